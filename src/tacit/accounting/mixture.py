@@ -1,0 +1,216 @@
+"""Gaussian pairs and their mixtures: the Gaussian mechanism, Poisson sampling of it, groups, and replacement under sampling.
+
+P is a mixture of unit Gaussians centred at shifts >= 0 and Q one at shifts <= 0, so the loss grows with the output u. The
+cumulant integral of exp(z L) is analytic in a strip around the real line, where the trapezoidal rule converges
+exponentially (Trefethen and Weideman 2014, Theorem 5.1); the strip also bounds the characteristic function at every frequency.
+
+>>> round(poisson_gaussian(0.01, 1.0).kappa(1.0), 13)  # log of 1 + q^2 (e - 1), the second-order moment
+0.0001718134221
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtr
+
+from tacit.accounting.pairs import Array, Nodes, Pair
+
+_UNIT = 2.0**-53
+_CUT = 13.0  # standard deviations kept beyond the outermost centre: exp(-13^2/2) = 2e-37
+_MAX_NODES = 200_000
+
+
+def _log_mixture(log_weights: Array, shifts: Array, u: Array) -> Array:
+    """log sum_k w_k exp(m_k u - m_k^2/2), with small relative error where it is near zero."""
+    exponent = shifts[:, None] * u[None, :] - 0.5 * shifts[:, None] ** 2
+    top = exponent.max(axis=0)
+    small = np.log1p(np.einsum("k,kj->j", np.exp(log_weights), np.expm1(np.minimum(exponent, 30.0))))
+    terms = exponent + log_weights[:, None]
+    peak = terms.max(axis=0)
+    large = peak + np.log(np.exp(terms - peak).sum(axis=0))
+    return np.where((top < 30.0) & (small > -0.7), small, large)
+
+
+class MixturePair(Pair):
+    """P = sum w_k N(+m_k, 1) against Q = sum v_k N(-n_k, 1), with all m_k, n_k >= 0 in units of the noise's standard deviation."""
+
+    def __init__(self, up: Sequence[tuple[float, float]], down: Sequence[tuple[float, float]] = ((0.0, 1.0),)) -> None:
+        self.up = tuple((float(m), float(w)) for m, w in up if w > 0)
+        self.down = tuple((float(n), float(v)) for n, v in down if v > 0)
+        self._m, self._lw = np.array([m for m, _ in self.up]), np.log([w for _, w in self.up])
+        self._n, self._lv = np.array([n for n, _ in self.down]), np.log([v for _, v in self.down])
+        # Only with components at 0 and one other place does the mixture stay away from 0 up to an angle of pi.
+        self._angle = math.pi if len(self.up) <= 2 and len(self.down) == 1 and self.up[0][0] == 0 else math.pi / 2
+        self._nodes = lru_cache(maxsize=64)(self._make_nodes)
+        self._tails = lru_cache(maxsize=8)(self._make_tails)
+
+    def __repr__(self) -> str:
+        return f"MixturePair(up={self.up}, down={self.down})"
+
+    def reverse(self) -> Pair:
+        return MixturePair(self.down, self.up)
+
+    def loss(self, u: Array) -> Array:
+        """The privacy loss at output u."""
+        return _log_mixture(self._lw, self._m, u) - _log_mixture(self._lv, -self._n, u)
+
+    def support(self) -> tuple[float, float]:
+        m, n = self._m, self._n
+        low = self._lw[m.argmin()] - self._lv[n.argmin()] if m.min() == 0 and n.max() == 0 else -math.inf
+        high = self._lw[m.argmin()] - self._lv[n.argmin()] if n.min() == 0 and m.max() == 0 else math.inf
+        return float(low), float(high)
+
+    def kappa(self, c: float) -> float:
+        return self._nodes(c, 0.0).log_mgf
+
+    def nodes(self, c: float, reach: float) -> Nodes:
+        return self._nodes(c, reach)
+
+    def _strip(self, c: float, reach: float, digits: float) -> float:
+        """The widest step whose aliasing error, relative to E exp(c L), is at most exp(-digits) for all frequencies up to reach."""
+        m, n = float(self._m.max()), float(self._n.max())
+        widest = min(0.98 * self._angle / max(m, n, 1e-300), 12.0)
+        d = widest * np.linspace(0.05, 1.0, 24)
+        growth = 0.5 * d * d + reach * (m + n) * d
+        if n > 0:
+            d, growth = d[np.cos(n * d) > 0.05], growth[np.cos(n * d) > 0.05]
+            growth = growth - max(c, 0.0) * np.log(np.cos(n * d))
+        if c < 0 and m > 0:
+            keep = np.cos(m * d) > 0.05
+            d, growth = d[keep], growth[keep] - min(c + 1.0, 0.0) * np.log(np.cos(m * d[keep]))
+        return float((2 * math.pi * d / (digits + math.log(4) + growth)).max())
+
+    def _make_nodes(self, c: float, reach: float) -> Nodes:
+        digits = 44.0
+        step = min(self._strip(c, reach, digits), 0.65)
+        m, n = float(self._m.max()), float(self._n.max())
+        high = max((c + 1) * m + c * n, 0.0) + _CUT
+        low = min((c + 1) * m + c * n, 0.0) - _CUT
+        size = int((high - low) / step) + 2
+        if size > _MAX_NODES:
+            raise OverflowError("too many quadrature nodes")
+        u = low + step * np.arange(size)
+        a, b = _log_mixture(self._lw, self._m, u), _log_mixture(self._lv, -self._n, u)
+        normal = -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(step)
+        growth = (c + 1) * a - c * b
+        magnitude = np.abs((c + 1) * a) + np.abs(c * b)
+        log_weight = normal + growth
+        peak = float(log_weight.max())
+        raw = np.exp(log_weight - peak)
+        total = float(raw.sum())
+        weight = raw / total
+        relative = _UNIT * (4 + 4 * magnitude + 0.5 * u * u)
+        if float(growth.max()) < 30.0:
+            base = np.exp(normal)
+            excess = float(np.dot(base, np.expm1(growth)))
+            log_mgf = math.log1p(excess)
+            bend = np.abs(np.expm1(growth))
+            log_error = float(np.dot(base, 4 * _UNIT * np.exp(growth) * magnitude + _UNIT * bend * (4 + 0.5 * u * u))) / (1 + excess)
+        else:
+            log_mgf = peak + math.log(total)
+            log_error = float(np.dot(weight, relative)) + 4 * _UNIT * abs(log_mgf)
+        # Beyond either end the log of the integrand falls at slope 13 or more, so what is cut is at most 1/13 of the last density.
+        cut = float(weight[0] + weight[-1]) / (step * _CUT)
+        alias = math.exp(-digits)
+        loss = a - b
+        spread = np.minimum(2.0, reach * np.abs(loss - float(np.dot(weight, loss))))
+        error = 2 * alias + 2 * cut + float(np.dot(weight, relative * spread + 4 * _UNIT * reach * (np.abs(a) + np.abs(b))))
+        return Nodes(loss, weight, log_mgf, error, log_error + 2 * alias + 2 * cut)
+
+    def _make_tails(self, c: float) -> tuple[Array, Array]:
+        """For several shifts d of the contour: the tilted log-weights of |exp((c+it) L)| at t = 0, and the angles that t multiplies."""
+        nodes = self._nodes(c, 0.0)
+        m, n = float(self._m.max()), float(self._n.max())
+        widest = 0.9 * min(self._angle, math.pi / 2 if n > 0 else math.pi) / max(m, n)
+        d = widest * 0.5 ** np.arange(14)[:, None]
+        step = min(self._strip(c, 0.0, 44.0), 0.65)
+        high, low = max((c + 1) * m + c * n, 0.0) + _CUT, min((c + 1) * m + c * n, 0.0) - _CUT
+        u = (low + step * np.arange(int((high - low) / step) + 2))[None, None, :]
+
+        def polar(log_weights: Array, shifts: Array) -> tuple[Array, Array]:
+            terms = log_weights[:, None, None] + shifts[:, None, None] * u - 0.5 * shifts[:, None, None] ** 2
+            peak = terms.max(axis=0)
+            angle = shifts[:, None, None] * d[None]
+            value = (np.exp(terms - peak) * np.exp(1j * angle)).sum(axis=0)
+            return peak + np.log(np.abs(value)), np.angle(value)
+
+        log_a, arg_a = polar(self._lw, self._m)
+        log_b, arg_b = polar(self._lv, -self._n)
+        u = u[0]
+        log_weight = -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(step) + 0.5 * d * d
+        log_weight = log_weight + (c + 1) * log_a - c * log_b - nodes.log_mgf
+        return log_weight, arg_a - arg_b
+
+    def decay(self, c: float, t: float) -> float:
+        # Shifting the contour to u + id turns the phase exp(i t L) into the real factor exp(-t arg), and arg >= 0: so the
+        # bound at t holds for every larger frequency as well.
+        if len(self.up) == len(self.down) == 1:
+            return math.exp(-0.5 * (self._m[0] + self._n[0]) ** 2 * t * t)
+        log_weight, angle = self._tails(c)
+        return min(1.0, float(np.exp(log_weight - t * angle).sum(axis=1).min()))
+
+    def invert(self, loss: Array) -> Array:
+        """The output at which the loss takes each value; infinite beyond the ends of the support."""
+        low, high = self.support()
+        result = np.where(loss <= low, -np.inf, np.where(loss >= high, np.inf, 0.0))
+        inside = (loss > low) & (loss < high)
+        target = loss[inside]
+        if len(self.up) == len(self.down) == 1:
+            m, n = self._m[0], self._n[0]
+            if m + n > 0:
+                result[inside] = (target + 0.5 * (m * m - n * n)) / (m + n)
+            return result
+        if len(self.down) == 1 and self._n[0] == 0 and len(self.up) == 2 and self._m[0] == 0:
+            q, m = math.exp(self._lw[1]), self._m[1]
+            # log((e^l - (1-q)) / q) without cancellation at either end
+            shifted = np.where(target > 1.0, target + np.log1p(-(1 - q) * np.exp(-np.maximum(target, 1.0))), 0.0)
+            near = np.log(np.maximum(np.expm1(np.minimum(target, 1.0)) + q, 1e-320))
+            result[inside] = (np.where(target > 1.0, shifted, near) - math.log(q)) / m + 0.5 * m
+            return result
+        if len(self.up) == 1 and self._m[0] == 0:
+            return -np.asarray(MixturePair(self.down, self.up).invert(-loss))
+        left, right = np.full(target.shape, -1.0), np.full(target.shape, 1.0)
+        while np.any(grow := (self.loss(left) > target)):
+            left[grow] *= 2
+        while np.any(grow := (self.loss(right) < target)):
+            right[grow] *= 2
+        for _ in range(64):
+            middle = 0.5 * (left + right)
+            above = self.loss(middle) > target
+            left, right = np.where(above, left, middle), np.where(above, middle, right)
+        result[inside] = 0.5 * (left + right)
+        return result
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        u = self.invert(np.asarray(edges, dtype=float))
+
+        def mass(shifts: Array, log_weights: Array) -> Array:
+            total = np.zeros(len(u) - 1)
+            for shift, log_weight in zip(shifts, log_weights, strict=True):
+                x = u - shift
+                middle = x[:-1] + x[1:] > 0
+                total += math.exp(log_weight) * np.where(middle, ndtr(-x[:-1]) - ndtr(-x[1:]), ndtr(x[1:]) - ndtr(x[:-1]))
+            return total
+
+        return mass(self._m, self._lw), mass(-self._n, self._lv)
+
+
+def gaussian(noise_multiplier: float, group: int = 1) -> MixturePair:
+    """The Gaussian mechanism on data sets that differ in a group of records."""
+    return MixturePair([(group / noise_multiplier, 1.0)])
+
+
+def poisson_gaussian(rate: float, noise_multiplier: float, group: int = 1) -> Pair:
+    """Removal of a group of records from a Poisson-sampled Gaussian sum: each enters with probability `rate` (Ganesh 2024 for groups)."""
+    weights = [math.comb(group, k) * rate**k * (1 - rate) ** (group - k) for k in range(group + 1)]
+    return MixturePair([(k / noise_multiplier, w) for k, w in enumerate(weights)])
+
+
+def poisson_gaussian_replaced(rate: float, noise_multiplier: float) -> Pair:
+    """Replacement of one record in a Poisson-sampled Gaussian sum of clipped terms: from +1 to -1 where it enters."""
+    parts = [(0.0, 1 - rate), (1 / noise_multiplier, rate)]
+    return MixturePair(parts, parts)
