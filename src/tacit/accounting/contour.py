@@ -5,10 +5,11 @@ For a composed privacy loss L with cumulant K(z) = log E[exp(z L)] and any c > 0
     delta(eps) = (1 / 2 pi i) * integral over Re z = c of exp(K(z) - z eps) / (z (z + 1)) dz.
 
 The trapezoidal rule with step h sums the same function on shifted arguments: it equals the sum over all integers m of
-exp(c m W) delta(eps + m W), W = 2 pi / h (Poisson summation). Every term is positive, the term m = 0 is the truth, and Chernoff's bound caps the
-others, so the aliasing error is one-sided and certified. Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail;
-the quadrature of each cumulant and floating point come from `Nodes`. The line passes through the saddle point, so the relative
-accuracy is the same at delta = 1e-20 as at 1e-5.
+exp(c m W) delta(eps + m W), W = 2 pi / h (Poisson summation). The term m = 0 is the truth. Those with m > 0 are capped by Chernoff's bound.
+Those with m < 0 are known but for a left tail, delta(-x) = 1 - E[exp(-x-L)] + E[(exp(-x-L) - 1)_+], and are subtracted; so the aliasing error is
+certified and one-sided. Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail; the
+quadrature of each cumulant and floating point come from `Nodes`. The line passes near the saddle point, so the relative accuracy is
+the same at delta = 1e-20 as at 1e-5.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from tacit.accounting.pairs import Array, Pair
 
 METHOD = "privacy-loss distribution (contour integral)"
 _UNIT = 2.0**-53
-_WORK = 4_000_000  # frequencies times quadrature nodes that one line may take
+_WORK = 12_000_000  # frequencies times quadrature nodes that one line may take
 _GOAL = 1e-13  # each certified error, relative to delta, that the line is laid out for
+_CANCEL = 1e4  # the known copies may exceed delta by this factor before they are subtracted
 
 Components = Sequence[tuple[Pair, int]]
 
@@ -46,38 +48,66 @@ def cumulant(components: Components, c: float) -> float:
     return sum(count * pair.kappa(c) for pair, count in components)
 
 
-def descend(objective: Callable[[float], float], start: float, *, precision: float = 0.03) -> float:
-    """A point near the minimum of a function of one positive number that falls and then rises; precise to a few percent."""
-    ratio, x = 2.0, start
-    best = objective(x)
-    for direction in (ratio, 1 / ratio):
-        while 1e-9 < x < 1e9:
-            value = objective(x * direction)
-            if not value < best:
-                break
-            x, best = x * direction, value
-    left, right = x / ratio, x * ratio
-    golden = (math.sqrt(5) - 1) / 2
-    low, high = math.log(left), math.log(right)
-    a, b = high - golden * (high - low), low + golden * (high - low)
-    fa, fb = objective(math.exp(a)), objective(math.exp(b))
-    while high - low > precision:
-        if fa < fb:
-            high, b, fb = b, a, fa
-            a = high - golden * (high - low)
-            fa = objective(math.exp(a))
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """K and its derivatives on a grid of tilts: enough to choose the line, and a saddle-point estimate of the whole curve."""
+
+    c: Array
+    level: Array
+    mean: Array
+    variance: Array
+
+    @property
+    def epsilon(self) -> Array:
+        """The epsilon whose saddle point each tilt is."""
+        return self.mean - 1 / self.c - 1 / (self.c + 1)
+
+    @property
+    def log_delta(self) -> Array:
+        """The saddle-point estimate of log delta there."""
+        curvature = self.variance + self.c**-2 + (self.c + 1) ** -2
+        return self.level - self.c * self.epsilon - np.log(self.c) - np.log1p(self.c) - 0.5 * np.log(2 * math.pi * curvature)
+
+
+def plan(components: Components, c: Array) -> Plan:
+    """Tabulate the composed cumulant on the real axis."""
+    level, mean, variance = np.zeros(len(c)), np.zeros(len(c)), np.zeros(len(c))
+    for pair, count in components:
+        k0, k1, k2 = pair.moments(c)
+        level, mean, variance = level + count * k0, mean + count * k1, variance + count * k2
+    return Plan(c, level, mean, variance)
+
+
+def _search(components: Components, inside: Callable[[Plan], NDArray[np.bool_]]) -> Plan:
+    """A fine plan around the tilt at which `inside` turns from true to false, found from a coarse one."""
+    low, high = 1e-2, 1e2
+    for _ in range(12):
+        try:
+            coarse = plan(components, np.geomspace(low, high, 25))
+        except OverflowError:
+            high = math.sqrt(low * high)
+            if high < 4 * low:
+                raise Declined("the tilt is out of reach") from None
+            continue
+        flags = inside(coarse)
+        if flags[-1]:
+            low, high = high / 4, high * 100
+        elif not flags[0]:
+            low, high = low / 100, low * 4
         else:
-            low, a, fa = a, b, fb
-            b = low + golden * (high - low)
-            fb = objective(math.exp(b))
-    return math.exp(a if fa < fb else b)
+            k = int(np.argmin(flags))
+            centre = float(coarse.c[k])
+            try:
+                return plan(components, np.unique(np.concatenate([centre * np.geomspace(0.25, 1.6, 33), centre * np.array([2.0, 3.0, 5.0])])))
+            except OverflowError:
+                return plan(components, centre * np.geomspace(0.25, 1.6, 33))
+    raise Declined("no saddle point in reach")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """The integrand on one vertical line, ready to be evaluated at any epsilon near the one it was laid out for."""
 
-    components: Components
     c: float
     step: float
     exponent: NDArray[np.complex128]  # K(z) - K(c) at the nodes
@@ -86,11 +116,15 @@ class Line:
     node_error: Array  # absolute error of exp(K(z) - K(c)) at each node
     level_error: float
     truncation: float  # bound on the part of the integral beyond the last node, over exp(K(c) - c eps)
-    infinite: float
+    log_q: float  # K(-1): the log of Q's mass where P has any
+    bottom: float  # the smallest and the largest finite loss
+    top: float
+    right: tuple[Array, Array]  # tilts c' > c, and upper bounds on K(c')
+    left: tuple[Array, Array]  # tilts s >= 1, and upper bounds on K(-s)
 
     def delta(self, epsilon: float) -> tuple[float, float, float, float]:
-        """The trapezoidal sum, its slope in epsilon, and its errors below and above: truth in [value - below, value + above]."""
-        scale = math.exp(self.level - self.c * epsilon)
+        """The integral, its slope in epsilon, and its errors below and above: truth in [value - below, value + above]."""
+        scale = math.exp(min(self.level - self.c * epsilon, 700.0))
         phase = np.exp(self.exponent - 1j * self.z.imag * epsilon)
         weights = np.full(len(self.z), self.step / math.pi)
         weights[0] *= 0.5
@@ -100,28 +134,37 @@ class Line:
         size = np.abs(kernel) * weights
         # rounding of the phase: Im(exponent) and t * eps are large numbers that cancel
         rounding = 4 * _UNIT * (2 + np.abs(self.exponent.imag) + np.abs(self.z.imag * epsilon) + np.abs(self.exponent.real))
-        error = float(np.dot(size, self.node_error + np.abs(phase) * rounding)) + self.truncation
-        error = scale * error + abs(value) * (self.level_error + 4 * _UNIT * (abs(self.level) + abs(self.c * epsilon)))
-        return value, slope, error + self.aliasing(epsilon, scale), error
-
-    def aliasing(self, epsilon: float, scale: float) -> float:
-        """What the shifted copies of the curve add to the sum, at most."""
+        error = scale * (float(np.dot(size, self.node_error + np.abs(phase) * rounding)) + self.truncation)
+        error += abs(value) * (self.level_error + 4 * _UNIT * (abs(self.level) + abs(self.c * epsilon)))
+        # the copies m < 0, as far as they are known exactly
         period = 2 * math.pi / self.step
-        below = math.exp(-self.c * period) / -math.expm1(-self.c * period)
-        top = sum(count * pair.support()[1] for pair, count in self.components)
-        if epsilon + period >= top:
-            return below
-        above = math.inf
-        for factor in (1.2, 1.5, 2.0, 3.0, 5.0, 9.0):
-            c = self.c * factor
-            level = cumulant(self.components, c)
-            # sum over m >= 1 of exp(c0 m W) * exp(K(c) - c (eps + m W)), a geometric series
-            log_first = level - c * epsilon - (c - self.c) * period
-            if log_first < 700:
-                above = min(above, math.exp(log_first) / -math.expm1(-(c - self.c) * period))
-            if above < 1e-3 * _GOAL * scale:
-                break
-        return below + above
+        first = math.exp(-self.c * period) / -math.expm1(-self.c * period)
+        second = math.exp(self.log_q + epsilon - (self.c + 1) * period) / -math.expm1(-(self.c + 1) * period)
+        value -= first - second
+        slope += second
+        error += (first + second) * 8 * _UNIT * (1 + self.c * period) + second * self.level_error
+        return value, slope, error + self.aliasing(epsilon), error
+
+    def aliasing(self, epsilon: float) -> float:
+        """What the unknown parts of the shifted copies add to the sum, at most."""
+        period = 2 * math.pi / self.step
+        total = 0.0
+        if epsilon + period < self.top:
+            # sum over m >= 1 of exp(c m W) * exp(K(c') - c' (eps + m W)) for the best c' > c: a geometric series
+            c, level = self.right
+            total += _geometric(level - c * epsilon - (c - self.c) * period, (c - self.c) * period)
+        if epsilon - period > self.bottom:
+            # sum over m >= 1 of exp(-c m W) * exp(K(-s) - s (m W - eps)) for the best s >= 1
+            s, level = self.left
+            total += _geometric(level + s * epsilon - (s + self.c) * period, (s + self.c) * period)
+        return total
+
+
+def _geometric(log_first: Array, log_ratio: Array) -> float:
+    """The smallest of several geometric series, given the logs of first term and of one over the ratio."""
+    if not len(log_first):
+        return math.inf
+    return float(np.min(np.exp(np.minimum(log_first, 700.0)) / -np.expm1(-log_ratio)))
 
 
 def _infinite(components: Components) -> float:
@@ -139,35 +182,74 @@ def _log_psi(pair: Pair, c: float, t: Array) -> tuple[NDArray[np.complex128], Ar
         raise Declined("no quadrature")
     if len(t) * len(nodes.loss) > _WORK:
         raise Declined("too much work")
-    mean = float(np.dot(nodes.weight, nodes.loss))
-    half = 0.5 * t[:, None] * (nodes.loss - mean)[None, :]
-    sine, cosine = np.sin(half), np.cos(half)
-    x = -2.0 * (sine * sine) @ nodes.weight
-    y = 2.0 * (sine * cosine) @ nodes.weight
-    exponent = 0.5 * np.log1p(np.maximum(2 * x + x * x + y * y, -1 + 1e-300)) + 1j * (np.arctan2(y, 1 + x) + t * mean)
-    return exponent, np.full(len(t), nodes.error + 4 * _UNIT), nodes.log_mgf, nodes.log_error
-
-
-def lay_out(components: Components, c: float, epsilon: float, log_delta: float) -> Line:
-    """A line through c whose certified errors are about 1e-13 of delta, or `Declined`."""
-    goal = log_delta + math.log(_GOAL)
-    level = cumulant(components, c)
-    log_scale = level - c * epsilon
-    period = -goal / c
-    top = sum(count * pair.support()[1] for pair, count in components)
-    if math.isfinite(top):
-        best = max(top - epsilon, 0.0)
+    if len(t) * len(nodes.loss) > 1_000_000:
+        parts = [_characteristic(nodes.loss, nodes.weight, piece) for piece in np.array_split(t, len(t) * len(nodes.loss) // 500_000 + 1)]
+        exponent = np.concatenate(parts)
     else:
-        best = min((cumulant(components, c * f) - c * f * epsilon - goal) / (c * (f - 1)) for f in (1.2, 1.5, 2.0, 3.0, 5.0))
-    period = 1.02 * max(period, best)
+        exponent = _characteristic(nodes.loss, nodes.weight, t)
+    spread = float(np.dot(nodes.weight, np.abs(nodes.loss - float(np.dot(nodes.weight, nodes.loss)))))
+    # sums of sines and cosines: relative to their terms, which are at most t |l - mean|
+    error = nodes.error + t * (nodes.slope + 16 * _UNIT * spread)
+    return exponent, error, nodes.log_mgf, nodes.log_error
+
+
+def _characteristic(loss: Array, weight: Array, t: Array) -> NDArray[np.complex128]:
+    """log sum_j w_j exp(i t l_j), centred so that small exponents keep their relative accuracy."""
+    mean = float(np.dot(weight, loss))
+    half = 0.5 * t[:, None] * (loss - mean)[None, :]
+    sine, cosine = np.sin(half), np.cos(half)
+    x = -2.0 * (sine * sine) @ weight
+    y = 2.0 * (sine * cosine) @ weight
+    modulus = np.maximum(2 * x + x * x + y * y, -1 + 2.0**-53)
+    return np.asarray(0.5 * np.log1p(modulus) + 1j * (np.arctan2(y, 1 + x) + t * mean))
+
+
+def _inflated(level: Array) -> Array:
+    """Planning figures are accurate to about 1e-13 of their terms; this makes them upper bounds."""
+    return level + 1e-9 * (1 + np.abs(level))
+
+
+def lay_out(components: Components, table: Plan, epsilon: float, log_delta: float) -> Line:
+    """The cheapest line whose certified errors are about 1e-13 of delta, or `Declined`."""
+    goal = log_delta + math.log(_GOAL)
+    height = table.level - table.c * epsilon
+    saddle = int(np.argmin(height - np.log(table.c) - np.log1p(table.c)))
+    bottom = sum(count * pair.support()[0] for pair, count in components)
+    top = sum(count * pair.support()[1] for pair, count in components)
+    spread = math.sqrt(float(table.variance[0]))
+    slopes = np.unique(np.maximum(1.0, np.array([0.25, 1.0, 3.0, 9.0]) / spread))
+    while True:
+        try:
+            left = _inflated(plan(components, -slopes).level)
+            break
+        except OverflowError:
+            slopes = np.unique(np.maximum(1.0, slopes / 4))
+            if slopes[-1] == 1.0:
+                raise Declined("the left tail is out of reach") from None
+    best = (math.inf, 0.0, 0.0, 0.0)
+    for i in range(saddle + 1):
+        if height[i] - height[saddle] > 2.0 and i < saddle:
+            continue
+        c = float(table.c[i])
+        right = (height[i + 1 :] - goal) / (table.c[i + 1 :] - c)
+        above = min(float(right.min()) if len(right) else math.inf, max(top - epsilon, 0.0))
+        below = min(float(((left + slopes * epsilon - goal) / (slopes + c)).min()), max(epsilon - bottom, 0.0))
+        known = math.log1p(1 / (_CANCEL * math.exp(log_delta))) / c
+        period = 1.02 * max(above, below, known)
+        reach = math.sqrt(2 * max(height[i] - goal, 1.0) / table.variance[i])
+        best = min(best, (period * reach, c, period, reach))
+    _, c, period, reach = best
+    if not math.isfinite(best[0]):
+        raise Declined("the curve's tail cannot be bounded on this line")
     step = 2 * math.pi / period
+    log_scale = float(np.interp(c, table.c, height))
 
     def log_tail(t: float) -> float:
         return log_scale + sum(count * math.log(max(pair.decay(c, t), 1e-300)) for pair, count in components) - math.log(math.pi * t)
 
-    reach = step
+    reach = max(reach, step)
     while log_tail(reach) > goal:
-        reach *= 1.25
+        reach *= 1.3
         if reach / step > _WORK / 20:
             raise Declined("the characteristic function does not decay")
     t = step * np.arange(int(reach / step) + 2)
@@ -190,7 +272,10 @@ def lay_out(components: Components, c: float, epsilon: float, log_delta: float) 
         if bound < 1e-30:
             break
         start *= 2
-    return Line(components, c, step, exponent, c + 1j * t, level, node_error, level_error, truncation, _infinite(components))
+    beyond = table.c > c
+    log_q = cumulant(components, -1.0)
+    right = (table.c[beyond], _inflated(table.level[beyond]))
+    return Line(c, step, exponent, c + 1j * t, level, node_error, level_error, truncation, log_q, bottom, top, right, (slopes, left))
 
 
 def delta(components: Components, epsilon: float) -> Bound:
@@ -204,22 +289,10 @@ def delta(components: Components, epsilon: float) -> Bound:
     infinite = _infinite(components)
     if infinite == 1:
         return Bound(1.0, 1.0, METHOD)
-    c = _saddle(components, epsilon)
-    log_delta = cumulant(components, c) - c * epsilon - math.log(c) - math.log1p(c) - math.log1p(c * math.sqrt(_variance(components, c)))
-    line = lay_out(components, c, epsilon, log_delta)
-    value, _, below, above = line.delta(epsilon)
+    table = _search(components, lambda p: p.epsilon < epsilon)
+    log_delta = float(np.interp(epsilon, table.epsilon, table.log_delta))
+    value, _, below, above = lay_out(components, table, epsilon, log_delta).delta(epsilon)
     return Bound(min(1.0, max(0.0, infinite + value - below)), min(1.0, max(0.0, infinite + value + above)), METHOD)
-
-
-def _variance(components: Components, c: float) -> float:
-    width = 1e-2 * c
-    return max(
-        0.0, (cumulant(components, c + width) - 2 * cumulant(components, c) + cumulant(components, c - width)) / (width * width)
-    )
-
-
-def _saddle(components: Components, epsilon: float) -> float:
-    return descend(lambda c: cumulant(components, c) - c * epsilon - math.log(c) - math.log1p(c), 1.0)
 
 
 def epsilon(components: Components, delta: float) -> Bound:
@@ -233,42 +306,43 @@ def epsilon(components: Components, delta: float) -> Bound:
     target = delta - _infinite(components)
     if target <= 0:
         return Bound(math.inf, math.inf, METHOD)
-
-    def renyi(c: float) -> float:
-        return (cumulant(components, c) - math.log(target) - math.log1p(c)) / c - math.log1p(1 / c)
-
-    c = descend(renyi, 1.0)
-    guess = max(renyi(c), 0.0)
-    for _ in range(8):
-        line = lay_out(components, c, guess, math.log(target))
+    log_target = math.log(target)
+    table = _search(components, lambda p: p.log_delta > log_target)
+    guess = max(float(np.interp(-log_target, -table.log_delta, table.epsilon)), 0.0)
+    for _ in range(6):
+        line = lay_out(components, table, guess, log_target)
         root = _newton(line, guess, target)
         if root <= 0:
-            value, _, below, above = line.delta(0.0)
+            value, _, _, above = line.delta(0.0)
             if value + above <= target:
                 return Bound(0.0, 0.0, METHOD)
-            root = 0.0
-        value, slope, below, above = line.delta(root)
-        if below + above <= 1e-9 * target or abs(root - guess) * c < 0.5:
+        _, _, below, above = line.delta(root)
+        if below + above <= 1e-9 * target or abs(root - guess) * line.c < 0.1:
             break
-        guess, c = root, _saddle(components, max(root, 0.0))
+        guess = root
     return _bracket_root(line, root, target)
 
 
 def _newton(line: Line, guess: float, target: float) -> float:
-    """Newton on the log of delta, which is concave and nearly straight in epsilon."""
-    x = guess
-    for _ in range(60):
-        value, slope, below, _ = line.delta(x)
-        if value <= 0 or slope >= 0:
-            x -= 1.0 / line.c
-            continue
-        move = (math.log(value) - math.log(target)) * value / -slope
-        move = max(min(move, 8 / line.c), -8 / line.c)
-        x += move
-        if x < 0:
-            return 0.0 if line.delta(0.0)[0] <= target else max(x, 0.0)
-        if abs(move) <= 1e-15 * (1 + abs(x)):
-            break
+    """Newton on the log of delta, kept inside a bracket that every evaluation tightens."""
+    low, high, x = 0.0, math.inf, guess
+    for _ in range(80):
+        value, slope, _, _ = line.delta(x)
+        if value > target:
+            low = max(low, x)
+        else:
+            high = min(high, x)
+        if high <= 0:
+            return 0.0
+        move = (math.log(value) - math.log(target)) * value / -slope if value > 0 > slope else math.nan
+        if abs(move) <= 1e-14 * x:
+            return x
+        x_next = x + move
+        if not low <= x_next <= high:
+            x_next = 0.5 * (low + high) if math.isfinite(high) else 2 * low + 1 / line.c
+        if math.isfinite(high) and high - low <= 1e-15 * high:
+            return x_next
+        x = x_next
     return x
 
 

@@ -70,30 +70,49 @@ class MixturePair(Pair):
     def nodes(self, c: float, reach: float) -> Nodes:
         return self._nodes(c, reach)
 
+    def moments(self, c: Array) -> tuple[Array, Array, Array]:
+        if len(self.up) == len(self.down) == 1:
+            mu2 = (self._m[0] + self._n[0]) ** 2
+            return 0.5 * c * (c + 1) * mu2, (c + 0.5) * mu2, np.full(len(c), mu2)
+        u, step = self._outputs(float(c.min()), 0.0, 30.0, float(c.max()))
+        a, b = _log_mixture(self._lw, self._m, u), _log_mixture(self._lv, -self._n, u)
+        loss = a - b
+        exponent = (math.log(step) - 0.5 * math.log(2 * math.pi) - 0.5 * u * u + a)[None, :] + c[:, None] * loss[None, :]
+        peak = exponent.max(axis=1, keepdims=True)
+        weight = np.exp(exponent - peak)
+        total = weight.sum(axis=1)
+        mean = weight @ loss / total
+        second = np.maximum(weight @ (loss * loss) / total - mean * mean, 1e-300)
+        return peak[:, 0] + np.log(total), mean, second
+
+    def _outputs(self, c: float, reach: float, digits: float, c_high: float | None = None) -> tuple[Array, float]:
+        """Trapezoidal nodes for the tilts from c to c_high, from 13 standard deviations below the lowest centre to 13 above the highest."""
+        tilts = [c] if c_high is None else [c, c_high]
+        step = min(0.65, *(self._strip(x, reach, digits) for x in tilts))
+        centres = [(x + 1) * float(self._m.max()) + x * float(self._n.max()) for x in tilts]
+        low, high = min(0.0, *centres) - _CUT, max(0.0, *centres) + _CUT
+        size = int((high - low) / step) + 2
+        if size > _MAX_NODES:
+            raise OverflowError("too many quadrature nodes")
+        return low + step * np.arange(size), step
+
     def _strip(self, c: float, reach: float, digits: float) -> float:
         """The widest step whose aliasing error, relative to E exp(c L), is at most exp(-digits) for all frequencies up to reach."""
         m, n = float(self._m.max()), float(self._n.max())
         widest = min(0.98 * self._angle / max(m, n, 1e-300), 12.0)
         d = widest * np.linspace(0.05, 1.0, 24)
         growth = 0.5 * d * d + reach * (m + n) * d
-        if n > 0:
-            d, growth = d[np.cos(n * d) > 0.05], growth[np.cos(n * d) > 0.05]
-            growth = growth - max(c, 0.0) * np.log(np.cos(n * d))
-        if c < 0 and m > 0:
-            keep = np.cos(m * d) > 0.05
-            d, growth = d[keep], growth[keep] - min(c + 1.0, 0.0) * np.log(np.cos(m * d[keep]))
+        # A mixture with positive weights is largest on the real line, and at least its value there times the cosine of the angle.
+        for power, shift in ((c + 1.0, m), (-c, n)):
+            if power < 0 and shift > 0:
+                cosine = np.cos(shift * d)
+                keep = cosine > 0.05
+                d, growth = d[keep], (growth + power * np.log(np.maximum(cosine, 0.05)))[keep]
         return float((2 * math.pi * d / (digits + math.log(4) + growth)).max())
 
     def _make_nodes(self, c: float, reach: float) -> Nodes:
         digits = 44.0
-        step = min(self._strip(c, reach, digits), 0.65)
-        m, n = float(self._m.max()), float(self._n.max())
-        high = max((c + 1) * m + c * n, 0.0) + _CUT
-        low = min((c + 1) * m + c * n, 0.0) - _CUT
-        size = int((high - low) / step) + 2
-        if size > _MAX_NODES:
-            raise OverflowError("too many quadrature nodes")
-        u = low + step * np.arange(size)
+        u, step = self._outputs(c, reach, digits)
         a, b = _log_mixture(self._lw, self._m, u), _log_mixture(self._lv, -self._n, u)
         normal = -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(step)
         growth = (c + 1) * a - c * b
@@ -117,41 +136,51 @@ class MixturePair(Pair):
         cut = float(weight[0] + weight[-1]) / (step * _CUT)
         alias = math.exp(-digits)
         loss = a - b
-        spread = np.minimum(2.0, reach * np.abs(loss - float(np.dot(weight, loss))))
-        error = 2 * alias + 2 * cut + float(np.dot(weight, relative * spread + 4 * _UNIT * reach * (np.abs(a) + np.abs(b))))
-        return Nodes(loss, weight, log_mgf, error, log_error + 2 * alias + 2 * cut)
+        spread = np.abs(loss - float(np.dot(weight, loss)))
+        slope = float(np.dot(weight, relative * spread + 4 * _UNIT * (np.abs(a) + np.abs(b))))
+        return Nodes(loss, weight, log_mgf, 2 * alias + 2 * cut, log_error + 2 * alias + 2 * cut, slope)
 
     def _make_tails(self, c: float) -> tuple[Array, Array]:
-        """For several shifts d of the contour: the tilted log-weights of |exp((c+it) L)| at t = 0, and the angles that t multiplies."""
-        nodes = self._nodes(c, 0.0)
+        """For several bent contours u + i y(u): the tilted log-weights of |exp((c+it) L)| at t = 0, and the angles that t multiplies."""
+        outputs, step = self._outputs(c, 0.0, 44.0)
         m, n = float(self._m.max()), float(self._n.max())
         widest = 0.9 * min(self._angle, math.pi / 2 if n > 0 else math.pi) / max(m, n)
-        d = widest * 0.5 ** np.arange(14)[:, None]
-        step = min(self._strip(c, 0.0, 44.0), 0.65)
-        high, low = max((c + 1) * m + c * n, 0.0) + _CUT, min((c + 1) * m + c * n, 0.0) - _CUT
-        u = (low + step * np.arange(int((high - low) / step) + 2))[None, None, :]
+        # The bend that gives the exact Gaussian decay at low frequencies solves an Ornstein-Uhlenbeck equation driven by L'.
+        bend, slope = np.zeros(len(outputs)), np.zeros(len(outputs))
+        x, w = np.polynomial.legendre.leggauss(24)
+        for shifts, log_weights, sign in ((self._m, self._lw, 1.0), (self._n, self._lv, -1.0)):
+            for shift, log_weight in zip(shifts, log_weights, strict=True):
+                theta = 0.5 * shift * (x + 1)[:, None]
+                terms = np.exp(np.minimum(log_weight + sign * theta * outputs - 0.5 * theta * theta, 300.0)) * (0.5 * shift * w)[:, None]
+                bend += terms.sum(axis=0)
+                slope += sign * (theta * terms).sum(axis=0)
+        scale = widest * 0.5 ** np.arange(16)[:, None] / float(np.interp(0.0, outputs, bend))
+        curved = widest * np.tanh(scale * bend / widest)
+        level = np.broadcast_to(widest * 0.5 ** np.arange(18)[:, None], (18, len(outputs)))
+        y = np.concatenate([curved, level])
+        dy = np.concatenate([(1 - (curved / widest) ** 2) * scale * slope, np.zeros(level.shape)])
+        u = outputs[None, :]
 
         def polar(log_weights: Array, shifts: Array) -> tuple[Array, Array]:
-            terms = log_weights[:, None, None] + shifts[:, None, None] * u - 0.5 * shifts[:, None, None] ** 2
+            terms = log_weights[:, None] + shifts[:, None] * u - 0.5 * shifts[:, None] ** 2
             peak = terms.max(axis=0)
-            angle = shifts[:, None, None] * d[None]
-            value = (np.exp(terms - peak) * np.exp(1j * angle)).sum(axis=0)
+            value = np.zeros(y.shape, dtype=np.complex128)
+            for term, shift in zip(terms, shifts, strict=True):
+                value += np.exp(term - peak) * np.exp(1j * shift * y)
             return peak + np.log(np.abs(value)), np.angle(value)
 
         log_a, arg_a = polar(self._lw, self._m)
         log_b, arg_b = polar(self._lv, -self._n)
-        u = u[0]
-        log_weight = -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(step) + 0.5 * d * d
-        log_weight = log_weight + (c + 1) * log_a - c * log_b - nodes.log_mgf
-        return log_weight, arg_a - arg_b
+        log_weight = 0.5 * (y * y - u * u) + 0.5 * np.log1p(dy * dy) - 0.5 * math.log(2 * math.pi) + math.log(step)
+        return log_weight + (c + 1) * log_a - c * log_b - self._nodes(c, 0.0).log_mgf, arg_a - arg_b
 
     def decay(self, c: float, t: float) -> float:
-        # Shifting the contour to u + id turns the phase exp(i t L) into the real factor exp(-t arg), and arg >= 0: so the
+        # Moving the contour to u + i y(u) turns the phase exp(i t L) into the real factor exp(-t arg), and arg >= 0: so the
         # bound at t holds for every larger frequency as well.
         if len(self.up) == len(self.down) == 1:
             return math.exp(-0.5 * (self._m[0] + self._n[0]) ** 2 * t * t)
         log_weight, angle = self._tails(c)
-        return min(1.0, float(np.exp(log_weight - t * angle).sum(axis=1).min()))
+        return min(1.0, float(np.exp(np.minimum(log_weight - t * angle, 600.0)).sum(axis=1).min()))
 
     def invert(self, loss: Array) -> Array:
         """The output at which the loss takes each value; infinite beyond the ends of the support."""
