@@ -209,6 +209,41 @@ def _inflated(level: Array) -> Array:
     return level + 1e-9 * (1 + np.abs(level))
 
 
+def _spread(loss: Array, weight: Array, t: float) -> float:
+    """A bound on |sum_j w_j exp(i s l_j)| for every s in [t, 2t].
+
+    1 - |psi(s)|^2 = E[1 - cos(s (L - L'))] is at least 2 s^2 / pi^2 times E[(L - L')^2] over pairs closer than pi / (2t): those in the same
+    or in neighbouring bins of width pi / (4t).
+    """
+    bins = np.floor((loss - loss.min()) * (4 * t / math.pi)).astype(np.int64)
+    labels, bins = np.unique(bins, return_inverse=True)
+    mass = np.bincount(bins, weight)
+    mean = np.bincount(bins, weight * loss) / np.maximum(mass, 1e-300)
+    square = np.bincount(bins, weight * (loss - mean[bins]) ** 2)
+    near = np.diff(labels) == 1
+    pairs = 2 * float(np.dot(mass, square))
+    cross = mass[1:] * square[:-1] + mass[:-1] * square[1:] + mass[1:] * mass[:-1] * np.diff(mean) ** 2
+    pairs += 2 * float(cross[near].sum())
+    return math.sqrt(max(0.0, 1 - 2 * t * t / math.pi**2 * pairs))
+
+
+def tail(pair: Pair, c: float, t: float) -> float:
+    """A bound on the tilted characteristic function that holds for every frequency >= t."""
+    bound = pair.decay(c, t)
+    if isinstance(pair, MixturePair) or bound < 0.25:
+        return bound
+    nodes = pair.nodes(c, 0.0)
+    if nodes is None or pair.decay(c, 1e12 * t) == 1.0:
+        return bound
+    worst = 0.0
+    while True:  # in doubling bands, until the monotone bound alone is below what the bands have given
+        far = pair.decay(c, 2 * t)
+        worst = max(worst, min(pair.decay(c, t), _spread(nodes.loss, nodes.weight, t) + 1e-12))
+        t *= 2
+        if far <= worst or worst == 1.0:
+            return worst
+
+
 def lay_out(components: Components, table: Plan, epsilon: float, log_delta: float) -> Line:
     """The cheapest line whose certified errors are about 1e-13 of delta, or `Declined`."""
     goal = log_delta + math.log(_GOAL)
@@ -245,7 +280,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
     log_scale = float(np.interp(c, table.c, height))
 
     def log_tail(t: float) -> float:
-        return log_scale + sum(count * math.log(max(pair.decay(c, t), 1e-300)) for pair, count in components) - math.log(math.pi * t)
+        return log_scale + sum(count * math.log(max(tail(pair, c, t), 1e-300)) for pair, count in components) - math.log(math.pi * t)
 
     reach = max(reach, step)
     while log_tail(reach) > goal:

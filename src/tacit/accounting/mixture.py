@@ -24,7 +24,7 @@ _CUT = 13.0  # standard deviations kept beyond the outermost centre: exp(-13^2/2
 _MAX_NODES = 200_000
 
 
-def _log_mixture(log_weights: Array, shifts: Array, u: Array) -> Array:
+def log_mixture(log_weights: Array, shifts: Array, u: Array) -> Array:
     """log sum_k w_k exp(m_k u - m_k^2/2), with small relative error where it is near zero."""
     exponent = shifts[:, None] * u[None, :] - 0.5 * shifts[:, None] ** 2
     top = exponent.max(axis=0)
@@ -56,7 +56,7 @@ class MixturePair(Pair):
 
     def loss(self, u: Array) -> Array:
         """The privacy loss at output u."""
-        return _log_mixture(self._lw, self._m, u) - _log_mixture(self._lv, -self._n, u)
+        return log_mixture(self._lw, self._m, u) - log_mixture(self._lv, -self._n, u)
 
     def support(self) -> tuple[float, float]:
         m, n = self._m, self._n
@@ -75,7 +75,7 @@ class MixturePair(Pair):
             mu2 = (self._m[0] + self._n[0]) ** 2
             return 0.5 * c * (c + 1) * mu2, (c + 0.5) * mu2, np.full(len(c), mu2)
         u, step = self._outputs(float(c.min()), 0.0, 30.0, float(c.max()))
-        a, b = _log_mixture(self._lw, self._m, u), _log_mixture(self._lv, -self._n, u)
+        a, b = log_mixture(self._lw, self._m, u), log_mixture(self._lv, -self._n, u)
         loss = a - b
         exponent = (math.log(step) - 0.5 * math.log(2 * math.pi) - 0.5 * u * u + a)[None, :] + c[:, None] * loss[None, :]
         peak = exponent.max(axis=1, keepdims=True)
@@ -113,7 +113,7 @@ class MixturePair(Pair):
     def _make_nodes(self, c: float, reach: float) -> Nodes:
         digits = 44.0
         u, step = self._outputs(c, reach, digits)
-        a, b = _log_mixture(self._lw, self._m, u), _log_mixture(self._lv, -self._n, u)
+        a, b = log_mixture(self._lw, self._m, u), log_mixture(self._lv, -self._n, u)
         normal = -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(step)
         growth = (c + 1) * a - c * b
         magnitude = np.abs((c + 1) * a) + np.abs(c * b)
@@ -221,7 +221,7 @@ class MixturePair(Pair):
             total = np.zeros(len(u) - 1)
             for shift, log_weight in zip(shifts, log_weights, strict=True):
                 x = u - shift
-                middle = x[:-1] + x[1:] > 0
+                middle = x[:-1] > -x[1:]
                 total += math.exp(log_weight) * np.where(middle, ndtr(-x[:-1]) - ndtr(-x[1:]), ndtr(x[1:]) - ndtr(x[:-1]))
             return total
 

@@ -82,6 +82,18 @@ class Pair(ABC):
         return 1.0
 
 
+def single_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
+    """Lower and upper end of delta at epsilon >= 0 for one use: P(L > eps) - e^eps Q(L > eps), from the masses above eps."""
+    p, q = pair.masses(np.array([epsilon, math.inf]))
+    loss, mass = pair.atoms()
+    above = loss > epsilon
+    atoms = float(np.sum(mass[above] * -np.expm1(epsilon - loss[above])))
+    scaled = math.exp(min(epsilon + math.log(q[0]), 0.0)) if q[0] > 0 else 0.0
+    value = pair.infinite + max(0.0, float(p[0]) - scaled) + atoms
+    error = 1e-13 * (value + float(p[0]) * (1 + abs(epsilon)))  # rounding of the two tails, with room
+    return max(0.0, value - error), min(1.0, value + error)
+
+
 class Trivial(Pair):
     """Two equal distributions: nothing is learned."""
 

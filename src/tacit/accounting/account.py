@@ -1,0 +1,379 @@
+"""The accountant: what an event costs, from both sides.
+
+>>> from tacit.accounting import Gaussian, Poisson, Repeated, Sampled
+>>> training = Repeated(Sampled(Poisson(0.01), Gaussian(noise_multiplier=1.0)), 1000)
+>>> found = account(training, Adjacency.ADD_REMOVE).epsilon(1e-5)
+>>> found.lower <= 1.8282366665165769 <= found.upper
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from tacit.accounting import compose, gaussian, methods, renyi
+from tacit.accounting.adjacency import Adjacency
+from tacit.accounting.bound import Bound, Estimate
+from tacit.accounting.components import AllocationStep, Resolved, Step, renyi_curve, resolve
+from tacit.accounting.errors import ParameterError, UnsupportedError
+from tacit.accounting.events import Event
+from tacit.accounting.mixture import MixturePair
+from tacit.accounting.pairs import Array, Pair, Trivial
+from tacit.accounting.parameters import number, probability
+
+
+def account(event: Event, adjacency: Adjacency | None = None, *, null_record: bool = False) -> Account:
+    """Price an event under a neighbouring relation; without one, under the relation the event is stated for.
+
+    `null_record=True` declares that the computation treats an absent record exactly as a fixed public record; only then does
+    a guarantee for replace-one say anything about add/remove.
+    """
+    if not isinstance(event, Event):
+        raise ParameterError(f"event must be an event such as Gaussian(noise_multiplier=1.1), not {type(event).__name__}")
+    relation = adjacency or event.stated or Adjacency.ADD_REMOVE
+    if not isinstance(relation, Adjacency):
+        raise ParameterError(f"adjacency must be an Adjacency such as Adjacency.ADD_REMOVE, not {adjacency!r}")
+    return Account(event, relation, resolve(event, relation, null_record=null_record), null_record)
+
+
+@dataclass(frozen=True)
+class GdpReport:
+    """The smallest mu such that delta(eps) <= delta of mu-GDP + slack for every eps >= 0, and how far below it the curve lies.
+
+    `regret` is the largest gap between the two trade-off curves: 0 means the event is Gaussian, near 1 that mu says little.
+    """
+
+    mu: Bound
+    slack: float
+    regret: float
+
+
+@dataclass(frozen=True)
+class Account:
+    """An event with its relation, ready to be asked. Every answer is a `Bound`; the upper end may be published."""
+
+    event: Event
+    adjacency: Adjacency
+    parts: Resolved = field(repr=False)
+    null_record: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_delta_cache", lru_cache(maxsize=4096)(self._delta))
+
+    # --- the privacy profile -------------------------------------------------------------------------------------------------
+
+    def epsilon(self, delta: float, *, method: str | None = None, certify: bool = False) -> Bound:
+        """The smallest epsilon >= 0 for which the event is (epsilon, delta)-DP.
+
+        `method` picks one theorem (see `tacit.accounting.methods.METHODS`); the default is the tightest valid one. `certify=True` gives
+        a bracket proved in ball arithmetic (needs the extra `proof`).
+        """
+        target = float(probability("delta", delta))
+        if method is not None and method != "pld":
+            found = methods.epsilon(method, self.event, self.adjacency, self.parts, target)
+            if isinstance(found, Estimate):
+                return found  # type: ignore[return-value]
+            return found
+        if target == 0 and self._needs_delta():
+            raise ParameterError(
+                "delta must be positive: this event has no finite epsilon at delta = 0 (Gaussian noise and approximate guarantees "
+                "never do); ask for a delta well below one over the number of people, such as 1e-6"
+            )
+        if certify:
+            return self._certified("epsilon", target)
+        return self._with_slack(target) if self.parts.slack else self._epsilon(target)
+
+    def delta(self, epsilon: float, *, certify: bool = False) -> Bound:
+        """The smallest delta for which the event is (epsilon, delta)-DP, for any real epsilon.
+
+        >>> from tacit.accounting import Laplace
+        >>> round(account(Laplace(noise_multiplier=1)).delta(0.5).upper, 10)
+        0.2211992169
+        """
+        value = float(number("epsilon", epsilon))
+        if certify:
+            return self._certified("delta", value)
+        cached: Callable[[float], Bound] = self._delta_cache  # type: ignore[attr-defined]
+        return cached(value)
+
+    def profile(self, epsilons: Iterable[float]) -> list[Bound]:
+        """delta at each epsilon."""
+        return [self.delta(e) for e in epsilons]
+
+    def _directions(self, lower: bool = False) -> tuple[list[tuple[Pair, int]], list[tuple[Pair, int]]]:
+        def pick(i: int) -> list[tuple[Pair, int]]:
+            known = [((s.lower() if lower else (s.remove, s.add))[i], s.count) for s in self.parts.steps]
+            return known + ([(s.floor[i], s.count) for s in self.parts.renyi] if lower else [])
+
+        return pick(0), pick(1)
+
+    def _both(self, ask: Callable[[list[tuple[Pair, int]]], Bound], *, lower: bool = False) -> Bound:
+        remove, add = self._directions(lower)
+        first = ask(remove)
+        return first if _symmetric(remove) else first.worst(ask(add))
+
+    def _solve(self, ask: Callable[[list[tuple[Pair, int]]], Bound], converted: Callable[[], float], name: str) -> Bound:
+        """A bracket from pairs, or from Rényi curves above and attained pairs below where only curves are known."""
+        if self.parts.allocations:
+            raise AssertionError("allocations are solved apart")
+        if not self.parts.renyi and all(s.floor is None for s in self.parts.steps):
+            return self._both(ask)
+        upper = math.inf
+        method = "Rényi divergence, improved conversion"
+        if self.parts.renyi:
+            upper = converted()
+        else:
+            found = self._both(ask)
+            upper, method = found.upper, found.method
+        attained = any(not isinstance(p, Trivial) for d in self._directions(lower=True) for p, _ in d)
+        lower = self._both(ask, lower=True).lower if attained else 0.0
+        return Bound(min(lower, upper), upper, method)
+
+    def _epsilon(self, delta: float) -> Bound:
+        if self.parts.allocations:
+            return self._allocated(delta=delta)
+        curve = renyi_curve(self.parts)
+        return self._solve(lambda d: compose.epsilon(d, delta), lambda: renyi.epsilon_from_curve(curve, delta) if delta else math.inf, "epsilon")
+
+    def _delta(self, epsilon: float) -> Bound:
+        if self.parts.allocations:
+            found = self._allocated(epsilon=epsilon)
+        else:
+            curve = renyi_curve(self.parts)
+            found = self._solve(lambda d: compose.delta(d, epsilon), lambda: renyi.delta_from_curve(curve, max(epsilon, 0.0)), "delta")
+        slack = self.parts.slack * (1 + math.exp(min(epsilon, 700.0)))
+        return Bound(max(0.0, found.lower - slack), min(1.0, found.upper + slack), found.method) if slack else found
+
+    def _with_slack(self, delta: float) -> Bound:
+        """delta(eps) + (1 + e^eps) slack <= delta, by a monotone iteration whose end is checked on the safe side."""
+        slack = self.parts.slack
+
+        def cost(epsilon: float) -> Bound:
+            left = delta - slack * (1 + math.exp(min(epsilon, 700.0)))
+            return self._epsilon(left) if left > 0 else Bound(0.0, math.inf, "truncation leaves no delta")
+
+        upper = cost(0.0).upper
+        for _ in range(200):
+            if not math.isfinite(upper):
+                break
+            padded = upper * (1 + 1e-9) + 1e-12
+            following = cost(padded).upper
+            if following <= padded:
+                upper = padded
+                break
+            upper = following
+        else:
+            upper = math.inf
+        lower = self._epsilon(min(1.0, delta + slack * (1 + math.exp(min(upper, 700.0))))).lower
+        return Bound(min(lower, upper), upper, self._epsilon(delta).method + ", truncation by total variation")
+
+    def _allocated(self, *, delta: float | None = None, epsilon: float | None = None) -> Bound:
+        from tacit.accounting.allocation import allocation_bracket
+
+        if self.parts.renyi:
+            raise UnsupportedError("random allocation cannot yet be composed with events known only by Rényi curves; state a mechanism instead")
+        merged: dict[tuple[float, int, int], int] = {}
+        for s in self.parts.allocations:
+            key = (s.noise_multiplier, s.steps, s.selected)
+            merged[key] = merged.get(key, 0) + s.count
+        if len(merged) > 1:
+            raise UnsupportedError("allocations with different noise or steps cannot yet be composed; use one allocation for all epochs")
+        ((sigma, steps, selected), epochs), = merged.items()
+        others = [(s.remove, s.add, s.count) for s in self.parts.steps]
+        return allocation_bracket(sigma, steps, selected, epochs, others, delta=delta, epsilon=epsilon)
+
+    def _needs_delta(self) -> bool:
+        pairs = [p for d in self._directions() for p, _ in d]
+        unbounded = any(p.infinite > 0 or not math.isfinite(p.support()[1]) for p in pairs)
+        return bool(unbounded or self.parts.allocations or self.parts.renyi or self.parts.slack)
+
+    def _certified(self, what: str, value: float) -> Bound:
+        from tacit.accounting import proof
+
+        return proof.certify(self.event, self.parts, what, value)
+
+    # --- Rényi, concentrated and Gaussian views -----------------------------------------------------------------------------
+
+    def rdp(self, order: float) -> Bound:
+        """The Rényi divergence of one order > 1, the worse direction.
+
+        >>> from tacit.accounting import Gaussian
+        >>> account(Gaussian(1)).rdp(2).upper
+        1.0
+        """
+        alpha = float(number("order", order))
+        if not alpha > 1:
+            raise ParameterError(f"order must be greater than 1, not {alpha}")
+        if self.parts.allocations or self.parts.slack:
+            raise UnsupportedError("this event has no certified Rényi curve; ask for epsilon(delta)")
+        upper = float(renyi_curve(self.parts)(np.array([alpha]))[0])
+        exact = not self.parts.renyi and all(s.floor is None for s in self.parts.steps)
+        lower = upper if exact else max((sum(n * max(0.0, p.kappa(alpha - 1)) for p, n in d) / (alpha - 1) for d in self._directions(lower=True)), default=0.0)
+        if upper == math.inf:
+            return Bound(lower if not exact else math.inf, math.inf, "Rényi divergence")
+        binned = any(type(p).__module__.endswith("sampled") for d in self._directions() for p, _ in d)
+        lower = lower * (1 - (1e-3 if binned else 1e-12))
+        return Bound(min(lower, upper), upper if self.event is None or not upper else upper, "Rényi divergence")
+
+    def rho(self) -> Bound:
+        """The smallest rho for which the event is rho-zCDP: the supremum over orders of divergence over order.
+
+        >>> from tacit.accounting import Gaussian
+        >>> account(Gaussian(2)).rho().upper
+        0.125
+        """
+        if all(compose.is_gaussian(s.remove) for s in self.parts.steps) and not self.parts.renyi and not self.parts.allocations:
+            value = 0.5 * math.fsum(s.count * compose.shift(s.remove) ** 2 for s in self.parts.steps)
+            return Bound(value, value, "closed form")
+        if self.parts.allocations or self.parts.slack:
+            raise UnsupportedError("this event has no certified Rényi curve; ask for epsilon(delta)")
+        orders = 1 + np.geomspace(1e-4, 2e3, 200)
+        values = renyi_curve(self.parts)(orders)
+        # D is non-decreasing in the order, so between two orders D/a is at most the later D over the earlier a
+        ratio = np.concatenate([[values[0]], values[1:] / orders[:-1]])
+        upper, lower = float(np.max(ratio)), float(np.max(values / orders))
+        upper = max(upper, self._renyi_beyond(float(orders[-1])))
+        exact = not self.parts.renyi and all(s.floor is None for s in self.parts.steps)
+        lower = max(lower, self._renyi_limit()) if exact else 0.0
+        return Bound(min(lower * (1 - 1e-9), upper), upper, "supremum over Rényi orders")
+
+    def _renyi_limit(self) -> float:
+        """The limit of D_a / a as a grows: half the squared largest shift of each Gaussian part."""
+        best = 0.0
+        for direction in self._directions():
+            total = sum(n * 0.5 * (max(m for m, _ in p.up)) ** 2 for p, n in direction if isinstance(p, MixturePair) and p.support()[1] == math.inf)
+            best = max(best, total)
+        return best
+
+    def _renyi_beyond(self, order: float) -> float:
+        """An upper bound on D_a / a for all a > order."""
+        worst = 0.0
+        for direction in self._directions():
+            total = 0.0
+            for pair, count in direction:
+                if isinstance(pair, MixturePair) and pair.support()[1] == math.inf:
+                    total += count * 0.5 * (max(m for m, _ in pair.up) + max(n for n, _ in pair.down)) ** 2
+                else:
+                    total += count * max(pair.support()[1], 0.0) / order
+            worst = max(worst, total)
+        for known in self.parts.renyi:
+            worst += known.count * float(np.max(known.curve(order * np.geomspace(1, 1e6, 60)) / (order * np.geomspace(1, 1e6, 60))))
+        return worst
+
+    def gdp(self, slack: float = 1e-10) -> GdpReport:
+        """The smallest mu whose Gaussian curve, raised by `slack`, lies above the event's curve, and the distance between them.
+
+        A small slack is needed because the far tail of a sampled event looks like the unsampled one (Gomez et al. 2025 report mu with a regret).
+        """
+        floor = float(probability("slack", slack))
+        if all(compose.is_gaussian(s.remove) for s in self.parts.steps) and self.parts.steps and not self.parts.renyi and not self.parts.allocations:
+            mu = math.sqrt(math.fsum(s.count * compose.shift(s.remove) ** 2 for s in self.parts.steps))
+            return GdpReport(Bound(mu, mu, "closed form"), 0.0, 0.0)
+        if floor <= 0:
+            raise ParameterError("slack must be positive for an event that is not Gaussian; 1e-10 is far below any useful delta")
+        top = self.epsilon(floor).upper
+        if not math.isfinite(top):
+            return GdpReport(Bound(0.0, math.inf, "privacy profile"), floor, 1.0)
+        epsilons = np.concatenate([[0.0], np.geomspace(max(top * 1e-3, 1e-12), top, 48)]) if top > 0 else np.array([0.0])
+        found = [self.delta(float(e)) for e in epsilons]
+        lower = max(_mu(float(e), max(0.0, d.lower - floor)) for e, d in zip(epsilons, found, strict=True))
+        # between two points delta is at most the earlier one and epsilon at most the later one
+        upper = max([_mu(0.0, max(0.0, found[0].upper - floor)), *(
+            _mu(float(epsilons[i + 1]), max(0.0, found[i].upper - floor)) for i in range(len(found) - 1)
+        )])
+        curve = gaussian.tradeoff_gdp(lower, np.geomspace(1e-6, 1 - 1e-6, 200))
+        own = _tradeoff_from_profile(epsilons, np.array([d.upper for d in found]), np.geomspace(1e-6, 1 - 1e-6, 200))
+        return GdpReport(Bound(min(lower, upper), upper, "privacy profile"), floor, float(np.max(np.maximum(own - curve, 0.0))))
+
+    # --- what an attacker gains ------------------------------------------------------------------------------------------------
+
+    def tpr(self, fpr: float) -> Bound:
+        """The true-positive rate of the best membership attack at a false-positive rate: the trade-off curve, upside down.
+
+        >>> from tacit.accounting import Gaussian
+        >>> round(account(Gaussian(1)).tpr(0.05).upper, 6)
+        0.259511
+        """
+        rate = float(probability("fpr", fpr))
+        if rate in (0.0, 1.0):
+            leak = self.delta(math.inf)
+            return Bound(1.0, 1.0, "trivial") if rate else Bound(leak.lower, leak.upper, leak.method)
+        if self.parts.renyi or self.parts.allocations or self.parts.slack or any(s.floor for s in self.parts.steps):
+            found = _minimise_line(self.delta, rate)
+            return Bound(min(rate, found.upper), found.upper, found.method)
+        return self._both(lambda d: _minimise_line(lambda e: compose.delta(d, e), rate))
+
+    def tradeoff(self, fpr: Iterable[float]) -> list[Bound]:
+        """The smallest false-negative rate at each false-positive rate (Dong, Roth, Su 2022)."""
+        rows = [self.tpr(a) for a in fpr]
+        return [Bound(1 - r.upper, 1 - r.lower, r.method) for r in rows]
+
+    def advantage(self) -> Bound:
+        """The largest gap between true- and false-positive rate of any attack: the total variation distance, delta(0)."""
+        return self.delta(0.0)
+
+    def posterior(self, prior: float = 0.5) -> Bound:
+        """How often the best attacker who starts from `prior` is right about one person's membership.
+
+        >>> from tacit.accounting import Gaussian
+        >>> round(account(Gaussian(1)).posterior(0.5).upper, 10)
+        0.6914624613
+        """
+        p = float(probability("prior", prior))
+        if p in (0.0, 1.0):
+            return Bound(1.0, 1.0, "trivial")
+        found = self.delta(math.log1p(-p) - math.log(p))
+        return Bound(max(p, 1 - p, 1 - p + p * found.lower) - 1e-15, min(1.0, 1 - p + p * found.upper + 1e-15), found.method)
+
+
+def _symmetric(direction: list[tuple[Pair, int]]) -> bool:
+    """Whether the reversed composition is the same, so that one direction answers for both."""
+    return all(pair.reverse() is pair or compose.is_gaussian(pair) or getattr(pair, "symmetric", False) for pair, _ in direction)
+
+
+def _mu(epsilon: float, delta: float) -> float:
+    """The mu whose Gaussian profile passes through (epsilon, delta)."""
+    if delta <= 0:
+        return 0.0
+    return math.inf if delta >= 1 else gaussian.mu_for(epsilon, delta)
+
+
+def _tradeoff_from_profile(epsilons: Array, deltas: Array, fpr: Array) -> Array:
+    e = np.exp(epsilons)[:, None]
+    rows = np.maximum(1 - deltas[:, None] - e * fpr[None, :], (1 - deltas[:, None] - fpr[None, :]) / e)
+    return np.asarray(np.maximum(rows.max(axis=0), 0.0))
+
+
+def _minimise_line(delta: Callable[[float], Bound], rate: float) -> Bound:
+    """min over eps of e^eps rate + delta(eps): convex in e^eps, so a bracket of the minimiser bounds the minimum from below."""
+
+    def value(x: float) -> tuple[float, float]:
+        d = delta(x)
+        return math.exp(x) * rate + d.lower, math.exp(x) * rate + d.upper
+
+    golden = (math.sqrt(5) - 1) / 2
+    low, high = -40.0, -math.log(rate)
+    a, b = high - golden * (high - low), low + golden * (high - low)
+    fa, fb = value(a), value(b)
+    while high - low > 1e-7:
+        if max(fa[0], fb[0]) <= min(fa[1], fb[1]):  # the brackets can no longer be told apart
+            break
+        if fa[1] < fb[1]:
+            high, b, fb = b, a, fa
+            a = high - golden * (high - low)
+            fa = value(a)
+        else:
+            low, a, fa = a, b, fb
+            b = low + golden * (high - low)
+            fb = value(b)
+    upper = min(1.0, fa[1], fb[1])
+    lower = math.exp(low) * rate + delta(high).lower
+    return Bound(max(0.0, min(lower, upper)), upper, delta(a).method)
+
+
+__all__ = ["Account", "AllocationStep", "GdpReport", "Step", "account"]

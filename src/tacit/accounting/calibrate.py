@@ -1,0 +1,189 @@
+"""Solve for a parameter: the noise, the number of steps, the sampling rate, or how many queries a target allows.
+
+>>> from tacit.accounting import Gaussian
+>>> round(calibrate(lambda sigma: Gaussian(sigma), epsilon=1, delta=1e-5), 9)
+3.730631635
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from tacit.accounting.account import Account, account
+from tacit.accounting.adjacency import Adjacency
+from tacit.accounting.errors import AccountingError, ParameterError, UnsupportedError
+from tacit.accounting.events import Event
+from tacit.accounting.parameters import nonnegative, positive, probability
+
+
+def calibrate(
+    make: Callable[[float], Event],
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+    adjacency: Adjacency | None = None,
+    null_record: bool = False,
+    low: float = 1e-6,
+    high: float = 1e9,
+    start: float = 1.0,
+    integer: bool = False,
+    tolerance: float = 1e-9,
+    method: str | None = None,
+) -> float:
+    """The value of one parameter at which `make(value)` just meets the target; the result never exceeds it.
+
+    The cost may rise or fall with the parameter: noise is made as small as the target allows, steps, rates and numbers of queries as large.
+    Give `epsilon` and `delta`, or `rho`, or `mu`; `low` and `high` limit the search; `integer=True` searches whole numbers.
+
+    >>> from tacit.accounting import Poisson, Repeated, Sampled, Gaussian
+    >>> make = lambda steps: Repeated(Sampled(Poisson(0.01), Gaussian(2)), steps)
+    >>> steps = calibrate(make, epsilon=1, delta=1e-6, integer=True)
+    >>> account(make(steps)).epsilon(1e-6).upper <= 1 < account(make(steps + 1)).epsilon(1e-6).upper
+    True
+    """
+    excess = _excess(make, epsilon, delta, rho, mu, adjacency, null_record, method)
+    if not 0 < low <= high:
+        raise ParameterError(f"low must be positive and at most high, not low={low}, high={high}")
+    start = min(max(start, low), high)
+    if integer:
+        return _integer(excess, max(1, math.ceil(low)), math.floor(high), max(1, round(start)))
+    x, fx = start, excess(start)
+    other = min(start * 1.25, high) if start < high else start / 1.25
+    falling = excess(other) < fx  # more noise costs less; more steps cost more
+    # walk towards the border between meeting and exceeding the target
+    outward = (fx > 0) == falling
+    ratio = 2.0
+    previous = (x, fx)
+    while True:
+        limit = high if outward else low
+        if x == limit:
+            if fx <= 0:
+                return x
+            raise UnsupportedError(f"no value between {low:g} and {high:g} meets the target; widen the limits or relax the target")
+        x = min(x * ratio, high) if outward else max(x / ratio, low)
+        fx = excess(x)
+        if (fx > 0) != (previous[1] > 0):
+            break
+        previous = (x, fx)
+        ratio = min(ratio * ratio, 16.0)
+    good, bad = ((x, fx), previous) if fx <= 0 else (previous, (x, fx))
+    return _bracketed(excess, good, bad, tolerance)
+
+
+def _excess(
+    make: Callable[[float], Event],
+    epsilon: float | None,
+    delta: float | None,
+    rho: float | None,
+    mu: float | None,
+    adjacency: Adjacency | None,
+    null_record: bool,
+    method: str | None,
+) -> Callable[[float], float]:
+    """log(cost / target): positive where the target is exceeded."""
+    given = [name for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None]
+    if len(given) != 1:
+        raise ParameterError("give exactly one target: epsilon with delta, or rho, or mu")
+    measure: Callable[[Account], float]
+    if epsilon is not None:
+        goal = float(positive("epsilon", epsilon))
+        level = float(probability("delta", nonnegative("delta", 0 if delta is None else delta)))
+
+        def measure(cost: Account) -> float:
+            return cost.epsilon(level, method=method).upper
+
+    elif delta is not None:
+        raise ParameterError("delta goes with epsilon; rho and mu stand alone")
+    elif rho is not None:
+        goal = float(positive("rho", rho))
+
+        def measure(cost: Account) -> float:
+            return cost.rho().upper
+
+    else:
+        goal = float(positive("mu", mu))
+
+        def measure(cost: Account) -> float:
+            return cost.gdp().mu.upper
+
+    def excess(x: float) -> float:
+        cost = measure(account(make(x), adjacency, null_record=null_record))
+        if math.isnan(cost):
+            raise AccountingError("the cost is not a number; this is a bug, please report it")
+        if cost <= goal:
+            return math.log(cost / goal) if cost > 0 else -50.0
+        return math.log(cost / goal) if math.isfinite(cost) else 50.0
+
+    return excess
+
+
+def _bracketed(excess: Callable[[float], float], good: tuple[float, float], bad: tuple[float, float], tolerance: float) -> float:
+    """Shrink [good, bad] in log space by false position with halving (Illinois); only ever return a value that meets the target."""
+    a, fa = math.log(good[0]), good[1]
+    b, fb = math.log(bad[0]), bad[1]
+    side = 0
+    ga, gb = fa, fb
+    for i in range(100):
+        if fa == 0 or abs(a - b) <= tolerance:
+            break
+        x = (a * gb - b * ga) / (gb - ga) if gb != ga and i % 8 != 7 else 0.5 * (a + b)
+        width = abs(b - a)
+        # stay a little on the safe side, so that the last evaluations close the bracket from both ends
+        x += math.copysign(min(0.25 * tolerance, 0.25 * width), a - b)
+        x = min(max(x, min(a, b) + 1e-3 * width * tolerance), max(a, b) - 1e-3 * width * tolerance)
+        fx = excess(math.exp(x))
+        if fx <= 0:
+            a, fa, ga = x, fx, fx
+            gb = gb / 2 if side == 1 else fb
+            side = 1
+            if -fx <= 0.5 * tolerance:
+                break
+        else:
+            b, fb, gb = x, fx, fx
+            ga = ga / 2 if side == -1 else fa
+            side = -1
+    return math.exp(a)
+
+
+def _integer(excess: Callable[[float], float], low: int, high: int, start: int) -> int:
+    """The largest (or smallest) whole number that meets the target, by doubling and bisection."""
+    cache: dict[int, bool] = {}
+
+    def meets(n: int) -> bool:
+        if n not in cache:
+            cache[n] = excess(n) <= 0
+        return cache[n]
+
+    if excess(min(2 * start, high)) >= excess(start):  # costs rise: the largest that fits
+        if not meets(low):
+            raise UnsupportedError(f"even {low} exceeds the target; add noise or relax the target")
+        good, bad = low, low
+        step = max(start, low)
+        while True:
+            bad = min(step, high)
+            if not meets(bad):
+                break
+            good = bad
+            if bad == high:
+                return high
+            step = bad * 2
+    else:  # costs fall: the smallest that fits
+        bad, good = low, low
+        if meets(low):
+            return low
+        step = max(start, low)
+        while True:
+            good = min(step, high)
+            if meets(good):
+                break
+            bad = good
+            if good == high:
+                raise UnsupportedError(f"even {high} exceeds the target; widen the limits or relax the target")
+            step = good * 2
+    while abs(good - bad) > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if meets(middle) else (good, middle)
+    return good

@@ -1,0 +1,406 @@
+"""From an event tree to what the engines compose: dominating pairs in both directions, Rényi curves, and total-variation slack.
+
+`resolve` walks the tree once. It is the only place that knows which relation a sampler needs, how a replacement becomes a group
+of two, and which combinations have a proof. What has none is refused with the reason and the fix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tacit.accounting import amplification, finite, leaves, mixture, pairs, renyi, sampled, selection, subsampled_renyi
+from tacit.accounting import events as ev
+from tacit.accounting.adjacency import Adjacency, hops
+from tacit.accounting.errors import AdjacencyError, UnsupportedError
+from tacit.accounting.fixed_size import FixedSizeGaussian
+from tacit.accounting.laplace import bounded_range, laplace
+from tacit.accounting.pairs import Array, Disclosure, Pair, Trivial
+from tacit.accounting.schemes import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
+
+Curve = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Step:
+    """`count` uses of a mechanism with a dominating pair in each direction.
+
+    `floor` holds the pairs that some mechanism described by the event really attains; without it the pairs themselves are attained.
+    """
+
+    remove: Pair
+    add: Pair
+    count: int = 1
+    floor: tuple[Pair, Pair] | None = None
+
+    def lower(self) -> tuple[Pair, Pair]:
+        """The pairs a lower bound may use."""
+        return self.floor or (self.remove, self.add)
+
+
+@dataclass(frozen=True)
+class RenyiStep:
+    """`count` uses of something known only by a bound on its Rényi divergences, over all orders > 1, in both directions."""
+
+    curve: Curve
+    count: int = 1
+    floor: tuple[Pair, Pair] = (Trivial(), Trivial())
+    rho: float | None = None  # where the curve is a zCDP guarantee
+
+
+@dataclass(frozen=True)
+class AllocationStep:
+    """`count` epochs in each of which a record takes part in `selected` of `steps` Gaussian sums."""
+
+    noise_multiplier: float
+    steps: int
+    selected: int
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Everything a tree composes, plus the total variation between the sampler that runs and the one that is priced."""
+
+    steps: tuple[Step, ...] = ()
+    renyi: tuple[RenyiStep, ...] = ()
+    allocations: tuple[AllocationStep, ...] = ()
+    slack: float = 0.0
+
+    def times(self, count: int) -> Resolved:
+        """The same, `count` times."""
+        return Resolved(
+            tuple(replace(s, count=s.count * count) for s in self.steps),
+            tuple(replace(s, count=s.count * count) for s in self.renyi),
+            tuple(replace(s, count=s.count * count) for s in self.allocations),
+            self.slack * count,
+        )
+
+    def plus(self, other: Resolved) -> Resolved:
+        """Both."""
+        return Resolved(self.steps + other.steps, self.renyi + other.renyi, self.allocations + other.allocations, self.slack + other.slack)
+
+
+def resolve(event: ev.Event, asked: Adjacency, *, null_record: bool = False, group: int = 1) -> Resolved:
+    """What the engines compose for `event` under the relation `asked`, for groups of `group` records."""
+    if isinstance(event, ev.NoOp):
+        return Resolved()
+    if isinstance(event, ev.NonPrivate):
+        return Resolved((Step(Disclosure(), Disclosure()),))
+    if isinstance(event, ev.Repeated):
+        return resolve(event.event, asked, null_record=null_record, group=group).times(event.count)
+    if isinstance(event, ev.Group):
+        return resolve(event.event, asked, null_record=null_record, group=group * event.size)
+    if isinstance(event, ev.Composed):
+        counts: dict[ev.Event, int] = {}
+        for child in event.events:
+            counts[child] = counts.get(child, 0) + 1
+        total = Resolved()
+        for child, count in counts.items():
+            total = total.plus(resolve(child, asked, null_record=null_record, group=group).times(count))
+        return total
+    if isinstance(event, ev.Selection):
+        return _selected(event, asked, null_record, group)
+    if isinstance(event, ev.Sampled):
+        return _sampled(event, asked, null_record, group)
+    if isinstance(event, ev.Leaf):
+        return _leaf(event, group * hops(event.adjacency, asked, null_record=null_record))
+    raise UnsupportedError(f"no proof is known for {type(event).__name__}; compose it from the events of tacit.accounting")
+
+
+def _leaf(event: ev.Leaf, group: int) -> Resolved:
+    """A mechanism or a stated guarantee, for data sets at distance `group` in the relation it is stated for."""
+    match event:
+        case leaves.Gaussian():
+            return _step(mixture.gaussian(float(event.noise_multiplier), group))
+        case leaves.GDP():
+            return _step(mixture.gaussian(1 / float(event.mu), group)) if event.mu else Resolved()
+        case leaves.Laplace():
+            return _step(laplace(group / float(event.noise_multiplier)))
+        case leaves.DiscreteGaussian():
+            return _step(finite.discrete_gaussian(float(event.sigma), group * event.sensitivity))
+        case leaves.DiscreteLaplace():
+            return _step(finite.discrete_laplace(float(event.scale), group * event.sensitivity))
+        case leaves.PureDP():
+            return _step(finite.leaky_randomised_response(group * float(event.epsilon), 0.0)) if event.epsilon else Resolved()
+        case leaves.ApproxDP() | leaves.LeakyRandomizedResponse():
+            epsilon, delta = float(event.epsilon), float(event.delta)
+            # (e^(k eps) - 1) / (e^eps - 1) is the sum of e^(i eps), i < k
+            factor = sum(math.exp(min(i * epsilon, 700.0)) for i in range(group))
+            return _step(finite.leaky_randomised_response(group * epsilon, min(1.0, factor * delta)), tight=group == 1)
+        case leaves.Staircase() if group == 1:
+            return _step(finite.staircase(float(event.epsilon), float(event.gamma or 0)))
+        case leaves.Staircase():
+            return _step(finite.leaky_randomised_response(group * float(event.epsilon), 0.0), tight=False)
+        case leaves.RandomizedResponse() if group == 1:
+            return _step(finite.randomised_response(float(event.epsilon), event.categories))
+        case leaves.RandomizedResponse():
+            # records are randomised one by one, so a group is a composition
+            return _step(finite.randomised_response(float(event.epsilon), event.categories)).times(group)
+        case leaves.Exponential():
+            epsilon = group * float(event.epsilon)
+            half = finite.leaky_randomised_response(epsilon / 2, 0.0)
+            return Resolved((Step(bounded_range(epsilon), bounded_range(epsilon), 1, (half, half)),))
+        case leaves.MixtureOfGaussians():
+            parts = [(group * float(s) / float(event.sigma), float(w)) for s, w in zip(event.sensitivities, event.weights, strict=True)]
+            if group > 1:
+                raise UnsupportedError("a group of mixture-of-Gaussians records has no proven pair; state the group's own mixture instead")
+            return _step(mixture.MixturePair(sorted(parts)))
+        case leaves.PrivacyProfile():
+            pair = _profile_pair(event, group)
+            return Resolved((Step(pair, pair, 1, None if group == 1 and not callable(event.curve) else (Trivial(), Trivial())),))
+        case leaves.ZCDP():
+            rho = float(event.rho) * group * group
+            floor = mixture.gaussian(1 / math.sqrt(2 * rho)) if rho else None
+            return Resolved(renyi=(RenyiStep(lambda a: a * rho, 1, (floor, floor.reverse()), rho),)) if floor else Resolved()
+        case leaves.TruncatedCDP() if group == 1:
+            rho, omega = float(event.rho), float(event.omega)
+            return Resolved(renyi=(RenyiStep(lambda a: np.where(a < omega, a * rho, np.inf)),))
+        case leaves.RenyiDP() if group == 1:
+            orders, values = np.array(event.curve).T
+            return Resolved(renyi=(RenyiStep(lambda a: renyi.interpolate(a, orders, values)),))
+        case leaves.RenyiDP() | leaves.TruncatedCDP():
+            single = _leaf(event, 1).renyi[0].curve
+            return Resolved(renyi=(RenyiStep(lambda a: renyi.group(a, single, group)),))
+    raise UnsupportedError(f"no proof is known for {type(event).__name__} on groups of {group}")
+
+
+def _step(pair: Pair, *, tight: bool = True) -> Resolved:
+    return Resolved((Step(pair, pair.reverse(), 1, None if tight else (Trivial(), Trivial())),))
+
+
+def _profile_pair(event: leaves.PrivacyProfile, group: int) -> Pair:
+    """The pair whose hockey-stick curve joins the stated points by chords (valid since the true curve is convex in e^eps)."""
+    if callable(event.curve):
+        base = event.curve
+        epsilons = np.concatenate([np.linspace(0, 2, 401), np.geomspace(2.01, 700, 600)]) * group
+        rows = [(float(e), min(1.0, max(0.0, float(base(float(e / group)))))) for e in epsilons]
+    else:
+        rows = [(group * e, d) for e, d in event.curve]
+    if group > 1:
+        rows = [(e, min(1.0, d * _group_factor(e, group))) for e, d in rows]
+    return finite.from_profile(rows)
+
+
+def _group_factor(epsilon: float, group: int) -> float:
+    """(e^eps - 1) / (e^(eps/k) - 1): what delta grows by for groups of k (Balle, Barthe, Gaboardi 2018, section 4)."""
+    return group if epsilon == 0 else math.expm1(min(epsilon, 700.0)) / math.expm1(min(epsilon, 700.0) / group)
+
+
+def _sampled(event: ev.Sampled, asked: Adjacency, null_record: bool, group: int) -> Resolved:
+    scheme, inner = event.scheme, event.event
+    stated = inner.stated
+    if stated is None:  # nothing, or a disclosure: sampling does not change the first, and softens the second
+        base = resolve(inner, asked)
+        if not base.steps:
+            return base
+        rate = 1 - (1 - 1 / scheme.size) ** scheme.sample if isinstance(scheme, WithReplacement) else float(getattr(scheme, "rate", 1))
+        leak = finite.leaky_randomised_response(0.0, min(1.0, rate * group))
+        return Resolved((Step(leak, leak.reverse()),))
+    match scheme:
+        case Poisson():
+            return _poisson(inner, stated, float(scheme.rate), asked, null_record, group)
+        case TruncatedPoisson():
+            plain = _poisson(inner, stated, float(scheme.rate), asked, null_record, group)
+            tail = math.exp(amplification.log_binomial_tail(scheme.size, float(scheme.rate), scheme.batch))
+            return replace(plain, slack=plain.slack + tail)
+        case WithoutReplacement():
+            return _fixed_size(inner, float(scheme.rate), asked, group, lambda k: resolve(inner, Adjacency.REPLACE_ONE, group=k), None)
+        case WithReplacement():
+            n, m = scheme.size, scheme.sample
+            rate = -math.expm1(m * math.log1p(-1 / n)) if n > 1 else 1.0
+            return _fixed_size(inner, rate, asked, group, lambda k: resolve(inner, Adjacency.REPLACE_ONE, group=k), (n, m))
+        case RandomAllocation():
+            return _allocated(inner, scheme, asked, null_record, group)
+    raise UnsupportedError(f"no proof is known for sampling by {type(scheme).__name__}; use a scheme of tacit.accounting")
+
+
+def _poisson(inner: ev.Event, stated: Adjacency, rate: float, asked: Adjacency, null_record: bool, group: int) -> Resolved:
+    if stated is Adjacency.REPLACE_ONE:
+        raise AdjacencyError(
+            "Poisson sampling amplifies guarantees for add/remove, because its sample size is random; the inner event is stated for "
+            "replace-one. State it with adjacency=Adjacency.ADD_REMOVE, or sample WithoutReplacement."
+        )
+    if rate == 0:
+        return Resolved()
+    if rate == 1:
+        return resolve(inner, asked, null_record=null_record, group=group)
+    base = resolve(inner, stated)
+    if base.allocations or base.slack:
+        raise UnsupportedError("a sampled event cannot be sampled again by RandomAllocation or TruncatedPoisson; flatten the schemes")
+    mu = _gaussian_mu(base)
+    if asked is Adjacency.REPLACE_ONE:
+        if group != 1:
+            raise UnsupportedError("groups under replace-one with Poisson sampling have no proven pair; ask for add/remove")
+        if mu is not None:
+            return _step(mixture.poisson_gaussian_replaced(rate, 1 / mu))
+        pair = _one_step(base, inner)
+        # black box: the corrected coupling bound with the group-of-two profile (Balle, Barthe, Gaboardi 2018, Theorem 7)
+        profile = amplification.poisson_replace(_profile(pair), rate)
+        curve = finite.from_profile([(float(e), float(profile(float(e)))) for e in np.linspace(0, 30, 1501)])
+        return Resolved((Step(curve, curve, 1, (Trivial(), Trivial())),))
+    k = group * hops(stated, asked, null_record=null_record)
+    if mu is not None:
+        pair = mixture.poisson_gaussian(rate, 1 / mu, k)
+        return Resolved((Step(pair, pair.reverse()),))
+    if base.renyi:
+        if k != 1 or base.steps:
+            raise UnsupportedError("sampling of a Rényi guarantee is proved for single records and a single event")
+        inner_curve = base.renyi[0].curve
+        count = base.renyi[0].count
+
+        def curve(orders: Array) -> Array:
+            return subsampled_renyi.best(orders, rate, lambda a: count * inner_curve(a))
+
+        return Resolved(renyi=(RenyiStep(curve),))
+    step = _one_step(base, inner)
+    if k == 1:
+        if hasattr(step.remove, "sampled"):
+            pair = step.remove.sampled(rate)
+            return Resolved((Step(pair, pair.reverse()),))
+        remove, add = sampled.poisson(step.remove, step.add, rate)
+        return Resolved((Step(remove, add, 1, None if step.floor is None else sampled.poisson(*step.floor, rate)),))
+    single = resolve(ev.Sampled(Poisson(rate), inner), stated).steps[0]
+    return _grouped(single, k)
+
+
+def _fixed_size(
+    inner: ev.Event, rate: float, asked: Adjacency, group: int, base: Callable[[int], Resolved], draws: tuple[int, int] | None
+) -> Resolved:
+    """Samples of fixed size: without replacement (draws None) or with replacement (draws = (n, m))."""
+    if asked is Adjacency.ADD_REMOVE and draws is None:
+        raise AdjacencyError(
+            "sampling without replacement keeps the size of the data public, so it has no guarantee for add/remove; ask for "
+            "adjacency=Adjacency.REPLACE_ONE, or sample with Poisson."
+        )
+    if rate == 1 and draws is None:
+        return base(group)
+    single = base(1)
+    if single.renyi or single.allocations or single.slack:
+        raise UnsupportedError("fixed-size sampling of a Rényi guarantee has no proof here; state the mechanism itself, or use Poisson")
+    if draws is None:
+        mu = _gaussian_mu(single)
+        if mu is not None:
+            gaussian = Step(pair := FixedSizeGaussian(rate, mu), pair)
+            return Resolved((gaussian,)) if group == 1 else _grouped(gaussian, group)
+        base_step = _one_step(single, inner)
+        half, tight = sampled.PoissonPair(base_step.remove, rate), base_step.floor is None
+    else:
+        n, m = draws
+        pairs, weights = [], []
+        log_pmf = m * math.log1p(-1 / n) if n > 1 else -math.inf
+        for k in range(1, m + 1):
+            log_pmf += math.log((m - k + 1) / k) - math.log(n - 1) if n > 1 else 0.0
+            if n == 1:
+                if k == m:
+                    pairs, weights = [_one_step(base(m), inner).remove], [1.0]
+                continue
+            if log_pmf < -80 and k > m / n:
+                pairs.append(Disclosure())  # all larger counts together, at their worst
+                weights.append(math.exp(amplification.log_binomial_tail(m, 1 / n, k - 1)) / rate)
+                break
+            pairs.append(_one_step(base(k), inner).remove)
+            weights.append(math.exp(log_pmf) / rate)
+        revealed = sampled.Revealed(pairs, weights)
+        half, tight = sampled.PoissonPair(revealed, rate) if rate < 1 else revealed, False
+    pair = sampled.Mirrored(half)
+    step = Step(pair, pair, 1, None if tight else (Trivial(), Trivial()))
+    return Resolved((step,)) if group == 1 else _grouped(step, group)
+
+
+def _allocated(inner: ev.Event, scheme: RandomAllocation, asked: Adjacency, null_record: bool, group: int) -> Resolved:
+    stated = inner.stated
+    if asked is Adjacency.REPLACE_ONE or stated is Adjacency.REPLACE_ONE:
+        raise AdjacencyError("random allocation is proved for add/remove and zero-out; ask for adjacency=Adjacency.ADD_REMOVE")
+    if group * hops(stated, asked, null_record=null_record) != 1 if stated else True:
+        raise UnsupportedError("random allocation is proved for single records; groups have no tight pair yet")
+    mu = _gaussian_mu(resolve(inner, stated)) if stated else None
+    if mu is None:
+        raise UnsupportedError("random allocation is proved here for Gaussian sums; sample other mechanisms with Poisson")
+    if scheme.selected == scheme.steps:
+        return _step(mixture.gaussian(1 / mu)).times(scheme.steps)
+    return Resolved(allocations=(AllocationStep(1 / mu, scheme.steps, scheme.selected),))
+
+
+def _selected(event: ev.Selection, asked: Adjacency, null_record: bool, group: int) -> Resolved:
+    base = resolve(event.event, asked, null_record=null_record, group=group)
+    if base.allocations or base.slack:
+        raise UnsupportedError("selection over allocated or truncated runs has no proof; use Poisson sampling inside the runs")
+    inner = renyi_curve(base)
+    mean, shape = float(event.mean), float(event.shape)
+
+    def curve(orders: Array) -> Array:
+        return selection.renyi(orders, inner, mean, shape)
+
+    return Resolved(renyi=(RenyiStep(curve),))
+
+
+def renyi_curve(parts: Resolved) -> Curve:
+    """The sum of all Rényi divergences, the worse direction at each order."""
+
+    def curve(orders: Array) -> Array:
+        orders = np.atleast_1d(np.asarray(orders, dtype=float))
+        total = np.zeros((2, len(orders)))
+        for step in parts.steps:
+            for i, pair in enumerate((step.remove, step.add)):
+                if pair.infinite > 0:
+                    total[i] = np.inf
+                else:
+                    total[i] += step.count * np.array([_divergence(pair, a) for a in orders])
+        for known in parts.renyi:
+            total += known.count * np.asarray(known.curve(orders))
+        return np.asarray(total.max(axis=0))
+
+    return curve
+
+
+def _divergence(pair: Pair, order: float) -> float:
+    try:
+        return max(0.0, pair.kappa(order - 1) / (order - 1))
+    except OverflowError:
+        return math.inf
+
+
+def _gaussian_mu(parts: Resolved) -> float | None:
+    """The joint shift of a composition of plain Gaussians, None for anything else."""
+    if parts.renyi or parts.allocations or parts.slack or not parts.steps:
+        return None
+    total = 0.0
+    for step in parts.steps:
+        pair = step.remove
+        if not (isinstance(pair, mixture.MixturePair) and len(pair.up) == len(pair.down) == 1):
+            return None
+        total += step.count * (pair.up[0][0] + pair.down[0][0]) ** 2
+    return math.sqrt(total)
+
+
+def _one_step(parts: Resolved, inner: ev.Event) -> Step:
+    """The single pair of an event that is to be sampled as one."""
+    if len(parts.steps) == 1 and parts.steps[0].count == 1 and not parts.renyi and not parts.allocations:
+        return parts.steps[0]
+    if parts.renyi or parts.allocations or not parts.steps:
+        raise UnsupportedError(f"{type(inner).__name__} has no dominating pair that sampling could act on; sample its parts, or give a PrivacyProfile")
+    from tacit.accounting import grid
+
+    up = [grid.composed_pair([(s.remove, s.count) for s in parts.steps]), grid.composed_pair([(s.add, s.count) for s in parts.steps])]
+    return Step(up[0], up[1], 1, (Trivial(), Trivial()))
+
+
+def _profile(step: Step) -> Callable[[float], float]:
+    """The larger of the two directions' single-step profiles."""
+
+    def delta(epsilon: float) -> float:
+        return max(pairs.single_delta(step.remove, epsilon)[1], pairs.single_delta(step.add, epsilon)[1])
+
+    return delta
+
+
+def _grouped(step: Step, group: int) -> Resolved:
+    """A black-box group of a sampled step, through its profile."""
+    single = _profile(step)
+    epsilons = group * np.concatenate([np.linspace(0, 1, 401), np.geomspace(1.01, 60, 400)])
+    pair = finite.from_profile([(float(e), min(1.0, _group_factor(float(e), group) * single(float(e) / group))) for e in epsilons])
+    return Resolved((Step(pair, pair, 1, (Trivial(), Trivial())),))

@@ -1,0 +1,137 @@
+"""One direction of a composition, by the best engine that applies: closed form, single step, contour, or certified grid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tacit.accounting import contour, gaussian, grid
+from tacit.accounting.bound import Bound
+from tacit.accounting.mixture import MixturePair
+from tacit.accounting.pairs import Disclosure, Pair, Trivial, single_delta
+
+Components = Sequence[tuple[Pair, int]]
+
+_EXACT = "closed form"
+
+
+def merge(components: Components) -> list[tuple[Pair, int]]:
+    """All plain Gaussians as one, and nothing that is trivial."""
+    mu2, others = 0.0, []
+    for pair, count in components:
+        if isinstance(pair, Trivial):
+            continue
+        if is_gaussian(pair):
+            mu2 += count * shift(pair) ** 2
+        else:
+            others.append((pair, count))
+    if mu2:
+        others.append((MixturePair([(math.sqrt(mu2), 1.0)]), 1))
+    return others
+
+
+def is_gaussian(pair: Pair) -> bool:
+    """Whether the pair is two unit Gaussians."""
+    return isinstance(pair, MixturePair) and len(pair.up) == len(pair.down) == 1
+
+
+def shift(pair: Pair) -> float:
+    """The distance between the two Gaussians of a Gaussian pair."""
+    if not (isinstance(pair, MixturePair) and len(pair.up) == len(pair.down) == 1):
+        raise TypeError("not a Gaussian pair")
+    return pair.up[0][0] + pair.down[0][0]
+
+
+def delta(components: Components, epsilon: float) -> Bound:
+    """The bracket on delta at any real epsilon.
+
+    >>> from tacit.accounting.mixture import gaussian as noise
+    >>> delta([(noise(1.0), 1)], 1.0).upper  # doctest: +ELLIPSIS
+    0.12693673750...
+    """
+    parts = merge(components)
+    if any(isinstance(pair, Disclosure) for pair, _ in parts):
+        return Bound(1.0, 1.0, _EXACT)
+    if epsilon == math.inf:
+        leak = -math.expm1(sum(count * math.log1p(-pair.infinite) for pair, count in parts))
+        return Bound(leak, leak, _EXACT)
+    if not parts:
+        value = max(0.0, -math.expm1(epsilon)) if epsilon < 0 else 0.0
+        return Bound(value, value, _EXACT)
+    if epsilon < 0:
+        # HS_a(P||Q) = 1 - a + a HS_1/a(Q||P)
+        other = delta([(pair.reverse(), count) for pair, count in parts], -epsilon)
+        scale, base = math.exp(epsilon), -math.expm1(epsilon)
+        return Bound(max(0.0, base + scale * other.lower - 4e-16), min(1.0, base + scale * other.upper + 4e-16), other.method)
+    if len(parts) == 1 and parts[0][1] == 1:
+        pair = parts[0][0]
+        if is_gaussian(pair):
+            value = gaussian.delta(shift(pair), epsilon)
+            return Bound(value * (1 - 1e-11), min(1.0, value * (1 + 1e-11)), _EXACT)
+        return Bound(*single_delta(pair, epsilon), _EXACT)
+    if not _on_lattice(parts):
+        try:
+            return contour.delta(parts, epsilon)
+        except (contour.Declined, OverflowError):
+            pass
+    return grid.bracket(parts, epsilon=epsilon)
+
+
+def epsilon(components: Components, delta: float) -> Bound:
+    """The bracket on the smallest epsilon >= 0 at delta; infinite where no epsilon will do."""
+    parts = merge(components)
+    if any(isinstance(pair, Disclosure) for pair, _ in parts):
+        return Bound(math.inf, math.inf, _EXACT) if delta < 1 else Bound(0.0, 0.0, _EXACT)
+    if not parts or delta >= 1:
+        return Bound(0.0, 0.0, _EXACT)
+    if delta == 0:
+        if any(pair.infinite > 0 for pair, _ in parts):
+            return Bound(math.inf, math.inf, _EXACT)
+        top = math.fsum(count * max(pair.support()[1], 0.0) for pair, count in parts)
+        return Bound(top * (1 - 1e-15), top * (1 + 1e-15), "largest privacy loss")
+    if len(parts) == 1 and parts[0][1] == 1:
+        pair = parts[0][0]
+        if is_gaussian(pair):
+            value = gaussian.epsilon(shift(pair), delta)
+            return Bound(max(0.0, value * (1 - 1e-11) - 1e-15), value * (1 + 1e-11) + 1e-15 if value else 0.0, _EXACT)
+        return _single_epsilon(pair, delta)
+    if not _on_lattice(parts):
+        try:
+            return contour.epsilon(parts, delta)
+        except (contour.Declined, OverflowError):
+            pass
+    return grid.bracket(parts, delta=delta)
+
+
+def _on_lattice(parts: Components) -> bool:
+    """Whether every loss is discrete, so that the characteristic function cannot decay."""
+    return all(pair.decay(1.0, 1e12) == 1.0 for pair, _ in parts)
+
+
+def _single_epsilon(pair: Pair, delta: float) -> Bound:
+    """Bisection on the closed form of one step, each end on its safe side."""
+    if pair.infinite > delta:
+        return Bound(math.inf, math.inf, _EXACT)
+    if single_delta(pair, 0.0)[1] <= delta:
+        return Bound(0.0, 0.0, _EXACT)
+    high = max(pair.support()[1], 0.0)
+    if not math.isfinite(high):
+        high = 1.0
+        while single_delta(pair, high)[1] > delta:
+            high *= 2
+            if high > 1e9:
+                return Bound(0.0, math.inf, _EXACT)
+    low = 0.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        if single_delta(pair, middle)[1] <= delta:
+            high = middle
+        else:
+            low = middle
+    upper, step = high, max(high * 1e-12, 1e-300)
+    lower = high
+    while lower > 0 and single_delta(pair, lower)[0] < delta:
+        lower, step = lower - step, 2 * step
+    return Bound(max(lower, 0.0), upper, _EXACT)
