@@ -19,7 +19,7 @@ from scipy.special import ndtr
 
 from tacit.accounting.pairs import Array, Nodes, Pair
 
-_UNIT = 2.0**-53
+_UNIT = 4 * 2.0**-53  # four roundings for each that is counted: pairwise sums, library functions and weights each add theirs
 _CUT = 13.0  # standard deviations kept beyond the outermost centre: exp(-13^2/2) = 2e-37
 _MAX_NODES = 200_000
 
@@ -28,11 +28,12 @@ def log_mixture(log_weights: Array, shifts: Array, u: Array) -> Array:
     """log sum_k w_k exp(m_k u - m_k^2/2), with small relative error where it is near zero."""
     exponent = shifts[:, None] * u[None, :] - 0.5 * shifts[:, None] ** 2
     top = exponent.max(axis=0)
-    small = np.log1p(np.einsum("k,kj->j", np.exp(log_weights), np.expm1(np.minimum(exponent, 30.0))))
+    excess = np.einsum("k,kj->j", np.exp(log_weights), np.expm1(np.minimum(exponent, 30.0)))
+    small = np.log1p(np.maximum(excess, -0.6))
     terms = exponent + log_weights[:, None]
     peak = terms.max(axis=0)
     large = peak + np.log(np.exp(terms - peak).sum(axis=0))
-    return np.where((top < 30.0) & (small > -0.7), small, large)
+    return np.where((top < 30.0) & (excess > -0.5), small, large)
 
 
 class MixturePair(Pair):
