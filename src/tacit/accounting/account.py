@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -112,23 +113,26 @@ class Account:
 
         return pick(0), pick(1)
 
-    def _both(self, ask: Callable[[list[tuple[Pair, int]]], Bound], *, lower: bool = False) -> Bound:
+    def _both(
+        self, ask: Callable[[list[tuple[Pair, int]]], Bound], *, lower: bool = False, cap: Callable[[list[tuple[Pair, int]]], float] | None = None
+    ) -> Bound:
+        """The worse of the two directions; the second is not computed where a quick upper bound (`cap`) is below the first."""
         remove, add = self._directions(lower)
         first = ask(remove)
-        return first if _symmetric(remove) else first.worst(ask(add))
+        if _symmetric(remove) or (cap is not None and cap(add) <= first.lower):
+            return first
+        return first.worst(ask(add))
 
-    def _solve(self, ask: Callable[[list[tuple[Pair, int]]], Bound], converted: Callable[[], float], name: str) -> Bound:
+    def _solve(
+        self, ask: Callable[[list[tuple[Pair, int]]], Bound], cap: Callable[[list[tuple[Pair, int]]], float], converted: Callable[[], float]
+    ) -> Bound:
         """A bracket from pairs, or from Rényi curves above and attained pairs below where only curves are known."""
-        if self.parts.allocations:
-            raise AssertionError("allocations are solved apart")
         if not self.parts.renyi and all(s.floor is None for s in self.parts.steps):
-            return self._both(ask)
-        upper = math.inf
-        method = "Rényi divergence, improved conversion"
+            return self._both(ask, cap=cap)
         if self.parts.renyi:
-            upper = converted()
+            upper, method = converted(), "Rényi divergence, improved conversion"
         else:
-            found = self._both(ask)
+            found = self._both(ask, cap=cap)
             upper, method = found.upper, found.method
         attained = any(not isinstance(p, Trivial) for d in self._directions(lower=True) for p, _ in d)
         lower = self._both(ask, lower=True).lower if attained else 0.0
@@ -138,14 +142,22 @@ class Account:
         if self.parts.allocations:
             return self._allocated(delta=delta)
         curve = renyi_curve(self.parts)
-        return self._solve(lambda d: compose.epsilon(d, delta), lambda: renyi.epsilon_from_curve(curve, delta) if delta else math.inf, "epsilon")
+        return self._solve(
+            lambda d: compose.epsilon(d, delta),
+            lambda d: compose.epsilon_cap(d, delta),
+            lambda: renyi.epsilon_from_curve(curve, delta) if delta else math.inf,
+        )
 
     def _delta(self, epsilon: float) -> Bound:
         if self.parts.allocations:
             found = self._allocated(epsilon=epsilon)
         else:
             curve = renyi_curve(self.parts)
-            found = self._solve(lambda d: compose.delta(d, epsilon), lambda: renyi.delta_from_curve(curve, max(epsilon, 0.0)), "delta")
+            found = self._solve(
+                lambda d: compose.delta(d, epsilon),
+                lambda d: compose.delta_cap(d, epsilon),
+                lambda: renyi.delta_from_curve(curve, max(epsilon, 0.0)),
+            )
         slack = self.parts.slack * (1 + math.exp(min(epsilon, 700.0)))
         return Bound(max(0.0, found.lower - slack), min(1.0, found.upper + slack), found.method) if slack else found
 
@@ -238,6 +250,8 @@ class Account:
         ratio = np.concatenate([[values[0]], values[1:] / orders[:-1]])
         upper, lower = float(np.max(ratio)), float(np.max(values / orders))
         upper = max(upper, self._renyi_beyond(float(orders[-1])))
+        with suppress(UnsupportedError):
+            upper = min(upper, methods.rho(self.parts))
         exact = not self.parts.renyi and all(s.floor is None for s in self.parts.steps)
         lower = max(lower, self._renyi_limit()) if exact else 0.0
         return Bound(min(lower * (1 - 1e-9), upper), upper, "supremum over Rényi orders")
@@ -279,15 +293,25 @@ class Account:
         top = self.epsilon(floor).upper
         if not math.isfinite(top):
             return GdpReport(Bound(0.0, math.inf, "privacy profile"), floor, 1.0)
-        epsilons = np.concatenate([[0.0], np.geomspace(max(top * 1e-3, 1e-12), top, 48)]) if top > 0 else np.array([0.0])
-        found = [self.delta(float(e)) for e in epsilons]
-        lower = max(_mu(float(e), max(0.0, d.lower - floor)) for e, d in zip(epsilons, found, strict=True))
-        # between two points delta is at most the earlier one and epsilon at most the later one
-        upper = max([_mu(0.0, max(0.0, found[0].upper - floor)), *(
-            _mu(float(epsilons[i + 1]), max(0.0, found[i].upper - floor)) for i in range(len(found) - 1)
-        )])
+        points = [0.0, *np.linspace(0, top, 12)[1:]] if top > 0 else [0.0]
+        found = {e: self.delta(float(e)) for e in points}
+
+        def reach(e: float, d: float) -> float:
+            return _mu(e, max(0.0, d - floor))
+
+        # between two points delta is at most the earlier one and epsilon at most the later one; halve the worst gap until it is narrow
+        for _ in range(60):
+            epsilons = sorted(found)
+            lower = max(reach(e, found[e].lower) for e in epsilons)
+            caps = [reach(b, found[a].upper) for a, b in zip(epsilons, epsilons[1:], strict=False)] or [0.0]
+            upper = max(*caps, reach(0.0, found[0.0].upper), 0.0)
+            if upper <= lower * (1 + 1e-3) or len(epsilons) < 2:
+                break
+            i = int(np.argmax(caps))
+            middle = 0.5 * (epsilons[i] + epsilons[i + 1])
+            found[middle] = self.delta(middle)
         curve = gaussian.tradeoff_gdp(lower, np.geomspace(1e-6, 1 - 1e-6, 200))
-        own = _tradeoff_from_profile(epsilons, np.array([d.upper for d in found]), np.geomspace(1e-6, 1 - 1e-6, 200))
+        own = _tradeoff_from_profile(np.array(sorted(found)), np.array([found[e].upper for e in sorted(found)]), np.geomspace(1e-6, 1 - 1e-6, 200))
         return GdpReport(Bound(min(lower, upper), upper, "privacy profile"), floor, float(np.max(np.maximum(own - curve, 0.0))))
 
     # --- what an attacker gains ------------------------------------------------------------------------------------------------
@@ -303,10 +327,11 @@ class Account:
         if rate in (0.0, 1.0):
             leak = self.delta(math.inf)
             return Bound(1.0, 1.0, "trivial") if rate else Bound(leak.lower, leak.upper, leak.method)
+        reach = min(self.epsilon(1e-9 * min(rate, 1 - rate)).upper, 700.0)
         if self.parts.renyi or self.parts.allocations or self.parts.slack or any(s.floor for s in self.parts.steps):
-            found = _minimise_line(self.delta, rate)
+            found = _minimise_line(self.delta, rate, reach)
             return Bound(min(rate, found.upper), found.upper, found.method)
-        return self._both(lambda d: _minimise_line(lambda e: compose.delta(d, e), rate))
+        return self._both(lambda d: _minimise_line(lambda e: compose.delta(d, e), rate, reach))
 
     def tradeoff(self, fpr: Iterable[float]) -> list[Bound]:
         """The smallest false-negative rate at each false-positive rate (Dong, Roth, Su 2022)."""
@@ -349,15 +374,15 @@ def _tradeoff_from_profile(epsilons: Array, deltas: Array, fpr: Array) -> Array:
     return np.asarray(np.maximum(rows.max(axis=0), 0.0))
 
 
-def _minimise_line(delta: Callable[[float], Bound], rate: float) -> Bound:
-    """min over eps of e^eps rate + delta(eps): convex in e^eps, so a bracket of the minimiser bounds the minimum from below."""
+def _minimise_line(delta: Callable[[float], Bound], rate: float, reach: float) -> Bound:
+    """min over |eps| <= reach of e^eps rate + delta(eps): convex in e^eps, so a bracket of the minimiser bounds the minimum from below."""
 
     def value(x: float) -> tuple[float, float]:
         d = delta(x)
         return math.exp(x) * rate + d.lower, math.exp(x) * rate + d.upper
 
     golden = (math.sqrt(5) - 1) / 2
-    low, high = -40.0, -math.log(rate)
+    low, high = -reach, min(reach, -math.log(rate))
     a, b = high - golden * (high - low), low + golden * (high - low)
     fa, fb = value(a), value(b)
     while high - low > 1e-7:
@@ -372,7 +397,8 @@ def _minimise_line(delta: Callable[[float], Bound], rate: float) -> Bound:
             b = low + golden * (high - low)
             fb = value(b)
     upper = min(1.0, fa[1], fb[1])
-    lower = math.exp(low) * rate + delta(high).lower
+    # beyond the reach the value is at least that at its end less the delta left there, 1e-9 of the rate
+    lower = math.exp(low) * rate + delta(high).lower - 1e-9 * rate
     return Bound(max(0.0, min(lower, upper)), upper, delta(a).method)
 
 

@@ -30,7 +30,7 @@ def calibrate(
     high: float = 1e9,
     start: float = 1.0,
     integer: bool = False,
-    tolerance: float = 1e-9,
+    tolerance: float = 1e-8,
     method: str | None = None,
 ) -> float:
     """The value of one parameter at which `make(value)` just meets the target; the result never exceeds it.
@@ -50,26 +50,25 @@ def calibrate(
     start = min(max(start, low), high)
     if integer:
         return _integer(excess, max(1, math.ceil(low)), math.floor(high), max(1, round(start)))
-    x, fx = start, excess(start)
-    other = min(start * 1.25, high) if start < high else start / 1.25
-    falling = excess(other) < fx  # more noise costs less; more steps cost more
-    # walk towards the border between meeting and exceeding the target
-    outward = (fx > 0) == falling
-    ratio = 2.0
-    previous = (x, fx)
-    while True:
-        limit = high if outward else low
-        if x == limit:
-            if fx <= 0:
-                return x
+    points = [(math.log(start), excess(start))]
+    nudge = 0.2 if start * math.exp(0.2) <= high else -0.2
+    points.append((points[0][0] + nudge, excess(math.exp(points[0][0] + nudge))))
+    # Cost against parameter is nearly straight on log axes: follow the secant, with growing overshoot, until the target is crossed.
+    reach = 1.0
+    while (points[-1][1] > 0) == (points[-2][1] > 0):
+        (x0, f0), (x1, f1) = points[-2:]
+        slope = (f1 - f0) / (x1 - x0)
+        downhill = -math.copysign(1.0, slope if slope else -1.0) * math.copysign(1.0, f1)
+        move = min(max(abs(f1 / slope), 0.05), 3.0) if slope else 1.0
+        x = x1 + downhill * move * reach
+        x = min(max(x, math.log(low)), math.log(high))
+        if x == x1:
+            if f1 <= 0:
+                return math.exp(x1)
             raise UnsupportedError(f"no value between {low:g} and {high:g} meets the target; widen the limits or relax the target")
-        x = min(x * ratio, high) if outward else max(x / ratio, low)
-        fx = excess(x)
-        if (fx > 0) != (previous[1] > 0):
-            break
-        previous = (x, fx)
-        ratio = min(ratio * ratio, 16.0)
-    good, bad = ((x, fx), previous) if fx <= 0 else (previous, (x, fx))
+        points.append((x, excess(math.exp(x))))
+        reach *= 1.3
+    good, bad = sorted(points[-2:], key=lambda p: p[1] > 0)
     return _bracketed(excess, good, bad, tolerance)
 
 
@@ -121,30 +120,26 @@ def _excess(
 
 
 def _bracketed(excess: Callable[[float], float], good: tuple[float, float], bad: tuple[float, float], tolerance: float) -> float:
-    """Shrink [good, bad] in log space by false position with halving (Illinois); only ever return a value that meets the target."""
-    a, fa = math.log(good[0]), good[1]
-    b, fb = math.log(bad[0]), bad[1]
+    """Shrink [good, bad] on log axes by false position with halving (Illinois); only ever return a value that meets the target."""
+    (a, fa), (b, fb) = good, bad
     side = 0
     ga, gb = fa, fb
     for i in range(100):
         if fa == 0 or abs(a - b) <= tolerance:
             break
         x = (a * gb - b * ga) / (gb - ga) if gb != ga and i % 8 != 7 else 0.5 * (a + b)
-        width = abs(b - a)
-        # stay a little on the safe side, so that the last evaluations close the bracket from both ends
-        x += math.copysign(min(0.25 * tolerance, 0.25 * width), a - b)
-        x = min(max(x, min(a, b) + 1e-3 * width * tolerance), max(a, b) - 1e-3 * width * tolerance)
+        # aim a little at the safe side, so that one more evaluation usually closes the search
+        x += math.copysign(min(0.3 * tolerance, 0.3 * abs(x - a)), a - b)
         fx = excess(math.exp(x))
         if fx <= 0:
-            a, fa, ga = x, fx, fx
             gb = gb / 2 if side == 1 else fb
-            side = 1
-            if -fx <= 0.5 * tolerance:
+            a, fa, ga, side = x, fx, fx, 1
+            slope = abs((fb - fa) / (b - a)) if b != a else 1.0
+            if -fx <= slope * tolerance:
                 break
         else:
-            b, fb, gb = x, fx, fx
             ga = ga / 2 if side == -1 else fa
-            side = -1
+            b, fb, gb, side = x, fx, fx, -1
     return math.exp(a)
 
 

@@ -204,6 +204,57 @@ def _characteristic(loss: Array, weight: Array, t: Array) -> NDArray[np.complex1
     return np.asarray(0.5 * np.log1p(modulus) + 1j * (np.arctan2(y, 1 + x) + t * mean))
 
 
+def upper_levels(components: Components, c: Array) -> Array:
+    """Upper bounds on K at several tilts."""
+    return _inflated(plan(components, c).level)
+
+
+def _inflated(level: Array) -> Array:
+    """Planning figures are accurate to about 1e-13 of their terms; this makes them upper bounds."""
+    return level + 1e-9 * (1 + np.abs(level))
+
+
+def _spread(loss: Array, weight: Array, t: float) -> float:
+    """A bound on |sum_j w_j exp(i s l_j)| for every s in [t, 2t].
+
+    1 - |psi(s)|^2 = E[1 - cos(s (L - L'))] is at least 2 s^2 / pi^2 times E[(L - L')^2] over pairs closer than pi / (2t): those in the same
+    or in neighbouring bins of width pi / (4t).
+    """
+    bins = np.floor((loss - loss.min()) * (4 * t / math.pi)).astype(np.int64)
+    labels, bins = np.unique(bins, return_inverse=True)
+    mass = np.bincount(bins, weight)
+    mean = np.bincount(bins, weight * loss) / np.maximum(mass, 1e-300)
+    square = np.bincount(bins, weight * (loss - mean[bins]) ** 2)
+    near = np.diff(labels) == 1
+    pairs = 2 * float(np.dot(mass, square))
+    cross = mass[1:] * square[:-1] + mass[:-1] * square[1:] + mass[1:] * mass[:-1] * np.diff(mean) ** 2
+    pairs += 2 * float(cross[near].sum())
+    return math.sqrt(max(0.0, 1 - 2 * t * t / math.pi**2 * pairs))
+
+
+def tail(pair: Pair, c: float, t: float) -> float:
+    """A bound on the tilted characteristic function that holds for every frequency >= t."""
+    bound = pair.decay(c, t)
+    if isinstance(pair, MixturePair) or bound < 0.25:
+        return bound
+    nodes = pair.nodes(c, 0.0)
+    if nodes is None or pair.decay(c, 1e12 * t) == 1.0:
+        return bound
+    worst = 0.0
+    for _ in range(40):  # in doubling bands, until the monotone bound alone is below what the bands have given
+        worst = max(worst, min(pair.decay(c, t), _spread(nodes.loss, nodes.weight, t) + 1e-12))
+        t *= 2
+        far = pair.decay(c, t)
+        if far <= worst or worst == 1.0:
+            return worst
+    return max(worst, far)
+
+
+def upper_levels(components: Components, c: Array) -> Array:
+    """Upper bounds on K at several tilts."""
+    return _inflated(plan(components, c).level)
+
+
 def _inflated(level: Array) -> Array:
     """Planning figures are accurate to about 1e-13 of their terms; this makes them upper bounds."""
     return level + 1e-9 * (1 + np.abs(level))
