@@ -296,6 +296,7 @@ class Account:
         points = [0.0, *np.linspace(0, top, 12)[1:]] if top > 0 else [0.0]
         found = {e: self.delta(float(e)) for e in points}
 
+        @lru_cache(maxsize=None)
         def reach(e: float, d: float) -> float:
             return _mu(e, max(0.0, d - floor))
 

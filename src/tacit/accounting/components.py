@@ -284,31 +284,38 @@ def _fixed_size(
     if draws is None:
         mu = _gaussian_mu(single)
         if mu is not None:
-            gaussian = Step(pair := FixedSizeGaussian(rate, mu), pair)
+            gaussian = Step(pair := FixedSizeGaussian(rate, [(mu, 1.0)]), pair)
             return Resolved((gaussian,)) if group == 1 else _grouped(gaussian, group)
         base_step = _one_step(single, inner)
         half, tight = sampled.PoissonPair(base_step.remove, rate), base_step.floor is None
     else:
-        n, m = draws
-        pairs, weights = [], []
-        log_pmf = m * math.log1p(-1 / n) if n > 1 else -math.inf
-        for k in range(1, m + 1):
-            log_pmf += math.log((m - k + 1) / k) - math.log(n - 1) if n > 1 else 0.0
-            if n == 1:
-                if k == m:
-                    pairs, weights = [_one_step(base(m), inner).remove], [1.0]
-                continue
-            if log_pmf < -80 and k > m / n:
-                pairs.append(Disclosure())  # all larger counts together, at their worst
-                weights.append(math.exp(amplification.log_binomial_tail(m, 1 / n, k - 1)) / rate)
-                break
-            pairs.append(_one_step(base(k), inner).remove)
-            weights.append(math.exp(log_pmf) / rate)
-        revealed = sampled.Revealed(pairs, weights)
+        weights, given_up = _draw_counts(*draws)
+        mu = _gaussian_mu(single)
+        if mu is not None:
+            pair = FixedSizeGaussian(rate, [(k * mu, w) for k, w in weights], given_up)
+            replaced = Step(pair, pair, 1, (Trivial(), Trivial()))
+            return Resolved((replaced,)) if group == 1 else _grouped(replaced, group)
+        pairs = [_one_step(base(k), inner).remove for k, _ in weights]
+        revealed = sampled.Revealed([*pairs, Disclosure()], [*(w for _, w in weights), given_up])
         half, tight = sampled.PoissonPair(revealed, rate) if rate < 1 else revealed, False
     pair = sampled.Mirrored(half)
     step = Step(pair, pair, 1, None if tight else (Trivial(), Trivial()))
     return Resolved((step,)) if group == 1 else _grouped(step, group)
+
+
+def _draw_counts(n: int, m: int) -> tuple[list[tuple[int, float]], float]:
+    """How often a record is drawn in m draws from n, given that it is drawn at all; and the chance of more draws than listed."""
+    if n == 1:
+        return [(m, 1.0)], 0.0
+    log_rate = math.log(-math.expm1(m * math.log1p(-1 / n)))
+    log_pmf = m * math.log1p(-1 / n)
+    weights = []
+    for k in range(1, m + 1):
+        log_pmf += math.log((m - k + 1) / k) - math.log(n - 1)
+        if log_pmf < -80 and k > m / n:  # all larger counts together are given up as disclosed
+            return weights, math.exp(amplification.log_binomial_tail(m, 1 / n, k - 1) - log_rate)
+        weights.append((k, math.exp(log_pmf - log_rate)))
+    return weights, 0.0
 
 
 def _allocated(inner: ev.Event, scheme: RandomAllocation, asked: Adjacency, null_record: bool, group: int) -> Resolved:

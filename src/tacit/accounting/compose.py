@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.accounting import contour, gaussian, grid
 from tacit.accounting.bound import Bound
+from tacit.accounting.fixed_size import FixedSizeGaussian
 from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Disclosure, Pair, Trivial, single_delta
 
@@ -30,6 +31,12 @@ def merge(components: Components) -> list[tuple[Pair, int]]:
     if mu2:
         others.append((MixturePair([(math.sqrt(mu2), 1.0)]), 1))
     return others
+
+
+def trim(components: Components, mass: float) -> list[tuple[Pair, int]]:
+    """Give up at most `mass` in all of what pairs that are upper bounds anyway can spare from their far tails."""
+    total = sum(count for pair, count in components if isinstance(pair, FixedSizeGaussian))
+    return [(pair.trimmed(mass / total) if isinstance(pair, FixedSizeGaussian) else pair, count) for pair, count in components]
 
 
 def is_gaussian(pair: Pair) -> bool:
@@ -71,6 +78,7 @@ def delta(components: Components, epsilon: float) -> Bound:
             value = gaussian.delta(shift(pair), epsilon)
             return Bound(value * (1 - 1e-11), min(1.0, value * (1 + 1e-11)), _EXACT)
         return Bound(*single_delta(pair, epsilon), _EXACT)
+    parts = trim(parts, 1e-16)
     if not _on_lattice(parts):
         try:
             return contour.delta(parts, epsilon)
@@ -97,6 +105,7 @@ def epsilon(components: Components, delta: float) -> Bound:
             value = gaussian.epsilon(shift(pair), delta)
             return Bound(max(0.0, value * (1 - 1e-11) - 1e-15), value * (1 + 1e-11) + 1e-15 if value else 0.0, _EXACT)
         return _single_epsilon(pair, delta)
+    parts = trim(parts, 1e-9 * delta)
     if not _on_lattice(parts):
         try:
             return contour.epsilon(parts, delta)

@@ -334,6 +334,8 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
         return log_scale + sum(count * math.log(max(tail(pair, c, t), 1e-300)) for pair, count in components) - math.log(math.pi * t)
 
     reach = max(reach, step)
+    if log_tail(1e7 * reach) > goal:  # atoms, or too few steps: give up before any work is done
+        raise Declined("the characteristic function does not decay")
     while log_tail(reach) > goal:
         reach *= 1.3
         if reach / step > _WORK / 20:

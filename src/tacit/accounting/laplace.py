@@ -74,7 +74,10 @@ class HalfTiltPair(Pair):
         return (q[::-1], mixed[::-1]) if self.reversed_ else (mixed, q)
 
     def kappa(self, c: float) -> float:
-        return self._nodes(c, 0.0).log_mgf
+        try:
+            return self._nodes(c, 0.0).log_mgf
+        except OverflowError:  # too far out for the quadrature; infinity is a valid upper bound
+            return math.inf
 
     def nodes(self, c: float, reach: float) -> Nodes:
         return self._nodes(c, 2.0 ** math.ceil(math.log2(reach)) if reach > 0 else 0.0)

@@ -66,7 +66,12 @@ class MixturePair(Pair):
         return float(low), float(high)
 
     def kappa(self, c: float) -> float:
-        return self._nodes(c, 0.0).log_mgf
+        if len(self.up) == len(self.down) == 1:
+            return 0.5 * c * (c + 1) * (self.up[0][0] + self.down[0][0]) ** 2
+        try:
+            return self._nodes(c, 0.0).log_mgf
+        except OverflowError:  # too far out for the quadrature; infinity is a valid upper bound
+            return math.inf
 
     def nodes(self, c: float, reach: float) -> Nodes:
         return self._nodes(c, reach)
