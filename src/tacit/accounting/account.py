@@ -239,9 +239,11 @@ class Account:
         >>> account(Gaussian(2)).rho().upper
         0.125
         """
-        if all(compose.is_gaussian(s.remove) for s in self.parts.steps) and not self.parts.renyi and not self.parts.allocations:
-            value = 0.5 * math.fsum(s.count * compose.shift(s.remove) ** 2 for s in self.parts.steps)
-            return Bound(value, value, "closed form")
+        exact_value = methods.exact_rho(self.event, self.adjacency, null_record=self.null_record)
+        if exact_value is not None:
+            value = float(exact_value)
+            lower = value if value <= exact_value else math.nextafter(value, 0.0)
+            return Bound(lower, value if value >= exact_value else math.nextafter(value, math.inf), "closed form")
         if self.parts.allocations or self.parts.slack:
             raise UnsupportedError("this event has no certified Rényi curve; ask for epsilon(delta)")
         orders = 1 + np.geomspace(1e-4, 2e3, 200)

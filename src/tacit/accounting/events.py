@@ -29,7 +29,7 @@ class Event:
 
     def __repr__(self) -> str:
         parts = []
-        for f in fields(self):
+        for f in sorted(fields(self), key=lambda f: f.name == "adjacency"):
             value = getattr(self, f.name)
             if f.name == "adjacency" and value == f.default:
                 continue
@@ -73,7 +73,7 @@ class Composed(Event):
 
     >>> from tacit.accounting.leaves import Gaussian, Laplace
     >>> Composed(Gaussian(2), Laplace(3))
-    Composed(events=(Gaussian(noise_multiplier=2), Laplace(noise_multiplier=3)))
+    Composed(Gaussian(noise_multiplier=2), Laplace(noise_multiplier=3))
     """
 
     events: tuple[Event, ...]
@@ -91,6 +91,9 @@ class Composed(Event):
                 "Restate each for one relation, for example Gaussian(..., adjacency=Adjacency.REPLACE_ONE) with the sensitivity "
                 "measured under that relation."
             )
+
+    def __repr__(self) -> str:
+        return f"Composed({', '.join(map(repr, self.events))})"
 
     @property
     def stated(self) -> Adjacency | None:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
 from tacit.accounting import gaussian, optimal, renyi, theorems
-from tacit.accounting.adjacency import Adjacency
+from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.components import Resolved, renyi_curve
 from tacit.accounting.errors import ParameterError, UnsupportedError
-from tacit.accounting.events import Event
+from tacit.accounting.events import Composed, Event, Group, NoOp, Repeated
 from tacit.accounting.laplace import HalfTiltPair
+from tacit.accounting.leaves import GDP, ZCDP, Gaussian
 from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Pair
 
@@ -122,6 +124,33 @@ def rho(parts: Resolved) -> float:
             raise UnsupportedError("part of this event is a Rényi curve that is not a zCDP guarantee; use rdp-improved")
         total += known.count * known.rho
     return total
+
+
+def exact_rho(event: Event, adjacency: Adjacency, *, null_record: bool = False, group: int = 1) -> Fraction | None:
+    """rho as a fraction, for trees of Gaussian noise and zCDP guarantees; None for anything else.
+
+    >>> from tacit.accounting import Gaussian, Repeated
+    >>> exact_rho(Repeated(Gaussian(10), 20), Adjacency.ADD_REMOVE)
+    Fraction(1, 10)
+    """
+    match event:
+        case NoOp():
+            return Fraction(0)
+        case Repeated():
+            inner = exact_rho(event.event, adjacency, null_record=null_record, group=group)
+            return None if inner is None else event.count * inner
+        case Group():
+            return exact_rho(event.event, adjacency, null_record=null_record, group=group * event.size)
+        case Composed():
+            parts = [exact_rho(child, adjacency, null_record=null_record, group=group) for child in event.events]
+            return None if any(p is None for p in parts) else sum((p for p in parts if p is not None), Fraction(0))
+        case Gaussian() | ZCDP() | GDP():
+            size = group * hops(event.adjacency, adjacency, null_record=null_record)
+            if isinstance(event, ZCDP):
+                return Fraction(event.rho) * size**2
+            shift = Fraction(event.mu) if isinstance(event, GDP) else 1 / Fraction(event.noise_multiplier)
+            return (size * shift) ** 2 / 2
+    return None
 
 
 def central_limit(parts: Resolved, delta: float) -> Estimate:

@@ -1,0 +1,250 @@
+"""What the accountant answers: against closed forms, across methods, and at the edges of its input."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
+
+from tacit.accounting import (
+    GDP,
+    ZCDP,
+    Adjacency,
+    ApproxDP,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Group,
+    Laplace,
+    MixtureOfGaussians,
+    NonPrivate,
+    NoOp,
+    ParameterError,
+    Poisson,
+    PrivacyProfile,
+    PureDP,
+    RandomAllocation,
+    RandomizedResponse,
+    RenyiDP,
+    Repeated,
+    Sampled,
+    Selection,
+    Staircase,
+    TruncatedCDP,
+    TruncatedPoisson,
+    UnsupportedError,
+    WithReplacement,
+    account,
+)
+from tacit.accounting.gaussian import delta as gaussian_delta
+
+TRAINING = Repeated(Sampled(Poisson(Fraction(1, 100)), Gaussian(1)), 1000)
+RO = Adjacency.REPLACE_ONE
+
+
+def test_the_example_of_the_readme() -> None:
+    event = Repeated(Sampled(Poisson(Fraction(256, 60000)), Gaussian(noise_multiplier=1.1)), 14062)
+    found = account(event, Adjacency.ADD_REMOVE).epsilon(1e-5)
+    assert found.lower <= 2.3815969214243970 <= found.upper and found.width <= 1e-8
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("eps", [-3.0, -0.5, 0.0, 0.7, 4.0, 20.0])
+def test_gaussian_profile_at_any_real_epsilon(mu: float, eps: float) -> None:
+    truth = float(ndtr(mu / 2 - eps / mu) - math.exp(eps) * ndtr(-mu / 2 - eps / mu))
+    found = account(GDP(mu)).delta(eps)
+    assert found.lower <= truth + 1e-13 and truth - 1e-13 <= found.upper
+    assert found.width <= 1e-10
+
+
+def test_negative_epsilon_is_the_mirror_image_for_sampled_events() -> None:
+    """HS_a(P||Q) = 1 - a + a HS_1/a(Q||P), the worse of both directions."""
+    cost = account(TRAINING)
+    for eps in (0.5, 1.5):
+        mirrored = cost.delta(-eps)
+        assert mirrored.upper == pytest.approx(1 - math.exp(-eps) + math.exp(-eps) * cost.delta(eps).upper, rel=1e-9)
+
+
+def test_attack_figures_of_a_gaussian() -> None:
+    cost = account(Gaussian(1))
+    for fpr in (0.001, 0.01, 0.05, 0.5):
+        truth = 1 - float(ndtr(ndtri(1 - fpr) - 1))
+        found = cost.tpr(fpr)
+        assert found.lower <= truth + 1e-9 and truth - 1e-9 <= found.upper and found.width < 1e-5
+    assert cost.advantage().upper == pytest.approx(0.382924922548, abs=1e-11)
+    assert cost.posterior(0.5).upper == pytest.approx(0.6914624613, abs=1e-10)
+    assert cost.posterior(0.01).lower >= 0.99 - 1e-12
+    (row,) = cost.tradeoff([0.05])
+    assert row.lower <= 0.7404889772 + 1e-9 and 0.7404889772 - 1e-9 <= row.upper
+    assert cost.tpr(0).upper == 0 and cost.tpr(1).upper == 1
+
+
+def test_attack_figures_of_a_sampled_event_are_consistent() -> None:
+    cost = account(TRAINING)
+    found = cost.tpr(0.01)
+    eps = cost.epsilon(1e-5).upper
+    assert found.lower <= found.upper <= math.exp(eps) * 0.01 + 1e-5
+    assert found.width < 1e-6
+    assert found.lower > 0.01
+
+
+def test_renyi_and_concentrated_views() -> None:
+    assert account(Gaussian(2)).rho() == account(Gaussian(2)).rho().intersect(account(Gaussian(2)).rho())
+    assert account(Gaussian(2)).rho().upper == 0.125
+    assert account(TRAINING).rho().upper == pytest.approx(500)
+    assert account(PureDP(0.1)).rho().upper <= 0.005 + 1e-12
+    assert account(Exponential(1.0)).rho().upper <= 1 / 8 + 1e-12
+    assert account(Repeated(Gaussian(1), 10)).rdp(4).upper == pytest.approx(20)
+    found = account(Repeated(Sampled(Poisson(0.01), Gaussian(1)), 1)).rdp(8)
+    assert found.lower <= 8.936439076e-4 * (1 + 1e-9) and 8.936439076e-4 * (1 - 1e-9) <= found.upper
+    with pytest.raises(ParameterError, match="order"):
+        account(Gaussian(1)).rdp(1)
+
+
+def test_gdp_of_gaussians_is_exact_and_of_others_is_bracketed() -> None:
+    exact = account(Composed(Gaussian(1), Gaussian(0.5))).gdp()
+    assert exact.mu.upper == pytest.approx(math.sqrt(5)) and exact.regret == 0
+    report = account(Repeated(Sampled(Poisson(0.1), Gaussian(2)), 100)).gdp()
+    assert 0 < report.mu.lower <= report.mu.upper <= report.mu.lower * 1.01
+    cost = account(Repeated(Sampled(Poisson(0.1), Gaussian(2)), 100))
+    for eps in np.linspace(0, 4, 9):
+        assert cost.delta(float(eps)).lower <= gaussian_delta(report.mu.upper, float(eps)) + report.slack * 1.000001
+    assert 0 <= report.regret < 0.2
+
+
+def test_disclosure_and_nothing() -> None:
+    assert account(NonPrivate()).epsilon(1e-5).upper == math.inf
+    assert account(NonPrivate()).delta(3).upper == 1
+    assert account(Composed(NonPrivate(), Gaussian(1))).epsilon(0.1).lower == math.inf
+    assert account(NoOp()).epsilon(0).upper == 0
+    assert account(Composed(NoOp(), PureDP(0.5))).epsilon(0).upper == pytest.approx(0.5)
+    assert account(Sampled(Poisson(0.01), NonPrivate())).delta(0).upper == pytest.approx(0.01)
+
+
+def test_pure_guarantees_add_exactly_at_delta_zero() -> None:
+    assert account(Composed(PureDP(0.1), Laplace(5), RandomizedResponse(0.2, adjacency=Adjacency.ADD_REMOVE))).epsilon(0).upper == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("event", [Gaussian(1), ApproxDP(1, 1e-6), ZCDP(0.1), TRAINING, Sampled(RandomAllocation(10), Gaussian(1))])
+def test_delta_zero_is_refused_with_the_fix(event) -> None:
+    with pytest.raises(ParameterError, match="delta must be positive"):
+        account(event).epsilon(0)
+
+
+@pytest.mark.parametrize("bad", [-1e-9, 1.1, math.nan, "x", None])
+def test_bad_delta(bad) -> None:
+    with pytest.raises(ParameterError, match="delta"):
+        account(Gaussian(1)).epsilon(bad)
+
+
+@pytest.mark.parametrize("bad", [math.nan, "x", None])
+def test_bad_epsilon(bad) -> None:
+    with pytest.raises(ParameterError, match="epsilon"):
+        account(Gaussian(1)).delta(bad)
+
+
+def test_bad_event_and_relation() -> None:
+    with pytest.raises(ParameterError, match="event"):
+        account("Gaussian")
+    with pytest.raises(ParameterError, match="adjacency"):
+        account(Gaussian(1), "add-remove")
+    with pytest.raises(ParameterError, match="method"):
+        account(Gaussian(1)).epsilon(1e-5, method="magic")
+
+
+def test_infinite_mass_limits_delta() -> None:
+    assert account(Repeated(ApproxDP(0.1, 1e-6), 100)).epsilon(1e-6).lower == math.inf
+
+
+@pytest.mark.parametrize(
+    ("event", "adjacency"),
+    [
+        (Group(Gaussian(2), 4), None),
+        (Group(Laplace(4), 2), None),
+        (Group(PureDP(0.3), 2), None),
+        (Group(ZCDP(0.1), 3), None),
+        (Group(DiscreteGaussian(3), 2), None),
+        (Group(DiscreteLaplace(3), 2), None),
+        (Group(ApproxDP(0.5, 1e-9), 3), None),
+        (Group(RenyiDP([(2, 0.1), (64, 3.0)]), 2), None),
+        (Group(RandomizedResponse(0.3), 2), None),
+        (Group(Staircase(0.5), 2), None),
+        (Group(Sampled(Poisson(0.05), Laplace(1)), 2), None),
+        (Group(Sampled(WithReplacement(100, 10), Gaussian(3)), 2), RO),
+        (TruncatedCDP(0.1, 20), None),
+        (PrivacyProfile([(0.0, 0.3), (1.0, 1e-4), (2.0, 1e-9)]), None),
+        (MixtureOfGaussians(1, [0, 1, 2], [0.9, 0.09, 0.01]), None),
+        (Sampled(Poisson(0.1), Composed(Gaussian(2), Laplace(3))), None),
+        (Sampled(Poisson(0.1), ZCDP(0.5)), None),
+        (Sampled(Poisson(0.1), Laplace(2)), RO),
+        (Selection(PureDP(0.1), 10), None),
+        (Selection(Gaussian(4), 10, 0), None),
+        (Selection(Gaussian(4), 10, math.inf), None),
+        (Sampled(TruncatedPoisson(0.01, 1000, 40), Gaussian(1)), None),
+        (Composed(ZCDP(0.01), Laplace(10)), None),
+        (Exponential(0.7, monotone=True), None),
+    ],
+    ids=lambda e: type(e).__name__ if e else "",
+)
+def test_every_kind_of_event_has_a_price(event, adjacency) -> None:
+    cost = account(event, adjacency)
+    found = cost.epsilon(1e-4)
+    assert 0 <= found.lower <= found.upper
+    back = cost.delta(found.upper)
+    assert back.lower <= 1e-4 * (1 + 1e-6)
+
+
+def test_groups_of_gaussians_are_white_box() -> None:
+    assert account(Group(Gaussian(2), 4)).epsilon(1e-5).upper == pytest.approx(account(Gaussian(0.5)).epsilon(1e-5).upper)
+    single, triple = account(TRAINING).epsilon(1e-5), account(Group(TRAINING, 3)).epsilon(1e-5)
+    assert 2 * single.upper < triple.lower < 10 * single.upper
+
+
+def test_unsupported_pairs_say_so() -> None:
+    with pytest.raises(UnsupportedError, match="Gaussian sums"):
+        account(Sampled(RandomAllocation(10), Laplace(1)))
+    with pytest.raises(UnsupportedError, match="Rényi"):
+        account(Sampled(WithReplacement(10, 2), ZCDP(0.1)), RO)
+
+
+def test_truncated_batches_cost_a_little_more_than_plain_ones() -> None:
+    plain = account(TRAINING).epsilon(1e-5)
+    roomy = account(Repeated(Sampled(TruncatedPoisson(0.01, 10_000, 200), Gaussian(1)), 1000)).epsilon(1e-5)
+    tight = account(Repeated(Sampled(TruncatedPoisson(0.01, 10_000, 150), Gaussian(1)), 1000)).epsilon(1e-5)
+    assert plain.upper <= roomy.upper <= plain.upper + 1e-6
+    assert roomy.upper < tight.upper
+    assert account(Repeated(Sampled(TruncatedPoisson(0.01, 10_000, 100), Gaussian(1)), 1000)).epsilon(1e-5).upper == math.inf
+
+
+def _trees():
+    leaf = st.one_of(
+        st.builds(Gaussian, st.floats(0.5, 20)),
+        st.builds(Laplace, st.floats(1, 30)),
+        st.builds(DiscreteLaplace, st.floats(1, 30)),
+        st.builds(PureDP, st.floats(0.01, 0.5)),
+        st.builds(lambda q, s: Sampled(Poisson(q), Gaussian(s)), st.floats(0.01, 0.5), st.floats(0.7, 5)),
+        st.builds(lambda e, d: ApproxDP(e, d), st.floats(0.01, 0.5), st.floats(0, 1e-8)),
+    )
+    return st.lists(st.tuples(leaf, st.integers(1, 40)), min_size=1, max_size=3).map(lambda rows: Composed(*(Repeated(e, n) for e, n in rows)))
+
+
+@given(_trees())
+@settings(max_examples=12, deadline=None)
+def test_composing_can_only_cost_more_and_theorems_agree(tree) -> None:
+    cost = account(tree)
+    found = cost.epsilon(1e-5)
+    assert 0 <= found.lower <= found.upper
+    more = account(Composed(tree, Gaussian(10))).epsilon(1e-5)
+    assert more.upper >= found.lower - 1e-9
+    assert cost.epsilon(1e-4).lower <= found.upper
+    for method in ("rdp-improved", "strong", "basic"):
+        try:
+            other = cost.epsilon(1e-5, method=method)
+        except UnsupportedError:
+            continue
+        assert other.upper >= found.lower - 1e-9
