@@ -1,0 +1,67 @@
+# Every target makes .venv if it is missing, brings it up to date when pyproject.toml has changed, and uses it.
+# Another interpreter: make test PYTHON=python3.13
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# One thread for linear algebra: the tests already run in parallel, and timings stay comparable.
+export OPENBLAS_NUM_THREADS := 1
+export OMP_NUM_THREADS := 1
+export MPLBACKEND := Agg
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-slow lint bench docs clean
+
+help:
+	@echo "make demo       the accountant's showcase"
+	@echo "make test       every test, the examples of the documentation, ruff and mypy"
+	@echo "make test-slow  the tests that take minutes"
+	@echo "make lint       ruff and mypy only"
+	@echo "make bench      time, tightness and memory beside other packages"
+	@echo "make docs       run every example of the documentation and check the theory map"
+	@echo "make clean      remove .venv, caches and build products"
+
+$(VENV)/.made-dev: pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "error: '$(PYTHON)' was not found. Install Python 3.11 or newer, or name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: Tacit needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name a newer one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+		{ echo "error: '$(PYTHON) -m venv' failed; on Debian and Ubuntu install the python3-venv package" >&2; exit 1; }
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: $(VENV) was made by a Python older than 3.11; run 'make clean' and try again" >&2; exit 1; }
+	@echo "installing the development environment into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.made-peers: $(VENV)/.made-dev
+	@echo "installing the packages to compare with into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,peers]'
+	@touch $@
+
+demo: $(VENV)/.made-dev
+	$(BIN)/tacit demo
+
+# ruff and mypy are run by tests/test_repository.py, so this is the whole definition of done.
+test: $(VENV)/.made-dev
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+# Status 5 says that no test is marked slow.
+test-slow: $(VENV)/.made-dev
+	$(BIN)/python -m pytest -q -n 2 -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
+
+lint: $(VENV)/.made-dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict src
+
+bench: $(VENV)/.made-peers
+	@failed=; for script in benchmarks/bench_*.py; do echo; echo "== $$script"; $(BIN)/python "$$script" || failed="$$failed $$script"; done; \
+		if [ -n "$$failed" ]; then echo; echo "failed or missed a target:$$failed" >&2; exit 1; fi
+
+docs: $(VENV)/.made-dev
+	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_theory_map.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

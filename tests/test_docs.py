@@ -1,0 +1,232 @@
+"""Every example of the documentation runs, and prints what the page says it prints. Nothing is skipped in silence.
+
+- ```python``` blocks of one page share a namespace and run in a temporary directory, in the page's order. A block with `>>>` prompts is
+  checked like a doctest; a plain block must run without an exception.
+- ```console``` and ```sh``` blocks: a `$ tacit ...` line runs the real command, which must end with status 0; in a console block the
+  lines below it must be its output, where a line `...` stands for any number of lines and `...` within a line for any text.
+- `$ make target` and `$ pip install 'tacit[extra]'` must name a target and an extra that exist. Any other command fails the test,
+  and so does a fence in a language this file does not know.
+- Links to other pages of the repository must lead somewhere.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PROSE = {"text", "json", "toml", "yaml", "bibtex", "math", "diff"}  # shown, not run
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+# What the console script does, without asking that the package be installed.
+COMMAND = [sys.executable, "-c", "import sys; sys.argv[0] = 'tacit'; from tacit.cli import main; sys.exit(main())"]
+PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100", "MPLBACKEND": "Agg"}  # the same output on every terminal
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, its text, and the line of the page on which the text begins."""
+
+    language: str
+    text: str
+    line: int
+
+
+class ExampleError(AssertionError):
+    """An example of a page does not do what the page says."""
+
+
+def blocks_of(page: str) -> list[Block]:
+    """The fenced blocks of a page; an unclosed fence or one without a language is an error."""
+    found: list[Block] = []
+    opening: re.Match[str] | None = None
+    start, body = 0, list[str]()
+    for number, line in enumerate(page.splitlines(), 1):
+        if opening is None:
+            opening = re.match(r"(?P<indent>\s*)(?P<fence>`{3,}|~{3,})\s*(?P<language>[\w+-]*)", line)
+            if opening is not None:
+                start, body = number + 1, []
+                if not opening["language"]:
+                    raise ExampleError(f"line {number}: a fence without a language; write ```text for what is not run")
+        elif line.strip().startswith(opening["fence"]) and not line.strip().strip(opening["fence"][0]):
+            found.append(Block(opening["language"], "\n".join(body) + "\n", start))
+            opening = None
+        else:
+            body.append(line.removeprefix(opening["indent"]))
+    if opening is not None:
+        raise ExampleError(f"line {start - 1}: a fence that is never closed")
+    return found
+
+
+def run_python(block: Block, namespace: dict[str, object], name: str) -> None:
+    """Execute a block in the page's namespace; errors carry the page's own line numbers."""
+    if ">>>" in block.text:
+        example = doctest.DocTestParser().get_doctest(block.text, namespace, name, name, block.line - 1)
+        report: list[str] = []
+        results = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=report.append, clear_globs=False)
+        namespace.update(example.globs)
+        if results.failed:
+            raise ExampleError("".join(report))
+    else:
+        exec(compile("\n" * (block.line - 1) + block.text, name, "exec"), namespace)
+
+
+def commands_of(block: Block) -> list[tuple[int, str, list[str]]]:
+    """The `$` lines of a block, each with its line number and the output printed below it (backslashes join lines)."""
+    commands: list[tuple[int, str, list[str]]] = []
+    continued = False
+    for number, line in enumerate(block.text.splitlines(), block.line):
+        if continued:
+            at, command, output = commands[-1]
+            commands[-1] = (at, f"{command} {line.removeprefix('>').strip()}", output)
+        elif line.startswith("$ "):
+            commands.append((number, line[2:].strip(), []))
+        elif block.language == "sh" and line.strip() and not line.startswith("#"):
+            raise ExampleError(f"line {number}: write commands of a sh block as '$ command'; outputs belong into a console block")
+        elif commands:
+            commands[-1][2].append(line.rstrip())
+        elif line.strip():
+            raise ExampleError(f"line {number}: output without a command above it")
+        continued = bool(commands) and commands[-1][1].endswith("\\")
+        if continued:
+            at, command, output = commands[-1]
+            commands[-1] = (at, command.removesuffix("\\").rstrip(), output)
+    return commands
+
+
+def matches(expected: list[str], printed: list[str]) -> bool:
+    """Whether the lines agree, with `...` standing for any lines, or for any text within a line."""
+    if not expected:
+        return not printed
+    if expected[0].strip() == "...":
+        return any(matches(expected[1:], printed[skip:]) for skip in range(len(printed) + 1))
+    if not printed:
+        return False
+    pattern = ".*".join(re.escape(part) for part in expected[0].split("..."))
+    return re.fullmatch(pattern, printed[0]) is not None and matches(expected[1:], printed[1:])
+
+
+def stripped(text: list[str]) -> list[str]:
+    """Lines without trailing blanks, and without empty lines at either end."""
+    return "\n".join(line.rstrip() for line in text).strip("\n").splitlines()
+
+
+def run_command(command: str, expected: list[str], directory: Path) -> None:
+    """Run one documented command and compare its output with the page's."""
+    words = shlex.split(command, comments=True)
+    if words[0] == "tacit":
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **PLAIN}
+        run = subprocess.run([*COMMAND, *words[1:]], capture_output=True, text=True, env=environment, cwd=directory, timeout=120)
+        if run.returncode != 0:
+            raise ExampleError(f"'{command}' ended with status {run.returncode}:\n{run.stdout}{run.stderr}")
+        if stripped(expected) and not matches(stripped(expected), stripped(run.stdout.splitlines())):
+            raise ExampleError(f"'{command}' printed\n{run.stdout}\nwhere the page says\n" + "\n".join(expected))
+    elif words[0] == "make":
+        targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+        if unknown := [word for word in words[1:] if "=" not in word and word not in targets]:
+            raise ExampleError(f"'{command}' names make targets that do not exist: {unknown}")
+    elif words[:2] == ["pip", "install"]:
+        extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+        asked = {extra for word in words[2:] for part in re.findall(r"\[(.*?)\]", word) for extra in part.split(",")}
+        if not asked <= extras:
+            raise ExampleError(f"'{command}' names extras that do not exist: {sorted(asked - extras)}")
+    else:
+        raise ExampleError(f"'{command}' is not checked by any rule; document tacit, make or pip install, or teach this test")
+
+
+def run_page(text: str, name: str, directory: Path) -> int:
+    """Run every block of a page in order; how many were run or checked."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    checked = 0
+    for block in blocks_of(text):
+        if block.language in PROSE:
+            continue
+        checked += 1
+        try:
+            if block.language == "python":
+                run_python(block, namespace, name)
+            elif block.language in ("console", "sh"):
+                commands = commands_of(block)
+                if not commands:
+                    raise ExampleError("a console block without a '$ command'")
+                for _, command, output in commands:
+                    run_command(command, output, directory)
+            else:
+                raise ExampleError(f"unknown language '{block.language}'; known: python, console, sh, {', '.join(sorted(PROSE))}")
+        except Exception as error:
+            raise ExampleError(f"{name}, block at line {block.line}: {type(error).__name__}: {error}") from error
+    return checked
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_examples_of(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(page.read_text(encoding="utf-8"), page.relative_to(ROOT).as_posix(), tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_of(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"https?:|mailto:|#", target)]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_the_readme_has_examples() -> None:
+    languages = [block.language for block in blocks_of((ROOT / "README.md").read_text(encoding="utf-8"))]
+    assert languages.count("python") >= 3
+    assert languages.count("console") + languages.count("sh") >= 2
+
+
+FAULTS = {
+    "exception": "```python\n1 / 0\n```",
+    "wrong result": "```python\n>>> 1 + 1\n3\n```",
+    "name from nowhere": "```python\nprint(undefined)\n```",
+    "unknown language": "```pyhton\n1\n```",
+    "no language": "```\n1\n```",
+    "never closed": "```python\n1",
+    "unchecked command": "```sh\n$ rm -r data\n```",
+    "no prompt": "```sh\ntacit --help\n```",
+    "no command": "```console\nsome output\n```",
+    "dead target": "```sh\n$ make coffee\n```",
+    "dead extra": "```sh\n$ pip install 'tacit[coffee]'\n```",
+    "failing command": "```sh\n$ tacit no-such-command\n```",
+    "wrong output": "```console\n$ tacit --help\nthis is not what it prints\n```",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_example_is_caught(fault: str, tmp_path: Path) -> None:
+    with pytest.raises(ExampleError):
+        run_page(f"# A page\n\n{FAULTS[fault]}\n", "page.md", tmp_path)
+
+
+def test_blocks_share_a_namespace_and_all_are_counted(tmp_path: Path) -> None:
+    blocks = ["python\nx = 41", "python\n>>> x + 1\n42\n>>> y = x + 2", "text\nanything", "python\nassert y == 43"]
+    assert run_page("\n\nwords\n\n".join(f"```{block}\n```" for block in blocks), "page.md", tmp_path) == 3
+
+
+def test_a_working_command_passes(tmp_path: Path) -> None:
+    """The commands among the faults above fail for their fault, not because the command cannot run at all."""
+    assert run_page("```console\n$ tacit --help\n...\n```\n\n```sh\n$ tacit --help\n$ make test\n```\n", "page.md", tmp_path) == 2
+
+
+def test_continued_commands_and_their_output() -> None:
+    block = Block("console", "$ tacit epsilon \\\n    --noise 1\nline one\nline two\n$ tacit delta\n", 10)
+    assert commands_of(block) == [(10, "tacit epsilon --noise 1", ["line one", "line two"]), (14, "tacit delta", [])]
+
+
+def test_ellipsis_stands_for_lines_and_for_text() -> None:
+    assert matches(["a", "...", "d"], ["a", "b", "c", "d"])
+    assert matches(["epsilon ... at 1e-05"], ["epsilon 2.38 at 1e-05"])
+    assert not matches(["a", "...", "e"], ["a", "b", "c", "d"])
+    assert not matches(["a"], ["a", "b"])
+    assert not matches(["a", "b"], ["a"])

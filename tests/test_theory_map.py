@@ -1,0 +1,151 @@
+"""docs/theory.md stays true: every section of the sources is there, every name in it imports, every test it cites exists."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "theory.md"
+HEADER = ["source section", "what", "code", "test"]
+
+# The numbered items of each part of the accounting sources, and the errata.
+SECTIONS = [
+    *(f"{part}.{item}" for part, last in enumerate([10, 8, 2, 3, 12, 5, 8, 8], 1) for item in range(1, last + 1)),
+    *(f"S{scenario}" for scenario in range(1, 4)),
+    *(f"E{erratum}" for erratum in range(1, 22)),
+]
+# Sections that have no code yet, each on purpose: the row says where they will live. The list may only shrink.
+PLANNED: frozenset[str] = frozenset({"6.2", "6.3"})
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table of the map."""
+
+    section: str
+    what: str
+    code: str
+    test: str
+    line: int
+
+    @property
+    def names(self) -> list[str]:
+        return re.findall(r"`([^`]+)`", self.code)
+
+    @property
+    def tests(self) -> list[str]:
+        return re.findall(r"`([^`]+)`", self.test)
+
+
+def rows_of(text: str) -> list[Row]:
+    """The rows of every table whose header is HEADER; a row with another number of cells is an error."""
+    rows: list[Row] = []
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]] if line.startswith("|") else []
+        if cells == HEADER:
+            inside = True
+        elif not cells:
+            inside = False
+        elif inside and not set("".join(cells)) <= {"-", ":", " "}:
+            assert len(cells) == len(HEADER), f"line {number}: {len(cells)} cells where there should be {len(HEADER)}"
+            rows.append(Row(cells[0].split()[0], *cells[1:], line=number))
+    return rows
+
+
+def resolve(name: str) -> object:
+    """What a dotted name stands for, below `tacit`: the longest prefix that is a module, then attributes."""
+    parts = ["tacit", *name.removeprefix("tacit.").split(".")]
+    for length in range(len(parts), 0, -1):
+        module = ".".join(parts[:length])
+        try:
+            found: object = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if not f"{module}.".startswith(f"{error.name}."):  # the module exists, and one of its own imports is missing
+                raise
+            continue
+        for attribute in parts[length:]:
+            found = getattr(found, attribute)
+        return found
+    raise AssertionError(f"no module for {name}")
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    """The names that can follow `::` in a reference to a test file: functions, classes, and methods of classes."""
+    names = set[str]()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            names |= {f"{node.name}::{child.name}" for child in node.body if isinstance(child, ast.FunctionDef)}
+    return frozenset(name for name in names if name.startswith(("test_", "Test")))
+
+
+def check_test(reference: str) -> None:
+    """A reference is a test file, or a test in one: `tests/accounting/test_x.py::test_y`."""
+    path, _, name = reference.partition("::")
+    assert path.startswith("tests/") and path.endswith(".py"), f"{reference} is not a reference to a test"
+    assert (ROOT / path).is_file(), f"{path} does not exist"
+    assert not name or name in names_in(ROOT / path), f"{path} has no test {name}"
+
+
+ROWS = rows_of(PAGE.read_text(encoding="utf-8"))
+
+
+def test_every_section_is_mapped() -> None:
+    assert [section for section in SECTIONS if section not in {row.section for row in ROWS}] == []
+
+
+def test_no_section_is_invented() -> None:
+    assert [row.section for row in ROWS if row.section not in SECTIONS] == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.section}-line-{row.line}")
+def test_row(row: Row) -> None:
+    assert row.what, "say what the section states"
+    if row.code.startswith("planned:"):
+        assert row.section in PLANNED, "only the listed sections may be without code"
+        return
+    assert row.names, "name the code in backquotes, or say 'planned: where'"
+    for name in row.names:
+        resolve(name)
+    assert row.tests, "name the test in backquotes"
+    for reference in row.tests:
+        check_test(reference)
+
+
+def test_planned_sections_are_still_planned() -> None:
+    assert {row.section for row in ROWS if row.code.startswith("planned:")} == PLANNED
+
+
+def test_a_dead_name_is_caught() -> None:
+    assert resolve("accounting.bound.Bound.width") is not None
+    for dead in ("accounting.bound.Bund", "accounting.bound.Bound.breadth", "acounting.bound"):
+        with pytest.raises(AttributeError):
+            resolve(dead)
+
+
+def test_a_dead_test_is_caught() -> None:
+    check_test("tests/test_theory_map.py")
+    check_test("tests/test_theory_map.py::test_a_dead_test_is_caught")
+    for dead in ("tests/test_theory_map.py::test_nothing", "tests/test_nothing.py", "tests/test_theory_map.py::resolve", "docs/theory.md"):
+        with pytest.raises(AssertionError):
+            check_test(dead)
+
+
+def test_the_tables_are_read() -> None:
+    head = "| source section | what | code | test |\n| --- | --- | --- | --- |\n"
+    other = "\n| 9 | not | a | row |\n"
+    assert rows_of(f"{head}| 1.1 Theorem 2 | sum \\| max | `a.b` | `tests/x.py` |\n{other}") == [
+        Row("1.1", "sum \\| max", "`a.b`", "`tests/x.py`", 3)
+    ]
+    with pytest.raises(AssertionError, match="3 cells"):
+        rows_of(f"{head}| 1.1 | what | code |\n")
