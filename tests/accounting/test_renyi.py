@@ -1,0 +1,344 @@
+"""Curves against enumeration and quadrature, and every conversion against the exact hockey-stick divergence of random pairs."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.accounting import gaussian, renyi
+from tacit.accounting.errors import ParameterError
+from tacit.accounting.theorems import hockey_stick
+
+orders_above_one = st.floats(-3, 3).map(lambda x: 1 + 10.0**x)
+
+
+def pairs(rng, count, size=4):
+    """Random pairs of distributions, some of them far apart."""
+    for _ in range(count):
+        sharp = rng.uniform(0.1, 3)
+        yield rng.dirichlet(np.full(size, sharp)) * 0.999 + 0.001 / size, rng.dirichlet(np.full(size, sharp)) * 0.999 + 0.001 / size
+
+
+def divergence(a, p, q):
+    """log sum p^a q^(1-a) / (a-1), digit by digit."""
+    with mp.workdps(60):
+        a = mp.mpf(a)
+        return mp.log(mp.fsum(mp.mpf(x) ** a * mp.mpf(y) ** (1 - a) for x, y in zip(p, q, strict=True))) / (a - 1)
+
+
+# --- curves -----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(orders_above_one, st.floats(-8, 2).map(lambda x: 10.0**x))
+def test_randomised_response_closed_form(a, eps):
+    with mp.workdps(80):
+        x, e = mp.mpf(a), mp.mpf(eps)
+        truth = mp.log((mp.exp(x * e) + mp.exp((1 - x) * e)) / (1 + mp.exp(e))) / (x - 1)
+    assert float(renyi.randomised_response(a, eps)) == pytest.approx(float(truth), rel=1e-13)
+
+
+@settings(max_examples=100, deadline=None)
+@given(orders_above_one, st.floats(-8, 2).map(lambda x: 10.0**x))
+def test_laplace_closed_form(a, theta):
+    with mp.workdps(80):
+        x, t = mp.mpf(a), mp.mpf(theta)
+        truth = mp.log(x / (2 * x - 1) * mp.exp((x - 1) * t) + (x - 1) / (2 * x - 1) * mp.exp(-x * t)) / (x - 1)
+    assert float(renyi.laplace(a, theta)) == pytest.approx(float(truth), rel=1e-13)
+
+
+def test_laplace_by_quadrature():
+    for a, theta in ((1.5, 1.0), (4.0, 0.3)):
+        with mp.workdps(30):
+            value = mp.quad(lambda x, a=a, t=theta: mp.exp(-a * abs(x) - (1 - a) * abs(x - t)) / 2, [-60, 0, theta, 60])
+        assert float(renyi.laplace(a, theta)) == pytest.approx(float(mp.log(value)) / (a - 1), rel=1e-12)
+
+
+def test_gaussians_of_unequal_variance_by_quadrature():
+    for a, shift, s, t in ((2.0, 1.0, 1.0, 1.3), (1.5, 0.5, 2.0, 1.5), (3.0, 0.0, 1.0, 2.0)):
+        with mp.workdps(30):
+            value = mp.quad(lambda x, a=a, m=shift, s=s, t=t: mp.npdf(x, m, s) ** a * mp.npdf(x, 0, t) ** (1 - a), [-60, 0, 60])
+        assert float(renyi.gaussian_unequal(a, shift, s, t)) == pytest.approx(float(mp.log(value)) / (a - 1), rel=1e-10)
+    assert float(renyi.gaussian_unequal(3.0, 1.0, 2.0, 1.0)) == math.inf
+    kl = mp.quad(lambda x: mp.npdf(x, 1, 2) * mp.log(mp.npdf(x, 1, 2) / mp.npdf(x, 0, 3)), [-40, 1, 40])
+    assert float(renyi.gaussian_unequal(1.0, 1.0, 2.0, 3.0)) == pytest.approx(float(kl), rel=1e-10)
+
+
+@pytest.mark.parametrize(("sigma", "step"), [(0.5, 1), (0.7, 3), (2.0, 2)])
+def test_discrete_gaussian_by_enumeration(sigma, step):
+    x = range(-80, 81)
+    with mp.workdps(40):
+        p = [mp.exp(-mp.mpf(i) ** 2 / (2 * mp.mpf(sigma) ** 2)) for i in x]
+        q = [mp.exp(-mp.mpf(i - step) ** 2 / (2 * mp.mpf(sigma) ** 2)) for i in x]
+        p, q = [v / mp.fsum(p) for v in p], [v / mp.fsum(q) for v in q]
+    for a in (1.2, 1.5, 2.0, 3.3):
+        value = float(renyi.discrete_gaussian(a, sigma, step))
+        assert value == pytest.approx(float(divergence(a, p, q)), rel=1e-10)
+        assert value <= float(renyi.gaussian(a, step / sigma)) * (1 + 1e-15)
+
+
+@pytest.mark.parametrize(("scale", "step"), [(0.5, 1), (10.0, 1), (2.0, 3), (1e6, 2)])
+def test_discrete_laplace_by_enumeration(scale, step):
+    with mp.workdps(60):
+        r = mp.exp(-1 / mp.mpf(scale))
+        for a in (1.001, 2.0, 7.5):
+            # three geometric sums: left of 0, right of the shift, and between
+            middle = mp.fsum(r ** (a * x + (1 - a) * (step - x)) for x in range(1, step))
+            total = (1 - r) / (1 + r) * ((r ** ((1 - a) * step) + r ** (a * step)) / (1 - r) + middle)
+            assert float(renyi.discrete_laplace(a, scale, step)) == pytest.approx(float(mp.log(total) / (a - 1)), rel=1e-12)
+
+
+def test_many_answers_by_enumeration():
+    k, eps = 7, 1.3
+    p = np.full(k, 1 / (math.exp(eps) + k - 1))
+    q = p.copy()
+    p[0] *= math.exp(eps)
+    q[1] *= math.exp(eps)
+    for a in (1.1, 2.0, 30.0):
+        assert float(renyi.randomised_response(a, eps, k)) == pytest.approx(float(divergence(a, p, q)), rel=1e-12)
+        assert float(renyi.randomised_response(a, eps, k)) < float(renyi.randomised_response(a, eps))
+
+
+def test_finite_pairs_in_both_directions():
+    for p, q in pairs(np.random.default_rng(1), 50):
+        for a in (1.01, 2.0, 20.0):
+            assert float(renyi.from_masses(a, p, q)) == pytest.approx(float(divergence(a, p, q)), rel=1e-11, abs=1e-15)
+        assert float(renyi.from_masses(np.inf, p, q)) == pytest.approx(float(np.log(p / q).max()), rel=1e-14)
+        assert float(renyi.from_masses(1.0, p, q)) == pytest.approx(float(p @ np.log(p / q)), rel=1e-10)
+    assert np.isinf(renyi.from_masses([2.0], [0.5, 0.5], [1.0, 0.0])).all()
+    assert renyi.from_masses([2.0], [1.0, 0.0], [0.5, 0.5])[0] == pytest.approx(math.log(2))
+
+
+def test_curves_grow_with_the_order_and_reach_the_largest_loss():
+    for curve in (
+        lambda a: renyi.laplace(a, 0.7),
+        lambda a: renyi.randomised_response(a, 0.7),
+        lambda a: renyi.discrete_laplace(a, 2.0, 3),
+        lambda a: renyi.discrete_gaussian(a, 0.6),
+    ):
+        values = curve(np.append(1.0, renyi.ORDERS))
+        assert (np.diff(values) >= -1e-12 * values[1:]).all()
+        assert values[0] > 0
+    assert float(renyi.laplace(np.inf, 0.7)) == 0.7
+    assert float(renyi.laplace(1e9, 0.7)) == pytest.approx(0.7, rel=1e-8)
+    assert (renyi.laplace(renyi.ORDERS, 0.7) <= renyi.randomised_response(renyi.ORDERS, 0.7)).all()
+
+
+def test_pure_and_bounded_range_curves_lie_below_their_zcdp_lines():
+    for eps in (0.01, 0.5, 3.0):
+        assert (renyi.randomised_response(renyi.ORDERS, eps) <= renyi.rho_from_pure(eps) * renyi.ORDERS * (1 + 1e-12)).all()
+    # losses of width eps: the worst pair of the exponential mechanism, losses t and t - eps
+    for eps in (0.1, 1.0, 4.0):
+        for t in np.linspace(0.05, 0.95, 19) * eps:
+            p = (math.exp(t) - math.exp(t - eps) * math.exp(t)) / (math.exp(t) - math.exp(t - eps))
+            masses = np.array([p, 1 - p])
+            losses = np.array([t, t - eps])
+            assert masses @ np.exp(-losses) == pytest.approx(1.0)
+            assert (renyi.from_losses(renyi.ORDERS, losses, masses) <= renyi.rho_from_range(eps) * renyi.ORDERS * (1 + 1e-9)).all()
+
+
+def test_profile_to_renyi_is_a_close_upper_bound():
+    for mu in (0.1, 1.0, 3.0):
+        for a in (1.01, 1.5, 4.0, 30.0, 200.0):
+            value = renyi.from_log_profile(a, lambda e, m=mu: gaussian.log_delta(m, e))
+            assert a * mu**2 / 2 <= value * (1 + 1e-12) <= a * mu**2 / 2 * (1 + 1e-5) + 2e-6
+
+
+def test_profile_to_renyi_of_an_asymmetric_pair():
+    p, q = np.array([0.7, 0.2, 0.1]), np.array([0.2, 0.3, 0.5])
+
+    def log_profile(first, second):
+        return lambda e: np.log(np.maximum(np.maximum(first - np.exp(e)[:, None] * second, 0.0).sum(1), 1e-320))
+
+    for a in (1.5, 3.0, 9.0):
+        value = renyi.from_log_profile(a, log_profile(p, q), log_profile(q, p), cutoff=float(np.log(p / q).max()))
+        truth = float(divergence(a, p, q))
+        # the reverse profile reaches further than this cutoff; its moment is a lower term and must not be cut off
+        far = renyi.from_log_profile(a, log_profile(p, q), log_profile(q, p), cutoff=float(np.abs(np.log(p / q)).max()))
+        assert truth <= far * (1 + 1e-12) <= truth * (1 + 1e-4)
+        assert value <= far * (1 + 1e-12)
+
+
+def test_profile_with_a_heavy_tail_has_infinite_renyi_divergence():
+    assert renyi.from_log_profile(3.0, lambda e: np.log(0.1) - e) == math.inf
+    assert renyi.from_log_profile(1.5, lambda e: np.log(0.1) - 2 * e) < math.inf
+    with pytest.raises(ParameterError, match="order"):
+        renyi.from_log_profile(1.0, lambda e: -e)
+
+
+# --- combining --------------------------------------------------------------------------------------------------------
+
+
+def test_composition_adds_for_products():
+    for (p, q), (r, s) in zip(pairs(np.random.default_rng(2), 20), pairs(np.random.default_rng(3), 20), strict=True):
+        orders = np.array([1.5, 4.0])
+        product = renyi.from_masses(orders, np.outer(p, r).ravel(), np.outer(q, s).ravel())
+        assert renyi.compose([renyi.from_masses(orders, p, q), renyi.from_masses(orders, r, s)]) == pytest.approx(product, rel=1e-10)
+    assert renyi.compose([[1.0]], counts=[5]).tolist() == [5.0]
+    with pytest.raises(ParameterError, match="empty"):
+        renyi.compose([])
+
+
+def test_interpolation_lies_above_the_curve():
+    grid = np.array([2.0, 3.0, 5.0, 20.0, 21.0])
+    between = np.linspace(1.0, 21.0, 400)
+    for p, q in pairs(np.random.default_rng(4), 50):
+        truth = renyi.from_masses(between, p, q)
+        bound = renyi.interpolate(between, grid, renyi.from_masses(grid, p, q))
+        assert (truth <= bound * (1 + 1e-12)).all()
+        assert bound[between == 21.0] == pytest.approx(truth[between == 21.0])
+    assert renyi.interpolate([30.0], grid, grid)[0] == math.inf
+    assert renyi.interpolate([4.0], grid, np.full(5, np.inf))[0] == math.inf
+    assert renyi.interpolate([4.0], grid, np.array([1.0, 1.0, np.inf, 9.0, 9.0]))[0] < math.inf
+
+
+def test_triangle_and_group_bound_random_chains():
+    rng = np.random.default_rng(5)
+    for i, ((p, q), (r, s)) in enumerate(zip(pairs(rng, 100, 3), pairs(rng, 100, 3), strict=True)):
+        a = rng.uniform(1.1, 6)
+        split = a + rng.uniform(0.05, 10)
+        truth = float(renyi.from_masses(a, p, r))
+        bound = renyi.triangle(a, split, lambda x, p=p, q=q: renyi.from_masses(x, p, q), lambda x, q=q, r=r: renyi.from_masses(x, q, r))
+        assert truth <= bound * (1 + 1e-12)
+        if i >= 8:
+            continue
+
+        def worst(x, p=p, q=q, r=r, s=s):
+            return np.max([renyi.from_masses(x, *pair) for pair in ((p, q), (q, r), (r, s))], axis=0)
+
+        assert truth <= float(renyi.group(a, worst, 2)) * (1 + 1e-12)
+        assert float(renyi.from_masses(a, p, s)) <= float(renyi.group(a, worst, 3)) * (1 + 1e-12)
+    with pytest.raises(ParameterError, match="order"):
+        renyi.triangle(3.0, 2.0, lambda x: x, lambda x: x)
+
+
+def test_group_of_gaussians_is_nearly_the_square():
+    for size in (1, 2, 3, 4, 7):
+        bound = renyi.group([1.5, 2.0, 8.0], lambda a: renyi.gaussian(a, 0.5), size)
+        truth = renyi.gaussian([1.5, 2.0, 8.0], 0.5 * size)
+        assert (bound >= truth * (1 - 1e-12)).all()
+        assert (bound <= truth * 1.02).all()
+        assert renyi.zcdp_group(0.125, size) == pytest.approx(truth[1] / 2)
+    assert float(renyi.group(np.inf, lambda a: renyi.randomised_response(a, 0.3), 4)) == pytest.approx(1.2)
+
+
+# --- conversions ------------------------------------------------------------------------------------------------------
+
+
+def test_conversions_are_valid_for_random_pairs():
+    rng = np.random.default_rng(6)
+    for p, q in pairs(rng, 400):
+        a, eps = 1 + 10 ** rng.uniform(-1.5, 1.5), rng.uniform(0, 2)
+        value = float(renyi.from_masses(a, p, q))
+        truth = hockey_stick(p, q, eps)
+        assert truth <= renyi.rdp_delta(a, value, eps) * (1 + 1e-12) + 1e-15  # every eps >= 0, below the divergence too
+        tail = float(p[np.log(p / q) > eps].sum())
+        assert tail <= renyi.rdp_tail(a, value, eps) * (1 + 1e-12)
+        delta = 10 ** rng.uniform(-6, -0.5)
+        improved = renyi.rdp_epsilon(a, value, delta)
+        assert hockey_stick(p, q, improved) <= delta * (1 + 1e-12)
+        assert improved <= renyi.rdp_epsilon_basic(a, value, delta) + 1e-15
+        least = renyi.epsilon_from_curve(lambda x, p=p, q=q: renyi.from_masses(x, p, q), delta)
+        assert hockey_stick(p, q, least) <= delta * (1 + 1e-12)
+        assert least <= improved + 1e-9
+
+
+@settings(max_examples=100, deadline=None)
+@given(orders_above_one, st.floats(0, 20), st.floats(-30, -0.1).map(lambda x: 10.0**x))
+def test_budget_inverts_the_improved_conversion(a, eps, delta):
+    value = float(renyi.rdp_budget(a, eps, delta))
+    if value >= 0:
+        scale = 1 + eps + value + abs(math.log(delta)) / (a - 1)
+        assert renyi.rdp_epsilon(a, value, delta) == pytest.approx(eps, abs=1e-13 * scale)
+        if eps > 0 and value < 1e6:
+            assert math.log(renyi.rdp_delta(a, value, eps)) == pytest.approx(min(0.0, math.log(delta)), abs=1e-12 * scale * a)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(-5, 2).map(lambda x: 10.0**x), st.floats(-100, -0.3).map(lambda x: 10.0**x))
+def test_zcdp_epsilon_is_the_least_over_orders(rho, delta):
+    value = renyi.zcdp_epsilon(rho, delta)
+    orders = 1 + np.logspace(-6, 7, 4001)
+    assert value <= renyi.rdp_epsilon(orders, rho * orders, delta) * (1 + 1e-13) + 1e-13
+    assert value <= renyi.zcdp_epsilon_basic(rho, delta)
+    assert gaussian.epsilon(gaussian.mu_from_rho(rho), delta) <= value * (1 + 1e-12) + 1e-12
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(-5, 2).map(lambda x: 10.0**x), st.floats(0, 30))
+def test_zcdp_delta_is_the_least_over_orders(rho, eps):
+    value = renyi.zcdp_delta(rho, eps)
+    orders = 1 + np.logspace(-6, 7, 4001)
+    assert value <= renyi.rdp_delta(orders, rho * orders, eps) * (1 + 1e-12)
+    assert gaussian.delta(gaussian.mu_from_rho(rho), eps) <= value * (1 + 1e-12)
+    assert value <= renyi.zcdp_delta_basic(rho, eps) * (1 + 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(-4, 2).map(lambda x: 10.0**x), st.floats(-60, -0.3).map(lambda x: 10.0**x))
+def test_zcdp_budgets_are_safe_and_tight(eps, delta):
+    improved, basic = renyi.zcdp_rho(eps, delta), renyi.zcdp_rho_basic(eps, delta)
+    assert renyi.zcdp_epsilon(improved, delta) <= eps
+    assert renyi.zcdp_epsilon(improved * (1 + 1e-6), delta) > eps
+    assert renyi.zcdp_epsilon_basic(basic, delta) <= eps
+    assert renyi.zcdp_epsilon_basic(basic * (1 + 1e-9), delta) > eps
+    assert basic <= improved <= gaussian.mu_for(eps, delta) ** 2 / 2 * (1 + 1e-12)
+
+
+def test_truncated_concentration_stops_at_omega():
+    for rho, omega, delta in ((0.1, 6.0, 1e-6), (0.1, 30.0, 1e-6), (0.01, 3.0, 1e-3), (1.0, 1.5, 1e-9)):
+        orders = np.linspace(1.0001, omega, 20_001)
+        assert renyi.tcdp_epsilon(rho, omega, delta) == pytest.approx(renyi.rdp_epsilon(orders, rho * orders, delta), rel=1e-7)
+        assert renyi.tcdp_epsilon_basic(rho, omega, delta) == pytest.approx(renyi.rdp_epsilon_basic(orders, rho * orders, delta), rel=1e-6)
+    assert renyi.tcdp_epsilon(0.1, math.inf, 1e-6) == renyi.zcdp_epsilon(0.1, 1e-6)
+    assert renyi.tcdp_epsilon(0.1, 1e6, 1e-6) == renyi.zcdp_epsilon(0.1, 1e-6)
+
+
+def test_curves_may_be_infinite_or_missing_beyond_some_order():
+    def partial(a):
+        return np.where(a < 4, 0.1 * a, np.inf)
+
+    def undefined(a):
+        return np.where(a < 4, 0.1 * a, np.nan)
+
+    best = renyi.epsilon_from_curve(partial, 1e-6)
+    assert best == pytest.approx(renyi.rdp_epsilon(4.0, 0.4, 1e-6), rel=1e-4)
+    assert renyi.epsilon_from_curve(undefined, 1e-6) == best
+    assert renyi.epsilon_from_curve(lambda a: np.full_like(a, np.inf), 1e-6) == math.inf
+    assert renyi.delta_from_curve(lambda a: np.full_like(a, np.inf), 1.0) == 1.0
+    orders = np.linspace(1.01, 4, 5000)
+    assert renyi.delta_from_curve(partial, 1.0) == pytest.approx(renyi.rdp_delta(orders, 0.1 * orders, 1.0), rel=1e-3)
+
+
+def test_limits_of_the_conversions():
+    assert renyi.zcdp_epsilon(0.0, 0.0) == renyi.zcdp_epsilon_basic(0.0, 0.0) == 0.0
+    assert renyi.zcdp_epsilon(0.1, 0.0) == renyi.zcdp_epsilon_basic(0.1, 0.0) == math.inf
+    assert renyi.zcdp_epsilon(0.1, 1.0) == 0.0
+    assert renyi.zcdp_delta(0.0, 0.0) == renyi.zcdp_delta_basic(0.0, 0.0) == 0.0
+    assert renyi.zcdp_rho(1.0, 0.0) == renyi.zcdp_rho_basic(1.0, 0.0) == 0.0
+    assert renyi.zcdp_rho(1.0, 1.0) == math.inf
+    # a pure guarantee is the infinite order
+    assert renyi.rdp_epsilon([2.0, np.inf], [0.1, 0.5], 0.0) == renyi.rdp_epsilon_basic([2.0, np.inf], [0.1, 0.5], 0.0) == 0.5
+    assert renyi.epsilon_from_curve(lambda a: renyi.laplace(a, 0.5), 0.0) == 0.5
+    assert renyi.rdp_delta(np.inf, 0.5, 0.5) == 0.0
+    assert renyi.rdp_delta(np.inf, 0.5, 0.4) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: renyi.gaussian([0.5], 1.0), "order"),
+        (lambda: renyi.laplace([2.0], -1.0), "theta"),
+        (lambda: renyi.zcdp_epsilon(-1.0, 0.1), "rho"),
+        (lambda: renyi.zcdp_epsilon(1.0, math.nan), "delta"),
+        (lambda: renyi.rdp_epsilon(2.0, 1.0, 1.1), "delta"),
+        (lambda: renyi.tcdp_epsilon(0.1, 0.5, 0.1), "omega"),
+        (lambda: renyi.randomised_response([2.0], 1.0, 1), "categories"),
+    ],
+)
+def test_bad_input_names_the_parameter(call, name):
+    with pytest.raises(ParameterError, match=name):
+        call()
