@@ -105,6 +105,62 @@ def _search(components: Components, inside: Callable[[Plan], NDArray[np.bool_]])
 
 
 @dataclass(frozen=True, slots=True)
+class Jumps:
+    """Bounds on P(L > x) by the largest single loss: where a heavy tail makes Chernoff's bound weak.
+
+    Either some step's loss exceeds a, which a union bound caps, or none does, and Chernoff's bound holds for the truncated losses
+    with a far larger tilt.
+    """
+
+    x: Array
+    log_tail: Array
+
+    def series(self, c: float, level: Array, tilts: Array, epsilon: float, period: float) -> float:
+        """sum over m >= 1 of exp(c m W) P(L > eps + m W): eight terms from the table, the rest by Chernoff's bound."""
+        m = np.arange(1, 9)
+        place = np.searchsorted(self.x, epsilon + m * period, side="right") - 1
+        if place[0] < 0 or not len(tilts):
+            return math.inf
+        near = float(np.exp(np.minimum(c * m * period + self.log_tail[place], 700.0)).sum())
+        return near + _geometric(level - tilts * epsilon - 9 * (tilts - c) * period, (tilts - c) * period)
+
+
+def find_jumps(components: Components, reach: float) -> Jumps:
+    """Tabulate the tail on losses up to `reach`."""
+    x = np.geomspace(reach * 1e-4, reach, 60)
+    laws = []
+    for pair, count in components:
+        low, high = pair.support()
+        _, mean, variance = pair.moments(np.zeros(1))
+        scale = math.sqrt(float(variance[0])) / 20
+        low = max(low, float(mean[0]) - 400 * scale)
+        edges = low + scale * np.sinh(np.linspace(0, math.asinh((min(high, reach) - low) / scale), 1500)) if low < min(high, reach) else np.array([low, low])
+        p, q = pair.masses(edges)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            top = np.nan_to_num((p - q * np.exp(edges[:-1])) / -np.expm1(-np.diff(edges)), nan=0.0)
+        top = np.clip(top, 0.0, p)
+        loss, mass = pair.atoms()
+        below = pair.masses(np.array([-np.inf, edges[0]]))[0]
+        # a bin's mass goes to its ends, keeping both P and Q; its upper end counts for the truncation as well
+        law = np.concatenate([edges[1:], edges[1:], [edges[0]], loss]), np.concatenate([p - top, top, below, mass])
+        place = np.concatenate([edges[:-1], edges[1:], [edges[0]], loss])
+        laws.append((law[0], place, law[1], count))
+    log_tail = np.full(len(x), 0.0)
+    for i, point in enumerate(x):
+        for share in (1.02, 1.5, 2.0, 3.0):
+            a = point / share
+            c = np.array([2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]) / a
+            union, level = 0.0, np.zeros(len(c))
+            for end, place, mass, count in laws:
+                inside = place < a
+                union += count * float(mass[end > a].sum() + (1 - min(1.0, float(mass.sum()))))
+                level += count * np.log(np.exp(np.minimum(c[:, None] * place[inside], 700.0)) @ mass[inside])
+            rest = float(np.min(_inflated(level) - c * point))
+            log_tail[i] = min(log_tail[i], float(np.logaddexp(math.log(max(union, 1e-300)), rest)))
+    return Jumps(x, np.minimum.accumulate(log_tail))
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """The integrand on one vertical line, ready to be evaluated at any epsilon near the one it was laid out for."""
 
@@ -120,6 +176,7 @@ class Line:
     bottom: float  # the smallest and the largest finite loss
     top: float
     right: tuple[Array, Array]  # tilts c' > c, and upper bounds on K(c')
+    jumps: Jumps | None  # a sharper bound on the right tail, where it was needed
     left: tuple[Array, Array]  # tilts s >= 1, and upper bounds on K(-s)
 
     def delta(self, epsilon: float) -> tuple[float, float, float, float]:
@@ -152,7 +209,10 @@ class Line:
         if epsilon + period < self.top:
             # sum over m >= 1 of exp(c m W) * exp(K(c') - c' (eps + m W)) for the best c' > c: a geometric series
             c, level = self.right
-            total += _geometric(level - c * epsilon - (c - self.c) * period, (c - self.c) * period)
+            above = _geometric(level - c * epsilon - (c - self.c) * period, (c - self.c) * period)
+            if self.jumps is not None:
+                above = min(above, self.jumps.series(self.c, level, c, epsilon, period))
+            total += above
         if epsilon - period > self.bottom:
             # sum over m >= 1 of exp(-c m W) * exp(K(-s) - s (m W - eps)) for the best s >= 1
             s, level = self.left
@@ -312,7 +372,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
             slopes = np.unique(np.maximum(1.0, slopes / 4))
             if slopes[-1] == 1.0:
                 raise Declined("the left tail is out of reach") from None
-    best = (math.inf, 0.0, 0.0, 0.0)
+    choices = []
     for i in range(saddle + 1):
         if height[i] - height[saddle] > 2.0 and i < saddle:
             continue
@@ -321,9 +381,19 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
         above = min(float(right.min()) if len(right) else math.inf, max(top - epsilon, 0.0))
         below = min(float(((left + slopes * epsilon - goal) / (slopes + c)).min()), max(epsilon - bottom, 0.0))
         known = math.log1p(1 / (_CANCEL * math.exp(log_delta))) / c
-        period = 1.02 * max(above, below, known)
         reach = math.sqrt(2 * max(height[i] - goal, 1.0) / table.variance[i])
-        best = min(best, (period * reach, c, period, reach))
+        choices.append((c, above, max(below, known), reach))
+    jumps = None
+    best = min((1.02 * max(above, least) * reach, c, 1.02 * max(above, least), reach) for c, above, least, reach in choices)
+    if best[0] > 2 * math.pi * 300 and math.isfinite(best[2]):
+        # a long line because the right tail is heavy: look for a shorter period with a sharper bound on that tail
+        jumps = find_jumps(components, epsilon + 10 * best[2])
+        for c, above, least, reach in choices[:: max(1, len(choices) // 8)]:
+            beyond = table.c > c
+            for period in np.geomspace(least, max(above, least), 24):
+                if jumps.series(c, _inflated(table.level[beyond]), table.c[beyond], epsilon, float(period)) <= math.exp(goal):
+                    best = min(best, (1.02 * float(period) * reach, c, 1.02 * float(period), reach))
+                    break
     _, c, period, reach = best
     if not math.isfinite(best[0]):
         raise Declined("the curve's tail cannot be bounded on this line")
@@ -339,7 +409,9 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
     while log_tail(reach) > goal:
         reach *= 1.3
         if reach / step > _WORK / 20:
-            raise Declined("the characteristic function does not decay")
+            break
+    if reach / step > _WORK / 20:
+        raise Declined("the line would be too long")
     t = step * np.arange(int(reach / step) + 2)
     exponent = np.zeros(len(t), dtype=np.complex128)
     growth = np.zeros(len(t))
@@ -363,7 +435,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
     beyond = table.c > c
     log_q = cumulant(components, -1.0)
     right = (table.c[beyond], _inflated(table.level[beyond]))
-    return Line(c, step, exponent, c + 1j * t, level, node_error, level_error, truncation, log_q, bottom, top, right, (slopes, left))
+    return Line(c, step, exponent, c + 1j * t, level, node_error, level_error, truncation, log_q, bottom, top, right, jumps, (slopes, left))
 
 
 def delta(components: Components, epsilon: float) -> Bound:

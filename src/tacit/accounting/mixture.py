@@ -11,7 +11,8 @@ exponentially (Trefethen and Weideman 2014, Theorem 5.1); the strip also bounds 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -36,6 +37,16 @@ def log_mixture(log_weights: Array, shifts: Array, u: Array) -> Array:
     return np.where((top < 30.0) & (excess > -0.5), small, large)
 
 
+def _bisect(function: Callable[[float], float], target: float, low: float, high: float) -> float:
+    """The smallest point in [low, high], to 1%, from which a decreasing function stays at or below the target."""
+    if function(low) <= target:
+        return low
+    while high - low > 0.01 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if function(middle) <= target else (middle, high)
+    return high
+
+
 class MixturePair(Pair):
     """P = sum w_k N(+m_k, 1) against Q = sum v_k N(-n_k, 1), with all m_k, n_k >= 0 in units of the noise's standard deviation."""
 
@@ -47,6 +58,7 @@ class MixturePair(Pair):
         # Only with components at 0 and one other place does the mixture stay away from 0 up to an angle of pi.
         self._angle = math.pi if len(self.up) <= 2 and len(self.down) == 1 and self.up[0][0] == 0 else math.pi / 2
         self._nodes = lru_cache(maxsize=64)(self._make_nodes)
+        self._panels = lru_cache(maxsize=16)(self._make_panels)
         self._tails = lru_cache(maxsize=8)(self._make_tails)
 
     def __repr__(self) -> str:
@@ -74,7 +86,10 @@ class MixturePair(Pair):
             return math.inf
 
     def nodes(self, c: float, reach: float) -> Nodes:
-        return self._nodes(c, reach)
+        low, high = self._range(c)
+        width = high - low
+        # the uniform rule must resolve exp(i t L) where L is steepest, though hardly any mass may be there
+        return self._nodes(c, reach) if width / self._strip(c, reach, 44.0) < 5000 else self._panels(c, reach)
 
     def moments(self, c: Array) -> tuple[Array, Array, Array]:
         if len(self.up) == len(self.down) == 1:
@@ -95,12 +110,32 @@ class MixturePair(Pair):
         """Trapezoidal nodes for the tilts from c to c_high, from 13 standard deviations below the lowest centre to 13 above the highest."""
         tilts = [c] if c_high is None else [c, c_high]
         step = min(0.65, *(self._strip(x, reach, digits) for x in tilts))
-        centres = [(x + 1) * float(self._m.max()) + x * float(self._n.max()) for x in tilts]
-        low, high = min(0.0, *centres) - _CUT, max(0.0, *centres) + _CUT
+        ends = [self._range(x) for x in tilts]
+        low, high = min(e[0] for e in ends), max(e[1] for e in ends)
         size = int((high - low) / step) + 2
         if size > _MAX_NODES:
             raise OverflowError("too many quadrature nodes")
         return low + step * np.arange(size), step
+
+    def _range(self, c: float) -> tuple[float, float]:
+        """Outputs beyond which the log of the tilted density falls away at slope 13 or more."""
+        centre = (c + 1) * float(self._m.max()) + c * float(self._n.max())
+        low, high = min(centre, 0.0) - _CUT, max(centre, 0.0) + _CUT
+
+        def slope(u: float) -> float:
+            def mean(log_weights: Array, shifts: Array) -> float:
+                terms = log_weights + shifts * u - 0.5 * shifts * shifts
+                size = np.exp(terms - terms.max())
+                return float(np.dot(size, np.abs(shifts)) / size.sum())
+
+            return -u + (c + 1) * mean(self._lw, self._m) + c * mean(self._lv, -self._n)
+
+        # Where the loss is bounded the pull of the far component fades, monotonically, and the density ends long before the centre.
+        if high > 30 and c > 0 and self._m.max() == 0 and self._n.min() == 0:
+            high = _bisect(slope, -_CUT, _CUT, high)
+        if low < -30 and c < -1 and self._n.max() == 0 and self._m.min() == 0:
+            low = -_bisect(lambda u: -slope(-u), -_CUT, _CUT, -low)
+        return low, high
 
     def _strip(self, c: float, reach: float, digits: float) -> float:
         """The widest step whose aliasing error, relative to E exp(c L), is at most exp(-digits) for all frequencies up to reach."""
@@ -108,6 +143,9 @@ class MixturePair(Pair):
         widest = min(0.98 * self._angle / max(m, n, 1e-300), 12.0)
         d = widest * np.linspace(0.05, 1.0, 24)
         growth = 0.5 * d * d + reach * (m + n) * d
+        if max(c * n, -(c + 1) * m) > 40 and (m == 0 or n == 0):
+            growth = growth - 0.5 * d * d + self._swell(c, d)
+            return float((2 * math.pi * d / (digits + math.log(4) + growth)).max())
         # A mixture with positive weights is largest on the real line, and at least its value there times the cosine of the angle.
         for power, shift in ((c + 1.0, m), (-c, n)):
             if power < 0 and shift > 0:
@@ -116,11 +154,35 @@ class MixturePair(Pair):
                 d, growth = d[keep], (growth + power * np.log(np.maximum(cosine, 0.05)))[keep]
         return float((2 * math.pi * d / (digits + math.log(4) + growth)).max())
 
+    def _swell(self, c: float, d: Array) -> Array:
+        """log of how much larger the integral of |exp(c L)| is on the line u + id than on the real one, from a fine sum."""
+        low, high = self._range(c)
+        u = np.linspace(low, high, 600)[None, :]
+
+        def polar(log_weights: Array, shifts: Array) -> Array:
+            value = np.zeros((len(d), u.shape[1]), dtype=np.complex128)
+            terms = log_weights[:, None] + shifts[:, None] * u - 0.5 * shifts[:, None] ** 2
+            peak = terms.max(axis=0)
+            for term, shift in zip(terms, shifts, strict=True):
+                value += np.exp(term - peak) * np.exp(1j * shift * d)[:, None]
+            return np.asarray(peak + np.log(np.maximum(np.abs(value), 1e-300)))
+
+        grid = np.concatenate([np.zeros(1), d])
+        d = grid
+        exponent = 0.5 * (d[:, None] ** 2 - u * u) + (c + 1) * polar(self._lw, self._m) - c * polar(self._lv, -self._n)
+        peak = exponent.max(axis=1)
+        total = peak + np.log(np.exp(exponent - peak[:, None]).sum(axis=1))
+        return np.asarray(total[1:] - total[0] + 0.1)
+
     def _make_nodes(self, c: float, reach: float) -> Nodes:
         digits = 44.0
         u, step = self._outputs(c, reach, digits)
+        return self._weighed(c, u, np.full(len(u), math.log(step)), math.exp(-digits), step)
+
+    def _weighed(self, c: float, u: Array, log_width: Array, truncation: float, step: float) -> Nodes:
+        """Nodes at the outputs u with quadrature weights exp(log_width), whose rule is right to a relative `truncation`."""
         a, b = log_mixture(self._lw, self._m, u), log_mixture(self._lv, -self._n, u)
-        normal = -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(step)
+        normal = -0.5 * u * u - 0.5 * math.log(2 * math.pi) + log_width
         growth = (c + 1) * a - c * b
         magnitude = np.abs((c + 1) * a) + np.abs(c * b)
         log_weight = normal + growth
@@ -140,11 +202,59 @@ class MixturePair(Pair):
             log_error = float(np.dot(weight, relative)) + 4 * _UNIT * abs(log_mgf)
         # Beyond either end the log of the integrand falls at slope 13 or more, so what is cut is at most 1/13 of the last density.
         cut = float(weight[0] + weight[-1]) / (step * _CUT)
-        alias = math.exp(-digits)
+        alias = truncation
         loss = a - b
         spread = np.abs(loss - float(np.dot(weight, loss)))
         slope = float(np.dot(weight, relative * spread + 4 * _UNIT * (np.abs(a) + np.abs(b))))
         return Nodes(loss, weight, log_mgf, 2 * alias + 2 * cut, log_error + 2 * alias + 2 * cut, slope)
+
+    def _make_panels(self, c: float, reach: float) -> Nodes:
+        """Gauss-Legendre panels, each as wide as the local steepness of the loss allows.
+
+        On the ellipse around a panel the integrand exceeds its size on the real line by at most exp(y^2/2 + t arg) and cosine powers, where
+        arg grows with the real part; the error of n points is then (64/15) rho^(-2n) times that (Trefethen 2013, Theorem 19.3).
+        """
+        base = self._nodes(c, 0.0)
+        u, _ = self._outputs(c, 0.0, 44.0)
+        spare = 1e-24
+        start = float(u[max(0, int(np.searchsorted(np.cumsum(base.weight), spare)) - 1)])
+        end = float(u[len(u) - 1 - max(0, int(np.searchsorted(np.cumsum(base.weight[::-1]), spare)) - 1)])
+        order, aspect = 32, 2.0
+        stretch = math.hypot(1.0, aspect) - 1
+        gain = 2 * order * math.asinh(aspect)
+        widest = min(0.5, 0.4 / max(float(self._m.max()), float(self._n.max()), 0.1))
+
+        def angle(log_weights: Array, shifts: Array, at: float, y: float) -> float:
+            terms = log_weights + shifts * at - 0.5 * shifts * shifts
+            size = np.exp(terms - terms.max())
+            return abs(math.atan2(float(np.dot(size, np.sin(shifts * y))), float(np.dot(size, np.cos(shifts * y)))))
+
+        centres, halves, log_error = [], [], -math.inf
+        at, half = start, widest
+        while at < end:
+            half = min(2 * half, widest)
+            while True:
+                y, extra = aspect * half, stretch * half
+                turn = angle(self._lw, self._m, at + 2 * half + extra, y) + angle(self._lv, -self._n, at - extra, y)
+                cosine = max(0.0, -(c + 1)) * float(self._m.max()) + max(0.0, c) * float(self._n.max())
+                growth = 0.5 * y * y + reach * turn + cosine * y * y
+                if growth <= 44:
+                    break
+                half *= min(0.9, 40 / growth)
+            centres.append(at + half)
+            halves.append(half)
+            log_error = max(log_error, growth - gain)
+            at += 2 * half
+            if len(centres) * order > _MAX_NODES:
+                raise OverflowError("too many quadrature nodes")
+        x, w = np.polynomial.legendre.leggauss(order)
+        width = np.array(halves)
+        outputs = (np.array(centres)[:, None] + width[:, None] * x).ravel()
+        log_width = (np.log(width)[:, None] + np.log(w)).ravel()
+        # the tilted density is at most about 1 per unit of output; panels and their surroundings add up to its length
+        truncation = 64 / 15 * math.exp(log_error) * (end - start + 2) * 4
+        found = self._weighed(c, outputs, log_width, truncation, 1.0)
+        return replace(found, log_mgf=base.log_mgf, log_error=base.log_error, error=found.error + 4 * spare)
 
     def _make_tails(self, c: float) -> tuple[Array, Array]:
         """For several bent contours u + i y(u): the tilted log-weights of |exp((c+it) L)| at t = 0, and the angles that t multiplies."""
