@@ -4,7 +4,17 @@ import math
 
 import pytest
 
-from tacit.accounting import Adjacency, AdjacencyError, Gaussian, Poisson, RandomizedResponse, Repeated, Sampled, WithoutReplacement, account
+from tacit.accounting import (
+    Adjacency,
+    AdjacencyError,
+    Gaussian,
+    Poisson,
+    RandomizedResponse,
+    Repeated,
+    Sampled,
+    WithoutReplacement,
+    account,
+)
 from tacit.accounting.adjacency import hops
 
 AR, RO, ZO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT
@@ -12,7 +22,16 @@ AR, RO, ZO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT
 
 @pytest.mark.parametrize(
     ("stated", "asked", "null", "steps"),
-    [(AR, AR, False, 1), (AR, RO, False, 2), (AR, ZO, False, 2), (AR, ZO, True, 1), (RO, ZO, False, 1), (RO, AR, True, 1), (ZO, RO, False, 2), (ZO, AR, True, 1)],
+    [
+        (AR, AR, False, 1),
+        (AR, RO, False, 2),
+        (AR, ZO, False, 2),
+        (AR, ZO, True, 1),
+        (RO, ZO, False, 1),
+        (RO, AR, True, 1),
+        (ZO, RO, False, 2),
+        (ZO, AR, True, 1),
+    ],
 )
 def test_hops(stated, asked, null, steps) -> None:
     assert hops(stated, asked, null_record=null) == steps

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from tacit.accounting import Gaussian, Laplace, ParameterError, Poisson, PureDP, Repeated, Sampled, UnsupportedError, account, calibrate
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "sigma"), [(1, 1e-5, 3.730631635), (1, 1e-6, 4.224678889), (0.5, 1e-6, 8.057618481), (8, 1e-5, 0.600229072)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sigma"), [(1, 1e-5, 3.730631635), (1, 1e-6, 4.224678889), (0.5, 1e-6, 8.057618481), (8, 1e-5, 0.600229072)]
+)
 def test_gaussian_noise(epsilon: float, delta: float, sigma: float) -> None:
     found = calibrate(Gaussian, epsilon=epsilon, delta=delta)
     assert found == pytest.approx(sigma, rel=1e-7)
@@ -50,7 +52,17 @@ def test_out_of_reach_targets_say_so() -> None:
     assert calibrate(Gaussian, epsilon=1e6, delta=1e-6, low=0.5) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("bad", [{}, {"epsilon": 1, "rho": 1}, {"rho": 1, "delta": 1e-5}, {"epsilon": -1, "delta": 1e-5}, {"epsilon": 1, "delta": 2}, {"epsilon": 1, "delta": 1e-5, "low": 0}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {},
+        {"epsilon": 1, "rho": 1},
+        {"rho": 1, "delta": 1e-5},
+        {"epsilon": -1, "delta": 1e-5},
+        {"epsilon": 1, "delta": 2},
+        {"epsilon": 1, "delta": 1e-5, "low": 0},
+    ],
+)
 def test_bad_targets(bad) -> None:
     with pytest.raises(ParameterError):
         calibrate(Gaussian, **bad)

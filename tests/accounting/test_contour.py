@@ -116,7 +116,7 @@ def test_the_two_directions_differ_and_both_are_right() -> None:
 
 def _line(delta: float = 1e-5) -> tuple[contour.Line, float]:
     components = [(poisson_gaussian(0.01, 1.0), 1000)]
-    table = contour._search(components, lambda p: p.log_delta > math.log(delta))
+    table = contour.search(components, lambda p: p.log_delta > math.log(delta))
     return contour.lay_out(components, table, 1.828236666516577, math.log(delta)), delta
 
 

@@ -9,7 +9,14 @@ import pytest
 from tacit.accounting.laplace import bounded_range, laplace
 from tacit.accounting.pairs import single_delta
 
-PAIRS = [laplace(0.1), laplace(3.0), bounded_range(0.5), laplace(2.0).sampled(0.3), laplace(2.0).sampled(0.3).reverse(), bounded_range(1.0).sampled(0.05)]
+PAIRS = [
+    laplace(0.1),
+    laplace(3.0),
+    bounded_range(0.5),
+    laplace(2.0).sampled(0.3),
+    laplace(2.0).sampled(0.3).reverse(),
+    bounded_range(1.0).sampled(0.05),
+]
 
 
 @pytest.mark.parametrize("theta", [0.01, 0.5, 1.0, 5.0])

@@ -2,7 +2,21 @@
 
 import pytest
 
-from tacit.accounting import ZCDP, AccountingError, ApproxDP, Estimate, Gaussian, Laplace, Poisson, PureDP, RenyiDP, Repeated, Sampled, UnsupportedError, account
+from tacit.accounting import (
+    ZCDP,
+    AccountingError,
+    ApproxDP,
+    Estimate,
+    Gaussian,
+    Laplace,
+    Poisson,
+    PureDP,
+    RenyiDP,
+    Repeated,
+    Sampled,
+    UnsupportedError,
+    account,
+)
 from tacit.accounting.methods import METHODS
 
 LAPLACE = Repeated(Laplace(10), 100)

@@ -82,9 +82,7 @@ def test_masses_add_up_and_agree_with_the_loss(pair: MixturePair) -> None:
     assert np.all(ratio[inside] <= edges[1:][inside] + 1e-9)
 
 
-@given(
-    q=st.floats(1e-6, 1.0, exclude_max=True), sigma=st.floats(0.2, 50), loss=st.floats(-3, 8), group=st.integers(1, 3)
-)
+@given(q=st.floats(1e-6, 1.0, exclude_max=True), sigma=st.floats(0.2, 50), loss=st.floats(-3, 8), group=st.integers(1, 3))
 @settings(max_examples=60, deadline=None)
 def test_inversion_of_the_loss(q: float, sigma: float, loss: float, group: int) -> None:
     for pair in (poisson_gaussian(q, sigma, group), poisson_gaussian(q, sigma, group).reverse()):

@@ -24,6 +24,13 @@ def test_what_is_not_a_number_is_refused_by_name(check, bad) -> None:
 
 def test_ranges() -> None:
     assert probability("p", 1) == 1 and nonnegative("x", 0) == 0 and count("n", 3.0) == 3
-    for check, bad in [(positive, 0), (positive, Fraction(1, 10**400)), (nonnegative, -1), (probability, 1.0000001), (count, 0), (count, 1.5)]:
+    for check, bad in [
+        (positive, 0),
+        (positive, Fraction(1, 10**400)),
+        (nonnegative, -1),
+        (probability, 1.0000001),
+        (count, 0),
+        (count, 1.5),
+    ]:
         with pytest.raises(ParameterError):
             check("x", bad)

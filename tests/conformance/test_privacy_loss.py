@@ -18,8 +18,8 @@ from tacit.accounting import (
     Sampled,
     WithoutReplacement,
     account,
+    contour,
 )
-from tacit.accounting import contour
 from tacit.accounting.components import resolve
 from tacit.accounting.finite import leaky_randomised_response, randomised_response
 from tacit.accounting.laplace import laplace
@@ -36,14 +36,16 @@ def test_laplace_composition(uses: int, truth: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uses", "truth"), [(1, 0.27401432), (10, 0.94051553), (50, 2.25408465), (100, 3.30760072), (200, 4.88655412), (500, 8.30622505), (1000, 12.59524674)]
+    ("uses", "truth"),
+    [(1, 0.27401432), (10, 0.94051553), (50, 2.25408465), (100, 3.30760072), (200, 4.88655412), (500, 8.30622505), (1000, 12.59524674)],
 )
 def test_gaussian_of_the_same_variance(uses: int, truth: float) -> None:
     assert account(Repeated(Gaussian(math.sqrt(200)), uses)).epsilon(1e-6).upper == pytest.approx(truth, abs=6e-9)
 
 
 @pytest.mark.parametrize(
-    ("uses", "truth"), [(1, 0.09999810), (10, 0.99937091), (50, 3.17290273), (100, 4.77456759), (200, 7.18559446), (500, 12.51787996), (1000, 19.34467145)]
+    ("uses", "truth"),
+    [(1, 0.09999810), (10, 0.99937091), (50, 3.17290273), (100, 4.77456759), (200, 7.18559446), (500, 12.51787996), (1000, 19.34467145)],
 )
 def test_optimal_composition_is_the_lattice_of_randomised_response(uses: int, truth: float) -> None:
     found = account(Repeated(PureDP(0.1), uses)).epsilon(1e-6)
@@ -101,7 +103,9 @@ def test_calibration_by_loss_distribution() -> None:
     assert account(event).epsilon(1e-5).upper == pytest.approx(1, abs=1e-7)
 
 
-@pytest.mark.parametrize(("noise", "steps", "floor", "poisson"), [(1.0, 1000, 13.36082403, 1.82823667), (4.0, 10_000, 2.16270460, 0.94686681)])
+@pytest.mark.parametrize(
+    ("noise", "steps", "floor", "poisson"), [(1.0, 1000, 13.36082403, 1.82823667), (4.0, 10_000, 2.16270460, 0.94686681)]
+)
 def test_fixed_size_is_not_poisson(noise, steps, floor, poisson) -> None:
     """Spec 7.8: under replacement a fixed-size sample costs at least Poisson with half the noise; a mismatch must never be silent."""
     fixed = account(Repeated(Sampled(WithoutReplacement(10_000, 100), Gaussian(noise)), steps), RO).epsilon(1e-5)
@@ -136,7 +140,9 @@ def test_measured_truths(event, delta: float, truth: float) -> None:
     assert found.width <= 1e-5
 
 
-@pytest.mark.parametrize("pair", [gaussian(0.7), laplace(1.3), laplace(1.3).sampled(0.2), randomised_response(0.8, 5), poisson_gaussian(0.1, 0.8)], ids=repr)
+@pytest.mark.parametrize(
+    "pair", [gaussian(0.7), laplace(1.3), laplace(1.3).sampled(0.2), randomised_response(0.8, 5), poisson_gaussian(0.1, 0.8)], ids=repr
+)
 def test_identities_of_the_loss(pair) -> None:
     """E[exp(-L)] = 1; the mean loss is the divergence; total variation from both sides."""
     assert pair.kappa(-1.0) == pytest.approx(0, abs=1e-13)

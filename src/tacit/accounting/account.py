@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -114,7 +114,11 @@ class Account:
         return pick(0), pick(1)
 
     def _both(
-        self, ask: Callable[[list[tuple[Pair, int]]], Bound], *, lower: bool = False, cap: Callable[[list[tuple[Pair, int]]], float] | None = None
+        self,
+        ask: Callable[[list[tuple[Pair, int]]], Bound],
+        *,
+        lower: bool = False,
+        cap: Callable[[list[tuple[Pair, int]]], float] | None = None,
     ) -> Bound:
         """The worse of the two directions; the second is not computed where a quick upper bound (`cap`) is below the first."""
         remove, add = self._directions(lower)
@@ -188,14 +192,16 @@ class Account:
         from tacit.accounting.allocation import allocation_bracket
 
         if self.parts.renyi:
-            raise UnsupportedError("random allocation cannot yet be composed with events known only by Rényi curves; state a mechanism instead")
+            raise UnsupportedError(
+                "random allocation cannot yet be composed with events known only by Rényi curves; state a mechanism instead"
+            )
         merged: dict[tuple[float, int, int], int] = {}
         for s in self.parts.allocations:
             key = (s.noise_multiplier, s.steps, s.selected)
             merged[key] = merged.get(key, 0) + s.count
         if len(merged) > 1:
             raise UnsupportedError("allocations with different noise or steps cannot yet be composed; use one allocation for all epochs")
-        ((sigma, steps, selected), epochs), = merged.items()
+        (((sigma, steps, selected), epochs),) = merged.items()
         others = [(s.remove, s.add, s.count) for s in self.parts.steps]
         return allocation_bracket(sigma, steps, selected, epochs, others, delta=delta, epsilon=epsilon)
 
@@ -225,12 +231,16 @@ class Account:
             raise UnsupportedError("this event has no certified Rényi curve; ask for epsilon(delta)")
         upper = float(renyi_curve(self.parts)(np.array([alpha]))[0])
         exact = not self.parts.renyi and all(s.floor is None for s in self.parts.steps)
-        lower = upper if exact else max((sum(n * max(0.0, p.kappa(alpha - 1)) for p, n in d) / (alpha - 1) for d in self._directions(lower=True)), default=0.0)
+        lower = (
+            upper
+            if exact
+            else max((sum(n * max(0.0, p.kappa(alpha - 1)) for p, n in d) / (alpha - 1) for d in self._directions(lower=True)), default=0.0)
+        )
         if upper == math.inf:
             return Bound(lower if not exact else math.inf, math.inf, "Rényi divergence")
         binned = any(type(p).__module__.endswith("sampled") for d in self._directions() for p, _ in d)
         lower = lower * (1 - (1e-3 if binned else 1e-12))
-        return Bound(min(lower, upper), upper if self.event is None or not upper else upper, "Rényi divergence")
+        return Bound(min(lower, upper), upper, "Rényi divergence")
 
     def rho(self) -> Bound:
         """The smallest rho for which the event is rho-zCDP: the supremum over orders of divergence over order.
@@ -262,7 +272,9 @@ class Account:
         """The limit of D_a / a as a grows: half the squared largest shift of each Gaussian part."""
         best = 0.0
         for direction in self._directions():
-            total = sum(n * 0.5 * (max(m for m, _ in p.up)) ** 2 for p, n in direction if isinstance(p, MixturePair) and p.support()[1] == math.inf)
+            total = sum(
+                n * 0.5 * (max(m for m, _ in p.up)) ** 2 for p, n in direction if isinstance(p, MixturePair) and p.support()[1] == math.inf
+            )
             best = max(best, total)
         return best
 
@@ -284,10 +296,16 @@ class Account:
     def gdp(self, slack: float = 1e-10) -> GdpReport:
         """The smallest mu whose Gaussian curve, raised by `slack`, lies above the event's curve, and the distance between them.
 
-        A small slack is needed because the far tail of a sampled event looks like the unsampled one (Gomez et al. 2025 report mu with a regret).
+        A small slack is needed because the far tail of a sampled event looks like the unsampled one. Gomez et al. 2025 report mu with a regret
+        as well.
         """
         floor = float(probability("slack", slack))
-        if all(compose.is_gaussian(s.remove) for s in self.parts.steps) and self.parts.steps and not self.parts.renyi and not self.parts.allocations:
+        if (
+            all(compose.is_gaussian(s.remove) for s in self.parts.steps)
+            and self.parts.steps
+            and not self.parts.renyi
+            and not self.parts.allocations
+        ):
             mu = math.sqrt(math.fsum(s.count * compose.shift(s.remove) ** 2 for s in self.parts.steps))
             return GdpReport(Bound(mu, mu, "closed form"), 0.0, 0.0)
         if floor <= 0:
@@ -298,7 +316,7 @@ class Account:
         points = [0.0, *np.linspace(0, top, 12)[1:]] if top > 0 else [0.0]
         found = {e: self.delta(float(e)) for e in points}
 
-        @lru_cache(maxsize=None)
+        @cache
         def reach(e: float, d: float) -> float:
             return _mu(e, max(0.0, d - floor))
 
@@ -306,7 +324,7 @@ class Account:
         for _ in range(60):
             epsilons = sorted(found)
             lower = max(reach(e, found[e].lower) for e in epsilons)
-            caps = [reach(b, found[a].upper) for a, b in zip(epsilons, epsilons[1:], strict=False)] or [0.0]
+            caps = [reach(b, found[a].upper) for a, b in pairwise(epsilons)] or [0.0]
             upper = max(*caps, reach(0.0, found[0.0].upper), 0.0)
             if upper <= lower * (1 + 1e-3) or len(epsilons) < 2:
                 break
@@ -314,7 +332,9 @@ class Account:
             middle = 0.5 * (epsilons[i] + epsilons[i + 1])
             found[middle] = self.delta(middle)
         curve = gaussian.tradeoff_gdp(lower, np.geomspace(1e-6, 1 - 1e-6, 200))
-        own = _tradeoff_from_profile(np.array(sorted(found)), np.array([found[e].upper for e in sorted(found)]), np.geomspace(1e-6, 1 - 1e-6, 200))
+        own = _tradeoff_from_profile(
+            np.array(sorted(found)), np.array([found[e].upper for e in sorted(found)]), np.geomspace(1e-6, 1 - 1e-6, 200)
+        )
         return GdpReport(Bound(min(lower, upper), upper, "privacy profile"), floor, float(np.max(np.maximum(own - curve, 0.0))))
 
     # --- what an attacker gains ------------------------------------------------------------------------------------------------

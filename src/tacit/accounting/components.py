@@ -237,11 +237,11 @@ def _poisson(inner: ev.Event, stated: Adjacency, rate: float, asked: Adjacency, 
             raise UnsupportedError("groups under replace-one with Poisson sampling have no proven pair; ask for add/remove")
         if mu is not None:
             return _step(mixture.poisson_gaussian_replaced(rate, 1 / mu))
-        pair = _one_step(base, inner)
+        black_box = _one_step(base, inner)
         # black box: the corrected coupling bound with the group-of-two profile (Balle, Barthe, Gaboardi 2018, Theorem 7)
-        profile = amplification.poisson_replace(_profile(pair), rate)
-        curve = finite.from_profile([(float(e), float(profile(float(e)))) for e in np.linspace(0, 30, 1501)])
-        return Resolved((Step(curve, curve, 1, (Trivial(), Trivial())),))
+        profile = amplification.poisson_replace(_profile(black_box), rate)
+        replaced = finite.from_profile([(float(e), float(profile(float(e)))) for e in np.linspace(0, 30, 1501)])
+        return Resolved((Step(replaced, replaced, 1, (Trivial(), Trivial())),))
     k = group * hops(stated, asked, null_record=null_record)
     if mu is not None:
         pair = mixture.poisson_gaussian(rate, 1 / mu, k)
@@ -287,7 +287,8 @@ def _fixed_size(
             gaussian = Step(pair := FixedSizeGaussian(rate, [(mu, 1.0)]), pair)
             return Resolved((gaussian,)) if group == 1 else _grouped(gaussian, group)
         base_step = _one_step(single, inner)
-        half, tight = sampled.PoissonPair(base_step.remove, rate), base_step.floor is None
+        half: Pair = sampled.PoissonPair(base_step.remove, rate)
+        tight = base_step.floor is None
     else:
         weights, given_up = _draw_counts(*draws)
         mu = _gaussian_mu(single)
@@ -298,8 +299,8 @@ def _fixed_size(
         pairs = [_one_step(base(k), inner).remove for k, _ in weights]
         revealed = sampled.Revealed([*pairs, Disclosure()], [*(w for _, w in weights), given_up])
         half, tight = sampled.PoissonPair(revealed, rate) if rate < 1 else revealed, False
-    pair = sampled.Mirrored(half)
-    step = Step(pair, pair, 1, None if tight else (Trivial(), Trivial()))
+    mirrored = sampled.Mirrored(half)
+    step = Step(mirrored, mirrored, 1, None if tight else (Trivial(), Trivial()))
     return Resolved((step,)) if group == 1 else _grouped(step, group)
 
 
@@ -309,7 +310,7 @@ def _draw_counts(n: int, m: int) -> tuple[list[tuple[int, float]], float]:
         return [(m, 1.0)], 0.0
     log_rate = math.log(-math.expm1(m * math.log1p(-1 / n)))
     log_pmf = m * math.log1p(-1 / n)
-    weights = []
+    weights: list[tuple[int, float]] = []
     for k in range(1, m + 1):
         log_pmf += math.log((m - k + 1) / k) - math.log(n - 1)
         if log_pmf < -80 and k > m / n:  # all larger counts together are given up as disclosed
@@ -389,7 +390,9 @@ def _one_step(parts: Resolved, inner: ev.Event) -> Step:
     if len(parts.steps) == 1 and parts.steps[0].count == 1 and not parts.renyi and not parts.allocations:
         return parts.steps[0]
     if parts.renyi or parts.allocations or not parts.steps:
-        raise UnsupportedError(f"{type(inner).__name__} has no dominating pair that sampling could act on; sample its parts, or give a PrivacyProfile")
+        raise UnsupportedError(
+            f"{type(inner).__name__} has no dominating pair that sampling could act on; sample its parts, or give a PrivacyProfile"
+        )
     from tacit.accounting import grid
 
     up = [grid.composed_pair([(s.remove, s.count) for s in parts.steps]), grid.composed_pair([(s.add, s.count) for s in parts.steps])]

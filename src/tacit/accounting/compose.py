@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.accounting import contour, gaussian, grid
+from tacit.accounting import contour, gaussian, grid, saddle
 from tacit.accounting.bound import Bound
 from tacit.accounting.fixed_size import FixedSizeGaussian
 from tacit.accounting.mixture import MixturePair
@@ -123,7 +123,7 @@ def epsilon_cap(components: Components, delta: float) -> float:
     if not delta > leak:
         return math.inf
     try:
-        level = contour.upper_levels(components, _TILTS)
+        level = saddle.upper_levels(components, _TILTS)
     except (NotImplementedError, OverflowError):
         return math.inf
     c = _TILTS
@@ -136,7 +136,7 @@ def delta_cap(components: Components, epsilon: float) -> float:
         return 1.0
     leak = sum(count * pair.infinite for pair, count in components)
     try:
-        level = contour.upper_levels(components, _TILTS)
+        level = saddle.upper_levels(components, _TILTS)
     except (NotImplementedError, OverflowError):
         return 1.0
     c = _TILTS

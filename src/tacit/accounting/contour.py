@@ -6,8 +6,8 @@ For a composed privacy loss L with cumulant K(z) = log E[exp(z L)] and any c > 0
 
 The trapezoidal rule with step h sums the same function on shifted arguments: it equals the sum over all integers m of
 exp(c m W) delta(eps + m W), W = 2 pi / h (Poisson summation). The term m = 0 is the truth. Those with m > 0 are capped by Chernoff's bound.
-Those with m < 0 are known but for a left tail, delta(-x) = 1 - E[exp(-x-L)] + E[(exp(-x-L) - 1)_+], and are subtracted; so the aliasing error is
-certified and one-sided. Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail; the
+Those with m < 0 are known but for a left tail, delta(-x) = 1 - E[exp(-x-L)] + E[(exp(-x-L) - 1)_+], and are subtracted; so the
+aliasing error is certified and one-sided. Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail; the
 quadrature of each cumulant and floating point come from `Nodes`. The line passes near the saddle point, so the relative accuracy is
 the same at delta = 1e-20 as at 1e-5.
 """
@@ -15,7 +15,6 @@ the same at delta = 1e-20 as at 1e-5.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,140 +23,16 @@ from numpy.typing import NDArray
 from tacit.accounting.bound import Bound
 from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Array, Pair
+from tacit.accounting.saddle import Components, Declined, Plan, cumulant, inflated, plan, search
+from tacit.accounting.tails import Jumps, find_jumps, geometric, tail
+
+__all__ = ["METHOD", "Declined", "Line", "Plan", "cumulant", "delta", "epsilon", "lay_out", "plan", "search"]
 
 METHOD = "privacy-loss distribution (contour integral)"
 _UNIT = 2.0**-53
 _WORK = 12_000_000  # frequencies times quadrature nodes that one line may take
 _GOAL = 1e-13  # each certified error, relative to delta, that the line is laid out for
 _CANCEL = 1e4  # the known copies may exceed delta by this factor before they are subtracted
-
-Components = Sequence[tuple[Pair, int]]
-
-
-class Declined(Exception):
-    """The contour would be too long or its tail cannot be bounded; the caller uses a grid instead."""
-
-
-def cumulant(components: Components, c: float) -> float:
-    """K(c), the sum of the steps' cumulants: the Rényi divergence of order c + 1, times c.
-
-    >>> from tacit.accounting.mixture import gaussian
-    >>> cumulant([(gaussian(1.0), 3)], 2.0)
-    9.0
-    """
-    return sum(count * pair.kappa(c) for pair, count in components)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """K and its derivatives on a grid of tilts: enough to choose the line, and a saddle-point estimate of the whole curve."""
-
-    c: Array
-    level: Array
-    mean: Array
-    variance: Array
-
-    @property
-    def epsilon(self) -> Array:
-        """The epsilon whose saddle point each tilt is."""
-        return self.mean - 1 / self.c - 1 / (self.c + 1)
-
-    @property
-    def log_delta(self) -> Array:
-        """The saddle-point estimate of log delta there."""
-        curvature = self.variance + self.c**-2 + (self.c + 1) ** -2
-        return self.level - self.c * self.epsilon - np.log(self.c) - np.log1p(self.c) - 0.5 * np.log(2 * math.pi * curvature)
-
-
-def plan(components: Components, c: Array) -> Plan:
-    """Tabulate the composed cumulant on the real axis."""
-    level, mean, variance = np.zeros(len(c)), np.zeros(len(c)), np.zeros(len(c))
-    for pair, count in components:
-        k0, k1, k2 = pair.moments(c)
-        level, mean, variance = level + count * k0, mean + count * k1, variance + count * k2
-    return Plan(c, level, mean, variance)
-
-
-def _search(components: Components, inside: Callable[[Plan], NDArray[np.bool_]]) -> Plan:
-    """A fine plan around the tilt at which `inside` turns from true to false, found from a coarse one."""
-    low, high = 1e-2, 1e2
-    for _ in range(12):
-        try:
-            coarse = plan(components, np.geomspace(low, high, 25))
-        except OverflowError:
-            high = math.sqrt(low * high)
-            if high < 4 * low:
-                raise Declined("the tilt is out of reach") from None
-            continue
-        flags = inside(coarse)
-        if flags[-1]:
-            low, high = high / 4, high * 100
-        elif not flags[0]:
-            low, high = low / 100, low * 4
-        else:
-            k = int(np.argmin(flags))
-            centre = float(coarse.c[k])
-            try:
-                return plan(components, np.unique(np.concatenate([centre * np.geomspace(0.25, 1.6, 33), centre * np.array([2.0, 3.0, 5.0])])))
-            except OverflowError:
-                return plan(components, centre * np.geomspace(0.25, 1.6, 33))
-    raise Declined("no saddle point in reach")
-
-
-@dataclass(frozen=True, slots=True)
-class Jumps:
-    """Bounds on P(L > x) by the largest single loss: where a heavy tail makes Chernoff's bound weak.
-
-    Either some step's loss exceeds a, which a union bound caps, or none does, and Chernoff's bound holds for the truncated losses
-    with a far larger tilt.
-    """
-
-    x: Array
-    log_tail: Array
-
-    def series(self, c: float, level: Array, tilts: Array, epsilon: float, period: float) -> float:
-        """sum over m >= 1 of exp(c m W) P(L > eps + m W): eight terms from the table, the rest by Chernoff's bound."""
-        m = np.arange(1, 9)
-        place = np.searchsorted(self.x, epsilon + m * period, side="right") - 1
-        if place[0] < 0 or not len(tilts):
-            return math.inf
-        near = float(np.exp(np.minimum(c * m * period + self.log_tail[place], 700.0)).sum())
-        return near + _geometric(level - tilts * epsilon - 9 * (tilts - c) * period, (tilts - c) * period)
-
-
-def find_jumps(components: Components, reach: float) -> Jumps:
-    """Tabulate the tail on losses up to `reach`."""
-    x = np.geomspace(reach * 1e-4, reach, 60)
-    laws = []
-    for pair, count in components:
-        low, high = pair.support()
-        _, mean, variance = pair.moments(np.zeros(1))
-        scale = math.sqrt(float(variance[0])) / 20
-        low = max(low, float(mean[0]) - 400 * scale)
-        edges = low + scale * np.sinh(np.linspace(0, math.asinh((min(high, reach) - low) / scale), 1500)) if low < min(high, reach) else np.array([low, low])
-        p, q = pair.masses(edges)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            top = np.nan_to_num((p - q * np.exp(edges[:-1])) / -np.expm1(-np.diff(edges)), nan=0.0)
-        top = np.clip(top, 0.0, p)
-        loss, mass = pair.atoms()
-        below = pair.masses(np.array([-np.inf, edges[0]]))[0]
-        # a bin's mass goes to its ends, keeping both P and Q; its upper end counts for the truncation as well
-        law = np.concatenate([edges[1:], edges[1:], [edges[0]], loss]), np.concatenate([p - top, top, below, mass])
-        place = np.concatenate([edges[:-1], edges[1:], [edges[0]], loss])
-        laws.append((law[0], place, law[1], count))
-    log_tail = np.full(len(x), 0.0)
-    for i, point in enumerate(x):
-        for share in (1.02, 1.5, 2.0, 3.0):
-            a = point / share
-            c = np.array([2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]) / a
-            union, level = 0.0, np.zeros(len(c))
-            for end, place, mass, count in laws:
-                inside = place < a
-                union += count * float(mass[end > a].sum() + (1 - min(1.0, float(mass.sum()))))
-                level += count * np.log(np.exp(np.minimum(c[:, None] * place[inside], 700.0)) @ mass[inside])
-            rest = float(np.min(_inflated(level) - c * point))
-            log_tail[i] = min(log_tail[i], float(np.logaddexp(math.log(max(union, 1e-300)), rest)))
-    return Jumps(x, np.minimum.accumulate(log_tail))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,22 +84,15 @@ class Line:
         if epsilon + period < self.top:
             # sum over m >= 1 of exp(c m W) * exp(K(c') - c' (eps + m W)) for the best c' > c: a geometric series
             c, level = self.right
-            above = _geometric(level - c * epsilon - (c - self.c) * period, (c - self.c) * period)
+            above = geometric(level - c * epsilon - (c - self.c) * period, (c - self.c) * period)
             if self.jumps is not None:
                 above = min(above, self.jumps.series(self.c, level, c, epsilon, period))
             total += above
         if epsilon - period > self.bottom:
             # sum over m >= 1 of exp(-c m W) * exp(K(-s) - s (m W - eps)) for the best s >= 1
             s, level = self.left
-            total += _geometric(level + s * epsilon - (s + self.c) * period, (s + self.c) * period)
+            total += geometric(level + s * epsilon - (s + self.c) * period, (s + self.c) * period)
         return total
-
-
-def _geometric(log_first: Array, log_ratio: Array) -> float:
-    """The smallest of several geometric series, given the logs of first term and of one over the ratio."""
-    if not len(log_first):
-        return math.inf
-    return float(np.min(np.exp(np.minimum(log_first, 700.0)) / -np.expm1(-log_ratio)))
 
 
 def _infinite(components: Components) -> float:
@@ -264,97 +132,6 @@ def _characteristic(loss: Array, weight: Array, t: Array) -> NDArray[np.complex1
     return np.asarray(0.5 * np.log1p(modulus) + 1j * (np.arctan2(y, 1 + x) + t * mean))
 
 
-def upper_levels(components: Components, c: Array) -> Array:
-    """Upper bounds on K at several tilts."""
-    return _inflated(plan(components, c).level)
-
-
-def _inflated(level: Array) -> Array:
-    """Planning figures are accurate to about 1e-13 of their terms; this makes them upper bounds."""
-    return level + 1e-9 * (1 + np.abs(level))
-
-
-def _spread(loss: Array, weight: Array, t: float) -> float:
-    """A bound on |sum_j w_j exp(i s l_j)| for every s in [t, 2t].
-
-    1 - |psi(s)|^2 = E[1 - cos(s (L - L'))] is at least 2 s^2 / pi^2 times E[(L - L')^2] over pairs closer than pi / (2t): those in the same
-    or in neighbouring bins of width pi / (4t).
-    """
-    bins = np.floor((loss - loss.min()) * (4 * t / math.pi)).astype(np.int64)
-    labels, bins = np.unique(bins, return_inverse=True)
-    mass = np.bincount(bins, weight)
-    mean = np.bincount(bins, weight * loss) / np.maximum(mass, 1e-300)
-    square = np.bincount(bins, weight * (loss - mean[bins]) ** 2)
-    near = np.diff(labels) == 1
-    pairs = 2 * float(np.dot(mass, square))
-    cross = mass[1:] * square[:-1] + mass[:-1] * square[1:] + mass[1:] * mass[:-1] * np.diff(mean) ** 2
-    pairs += 2 * float(cross[near].sum())
-    return math.sqrt(max(0.0, 1 - 2 * t * t / math.pi**2 * pairs))
-
-
-def tail(pair: Pair, c: float, t: float) -> float:
-    """A bound on the tilted characteristic function that holds for every frequency >= t."""
-    bound = pair.decay(c, t)
-    if isinstance(pair, MixturePair) or bound < 0.25:
-        return bound
-    nodes = pair.nodes(c, 0.0)
-    if nodes is None or pair.decay(c, 1e12 * t) == 1.0:
-        return bound
-    worst = 0.0
-    for _ in range(40):  # in doubling bands, until the monotone bound alone is below what the bands have given
-        worst = max(worst, min(pair.decay(c, t), _spread(nodes.loss, nodes.weight, t) + 1e-12))
-        t *= 2
-        far = pair.decay(c, t)
-        if far <= worst or worst == 1.0:
-            return worst
-    return max(worst, far)
-
-
-def upper_levels(components: Components, c: Array) -> Array:
-    """Upper bounds on K at several tilts."""
-    return _inflated(plan(components, c).level)
-
-
-def _inflated(level: Array) -> Array:
-    """Planning figures are accurate to about 1e-13 of their terms; this makes them upper bounds."""
-    return level + 1e-9 * (1 + np.abs(level))
-
-
-def _spread(loss: Array, weight: Array, t: float) -> float:
-    """A bound on |sum_j w_j exp(i s l_j)| for every s in [t, 2t].
-
-    1 - |psi(s)|^2 = E[1 - cos(s (L - L'))] is at least 2 s^2 / pi^2 times E[(L - L')^2] over pairs closer than pi / (2t): those in the same
-    or in neighbouring bins of width pi / (4t).
-    """
-    bins = np.floor((loss - loss.min()) * (4 * t / math.pi)).astype(np.int64)
-    labels, bins = np.unique(bins, return_inverse=True)
-    mass = np.bincount(bins, weight)
-    mean = np.bincount(bins, weight * loss) / np.maximum(mass, 1e-300)
-    square = np.bincount(bins, weight * (loss - mean[bins]) ** 2)
-    near = np.diff(labels) == 1
-    pairs = 2 * float(np.dot(mass, square))
-    cross = mass[1:] * square[:-1] + mass[:-1] * square[1:] + mass[1:] * mass[:-1] * np.diff(mean) ** 2
-    pairs += 2 * float(cross[near].sum())
-    return math.sqrt(max(0.0, 1 - 2 * t * t / math.pi**2 * pairs))
-
-
-def tail(pair: Pair, c: float, t: float) -> float:
-    """A bound on the tilted characteristic function that holds for every frequency >= t."""
-    bound = pair.decay(c, t)
-    if isinstance(pair, MixturePair) or bound < 0.25:
-        return bound
-    nodes = pair.nodes(c, 0.0)
-    if nodes is None or pair.decay(c, 1e12 * t) == 1.0:
-        return bound
-    worst = 0.0
-    while True:  # in doubling bands, until the monotone bound alone is below what the bands have given
-        far = pair.decay(c, 2 * t)
-        worst = max(worst, min(pair.decay(c, t), _spread(nodes.loss, nodes.weight, t) + 1e-12))
-        t *= 2
-        if far <= worst or worst == 1.0:
-            return worst
-
-
 def lay_out(components: Components, table: Plan, epsilon: float, log_delta: float) -> Line:
     """The cheapest line whose certified errors are about 1e-13 of delta, or `Declined`."""
     goal = log_delta + math.log(_GOAL)
@@ -366,7 +143,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
     slopes = np.unique(np.maximum(1.0, np.array([0.25, 1.0, 3.0, 9.0]) / spread))
     while True:
         try:
-            left = _inflated(plan(components, -slopes).level)
+            left = inflated(plan(components, -slopes).level)
             break
         except OverflowError:
             slopes = np.unique(np.maximum(1.0, slopes / 4))
@@ -391,7 +168,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
         for c, above, least, reach in choices[:: max(1, len(choices) // 8)]:
             beyond = table.c > c
             for period in np.geomspace(least, max(above, least), 24):
-                if jumps.series(c, _inflated(table.level[beyond]), table.c[beyond], epsilon, float(period)) <= math.exp(goal):
+                if jumps.series(c, inflated(table.level[beyond]), table.c[beyond], epsilon, float(period)) <= math.exp(goal):
                     best = min(best, (1.02 * float(period) * reach, c, 1.02 * float(period), reach))
                     break
     _, c, period, reach = best
@@ -412,7 +189,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
             break
     if reach / step > _WORK / 20:
         raise Declined("the line would be too long")
-    t = step * np.arange(int(reach / step) + 2)
+    t: Array = step * np.arange(int(reach / step) + 2, dtype=np.float64)
     exponent = np.zeros(len(t), dtype=np.complex128)
     growth = np.zeros(len(t))
     level, level_error = 0.0, 0.0
@@ -434,8 +211,9 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
         start *= 2
     beyond = table.c > c
     log_q = cumulant(components, -1.0)
-    right = (table.c[beyond], _inflated(table.level[beyond]))
-    return Line(c, step, exponent, c + 1j * t, level, node_error, level_error, truncation, log_q, bottom, top, right, jumps, (slopes, left))
+    far = (table.c[beyond], inflated(table.level[beyond]))
+    z = np.asarray(c + 1j * t, dtype=np.complex128)
+    return Line(c, step, exponent, z, level, node_error, level_error, truncation, log_q, bottom, top, far, jumps, (slopes, left))
 
 
 def delta(components: Components, epsilon: float) -> Bound:
@@ -449,7 +227,7 @@ def delta(components: Components, epsilon: float) -> Bound:
     infinite = _infinite(components)
     if infinite == 1:
         return Bound(1.0, 1.0, METHOD)
-    table = _search(components, lambda p: p.epsilon < epsilon)
+    table = search(components, lambda p: p.epsilon < epsilon)
     log_delta = float(np.interp(epsilon, table.epsilon, table.log_delta))
     value, _, below, above = lay_out(components, table, epsilon, log_delta).delta(epsilon)
     return Bound(min(1.0, max(0.0, infinite + value - below)), min(1.0, max(0.0, infinite + value + above)), METHOD)
@@ -467,7 +245,7 @@ def epsilon(components: Components, delta: float) -> Bound:
     if target <= 0:
         return Bound(math.inf, math.inf, METHOD)
     log_target = math.log(target)
-    table = _search(components, lambda p: p.log_delta > log_target)
+    table = search(components, lambda p: p.log_delta > log_target)
     guess = max(float(np.interp(-log_target, -table.log_delta, table.epsilon)), 0.0)
     for _ in range(6):
         line = lay_out(components, table, guess, log_target)
@@ -508,7 +286,7 @@ def _newton(line: Line, guess: float, target: float) -> float:
 
 def _bracket_root(line: Line, root: float, target: float) -> Bound:
     """Step outwards until the certified ends are on the right sides."""
-    value, slope, below, above = line.delta(root)
+    _, slope, below, above = line.delta(root)
     if slope >= 0:
         raise Declined("the curve is flat to working precision")
     pad = 2 * _UNIT * abs(root)

@@ -29,7 +29,8 @@ class FixedSizeGaussian(Mirrored):
     """The mirrored pair of (1-q) N(0,1) + q N(mu,1) against N(0,1): losses log A(u) and -log A(u) for u > mu/2, and an atom at 0.
 
     `parts` lists shifts mu under replacement with their weights; several arise when sampling with replacement reveals how often a record
-    was drawn. A shift is twice the clipping norm over the noise's standard deviation for clipped sums. `infinite` is the weight that is given up.
+    was drawn. A shift is twice the clipping norm over the noise's standard deviation for clipped sums. `infinite` is the weight
+    that is given up.
     """
 
     def __init__(self, rate: float, parts: Sequence[tuple[float, float]], infinite: float = 0.0) -> None:
@@ -56,7 +57,7 @@ class FixedSizeGaussian(Mirrored):
         return self._nodes(c, 2.0 ** math.ceil(math.log2(reach)) if reach > 0 else 0.0)
 
     def trimmed(self, mass: float) -> FixedSizeGaussian:
-        """The same with the rarest shifts given up as disclosed, while they weigh less than `mass`: an upper bound, far easier to compose."""
+        """The same with the rarest shifts given up as disclosed, while they weigh less than `mass`: an upper bound, easier to compose."""
         parts, spare = list(self.parts), mass / self.rate - self.given_up
         while len(parts) > 1 and parts[-1][1] <= spare:
             spare -= parts.pop()[1]

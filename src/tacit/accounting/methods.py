@@ -76,7 +76,9 @@ def epsilon(method: str, event: Event, adjacency: Adjacency, parts: Resolved, de
 def rows(parts: Resolved, method: str = "this method") -> list[Row]:
     """Each step as (epsilon, delta, count): its largest loss and its mass at infinity, the worse direction."""
     if parts.renyi:
-        raise UnsupportedError(f"{method} composes (epsilon, delta) guarantees, and part of this event is known only by its Rényi curve; use rdp-improved")
+        raise UnsupportedError(
+            f"{method} composes (epsilon, delta) guarantees, and part of this event is known only by its Rényi curve; use rdp-improved"
+        )
     found = []
     for step in parts.steps:
         top = max(step.remove.support()[1], step.add.support()[1], 0.0)

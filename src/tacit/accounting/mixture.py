@@ -34,7 +34,7 @@ def log_mixture(log_weights: Array, shifts: Array, u: Array) -> Array:
     terms = exponent + log_weights[:, None]
     peak = terms.max(axis=0)
     large = peak + np.log(np.exp(terms - peak).sum(axis=0))
-    return np.where((top < 30.0) & (excess > -0.5), small, large)
+    return np.asarray(np.where((top < 30.0) & (excess > -0.5), small, large))
 
 
 def _bisect(function: Callable[[float], float], target: float, low: float, high: float) -> float:
@@ -115,7 +115,7 @@ class MixturePair(Pair):
         size = int((high - low) / step) + 2
         if size > _MAX_NODES:
             raise OverflowError("too many quadrature nodes")
-        return low + step * np.arange(size), step
+        return low + step * np.arange(size, dtype=np.float64), step
 
     def _range(self, c: float) -> tuple[float, float]:
         """Outputs beyond which the log of the tilted density falls away at slope 13 or more."""

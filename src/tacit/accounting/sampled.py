@@ -2,8 +2,8 @@
 
 Removing a record from a Poisson sample compares (1-q) Q + q P with Q (Zhu, Dong, Wang 2022, Theorem 11). Replacing one in a
 sample of fixed size has no such single pair, but its hockey-stick curve is that of the same mixture for alpha >= 1 and the mirror
-image below 1 (the same theorem; Balle, Barthe, Gaboardi 2018, Theorem 9), which `Mirrored` builds. Sampling with replacement reveals how often a
-record was drawn, at no loss in the bound (Theorem 10 there), so its base is a `Revealed` mixture over group sizes.
+image below 1 (the same theorem; Balle, Barthe, Gaboardi 2018, Theorem 9), which `Mirrored` builds. Sampling with replacement
+reveals how often a record was drawn, at no loss in the bound (Theorem 10 there), so its base is a `Revealed` mixture over groups.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class PoissonPair(BinnedPair):
 
     def support(self) -> tuple[float, float]:
         low, high = self.base.support()
-        return math.log1p(-self.rate) if self._unseen() > 0 else float(self._loss(np.array([low]))[0]), float(self._loss(np.array([high]))[0])
+        return math.log1p(-self.rate) if self._unseen() > 0 else float(self._loss(np.array([low]))[0]), float(
+            self._loss(np.array([high]))[0]
+        )
 
     def _unseen(self) -> float:
         """Q-mass of the base where P has none: a smallest possible loss, log(1 - q)."""
