@@ -162,15 +162,19 @@ def test_truncated_poisson_sampling(seed: int, n: int, rate: float, batch: int) 
 
 
 def test_truncation_has_a_price() -> None:
-    """A mechanism that publishes the size of the sample: without the extra term the bound would be violated."""
-    rate, batch, records = 0.5, 1, (0, 1, 2)
-    sizes = {s: np.eye(4)[len(s)] for s in poisson_law(records, 0.5)}
-    hidden = {s: np.array([0.9, 0.1]) if s == (2,) else np.array([0.1, 0.9]) for s in sizes}
-    plain = amp.poisson(profile_of(hidden, one_more), rate)
-    assert np.all(plain(EPSILONS) <= amp.truncated(plain, rate, 3, batch)(EPSILONS))
-    assert amp.truncated(plain, rate, 3, 3)(0.3) == plain(0.3)  # nothing is ever cut
-    truth = worst(truncated_law(records, rate, batch), truncated_law(records[:-1], rate, batch), sizes)
-    assert truth[0] > 0.1  # with at least one record nearly always kept, the size still tells
+    """A full batch swaps records instead of adding one, so the plain bound fails for a mechanism on which a swap costs two steps."""
+    rate, records, epsilon = 0.9, (0, 1), 0.9
+    chance = {(): 0.05, (1,): 0.05 * math.exp(1), (0,): 0.05 * math.exp(-1), (0, 1): 0.05}
+    mechanism = {s: np.array([p, 1 - p]) for s, p in chance.items()}
+    plain = amp.poisson(profile_of(mechanism, one_more), rate)
+    with_record, without = (output(truncated_law(x, rate, 1), mechanism) for x in (records, records[:1]))
+    truth = divergence(with_record, without, epsilon)
+    assert plain(epsilon) < truth <= amp.truncated(plain, rate, 2, 1)(epsilon)
+    assert amp.truncated(plain, rate, 2, 2)(epsilon) == plain(epsilon)  # nothing is ever cut
+    tail = rate**2
+    assert amp.truncated(plain, rate, 2, 1)(0.01) == pytest.approx(min(1, plain(0.01) + (1 + math.exp(0.01)) * tail))
+    small = amp.truncated(amp.guarantee(0.5, 1e-9), 0.01, 1000, 30)
+    assert small(0.5) == pytest.approx(1e-9 + (1 + math.exp(0.5)) * math.exp(amp.log_binomial_tail(1000, 0.01, 30)), rel=1e-9)
 
 
 # ---- tight cases ------------------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def test_e9_the_order_in_the_fixed_size_bound() -> None:
 
 
 def test_e9_the_printed_order_fails_for_a_true_mixture_too() -> None:
-    rate, a, split = 0.5, 6.0, 7.0
+    rate, a, split = 0.5, 4.0, 5.0
     x = np.arange(-20, 30, 0.01)
     down, rest, up = (-((x - s) ** 2) / 2 - math.log(2 * math.pi) / 2 for s in (-1, 0, 1))
     p, q = (np.logaddexp(math.log(rate) + d, math.log(1 - rate) + rest) for d in (up, down))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -296,8 +297,8 @@ class Account:
     def gdp(self, slack: float = 1e-10) -> GdpReport:
         """The smallest mu whose Gaussian curve, raised by `slack`, lies above the event's curve, and the distance between them.
 
-        A small slack is needed because the far tail of a sampled event looks like the unsampled one. Gomez et al. 2025 report mu with a regret
-        as well.
+        A small slack is needed because the far tail of a sampled event looks like the unsampled one. Gomez et al. 2025 report mu with
+        a regret as well.
         """
         floor = float(probability("slack", slack))
         if (

@@ -479,18 +479,21 @@ def hockey_stick(first: ArrayLike, second: ArrayLike, epsilon: float) -> float:
     >>> hockey_stick([0.75, 0.25], [0.25, 0.75], 0.0)
     0.5
     """
-    p, q = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+    return _excess(np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64), math.exp(epsilon))
+
+
+def _excess(p: Array, q: Array, a: float) -> float:
+    return float(np.maximum(p - a * q, 0.0).sum())
 
 
 def joint_convexity(common: ArrayLike, first: ArrayLike, second: ArrayLike, rate: Number, epsilon: float) -> tuple[float, float]:
     """Both sides of advanced joint convexity on finite distributions (BBG Theorem 2); they are equal for every epsilon >= 0.
 
-    HS_a'((1-q) m0 + q m1 || (1-q) m0 + q m1') = q HS_a(m1 || (1-b) m0 + b m1'), where a' = 1 + q(a - 1) and b = a'/a.
+    HS_a'((1-q) m0 + q m1 || (1-q) m0 + q m1') = q HS_a(m1 || (1-b) m0 + b m1'), where a = e^epsilon, a' = 1 + q(a - 1), b = a'/a.
     """
-    q = float(probability("rate", rate))
+    q, a = float(probability("rate", rate)), math.exp(epsilon)
     m0, m1, m2 = (np.asarray(m, dtype=np.float64) for m in (common, first, second))
-    amplified = amplified_epsilon(q, epsilon)
-    b = math.exp(amplified - epsilon)
-    left = hockey_stick((1 - q) * m0 + q * m1, (1 - q) * m0 + q * m2, amplified)
-    return left, q * hockey_stick(m1, (1 - b) * m0 + b * m2, epsilon)
+    amplified = 1 + q * (a - 1)
+    b = amplified / a
+    left = _excess((1 - q) * m0 + q * m1, (1 - q) * m0 + q * m2, amplified)
+    return left, q * _excess(m1, (1 - b) * m0 + b * m2, a)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tacit.accounting import amplification, finite, leaves, mixture, pairs, renyi, sampled, selection, subsampled_renyi
 from tacit.accounting import events as ev
@@ -150,8 +151,8 @@ def _leaf(event: ev.Leaf, group: int) -> Resolved:
                 raise UnsupportedError("a group of mixture-of-Gaussians records has no proven pair; state the group's own mixture instead")
             return _step(mixture.MixturePair(sorted(parts)))
         case leaves.PrivacyProfile():
-            pair = _profile_pair(event, group)
-            return Resolved((Step(pair, pair, 1, None if group == 1 and not callable(event.curve) else (Trivial(), Trivial())),))
+            stated = Step(pair := _profile_pair(event), pair, 1, (Trivial(), Trivial()) if callable(event.curve) else None)
+            return Resolved((stated,)) if group == 1 else _grouped(stated, group)
         case leaves.ZCDP():
             rho = float(event.rho) * group * group
             floor = mixture.gaussian(1 / math.sqrt(2 * rho)) if rho else None
@@ -172,22 +173,15 @@ def _step(pair: Pair, *, tight: bool = True) -> Resolved:
     return Resolved((Step(pair, pair.reverse(), 1, None if tight else (Trivial(), Trivial())),))
 
 
-def _profile_pair(event: leaves.PrivacyProfile, group: int) -> Pair:
+def _profile_pair(event: leaves.PrivacyProfile) -> Pair:
     """The pair whose hockey-stick curve joins the stated points by chords (valid since the true curve is convex in e^eps)."""
     if callable(event.curve):
         base = event.curve
-        epsilons = np.concatenate([np.linspace(0, 2, 401), np.geomspace(2.01, 700, 600)]) * group
-        rows = [(float(e), min(1.0, max(0.0, float(base(float(e / group)))))) for e in epsilons]
+        epsilons = np.concatenate([np.linspace(0, 2, 401), np.geomspace(2.01, 700, 600)])
+        rows = [(float(e), min(1.0, max(0.0, float(base(float(e)))))) for e in epsilons]
     else:
-        rows = [(group * e, d) for e, d in event.curve]
-    if group > 1:
-        rows = [(e, min(1.0, d * _group_factor(e, group))) for e, d in rows]
+        rows = list(event.curve)
     return finite.from_profile(rows)
-
-
-def _group_factor(epsilon: float, group: int) -> float:
-    """(e^eps - 1) / (e^(eps/k) - 1): what delta grows by for groups of k (Balle, Barthe, Gaboardi 2018, section 4)."""
-    return group if epsilon == 0 else math.expm1(min(epsilon, 700.0)) / math.expm1(min(epsilon, 700.0) / group)
 
 
 def _sampled(event: ev.Sampled, asked: Adjacency, null_record: bool, group: int) -> Resolved:
@@ -240,7 +234,8 @@ def _poisson(inner: ev.Event, stated: Adjacency, rate: float, asked: Adjacency, 
         black_box = _one_step(base, inner)
         # black box: the corrected coupling bound with the group-of-two profile (Balle, Barthe, Gaboardi 2018, Theorem 7)
         profile = amplification.poisson_replace(_profile(black_box), rate)
-        replaced = finite.from_profile([(float(e), float(profile(float(e)))) for e in np.linspace(0, 30, 1501)])
+        epsilons = np.linspace(0, 30, 1501)
+        replaced = finite.from_profile(list(zip(epsilons.tolist(), np.minimum(profile(epsilons), 1.0).tolist(), strict=True)))
         return Resolved((Step(replaced, replaced, 1, (Trivial(), Trivial())),))
     k = group * hops(stated, asked, null_record=null_record)
     if mu is not None:
@@ -279,8 +274,11 @@ def _fixed_size(
     if rate == 1 and draws is None:
         return base(group)
     single = base(1)
+    if single.renyi and draws is None and group == 1 and not single.steps:
+        curve = renyi_curve(single)
+        return Resolved(renyi=(RenyiStep(lambda a: subsampled_renyi.best(a, rate, curve, "without replacement")),))
     if single.renyi or single.allocations or single.slack:
-        raise UnsupportedError("fixed-size sampling of a Rényi guarantee has no proof here; state the mechanism itself, or use Poisson")
+        raise UnsupportedError("fixed-size sampling of this Rényi guarantee has no proof; state the mechanism itself, or use Poisson")
     if draws is None:
         mu = _gaussian_mu(single)
         if mu is not None:
@@ -337,13 +335,15 @@ def _selected(event: ev.Selection, asked: Adjacency, null_record: bool, group: i
     base = resolve(event.event, asked, null_record=null_record, group=group)
     if base.allocations or base.slack:
         raise UnsupportedError("selection over allocated or truncated runs has no proof; use Poisson sampling inside the runs")
-    inner = renyi_curve(base)
-    mean, shape = float(event.mean), float(event.shape)
-
-    def curve(orders: Array) -> Array:
-        return selection.renyi(orders, inner, mean, shape)
-
+    pure = math.inf
+    if not base.renyi and all(s.remove.infinite == s.add.infinite == 0 for s in base.steps):
+        pure = max(sum(s.count * max(p.support()[1], 0.0) for s, p in zip(base.steps, d, strict=True)) for d in _directions(base))
+    curve = selection.curve(renyi_curve(base), float(event.mean), float(event.shape), pure_epsilon=pure)
     return Resolved(renyi=(RenyiStep(curve),))
+
+
+def _directions(parts: Resolved) -> tuple[list[Pair], list[Pair]]:
+    return [s.remove for s in parts.steps], [s.add for s in parts.steps]
 
 
 def renyi_curve(parts: Resolved) -> Curve:
@@ -366,10 +366,9 @@ def renyi_curve(parts: Resolved) -> Curve:
 
 
 def _divergence(pair: Pair, order: float) -> float:
-    try:
-        return max(0.0, pair.kappa(order - 1) / (order - 1))
-    except OverflowError:
-        return math.inf
+    if order == math.inf:
+        return max(0.0, pair.support()[1])
+    return max(0.0, pair.kappa(order - 1) / (order - 1))
 
 
 def _gaussian_mu(parts: Resolved) -> float | None:
@@ -399,18 +398,20 @@ def _one_step(parts: Resolved, inner: ev.Event) -> Step:
     return Step(up[0], up[1], 1, (Trivial(), Trivial()))
 
 
-def _profile(step: Step) -> Callable[[float], float]:
+def _profile(step: Step) -> amplification.Profile:
     """The larger of the two directions' single-step profiles."""
 
-    def delta(epsilon: float) -> float:
-        return max(pairs.single_delta(step.remove, epsilon)[1], pairs.single_delta(step.add, epsilon)[1])
+    def delta(epsilon: ArrayLike) -> Array:
+        at = np.atleast_1d(np.asarray(epsilon, dtype=np.float64))
+        found = np.maximum(pairs.profile(step.remove, at.ravel()), pairs.profile(step.add, at.ravel()))
+        return found.reshape(np.shape(epsilon))
 
     return delta
 
 
 def _grouped(step: Step, group: int) -> Resolved:
     """A black-box group of a sampled step, through its profile."""
-    single = _profile(step)
+    grown = amplification.group(_profile(step), group)
     epsilons = group * np.concatenate([np.linspace(0, 1, 401), np.geomspace(1.01, 60, 400)])
-    pair = finite.from_profile([(float(e), min(1.0, _group_factor(float(e), group) * single(float(e) / group))) for e in epsilons])
+    pair = finite.from_profile(list(zip(epsilons.tolist(), np.minimum(grown(epsilons), 1.0).tolist(), strict=True)))
     return Resolved((Step(pair, pair, 1, (Trivial(), Trivial())),))

@@ -94,6 +94,26 @@ def single_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
     return max(0.0, value - error), min(1.0, value + error)
 
 
+def profile(pair: Pair, epsilons: Array) -> Array:
+    """Upper ends of delta for one use at many epsilons >= 0, in one pass over the masses."""
+    order = np.argsort(epsilons)
+    eps = np.asarray(epsilons, dtype=np.float64)[order]
+    p, q = pair.masses(np.append(eps, math.inf))
+    p, q = np.cumsum(p[::-1])[::-1], np.cumsum(q[::-1])[::-1]
+    loss, mass = pair.atoms()
+    rank = np.argsort(loss)
+    loss, mass = loss[rank], mass[rank]
+    above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)[np.searchsorted(loss, eps, side="right")]
+    other = np.append(np.cumsum((mass * np.exp(-loss))[::-1])[::-1], 0.0)[np.searchsorted(loss, eps, side="right")]
+    with np.errstate(divide="ignore"):
+        tail = np.maximum(p - np.exp(np.minimum(eps + np.log(q), 0.0)), 0.0) + np.maximum(
+            above - np.exp(np.minimum(eps + np.log(other), 0.0)), 0.0
+        )
+    found = np.empty(len(eps))
+    found[order] = np.minimum(1.0, pair.infinite + tail + 1e-12 * (p + above) * (1 + eps))
+    return found
+
+
 class Trivial(Pair):
     """Two equal distributions: nothing is learned."""
 
