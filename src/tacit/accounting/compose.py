@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.accounting import contour, gaussian, grid, saddle
+from tacit.accounting import contour, gaussian, grid, rare, saddle
 from tacit.accounting.bound import Bound
 from tacit.accounting.fixed_size import FixedSizeGaussian
 from tacit.accounting.mixture import MixturePair
@@ -105,13 +105,25 @@ def epsilon(components: Components, delta: float) -> Bound:
             value = gaussian.epsilon(shift(pair), delta)
             return Bound(max(0.0, value * (1 - 1e-11) - 1e-15), value * (1 + 1e-11) + 1e-15 if value else 0.0, _EXACT)
         return _single_epsilon(pair, delta)
+    # total variations add, so small steps may fit into delta without any epsilon
+    if sum(count * single_delta(pair, 0.0)[1] for pair, count in parts) <= delta:
+        return Bound(0.0, 0.0, "total variation")
     parts = trim(parts, 1e-9 * delta)
     if not _on_lattice(parts):
         try:
             return contour.epsilon(parts, delta)
         except (contour.Declined, OverflowError):
             pass
-    return grid.bracket(parts, delta=delta)
+    if len(parts) == 1 and isinstance(parts[0][0], MixturePair) and parts[0][0].support()[1] == math.inf:
+        found = rare.bracket(*parts[0], delta)
+        if found.width <= 1e-4 * found.upper:
+            return found
+    found = grid.bracket(parts, delta=delta)
+    if len(parts) == 1 and isinstance(parts[0][0], MixturePair) and parts[0][0].support()[1] == math.inf:
+        found = found.intersect(rare.bracket(*parts[0], delta))
+    if found.width > 1e-4 * found.upper and (cap := epsilon_cap(parts, delta)) < found.upper:
+        return Bound(min(found.lower, cap), cap, "Rényi divergence, improved conversion")
+    return found
 
 
 _TILTS = np.geomspace(0.02, 60.0, 40)

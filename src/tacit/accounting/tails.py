@@ -74,36 +74,41 @@ class Jumps:
         return near + geometric(level - tilts * epsilon - 9 * (tilts - c) * period, (tilts - c) * period)
 
 
+def binned(pair: Pair, reach: float) -> tuple[Array, Array]:
+    """Losses up to `reach`, with masses that bound every moment exp(c L) with c >= 0 or c <= -1 from above.
+
+    Bins are fine where the loss is concentrated; each bin's mass goes to its ends so that P and Q both keep theirs, and what lies
+    below the first bin is moved up to it. What lies above `reach` is left out.
+    """
+    low, high = pair.support()
+    _, mean, variance = pair.moments(np.zeros(1))
+    scale = math.sqrt(float(variance[0])) / 20
+    low = max(low, float(mean[0]) - 400 * scale)
+    top_loss = max(min(high, reach), low)
+    edges = low + scale * np.sinh(np.linspace(0, math.asinh((top_loss - low) / scale), 3000))
+    p, q = pair.masses(edges)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        top = np.nan_to_num((p - q * np.exp(edges[:-1])) / -np.expm1(-np.diff(edges)), nan=0.0)
+    top = np.clip(top, 0.0, p)
+    loss, mass = pair.atoms()
+    inside = loss <= top_loss
+    below = pair.masses(np.array([-np.inf, edges[0]]))[0]
+    return np.concatenate([edges[:-1], edges[1:], [edges[0]], loss[inside]]), np.concatenate([p - top, top, below, mass[inside]])
+
+
 def find_jumps(components: Components, reach: float) -> Jumps:
     """Tabulate the tail on losses up to `reach`."""
     x = np.geomspace(reach * 1e-4, reach, 60)
-    laws = []
-    for pair, count in components:
-        low, high = pair.support()
-        _, mean, variance = pair.moments(np.zeros(1))
-        scale = math.sqrt(float(variance[0])) / 20
-        low = max(low, float(mean[0]) - 400 * scale)
-        top_loss = max(min(high, reach), low)
-        edges = low + scale * np.sinh(np.linspace(0, math.asinh((top_loss - low) / scale), 1500))
-        p, q = pair.masses(edges)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            top = np.nan_to_num((p - q * np.exp(edges[:-1])) / -np.expm1(-np.diff(edges)), nan=0.0)
-        top = np.clip(top, 0.0, p)
-        loss, mass = pair.atoms()
-        below = pair.masses(np.array([-np.inf, edges[0]]))[0]
-        # a bin's mass goes to its ends, keeping both P and Q; its upper end counts for the truncation as well
-        law = np.concatenate([edges[1:], edges[1:], [edges[0]], loss]), np.concatenate([p - top, top, below, mass])
-        place = np.concatenate([edges[:-1], edges[1:], [edges[0]], loss])
-        laws.append((law[0], place, law[1], count))
+    laws = [(*binned(pair, reach), count) for pair, count in components]
     log_tail = np.full(len(x), 0.0)
     for i, point in enumerate(x):
         for share in (1.02, 1.5, 2.0, 3.0):
             a = point / share
             c = np.array([2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]) / a
             union, level = 0.0, np.zeros(len(c))
-            for end, place, mass, count in laws:
+            for place, mass, count in laws:
                 inside = place < a
-                union += count * float(mass[end > a].sum() + (1 - min(1.0, float(mass.sum()))))
+                union += count * float(mass[~inside].sum() + max(0.0, 1 - float(mass.sum())))
                 level += count * np.log(np.exp(np.minimum(c[:, None] * place[inside], 700.0)) @ mass[inside])
             rest = float(np.min(inflated(level) - c * point))
             log_tail[i] = min(log_tail[i], float(np.logaddexp(math.log(max(union, 1e-300)), rest)))
