@@ -81,7 +81,9 @@ def test_other_schemes(sigma: float, steps: int) -> None:
             _price(Repeated(Sampled(RandomAllocation(100), Gaussian(sigma)), min(steps, 30)), AR, delta)
 
 
-@pytest.mark.parametrize("make", [Laplace, lambda s: RandomizedResponse(1 / s, adjacency=AR), DiscreteGaussian], ids=["laplace", "rr", "discrete"])
+@pytest.mark.parametrize(
+    "make", [Laplace, lambda s: RandomizedResponse(1 / s, adjacency=AR), DiscreteGaussian], ids=["laplace", "rr", "discrete"]
+)
 @pytest.mark.parametrize("scale", [0.2, 10.0])
 def test_discrete_and_atomic_mechanisms(make, scale: float) -> None:
     previous = 0.0

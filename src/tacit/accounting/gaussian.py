@@ -41,16 +41,21 @@ def _mills(x: Array) -> Array:
 def _mills_slope(x: Array) -> Array:
     """Minus the derivative of the Mills ratio, 1 - x * mills(x), without its cancellation at large x."""
     near = np.minimum(x, 5.0)
+    close = 1 - near * _mills(near)
+    if (x <= 5.0).all():
+        return close
     far = np.maximum(x, 5.0)
     fraction = np.zeros_like(far)
     for n in range(30, 0, -1):  # Laplace's continued fraction: 30 terms give 1e-15 from x = 5 on
         fraction = n / (far + fraction)
-    return np.where(x <= 5.0, 1 - near * _mills(near), fraction * _mills(far))
+    return np.where(x <= 5.0, close, fraction * _mills(far))
 
 
 def _mills_drop(x: Array, mu: Array) -> Array:
     """mills(x) - mills(x + mu) for x >= -mu/2, with full relative accuracy for small mu."""
     wide = mu > np.maximum(1.0, x / 4)
+    if wide.all():
+        return _mills(x) - _mills(x + mu)
     span = np.where(wide, 0.0, mu)
     nodes = x[..., None] + span[..., None] * (1 + _NODES) / 2
     narrow = (_mills_slope(nodes) @ _WEIGHTS) * span / 2
@@ -149,15 +154,13 @@ def epsilon(mu: float, delta: float) -> float:
     if log_delta(mu, 0.0) <= _target(delta):
         return 0.0
     target = _target(delta)
-    eps = mu * mu / 2 + mu * math.sqrt(-2 * target)
-    for _ in range(200):
-        value = log_delta(mu, eps)
+
+    def step(eps: float, value: float) -> float:
         x, slope = _slope(mu, eps, value)  # d delta / d eps = -phi(x) mills(x + mu)
-        step = (target - value) / slope / float(_mills(np.asarray(x + mu))) if slope > 0 else math.inf
-        if not 4e-16 * eps < step < eps:
-            break
-        eps -= step
-    return _push(lambda e: log_delta(mu, e) <= target + _SLACK / 2, eps, 1 + 1e-15)
+        slope *= float(_mills(np.asarray(x + mu)))
+        return (value - target) / slope if slope > 0 else math.nan
+
+    return _approach(lambda eps: log_delta(mu, eps), step, mu * mu / 2 + mu * math.sqrt(-2 * target), target, 1 + 1e-15)
 
 
 def _slope(mu: float, eps: float, log_value: float) -> tuple[float, float]:
@@ -168,11 +171,31 @@ def _slope(mu: float, eps: float, log_value: float) -> tuple[float, float]:
     return x, math.exp(min(exponent, 700.0)) if not math.isnan(exponent) else 0.0
 
 
-def _push(holds: Callable[[float], bool], start: float, factor: float) -> float:
-    """Move from `start` by a growing factor until the condition holds: the last step of a root search, to the safe side."""
-    while not holds(start):
-        start, factor = start * factor, factor * factor
-    return start
+def _approach(
+    value_of: Callable[[float], float], step_of: Callable[[float, float], float], start: float, target: float, retreat: float
+) -> float:
+    """Newton's method towards value = target that never leaves the safe side, value <= target, whatever rounding does to a step.
+
+    A start that rounding put on the wrong side first retreats by a growing factor; a step that would cross is cut.
+    """
+    at, value = start, value_of(start)
+    while value > target:
+        at, retreat = at * retreat, retreat * retreat
+        value = value_of(at)
+    for _ in range(100):
+        step = step_of(at, value)
+        if math.isnan(step) or target - value < 3e-13 - 1e-15 * target:
+            break
+        step, cut = max(-at / 2, min(at, step)), 1e-7
+        while abs(step) > 4e-16 * at:
+            found = value_of(at + step)
+            if found <= target:
+                break
+            step, cut = step * (1 - cut), min(1000 * cut, 0.875)
+        else:
+            break
+        at, value = at + step, found
+    return at
 
 
 def mu_for(eps: float, delta: float) -> float:
@@ -191,15 +214,13 @@ def mu_for(eps: float, delta: float) -> float:
         return 0.0
     target = _target(delta)
     root = math.sqrt(-target + eps) + math.sqrt(-target)
-    mu = max(math.sqrt(2) * eps / root, delta * math.sqrt(2 * math.pi)) * (1 - 1e-12)
-    for _ in range(200):
-        value = log_delta(mu, eps)
+    start = max(math.sqrt(2) * eps / root, delta * math.sqrt(2 * math.pi)) * (1 - 1e-12)
+
+    def step(mu: float, value: float) -> float:
         slope = _slope(mu, eps, value)[1]  # d delta / d mu = phi(x)
-        step = (target - value) / slope if slope > 0 else math.inf
-        if not 4e-16 * mu < step < math.inf:
-            break
-        mu += step
-    return _push(lambda m: log_delta(m, eps) <= target + _SLACK / 2, mu, 1 - 1e-15)
+        return (target - value) / slope if slope > 0 else math.nan
+
+    return _approach(lambda mu: log_delta(mu, eps), step, start, target, 1 - 1e-15)
 
 
 def sigma_for(eps: float, delta: float, sensitivity: float = 1.0) -> float:

@@ -131,7 +131,8 @@ def epsilon_optimal(eps0: float, delta0: float, uses: int, delta: float) -> floa
         return k * eps0
     log_spare = math.log(spare) - _SLACK
     hits = _window(k, eps0, log_spare)
-    weights = np.exp(_log_binomial(k, hits, eps0) - log_spare)  # in units of the target
+    with np.errstate(over="ignore"):
+        weights = np.exp(_log_binomial(k, hits, eps0) - log_spare)  # in units of the target
 
     def leak(at: int) -> Array:
         """The terms of the sum at eps = (2 hits[at] - k) eps0."""
@@ -143,10 +144,11 @@ def epsilon_optimal(eps0: float, delta0: float, uses: int, delta: float) -> floa
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if leak(middle).sum() > 1 else (low, middle)
-    over = float(leak(low).sum()) - 1
-    slope = float((weights[low + 1 :] * np.exp(-2 * eps0 * (hits[low + 1 :] - hits[low]))).sum())
-    knot, beyond = float((2 * hits[low] - k) * eps0), min(math.log1p(over / slope), 2 * eps0)
-    return min(max(0.0, knot + beyond + 4e-16 * (abs(knot) + beyond)), k * eps0)
+    # below the knot of `high` the leak grows by (1 - e^-short) sum w e^(-2 eps0 (hits - knot)), all terms positive
+    growth = float((weights[high:] * np.exp(-2 * eps0 * (hits[high:] - hits[high]))).sum())
+    part = (1 - float(leak(high).sum())) / growth
+    knot, short = float((2 * hits[high] - k) * eps0), min(-math.log1p(-part) if part < 1 else math.inf, 2 * eps0)
+    return min(max(0.0, knot - short + 3e-16 * (abs(knot) + short)), k * eps0)
 
 
 # --- unequal rows -----------------------------------------------------------------------------------------------------------

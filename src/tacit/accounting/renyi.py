@@ -462,7 +462,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
             low = middle
         else:
             high = middle
-    return rdp_epsilon(1 + high, (1 + high) * rho, delta) if high > 0 else 0.0
+    # an order above 1 by less than an ulp gives nothing; the basic conversion is always valid
+    return min(rdp_epsilon(1 + high, (1 + high) * rho, delta), zcdp_epsilon_basic(rho, delta))
 
 
 def zcdp_rho(eps: float, delta: float) -> float:
@@ -478,8 +479,9 @@ def zcdp_rho(eps: float, delta: float) -> float:
         return math.inf
     _, rho = _minimise(lambda a: -rdp_budget(a, eps, delta) / a)
     rho = max(-rho, zcdp_rho_basic(eps, delta))
+    factor = 1 - 1e-15
     while rho > 0 and zcdp_epsilon(rho, delta) > eps:
-        rho *= 1 - 1e-15
+        rho, factor = rho * factor, factor * factor
     return rho
 
 
