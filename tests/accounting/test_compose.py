@@ -13,7 +13,7 @@ from tacit.accounting.pairs import Disclosure, Trivial
 CASES = [
     [(poisson_gaussian(0.1, 1.0), 300)],
     [(poisson_gaussian(0.1, 1.0).reverse(), 300)],
-    [(laplace(0.5), 120)],
+    [(laplace(0.5), 400)],
     [(gaussian(4.0), 2), (laplace(0.3), 10), (randomised_response(0.2), 10)],
 ]
 
