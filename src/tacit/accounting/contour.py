@@ -6,8 +6,8 @@ For a composed privacy loss L with cumulant K(z) = log E[exp(z L)] and any c > 0
 
 The trapezoidal rule with step h sums the same function on shifted arguments: it equals the sum over all integers m of
 exp(c m W) delta(eps + m W), W = 2 pi / h (Poisson summation). The term m = 0 is the truth. Those with m > 0 are capped by Chernoff's bound.
-Those with m < 0 are known but for a left tail, delta(-x) = 1 - E[exp(-x-L)] + E[(exp(-x-L) - 1)_+], and are subtracted; so the
-aliasing error is certified and one-sided. Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail; the
+Those with m < 0 are known but for a left tail, delta(-x) = 1 - E[exp(-x-L)] + E[(exp(-x-L) - 1)_+] = 1 - E[min(1, exp(-x-L))], and are
+subtracted; so the aliasing error is certified. Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail; the
 quadrature of each cumulant and floating point come from `Nodes`. The line passes near the saddle point, so the relative accuracy is
 the same at delta = 1e-20 as at 1e-5.
 """
@@ -52,7 +52,8 @@ class Line:
     top: float
     right: tuple[Array, Array]  # tilts c' > c, and upper bounds on K(c')
     jumps: Jumps | None  # a sharper bound on the right tail, where it was needed
-    left: tuple[Array, Array]  # tilts s >= 1, and upper bounds on K(-s)
+    left: tuple[Array, Array]  # tilts s, and upper bounds on K(-s)
+    flat: bool  # the copies to the left are taken as 1, with 0 <= s <= 1; otherwise as 1 - E[exp(-x-L)], with s >= 1
 
     def delta(self, epsilon: float) -> tuple[float, float, float, float]:
         """The integral, its slope in epsilon, and its errors below and above: truth in [value - below, value + above]."""
@@ -71,28 +72,31 @@ class Line:
         # the copies m < 0, as far as they are known exactly
         period = 2 * math.pi / self.step
         first = math.exp(-self.c * period) / -math.expm1(-self.c * period)
-        second = math.exp(self.log_q + epsilon - (self.c + 1) * period) / -math.expm1(-(self.c + 1) * period)
+        second = 0.0
+        if not self.flat:
+            second = math.exp(self.log_q + epsilon - (self.c + 1) * period) / -math.expm1(-(self.c + 1) * period)
         value -= first - second
         slope += second
         error += (first + second) * 8 * _UNIT * (1 + self.c * period) + second * self.level_error
-        return value, slope, error + self.aliasing(epsilon), error
+        right, left = self.aliasing(epsilon)
+        return value, slope, error + right + (0.0 if self.flat else left), error + (left if self.flat else 0.0)
 
-    def aliasing(self, epsilon: float) -> float:
-        """What the unknown parts of the shifted copies add to the sum, at most."""
+    def aliasing(self, epsilon: float) -> tuple[float, float]:
+        """What the unknown parts of the copies to the right add to the sum, and those to the left add to it or, if `flat`, take from it."""
         period = 2 * math.pi / self.step
-        total = 0.0
+        right = left = 0.0
         if epsilon + period < self.top:
             # sum over m >= 1 of exp(c m W) * exp(K(c') - c' (eps + m W)) for the best c' > c: a geometric series
             c, level = self.right
             above = geometric(level - c * epsilon - (c - self.c) * period, (c - self.c) * period)
             if self.jumps is not None:
                 above = min(above, self.jumps.series(self.c, level, c, epsilon, period))
-            total += above
+            right = above
         if epsilon - period > self.bottom:
-            # sum over m >= 1 of exp(-c m W) * exp(K(-s) - s (m W - eps)) for the best s >= 1
+            # sum over m >= 1 of exp(-c m W) * exp(K(-s) - s (m W - eps)) for the best s >= 1, or s <= 1 if flat
             s, level = self.left
-            total += geometric(level + s * epsilon - (s + self.c) * period, (s + self.c) * period)
-        return total
+            left = geometric(level + s * epsilon - (s + self.c) * period, (s + self.c) * period)
+        return right, left
 
 
 def _infinite(components: Components) -> float:
@@ -128,8 +132,10 @@ def _characteristic(loss: Array, weight: Array, t: Array) -> NDArray[np.complex1
     sine, cosine = np.sin(half), np.cos(half)
     x = -2.0 * (sine * sine) @ weight
     y = 2.0 * (sine * cosine) @ weight
-    modulus = np.maximum(2 * x + x * x + y * y, -1 + 2.0**-53)
-    return np.asarray(0.5 * np.log1p(modulus) + 1j * (np.arctan2(y, 1 + x) + t * mean))
+    # near 1 the logarithm of the modulus needs its small parts; near 0 those would cancel
+    near = x > -0.5
+    log_size = np.where(near, 0.5 * np.log1p(np.where(near, 2 * x + x * x + y * y, 0.0)), np.log(np.maximum(np.hypot(1 + x, y), 1e-300)))
+    return np.asarray(log_size + 1j * (np.arctan2(y, 1 + x) + t * mean))
 
 
 def lay_out(components: Components, table: Plan, epsilon: float, log_delta: float) -> Line:
@@ -140,14 +146,17 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
     bottom = sum(count * pair.support()[0] for pair, count in components)
     top = sum(count * pair.support()[1] for pair, count in components)
     spread = math.sqrt(float(table.variance[0]))
-    slopes = np.unique(np.maximum(1.0, np.array([0.25, 1.0, 3.0, 9.0]) / spread))
+    # Where losses spread over many units, exp(-L) is too steep a tilt for their left tail, and 1 is known well enough.
+    flat = spread > 8.0
+    slopes = np.array([0.25, 1.0, 3.0, 9.0]) / spread
+    slopes = np.unique(np.minimum(1.0, slopes) if flat else np.maximum(1.0, slopes))
     while True:
         try:
             left = inflated(plan(components, -slopes).level)
             break
         except OverflowError:
-            slopes = np.unique(np.maximum(1.0, slopes / 4))
-            if slopes[-1] == 1.0:
+            slopes = np.unique(slopes / 4 if flat else np.maximum(1.0, slopes / 4))
+            if slopes[-1] <= 1.0:
                 raise Declined("the left tail is out of reach") from None
     choices = []
     for i in range(saddle + 1):
@@ -213,7 +222,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
     log_q = cumulant(components, -1.0)
     far = (table.c[beyond], inflated(table.level[beyond]))
     z = np.asarray(c + 1j * t, dtype=np.complex128)
-    return Line(c, step, exponent, z, level, node_error, level_error, truncation, log_q, bottom, top, far, jumps, (slopes, left))
+    return Line(c, step, exponent, z, level, node_error, level_error, truncation, log_q, bottom, top, far, jumps, (slopes, left), flat)
 
 
 def delta(components: Components, epsilon: float) -> Bound:
