@@ -1,4 +1,4 @@
-"""Random allocation (balls in bins): bracket, width and time; the research package's brackets are quoted, it is not on the package index."""
+"""Random allocation (balls in bins): bracket, width and time. The research package is not on the index; its brackets are quoted."""
 
 from __future__ import annotations
 

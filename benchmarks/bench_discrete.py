@@ -1,10 +1,23 @@
-"""Laplace, randomised response, discrete noise and mixed trees: width of the bracket and time, beside dp_accounting's PLD where it has the event."""
+"""Laplace, randomised response, discrete noise and mixed trees: width and time, beside dp_accounting's PLD where it has the event."""
 
 from __future__ import annotations
 
 from side_by_side import attempt, table, timed
 
-from tacit.accounting import Adjacency, Composed, DiscreteGaussian, DiscreteLaplace, Event, Gaussian, Laplace, Poisson, RandomizedResponse, Repeated, Sampled, account
+from tacit.accounting import (
+    Adjacency,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Laplace,
+    Poisson,
+    RandomizedResponse,
+    Repeated,
+    Sampled,
+    account,
+)
 
 AR = Adjacency.ADD_REMOVE
 CASES: list[tuple[str, Event, float, tuple[str, float, int] | None]] = [

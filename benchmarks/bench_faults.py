@@ -33,9 +33,7 @@ def repeated_response() -> list[object]:
 
         epsilon = 0.1
         p = 2 / (1 + math.exp(epsilon))  # the chance of a uniform answer
-        return _google_pld(
-            dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(p, 2), 1000), 1e-5, dp.NeighboringRelation.REPLACE_ONE
-        )
+        return _google_pld(dp.SelfComposedDpEvent(dp.RandomizedResponseDpEvent(p, 2), 1000), 1e-5, dp.NeighboringRelation.REPLACE_ONE)
 
     ours = account(Repeated(RandomizedResponse(0.1), 1000)).epsilon(1e-5).upper
     value, _, remark = attempt(call, seconds=0.1, most=1)
@@ -70,4 +68,6 @@ def replacement() -> list[object]:
 
 
 if __name__ == "__main__":
-    table("same input", ["input", "dp_accounting", "tacit", "what is wrong"], [small_delta(), repeated_response(), nan_noise(), replacement()])
+    table(
+        "same input", ["input", "dp_accounting", "tacit", "what is wrong"], [small_delta(), repeated_response(), nan_noise(), replacement()]
+    )

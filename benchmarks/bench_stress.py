@@ -1,4 +1,4 @@
-"""The edges of parameter space: slowest answer and largest memory over a grid of rates, noises, steps and deltas. Target: 2 s and 500 MB each."""
+"""The edges of parameter space: slowest answer and largest memory over a grid of cases. Target: 2 s and 500 MB each."""
 
 from __future__ import annotations
 

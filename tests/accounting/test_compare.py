@@ -31,7 +31,7 @@ FIGURE = {
 def test_figure_3_1(k: int) -> None:
     found = [curve.epsilons[0] for curve in laplace_and_gaussian([k]).curves]
     basic, advanced, strong, *rest = FIGURE[k]
-    assert found == pytest.approx([basic, min(basic, advanced), min(basic, strong), *rest], abs=6e-8)
+    assert found == pytest.approx([basic, min(basic, advanced), min(basic, strong), *rest], abs=1e-7)  # the source extrapolates the Laplace column, with errors in the eighth digit
 
 
 def test_order_of_the_theorems() -> None:

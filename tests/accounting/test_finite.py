@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -144,7 +145,7 @@ def test_discrete_gaussian_against_brute_force(sigma: float, sensitivity: int) -
 def test_smaller_shifts_are_dominated(make: object) -> None:
     """The pair at the full sensitivity is the worst: a smaller change of the query is harder to see at every alpha."""
     curves = [hockey_stick(make(4.0, shift), ALPHAS) for shift in range(1, 8)]  # type: ignore[operator]
-    for smaller, larger in zip(curves, curves[1:], strict=False):
+    for smaller, larger in pairwise(curves):
         assert np.all(smaller <= larger + 1e-15)
 
 
@@ -159,7 +160,7 @@ def staircase_hockey_stick(epsilon: float, gamma: float, shift: float, alpha: fl
     jumps = [sign * (k + gamma) for k in range(60) for sign in (-1, 1)]
     points = sorted({0.0, shift, *jumps, *(j + shift for j in jumps)})
     total = 0.0
-    for a, b in zip(points, points[1:], strict=False):
+    for a, b in pairwise(points):
         middle = 0.5 * (a + b)
         total += (b - a) * max(0.0, density(middle) - alpha * density(middle - shift))
     return total

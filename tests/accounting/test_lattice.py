@@ -191,7 +191,7 @@ def test_low_frequencies_agree_with_the_full_transform(count: int, monkeypatch: 
     tilt = sparse._tilt_for_epsilon(expected.upper)
     parts = [lattice._tilt(sparse.factors[0], tilt)]
     first, last = sparse._window(sparse.groups[0], parts, tilt)
-    low, high = lattice._sparse(parts, tilt, 0.01, first, last), lattice._dense(parts, tilt, 0.01, first, last)
+    low, high = (make(parts, tilt, 0.01, first, last, 1e-15) for make in (lattice._sparse, lattice._dense))
     assert low is not None
     for x in 0.01 * np.linspace(first, last, 9):
         (value, error), (other, slack) = low.payoff(float(x)), high.payoff(float(x))
@@ -297,6 +297,21 @@ def test_uncertainties_widen_the_bracket_to_the_right_side() -> None:
     assert cut.delta(5.0).lower == 0.0
     assert cut.delta(5.0).upper == pytest.approx(1e-3)
     assert cut.epsilon(1e-4).lower < math.inf == cut.epsilon(1e-4).upper
+
+
+@pytest.mark.parametrize("count", [3, 400, 20_000])
+def test_uneven_rounding_of_masses_is_covered(count: int) -> None:
+    """Masses that are off by their stated errors, all up or all down, stay inside; and the bound is not count times the largest error."""
+    masses, errors = np.array([0.25, 0.5, 0.2499, 0.0001]), np.array([1e-9, 2e-9, 1e-9, 1e-6])
+    stated = compose([(Lattice(0.1, -0.1, 0, masses, rounding=errors), count)])
+    epsilon = stated.epsilon(1e-8).upper
+    found = stated.delta(epsilon)
+    for sign in (-1, 1):
+        other = compose([(Lattice(0.1, -0.1, 0, masses * (1 + sign * errors)), count)]).delta(epsilon)
+        assert found.lower <= other.lower
+        assert other.upper <= found.upper
+    if count > 1000:
+        assert relative_width(found) < 0.05 * count * 1e-6
 
 
 def test_refined_lattices_are_the_same_law() -> None:

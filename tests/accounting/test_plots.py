@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from matplotlib.text import Text
 from scipy.special import ndtr, ndtri
 
 from tacit.accounting.account import account
-from tacit.accounting.compare import Composition, Curve, compare
+from tacit.accounting.compare import Comparison, Composition, Curve, compare
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.events import Event, NonPrivate, NoOp, Repeated, Sampled
 from tacit.accounting.leaves import ZCDP, ApproxDP, Gaussian, Laplace, PureDP
@@ -109,10 +110,8 @@ def test_a_wide_bracket_is_shaded_and_named() -> None:
 
 @pytest.mark.parametrize("event", [NoOp(), NonPrivate(), PureDP(1), ApproxDP(0, 0.5), Gaussian(1e-3), Gaussian(1e5)], ids=repr)
 def test_extreme_events_can_be_drawn(event: Event, tmp_path: Path) -> None:
-    cost = account(event)
-    plot_cost(cost, mark=(1.0, 1e-5))
-    plot_cost(cost, path=tmp_path / "cost.pdf")
-    assert (tmp_path / "cost.pdf").read_bytes().startswith(b"%PDF")
+    plot_cost(account(event), mark=(1.0, 1e-5) if event == NonPrivate() else None, path=tmp_path / "cost.png")
+    assert (tmp_path / "cost.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_cost_has_both_panels() -> None:
@@ -121,9 +120,14 @@ def test_cost_has_both_panels() -> None:
     assert_readable(figure)
 
 
-def test_comparison_shows_the_figures_of_the_table() -> None:
-    table = compare(Repeated(Laplace(10), 100), 1e-6)
-    figure = plot_comparison(table)
+@pytest.fixture(scope="module")
+def table() -> Comparison:
+    return compare(Repeated(Laplace(10), 100), [1e-6, 1e-9])
+
+
+def test_comparison_shows_the_figures_of_the_table(table: Comparison) -> None:
+    first = replace(table, deltas=(1e-6,), rows=tuple(replace(row, figures=row.figures[:1]) for row in table.rows))
+    figure = plot_comparison(first)
     (ax,) = figure.axes
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names[0] == "pld" and names[-1] == "basic" and "central-limit (estimate)" in names
@@ -132,9 +136,9 @@ def test_comparison_shows_the_figures_of_the_table() -> None:
     assert_readable(figure)
 
 
-def test_comparison_at_several_deltas() -> None:
-    figure = plot_comparison(compare(Repeated(Sampled(Poisson(0.01), Gaussian(1)), 100), [1e-5, 1e-9]))
-    assert [t.get_text() for t in figure.axes[0].get_legend().get_texts()] == ["delta = 1e-05", "delta = 1e-09"]
+def test_comparison_at_several_deltas(table: Comparison) -> None:
+    figure = plot_comparison(table)
+    assert [t.get_text() for t in figure.axes[0].get_legend().get_texts()] == ["delta = 1e-06", "delta = 1e-09"]
     assert_readable(figure)
 
 

@@ -57,7 +57,7 @@ def test_mirrored_pairs_are_symmetric() -> None:
     pair = FixedSizeGaussian(0.2, [(1.0, 0.75), (2.0, 0.25)])
     p, q = pair.masses(np.array([-np.inf, -0.5, 0.0, 0.5, np.inf]))
     np.testing.assert_allclose(p, q[::-1], rtol=1e-12)
-    loss, mass = pair.atoms()
+    _, mass = pair.atoms()
     assert p.sum() + mass.sum() == pytest.approx(1)
     assert pair.kappa(2.0) == pytest.approx(pair.kappa(-3.0), rel=1e-12)  # the same law read from the other side
 

@@ -382,7 +382,7 @@ class Account:
 
 def _symmetric(direction: list[tuple[Pair, int]]) -> bool:
     """Whether the reversed composition is the same, so that one direction answers for both."""
-    return all(pair.reverse() is pair or compose.is_gaussian(pair) or getattr(pair, "symmetric", False) for pair, _ in direction)
+    return all(pair.symmetric for pair, _ in direction)
 
 
 def _mu(epsilon: float, delta: float) -> float:

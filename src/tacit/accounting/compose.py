@@ -79,7 +79,7 @@ def delta(components: Components, epsilon: float) -> Bound:
             return Bound(value * (1 - 1e-11), min(1.0, value * (1 + 1e-11)), _EXACT)
         return Bound(*single_delta(pair, epsilon), _EXACT)
     parts = trim(parts, 1e-16)
-    if not _on_lattice(parts):
+    if _decays(parts):
         try:
             return contour.delta(parts, epsilon)
         except (contour.Declined, OverflowError):
@@ -109,7 +109,7 @@ def epsilon(components: Components, delta: float) -> Bound:
     if sum(count * single_delta(pair, 0.0)[1] for pair, count in parts) <= delta:
         return Bound(0.0, 0.0, "total variation")
     parts = trim(parts, 1e-9 * delta)
-    if not _on_lattice(parts):
+    if _decays(parts):
         try:
             return contour.epsilon(parts, delta)
         except (contour.Declined, OverflowError):
@@ -155,9 +155,9 @@ def delta_cap(components: Components, epsilon: float) -> float:
     return min(1.0, leak + math.exp(min(0.0, float(np.min(level - c * (epsilon + np.log1p(1 / c)) - np.log1p(c))))))
 
 
-def _on_lattice(parts: Components) -> bool:
-    """Whether every loss is discrete, so that the characteristic function cannot decay."""
-    return all(pair.decay(1.0, 1e12) == 1.0 for pair, _ in parts)
+def _decays(parts: Components) -> bool:
+    """Whether the characteristic function dies out at high frequencies: atoms keep it alive, unless enough smooth steps wear them down."""
+    return sum(count * math.log(max(pair.decay(1.0, 1e12), 1e-300)) for pair, count in parts) < -30
 
 
 def _single_epsilon(pair: Pair, delta: float) -> Bound:

@@ -171,7 +171,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
         choices.append((c, above, max(below, known), reach))
     jumps = None
     best = min((1.02 * max(above, least) * reach, c, 1.02 * max(above, least), reach) for c, above, least, reach in choices)
-    if best[0] > 2 * math.pi * 300 and math.isfinite(best[2]):
+    if best[0] > 2 * math.pi * 300 and math.isfinite(best[2]) and top == math.inf:
         # a long line because the right tail is heavy: look for a shorter period with a sharper bound on that tail
         jumps = find_jumps(components, epsilon + 10 * best[2])
         for c, above, least, reach in choices[:: max(1, len(choices) // 8)]:
@@ -190,8 +190,8 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
         return log_scale + sum(count * math.log(max(tail(pair, c, t), 1e-300)) for pair, count in components) - math.log(math.pi * t)
 
     reach = max(reach, step)
-    if log_tail(1e7 * reach) > goal:  # atoms, or too few steps: give up before any work is done
-        raise Declined("the characteristic function does not decay")
+    if log_tail(max(reach, step * _WORK / 20)) > goal:  # atoms, or too few steps: give up before any work is done
+        raise Declined("the characteristic function does not decay in reach")
     while log_tail(reach) > goal:
         reach *= 1.3
         if reach / step > _WORK / 20:

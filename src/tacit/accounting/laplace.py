@@ -31,6 +31,7 @@ class HalfTiltPair(Pair):
 
     def __init__(self, theta: float, scale: float, edge: float, rate: float = 1.0, reversed_: bool = False) -> None:
         self.theta, self.scale, self.edge, self.rate, self.reversed_ = theta, scale, edge, rate, reversed_
+        self.symmetric = rate == 1
         self._nodes = lru_cache(maxsize=64)(self._make_nodes)
 
     def __repr__(self) -> str:
@@ -46,13 +47,23 @@ class HalfTiltPair(Pair):
         return HalfTiltPair(self.theta, self.scale, self.edge, self.rate, not self.reversed_)
 
     def _loss(self, base: Array) -> Array:
-        return np.log1p(self.rate * np.expm1(base))
+        if self.rate == 1:
+            return base
+        # log(1 - q + q e^l), which is l + log q where e^l overflows or swamps the rest
+        large = base + math.log(self.rate) + np.log1p((1 - self.rate) / self.rate * np.exp(-np.maximum(base, 0.0)))
+        return np.where(base > 20, large, np.log1p(self.rate * np.expm1(np.minimum(base, 20.0))))
 
     def _base(self, loss: Array) -> Array:
         """The unsampled loss that is mapped to `loss`, clipped to its interval."""
+        if self.rate == 1:
+            return np.clip(loss, -self.theta, self.theta)
         low, high = self._loss(np.array([-self.theta, self.theta]))
         inner = np.clip(loss, low, high)
-        return np.where(loss <= low, -self.theta, np.where(loss >= high, self.theta, np.log1p(np.expm1(inner) / self.rate)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            small = np.log1p(np.expm1(np.minimum(inner, 20.0)) / self.rate)
+        large = inner - math.log(self.rate) + np.log1p(-(1 - self.rate) * np.exp(-np.maximum(inner, 1.0)))
+        base = np.where(inner > 10, large, small)
+        return np.where(loss <= low, -self.theta, np.where(loss >= high, self.theta, np.clip(base, -self.theta, self.theta)))
 
     def support(self) -> tuple[float, float]:
         low, high = self._loss(np.array([-self.theta, self.theta]))

@@ -65,7 +65,7 @@ class DiscreteLaplace(Leaf):
 
 @dataclass(frozen=True, repr=False)
 class Staircase(Leaf):
-    """The staircase mechanism of Geng and Viswanath 2014; `gamma` is the share of a step at the higher level (by default the l1-optimal)."""
+    """The staircase mechanism of Geng and Viswanath 2014; `gamma` is the share of a step at the higher level (default: l1-optimal)."""
 
     epsilon: Number
     gamma: Number | None = None

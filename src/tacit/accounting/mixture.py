@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from scipy.special import ndtr
@@ -37,6 +37,13 @@ def log_mixture(log_weights: Array, shifts: Array, u: Array) -> Array:
     return np.asarray(np.where((top < 30.0) & (excess > -0.5), small, large))
 
 
+@cache
+def _gauss(order: int) -> tuple[Array, Array]:
+    """Nodes and weights of Gauss and Legendre on [-1, 1]."""
+    x, w = np.polynomial.legendre.leggauss(order)
+    return x, w
+
+
 def _bisect(function: Callable[[float], float], target: float, low: float, high: float) -> float:
     """The smallest point in [low, high], to 1%, from which a decreasing function stays at or below the target."""
     if function(low) <= target:
@@ -55,6 +62,7 @@ class MixturePair(Pair):
         self.down = tuple((float(n), float(v)) for n, v in down if v > 0)
         self._m, self._lw = np.array([m for m, _ in self.up]), np.log([w for _, w in self.up])
         self._n, self._lv = np.array([n for n, _ in self.down]), np.log([v for _, v in self.down])
+        self.symmetric = self.up == self.down or len(self.up) == len(self.down) == 1
         # Only with components at 0 and one other place does the mixture stay away from 0 up to an angle of pi.
         self._angle = math.pi if len(self.up) <= 2 and len(self.down) == 1 and self.up[0][0] == 0 else math.pi / 2
         self._nodes = lru_cache(maxsize=64)(self._make_nodes)
@@ -247,7 +255,7 @@ class MixturePair(Pair):
             at += 2 * half
             if len(centres) * order > _MAX_NODES:
                 raise OverflowError("too many quadrature nodes")
-        x, w = np.polynomial.legendre.leggauss(order)
+        x, w = _gauss(order)
         width = np.array(halves)
         outputs = (np.array(centres)[:, None] + width[:, None] * x).ravel()
         log_width = (np.log(width)[:, None] + np.log(w)).ravel()
@@ -263,7 +271,7 @@ class MixturePair(Pair):
         widest = 0.9 * min(self._angle, math.pi / 2 if n > 0 else math.pi) / max(m, n)
         # The bend that gives the exact Gaussian decay at low frequencies solves an Ornstein-Uhlenbeck equation driven by L'.
         bend, slope = np.zeros(len(outputs)), np.zeros(len(outputs))
-        x, w = np.polynomial.legendre.leggauss(24)
+        x, w = _gauss(24)
         for shifts, log_weights, sign in ((self._m, self._lw, 1.0), (self._n, self._lv, -1.0)):
             for shift, log_weight in zip(shifts, log_weights, strict=True):
                 theta = 0.5 * shift * (x + 1)[:, None]

@@ -38,6 +38,9 @@ class Nodes:
 class Pair(ABC):
     """One direction of a dominating pair (P, Q)."""
 
+    #: Whether the reversed pair has the same loss distribution, so that one direction answers for both.
+    symmetric: bool = False
+
     #: P-mass on outputs that Q cannot give: the part of delta that no epsilon buys back.
     infinite: float = 0.0
 
@@ -117,6 +120,8 @@ def profile(pair: Pair, epsilons: Array) -> Array:
 class Trivial(Pair):
     """Two equal distributions: nothing is learned."""
 
+    symmetric = True
+
     def reverse(self) -> Pair:
         return self
 
@@ -140,6 +145,7 @@ class Disclosure(Pair):
     """Two distributions that never overlap: everything is learned."""
 
     infinite = 1.0
+    symmetric = True
 
     def reverse(self) -> Pair:
         return self

@@ -134,6 +134,7 @@ class Mirrored(BinnedPair):
     def __init__(self, half: Pair) -> None:
         super().__init__()
         self.half = half
+        self.symmetric = True
         self.infinite = half.infinite
 
     def __repr__(self) -> str:

@@ -111,7 +111,7 @@ def find_jumps(components: Components, reach: float) -> Jumps:
             for place, mass, count in laws:
                 inside = place < a
                 union += count * float(mass[~inside].sum() + max(0.0, 1 - float(mass.sum())))
-                level += count * np.log(np.exp(np.minimum(c[:, None] * place[inside], 700.0)) @ mass[inside])
+                level += count * np.log(np.maximum(np.exp(np.minimum(c[:, None] * place[inside], 700.0)) @ mass[inside], 1e-300))
             rest = float(np.min(inflated(level) - c * point))
             log_tail[i] = min(log_tail[i], float(np.logaddexp(math.log(max(union, 1e-300)), rest)))
     return Jumps(x, np.minimum.accumulate(log_tail))
