@@ -1,16 +1,16 @@
-"""A 30-digit reference for composed Poisson-sampled Gaussians. It imports nothing from Tacit and proves nothing: it is the tests' second opinion.
+"""A 30-digit reference for composed Poisson-sampled Gaussians: it imports nothing from Tacit and is the tests' second opinion.
 
 One step compares the output laws with and without one record: M = (1-q) N(0, sigma^2) + q N(1, sigma^2) and N(0, sigma^2).
-"remove" has P = M, Q = N(0); "add" the reverse. With L = log dP/dQ and m(z) = E[exp(z L)],
+"remove" has P = M and Q = N(0), "add" the reverse. With r = dM/dN(0), L = log dP/dQ and m(z) = E[exp(z L)],
 
     delta(eps) = (1 / 2 pi i) * integral of m(z)^T exp(-z eps) / (z (z + 1)) dz
 
-over any contour from the lower to the upper half plane that passes the real axis at a point c > 0. The contour here is a branch of a hyperbola
-through the saddle point. "remove" bends it to the right: the loss is bounded below, near that end the law is so smooth
-that m decays only like exp(-log^2 |z|) along a vertical line, and a growing real part removes it exponentially. "add" bends to the left.
-Both integrals, over outputs for m and over the contour, use the trapezoidal rule, which converges exponentially for analytic functions, with
-halved steps until 32 digits stand still; the arithmetic is python-flint's at 280 bits or more. One step is a closed form and two are
-mpmath's quadrature over it, the oracle of the contour. Three to ten steps with q below 1/2 may be refused with ArithmeticError.
+over any contour from the lower to the upper half plane that crosses the real axis at a point c > 0. The contour is a vertical line or a branch
+of a hyperbola. "remove" bends to the right: the loss is bounded below, near that end its law is so smooth that m decays only
+like exp(-log^2 |z|) along a vertical line, and a growing real part removes that part exponentially. "add" bends to the left.
+Both integrals, over outputs for m and over the contour, use the trapezoidal rule, which converges exponentially for analytic
+functions, with halved steps until 32 digits stand still; the arithmetic is python-flint's at 280 bits or more. One step is a
+closed form and two are mpmath's quadrature over it, the oracle of the contour. Three to ten steps may be refused with ArithmeticError.
 
 >>> mp.nstr(epsilon("0.9", 5, 100, "1e-5"), 30)
 '8.82966672991809383721631444184'
@@ -20,6 +20,7 @@ mpmath's quadrature over it, the oracle of the contour. Three to ten steps with 
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from dataclasses import dataclass, replace
@@ -41,7 +42,7 @@ _BENDS = (0.5, 0.0)  # slopes of the contour's asymptotes to try; below 1, so th
 _SCALE = 3.0  # nodes are spread like sinh; nearly evenly over this many widths of the saddle
 _EXCESS = 700.0  # nats of cancellation inside m beyond which the next slope is tried
 
-# (q, sigma, T, delta), each with the digits the table prints; the cases of the issue, then one parameter pushed at a time.
+# (q, sigma, T, delta): the accountant's showcases at four deltas, the extremes together and one at a time, and more of the published truths.
 CASES: tuple[tuple[str, str, int, str], ...] = (
     ("0.01", "1", 1000, "1e-5"),
     ("0.01", "1", 1000, "1e-10"),
@@ -126,7 +127,7 @@ class _Step:
         """Outputs beyond which the tilted density is below exp(-slack) of its peak."""
         power = c + 1 if self.direction == "remove" else -c
         s, q = float(self.sigma), float(self.q)
-        # The slope -u + power * (log r)' vanishes between 0 and power / s; a concave height has one such point, a convex log r may add a second.
+        # The slope -u + power * (log r)' vanishes between 0 and power / s: once, or three times where two peaks compete.
         low, high = (power / s, 0.0) if power < 0 else (0.0, power / s)
         for _ in range(200):
             middle = 0.5 * (low + high)
@@ -170,7 +171,8 @@ class _Step:
     def lean(self, saddle: _Plan, share: float) -> _Plan:
         """The same point of the curve with the contour moved to a share of the saddle's tilt.
 
-        Left of the saddle the integrand grows little, and there is room on both sides for the trapezoidal rule: the pole at 0, and where m explodes.
+        A little left of the saddle the integrand is hardly larger, and the trapezoidal rule has room on both sides: between the pole at 0
+        and the tilts where m explodes.
         """
         kappa, _, variance = self.tilted(saddle.c * share)
         c, deviation = saddle.c * share, math.sqrt(self.count * variance)
@@ -192,8 +194,8 @@ class _Step:
 class _Moments:
     """m(z) for z in the upper half plane, by the trapezoidal rule over outputs on a line parallel to the real axis.
 
-    The line keeps half way to the branch points of log r at sigma * (log((1-q)/q) + i pi) + 1/(2 sigma). There r has an argument, and the factor
-    exp(-Im z |arg r|) damps just the outputs that would oscillate fastest.
+    The line keeps half way to the branch points of log r, at Im u = pi sigma. There r has an argument, and the factor exp(-Im z |arg r|)
+    damps just the outputs that would oscillate fastest.
     """
 
     def __init__(self, step: _Step, tilts: tuple[float, ...], slack: float, spacing: float) -> None:
@@ -219,10 +221,10 @@ class _Moments:
 class Contour:
     """The integrand's values on the contour laid out for one plan; evaluates delta and its slope at any nearby epsilon."""
 
-    def __init__(self, step: _Step, plan: _Plan, digits: int = DIGITS) -> None:
+    def __init__(self, step: _Step, plan: _Plan) -> None:
         self.step, self.plan = step, plan
         # Everything below is relative to delta; the integrand's peak and T equal factors cost digits on top.
-        self.slack = (digits + 6) * math.log(10) + max(plan.log_level - plan.log_delta, 0.0)
+        self.slack = (DIGITS + 6) * math.log(10) + max(plan.log_level - plan.log_delta, 0.0)
         self.scale = _SCALE * min(plan.c, 1 / plan.deviation)
         self.nodes: list[tuple[flint.acb, flint.acb]] = []  # z, and m(z)^T dz/dt / pi
         for bend in _BENDS:
@@ -249,7 +251,7 @@ class Contour:
         return float(modulus.log().mid()) - self.plan.log_level if modulus > 0 else -math.inf
 
     def _moments(self, x: float, spacing: float) -> _Moments:
-        """Quadrature for the tilts from c to x. Away from the saddle point |m(z)| is less than m(x), and that cancellation needs digits too."""
+        """Quadrature for the tilts from c to x. Off the real axis |m(z)| is less than m(x), and that cancellation needs digits too."""
         excess = max(0.0, self.step.kappa(x) - self.step.kappa(self.plan.c))
         if excess > _EXCESS:
             raise OverflowError
@@ -395,7 +397,7 @@ def delta(q: Exact, sigma: Exact, steps: int, epsilon: Exact, direction: Directi
     `lean` moves the contour, as a share of the saddle point, and must not change a digit.
 
     >>> mp.nstr(delta("0.9", 5, 100, "8.82966672991809383721631444184"), 20)
-    '1.0e-5'
+    '0.00001'
     """
     if steps <= 2:
         with mp.workdps(DIGITS + 6):
@@ -427,5 +429,5 @@ def epsilon(q: Exact, sigma: Exact, steps: int, delta: Exact, direction: Directi
 if __name__ == "__main__":
     for case in CASES:
         start = time.perf_counter()
-        rows = [mp.nstr(epsilon(*case, direction), 30) for direction in ("remove", "add")]
-        print(f"    Truth({', '.join(map(repr, case))}, {', '.join(map(repr, rows))}),  # {time.perf_counter() - start:.1f} s", flush=True)
+        rows = [mp.nstr(epsilon(*case, direction), 30, strip_zeros=False) for direction in ("remove", "add")]
+        print(f"    Truth({', '.join(json.dumps(x) for x in (*case, *rows))}),  # {time.perf_counter() - start:.1f} s", flush=True)

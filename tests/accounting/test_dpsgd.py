@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.accounting import dpsgd, gaussian, renyi
+from tacit.accounting import conversions, dpsgd, gaussian
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.errors import ParameterError
 
@@ -67,7 +67,7 @@ def test_recipe_three_is_the_minimum_over_all_orders():
     from tacit.accounting import subsampled_renyi
 
     for size, batch, steps, noise in ((1000, 10, 1000, 0.1), (60_000, 256, 14_063, 1.12 / 256), (100, 50, 3, 0.05), (1000, 1, 10, 5.0)):
-        for conversion, convert in (("basic", renyi.rdp_epsilon_basic), ("improved", renyi.rdp_epsilon)):
+        for conversion, convert in (("basic", conversions.rdp_epsilon_basic), ("improved", conversions.rdp_epsilon)):
             recipe = dpsgd.poisson_renyi(size=size, batch=batch, steps=steps, clip=1.0, delta=1e-5, noise=noise, conversion=conversion)
             z = noise * batch
             curve = steps * subsampled_renyi.poisson(dpsgd.ORDERS, batch / size, lambda a, z=z: a / (2 * z * z))
@@ -79,7 +79,7 @@ def test_recipe_three_on_the_full_batch_is_a_plain_gaussian():
     recipe = dpsgd.poisson_renyi(size=50, batch=50, steps=4, clip=2.0, delta=1e-6, noise=0.3)
     mu = 2.0 * 2 / (50 * 0.3)
     assert gaussian.epsilon(mu, 1e-6) <= recipe.epsilon
-    assert recipe.epsilon == pytest.approx(renyi.zcdp_epsilon(mu * mu / 2, 1e-6), rel=1e-3)  # integer orders only
+    assert recipe.epsilon == pytest.approx(conversions.zcdp_epsilon(mu * mu / 2, 1e-6), rel=1e-3)  # integer orders only
 
 
 def test_recipe_three_calibration_is_safe_and_tight():

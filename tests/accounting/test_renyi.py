@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.accounting import gaussian, renyi
+from tacit.accounting import conversions, gaussian, renyi
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.theorems import hockey_stick
 
@@ -129,7 +129,7 @@ def test_curves_grow_with_the_order_and_reach_the_largest_loss():
 
 def test_pure_and_bounded_range_curves_lie_below_their_zcdp_lines():
     for eps in (0.01, 0.5, 3.0):
-        assert (renyi.randomised_response(renyi.ORDERS, eps) <= renyi.rho_from_pure(eps) * renyi.ORDERS * (1 + 1e-12)).all()
+        assert (renyi.randomised_response(renyi.ORDERS, eps) <= conversions.rho_from_pure(eps) * renyi.ORDERS * (1 + 1e-12)).all()
     # losses of width eps: the worst pair of the exponential mechanism, losses t and t - eps
     for eps in (0.1, 1.0, 4.0):
         for t in np.linspace(0.05, 0.95, 19) * eps:
@@ -137,7 +137,7 @@ def test_pure_and_bounded_range_curves_lie_below_their_zcdp_lines():
             masses = np.array([p, 1 - p])
             losses = np.array([t, t - eps])
             assert masses @ np.exp(-losses) == pytest.approx(1.0)
-            assert (renyi.from_losses(renyi.ORDERS, losses, masses) <= renyi.rho_from_range(eps) * renyi.ORDERS * (1 + 1e-9)).all()
+            assert (renyi.from_losses(renyi.ORDERS, losses, masses) <= conversions.rho_from_range(eps) * renyi.ORDERS * (1 + 1e-9)).all()
 
 
 def test_profile_to_renyi_is_a_close_upper_bound():
@@ -221,7 +221,7 @@ def test_group_of_gaussians_is_nearly_the_square():
         truth = renyi.gaussian([1.5, 2.0, 8.0], 0.5 * size)
         assert (bound >= truth * (1 - 1e-12)).all()
         assert (bound <= truth * 1.02).all()
-        assert renyi.zcdp_group(0.125, size) == pytest.approx(truth[1] / 2)
+        assert conversions.zcdp_group(0.125, size) == pytest.approx(truth[1] / 2)
     assert float(renyi.group(np.inf, lambda a: renyi.randomised_response(a, 0.3), 4)) == pytest.approx(1.2)
 
 
@@ -234,14 +234,14 @@ def test_conversions_are_valid_for_random_pairs():
         a, eps = 1 + 10 ** rng.uniform(-1.5, 1.5), rng.uniform(0, 2)
         value = float(renyi.from_masses(a, p, q))
         truth = hockey_stick(p, q, eps)
-        assert truth <= renyi.rdp_delta(a, value, eps) * (1 + 1e-12) + 1e-15  # every eps >= 0, below the divergence too
+        assert truth <= conversions.rdp_delta(a, value, eps) * (1 + 1e-12) + 1e-15  # every eps >= 0, below the divergence too
         tail = float(p[np.log(p / q) > eps].sum())
-        assert tail <= renyi.rdp_tail(a, value, eps) * (1 + 1e-12)
+        assert tail <= conversions.rdp_tail(a, value, eps) * (1 + 1e-12)
         delta = 10 ** rng.uniform(-6, -0.5)
-        improved = renyi.rdp_epsilon(a, value, delta)
+        improved = conversions.rdp_epsilon(a, value, delta)
         assert hockey_stick(p, q, improved) <= delta * (1 + 1e-12)
-        assert improved <= renyi.rdp_epsilon_basic(a, value, delta) + 1e-15
-        least = renyi.epsilon_from_curve(lambda x, p=p, q=q: renyi.from_masses(x, p, q), delta)
+        assert improved <= conversions.rdp_epsilon_basic(a, value, delta) + 1e-15
+        least = conversions.epsilon_from_curve(lambda x, p=p, q=q: renyi.from_masses(x, p, q), delta)
         assert hockey_stick(p, q, least) <= delta * (1 + 1e-12)
         assert least <= improved + 1e-9
 
@@ -249,52 +249,52 @@ def test_conversions_are_valid_for_random_pairs():
 @settings(max_examples=100, deadline=None)
 @given(orders_above_one, st.floats(0, 20), st.floats(-30, -0.1).map(lambda x: 10.0**x))
 def test_budget_inverts_the_improved_conversion(a, eps, delta):
-    value = float(renyi.rdp_budget(a, eps, delta))
+    value = float(conversions.rdp_budget(a, eps, delta))
     if value >= 0:
         scale = 1 + eps + value + abs(math.log(delta)) / (a - 1)
-        assert renyi.rdp_epsilon(a, value, delta) == pytest.approx(eps, abs=1e-13 * scale)
+        assert conversions.rdp_epsilon(a, value, delta) == pytest.approx(eps, abs=1e-13 * scale)
         if eps > 0 and value < 1e6:
-            assert math.log(renyi.rdp_delta(a, value, eps)) == pytest.approx(min(0.0, math.log(delta)), abs=1e-12 * scale * a)
+            assert math.log(conversions.rdp_delta(a, value, eps)) == pytest.approx(min(0.0, math.log(delta)), abs=1e-12 * scale * a)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(-5, 2).map(lambda x: 10.0**x), st.floats(-100, -0.3).map(lambda x: 10.0**x))
 def test_zcdp_epsilon_is_the_least_over_orders(rho, delta):
-    value = renyi.zcdp_epsilon(rho, delta)
+    value = conversions.zcdp_epsilon(rho, delta)
     orders = 1 + np.logspace(-6, 7, 4001)
-    assert value <= renyi.rdp_epsilon(orders, rho * orders, delta) * (1 + 1e-13) + 1e-13
-    assert value <= renyi.zcdp_epsilon_basic(rho, delta)
+    assert value <= conversions.rdp_epsilon(orders, rho * orders, delta) * (1 + 1e-13) + 1e-13
+    assert value <= conversions.zcdp_epsilon_basic(rho, delta)
     assert gaussian.epsilon(gaussian.mu_from_rho(rho), delta) <= value * (1 + 1e-12) + 1e-12
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(-5, 2).map(lambda x: 10.0**x), st.floats(0, 30))
 def test_zcdp_delta_is_the_least_over_orders(rho, eps):
-    value = renyi.zcdp_delta(rho, eps)
+    value = conversions.zcdp_delta(rho, eps)
     orders = 1 + np.logspace(-6, 7, 4001)
-    assert value <= renyi.rdp_delta(orders, rho * orders, eps) * (1 + 1e-12)
+    assert value <= conversions.rdp_delta(orders, rho * orders, eps) * (1 + 1e-12)
     assert gaussian.delta(gaussian.mu_from_rho(rho), eps) <= value * (1 + 1e-12)
-    assert value <= renyi.zcdp_delta_basic(rho, eps) * (1 + 1e-12)
+    assert value <= conversions.zcdp_delta_basic(rho, eps) * (1 + 1e-12)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(-4, 2).map(lambda x: 10.0**x), st.floats(-60, -0.3).map(lambda x: 10.0**x))
 def test_zcdp_budgets_are_safe_and_tight(eps, delta):
-    improved, basic = renyi.zcdp_rho(eps, delta), renyi.zcdp_rho_basic(eps, delta)
-    assert renyi.zcdp_epsilon(improved, delta) <= eps
-    assert renyi.zcdp_epsilon(improved * (1 + 1e-6), delta) > eps
-    assert renyi.zcdp_epsilon_basic(basic, delta) <= eps
-    assert renyi.zcdp_epsilon_basic(basic * (1 + 1e-9), delta) > eps
+    improved, basic = conversions.zcdp_rho(eps, delta), conversions.zcdp_rho_basic(eps, delta)
+    assert conversions.zcdp_epsilon(improved, delta) <= eps
+    assert conversions.zcdp_epsilon(improved * (1 + 1e-6), delta) > eps
+    assert conversions.zcdp_epsilon_basic(basic, delta) <= eps
+    assert conversions.zcdp_epsilon_basic(basic * (1 + 1e-9), delta) > eps
     assert basic <= improved <= gaussian.mu_for(eps, delta) ** 2 / 2 * (1 + 1e-12)
 
 
 def test_truncated_concentration_stops_at_omega():
     for rho, omega, delta in ((0.1, 6.0, 1e-6), (0.1, 30.0, 1e-6), (0.01, 3.0, 1e-3), (1.0, 1.5, 1e-9)):
         orders = np.linspace(1.0001, omega, 20_001)
-        assert renyi.tcdp_epsilon(rho, omega, delta) == pytest.approx(renyi.rdp_epsilon(orders, rho * orders, delta), rel=1e-7)
-        assert renyi.tcdp_epsilon_basic(rho, omega, delta) == pytest.approx(renyi.rdp_epsilon_basic(orders, rho * orders, delta), rel=1e-6)
-    assert renyi.tcdp_epsilon(0.1, math.inf, 1e-6) == renyi.zcdp_epsilon(0.1, 1e-6)
-    assert renyi.tcdp_epsilon(0.1, 1e6, 1e-6) == renyi.zcdp_epsilon(0.1, 1e-6)
+        assert conversions.tcdp_epsilon(rho, omega, delta) == pytest.approx(conversions.rdp_epsilon(orders, rho * orders, delta), rel=1e-7)
+        assert conversions.tcdp_epsilon_basic(rho, omega, delta) == pytest.approx(conversions.rdp_epsilon_basic(orders, rho * orders, delta), rel=1e-6)
+    assert conversions.tcdp_epsilon(0.1, math.inf, 1e-6) == conversions.zcdp_epsilon(0.1, 1e-6)
+    assert conversions.tcdp_epsilon(0.1, 1e6, 1e-6) == conversions.zcdp_epsilon(0.1, 1e-6)
 
 
 def test_curves_may_be_infinite_or_missing_beyond_some_order():
@@ -304,27 +304,27 @@ def test_curves_may_be_infinite_or_missing_beyond_some_order():
     def undefined(a):
         return np.where(a < 4, 0.1 * a, np.nan)
 
-    best = renyi.epsilon_from_curve(partial, 1e-6)
-    assert best == pytest.approx(renyi.rdp_epsilon(4.0, 0.4, 1e-6), rel=1e-4)
-    assert renyi.epsilon_from_curve(undefined, 1e-6) == best
-    assert renyi.epsilon_from_curve(lambda a: np.full_like(a, np.inf), 1e-6) == math.inf
-    assert renyi.delta_from_curve(lambda a: np.full_like(a, np.inf), 1.0) == 1.0
+    best = conversions.epsilon_from_curve(partial, 1e-6)
+    assert best == pytest.approx(conversions.rdp_epsilon(4.0, 0.4, 1e-6), rel=1e-4)
+    assert conversions.epsilon_from_curve(undefined, 1e-6) == best
+    assert conversions.epsilon_from_curve(lambda a: np.full_like(a, np.inf), 1e-6) == math.inf
+    assert conversions.delta_from_curve(lambda a: np.full_like(a, np.inf), 1.0) == 1.0
     orders = np.linspace(1.01, 4, 5000)
-    assert renyi.delta_from_curve(partial, 1.0) == pytest.approx(renyi.rdp_delta(orders, 0.1 * orders, 1.0), rel=1e-3)
+    assert conversions.delta_from_curve(partial, 1.0) == pytest.approx(conversions.rdp_delta(orders, 0.1 * orders, 1.0), rel=1e-3)
 
 
 def test_limits_of_the_conversions():
-    assert renyi.zcdp_epsilon(0.0, 0.0) == renyi.zcdp_epsilon_basic(0.0, 0.0) == 0.0
-    assert renyi.zcdp_epsilon(0.1, 0.0) == renyi.zcdp_epsilon_basic(0.1, 0.0) == math.inf
-    assert renyi.zcdp_epsilon(0.1, 1.0) == 0.0
-    assert renyi.zcdp_delta(0.0, 0.0) == renyi.zcdp_delta_basic(0.0, 0.0) == 0.0
-    assert renyi.zcdp_rho(1.0, 0.0) == renyi.zcdp_rho_basic(1.0, 0.0) == 0.0
-    assert renyi.zcdp_rho(1.0, 1.0) == math.inf
+    assert conversions.zcdp_epsilon(0.0, 0.0) == conversions.zcdp_epsilon_basic(0.0, 0.0) == 0.0
+    assert conversions.zcdp_epsilon(0.1, 0.0) == conversions.zcdp_epsilon_basic(0.1, 0.0) == math.inf
+    assert conversions.zcdp_epsilon(0.1, 1.0) == 0.0
+    assert conversions.zcdp_delta(0.0, 0.0) == conversions.zcdp_delta_basic(0.0, 0.0) == 0.0
+    assert conversions.zcdp_rho(1.0, 0.0) == conversions.zcdp_rho_basic(1.0, 0.0) == 0.0
+    assert conversions.zcdp_rho(1.0, 1.0) == math.inf
     # a pure guarantee is the infinite order
-    assert renyi.rdp_epsilon([2.0, np.inf], [0.1, 0.5], 0.0) == renyi.rdp_epsilon_basic([2.0, np.inf], [0.1, 0.5], 0.0) == 0.5
-    assert renyi.epsilon_from_curve(lambda a: renyi.laplace(a, 0.5), 0.0) == 0.5
-    assert renyi.rdp_delta(np.inf, 0.5, 0.5) == 0.0
-    assert renyi.rdp_delta(np.inf, 0.5, 0.4) == 1.0
+    assert conversions.rdp_epsilon([2.0, np.inf], [0.1, 0.5], 0.0) == conversions.rdp_epsilon_basic([2.0, np.inf], [0.1, 0.5], 0.0) == 0.5
+    assert conversions.epsilon_from_curve(lambda a: renyi.laplace(a, 0.5), 0.0) == 0.5
+    assert conversions.rdp_delta(np.inf, 0.5, 0.5) == 0.0
+    assert conversions.rdp_delta(np.inf, 0.5, 0.4) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -332,10 +332,10 @@ def test_limits_of_the_conversions():
     [
         (lambda: renyi.gaussian([0.5], 1.0), "order"),
         (lambda: renyi.laplace([2.0], -1.0), "theta"),
-        (lambda: renyi.zcdp_epsilon(-1.0, 0.1), "rho"),
-        (lambda: renyi.zcdp_epsilon(1.0, math.nan), "delta"),
-        (lambda: renyi.rdp_epsilon(2.0, 1.0, 1.1), "delta"),
-        (lambda: renyi.tcdp_epsilon(0.1, 0.5, 0.1), "omega"),
+        (lambda: conversions.zcdp_epsilon(-1.0, 0.1), "rho"),
+        (lambda: conversions.zcdp_epsilon(1.0, math.nan), "delta"),
+        (lambda: conversions.rdp_epsilon(2.0, 1.0, 1.1), "delta"),
+        (lambda: conversions.tcdp_epsilon(0.1, 0.5, 0.1), "omega"),
         (lambda: renyi.randomised_response([2.0], 1.0, 1), "categories"),
     ],
 )

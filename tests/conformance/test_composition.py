@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit.accounting import gaussian, optimal, renyi, theorems
+from tacit.accounting import conversions, gaussian, optimal, theorems
 
 # k, basic, advanced, strong, zCDP improved, its order, optimal, Gaussian of the same variance: eps0 = 0.1, delta = 1e-6
 FIGURE_3_1 = [
@@ -28,8 +28,8 @@ def test_figure_3_1(row):
     assert theorems.basic(rows, 1e-6) == pytest.approx(basic, rel=1e-14)
     assert round(theorems.advanced(rows, 1e-6, or_basic=False), 8) == advanced
     assert round(theorems.strong(rows, 1e-6, or_basic=False), 8) == strong
-    assert round(renyi.zcdp_epsilon(k * renyi.rho_from_pure(0.1), 1e-6), 8) == zcdp
-    assert round(renyi.zcdp_order(k * 0.005, renyi.zcdp_epsilon(k * 0.005, 1e-6)), 4) == order
+    assert round(conversions.zcdp_epsilon(k * conversions.rho_from_pure(0.1), 1e-6), 8) == zcdp
+    assert round(conversions.zcdp_order(k * 0.005, conversions.zcdp_epsilon(k * 0.005, 1e-6)), 4) == order
     assert round(optimal.epsilon_optimal(0.1, 0.0, k, 1e-6), 8) == kov
     assert round(gaussian.epsilon(math.sqrt(k / 200), 1e-6), 8) == normal
     if k >= 31:
@@ -42,7 +42,7 @@ def test_first_uses_at_which_each_theorem_beats_basic():
 
     assert first(lambda k: theorems.advanced([(0.1, 0.0, k)], 1e-6) < k * 0.1) == 31
     assert first(lambda k: theorems.strong([(0.1, 0.0, k)], 1e-6) < k * 0.1) == 31
-    assert first(lambda k: renyi.zcdp_epsilon(k * 0.005, 1e-6) < k * 0.1) == 24
+    assert first(lambda k: conversions.zcdp_epsilon(k * 0.005, 1e-6) < k * 0.1) == 24
     assert first(lambda k: theorems.strong([(0.01, 0.0, k)], 1e-6) < k * 0.01 * (1 - 1e-12)) == 28
     assert round(theorems.strong_crossover(0.01, 1e-6), 6) == 27.909415
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit.accounting import dpsgd, gaussian, optimal, renyi, subsampled_renyi, theorems
+from tacit.accounting import conversions, dpsgd, gaussian, optimal, renyi, subsampled_renyi, theorems
 from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.errors import AccountingError, AdjacencyError
 
@@ -57,17 +57,17 @@ def test_e3_zcdp_to_dp_has_a_square_root():
         assert printed(rho) == pytest.approx(claimed, abs=5e-6)
         assert gaussian.epsilon(mu, 1e-6) == pytest.approx(exact, abs=5e-6)
         assert gaussian.delta(mu, printed(rho)) == pytest.approx(true_delta, rel=2e-3)  # a real mechanism exceeds 1e-6
-        assert gaussian.delta(mu, renyi.zcdp_epsilon_basic(rho, 1e-6)) <= 1e-6
-        assert gaussian.delta(mu, renyi.zcdp_epsilon(rho, 1e-6)) <= 1e-6
-    assert renyi.zcdp_epsilon_basic(0.005, 1e-6) == pytest.approx(0.53065, abs=5e-6)
+        assert gaussian.delta(mu, conversions.zcdp_epsilon_basic(rho, 1e-6)) <= 1e-6
+        assert gaussian.delta(mu, conversions.zcdp_epsilon(rho, 1e-6)) <= 1e-6
+    assert conversions.zcdp_epsilon_basic(0.005, 1e-6) == pytest.approx(0.53065, abs=5e-6)
     # right only where rho = 1/(4 log(1/delta)); unsafe below 0.010482, wasteful above
     meet = 1 / (4 * LOG6)
     assert meet == pytest.approx(0.0180956, abs=5e-8)
-    assert printed(meet) == pytest.approx(renyi.zcdp_epsilon_basic(meet, 1e-6))
+    assert printed(meet) == pytest.approx(conversions.zcdp_epsilon_basic(meet, 1e-6))
     assert gaussian.delta(gaussian.mu_from_rho(0.010482 - 2e-6), printed(0.010482 - 2e-6)) > 1e-6
     assert gaussian.delta(gaussian.mu_from_rho(0.010482 + 2e-6), printed(0.010482 + 2e-6)) < 1e-6
     assert printed(0.5) == pytest.approx(28.13, abs=5e-3)
-    assert renyi.zcdp_epsilon_basic(0.5, 1e-6) == pytest.approx(5.757, abs=5e-4)
+    assert conversions.zcdp_epsilon_basic(0.5, 1e-6) == pytest.approx(5.757, abs=5e-4)
 
 
 def slide_rho(eps, delta):
@@ -79,18 +79,18 @@ def slide_rho(eps, delta):
 def test_e4_rho_for_epsilon_is_a_square():
     rho = slide_rho(1.0, 1e-6)
     assert rho == pytest.approx(0.1321700, abs=5e-8)
-    assert renyi.zcdp_rho_basic(1.0, 1e-6) == pytest.approx(0.0174689, abs=5e-8)
+    assert conversions.zcdp_rho_basic(1.0, 1e-6) == pytest.approx(0.0174689, abs=5e-8)
     mu = gaussian.mu_from_rho(rho)  # sigma^2 = T B^2/(2 n^2 rho) makes the whole training this Gaussian
     assert gaussian.epsilon(mu, 1e-6) == pytest.approx(2.324, abs=5e-4)
     assert gaussian.delta(mu, 1.0) == pytest.approx(8.1e-3, rel=0.01)
-    assert gaussian.delta(gaussian.mu_from_rho(renyi.zcdp_rho_basic(1.0, 1e-6)), 1.0) <= 1e-6
-    assert gaussian.delta(gaussian.mu_from_rho(renyi.zcdp_rho(1.0, 1e-6)), 1.0) <= 1e-6
+    assert gaussian.delta(gaussian.mu_from_rho(conversions.zcdp_rho_basic(1.0, 1e-6)), 1.0) <= 1e-6
+    assert gaussian.delta(gaussian.mu_from_rho(conversions.zcdp_rho(1.0, 1e-6)), 1.0) <= 1e-6
 
 
 def test_e5_variance_of_full_batch_training():
     """The slides' T B^2/(n^2 rho^2) cancels E4 up to a safe factor of two; mending only one of them is unsafe or absurd."""
     n, steps, eps, delta = 1000, 100, 1.0, 1e-5
-    wrong, right = slide_rho(eps, delta), renyi.zcdp_rho_basic(eps, delta)
+    wrong, right = slide_rho(eps, delta), conversions.zcdp_rho_basic(eps, delta)
 
     def mu(sigma):
         return math.sqrt(steps) / (n * sigma)
@@ -202,7 +202,7 @@ def test_e12_the_power_is_inside_the_expectation():
     assert float(renyi.from_masses(a, p, q)) == pytest.approx(inside)
     assert math.log(p @ (p / q) ** a) / (a - 1) != pytest.approx(inside)  # and it is x ~ Q, not x ~ P
     # delta = exp(-(a-1)(eps_DP - eps_RDP)): swapped symbols give a delta above 1
-    eps = renyi.rdp_epsilon_basic(a, inside, 1e-3)
+    eps = conversions.rdp_epsilon_basic(a, inside, 1e-3)
     assert math.exp(-(a - 1) * (eps - inside)) == pytest.approx(1e-3)
     assert math.exp(-(a - 1) * (inside - eps)) > 1
 
@@ -342,5 +342,5 @@ def test_e21_improved_conversion_needs_no_large_epsilon():
     """The book restricts it to eps >= rho; it holds, and says something, below."""
     for rho in (0.5, 2.0):
         for eps in np.linspace(0, rho, 11):
-            bound = renyi.zcdp_delta(rho, float(eps))
+            bound = conversions.zcdp_delta(rho, float(eps))
             assert gaussian.delta(gaussian.mu_from_rho(rho), float(eps)) <= bound < 1

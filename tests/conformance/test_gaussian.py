@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from tacit.accounting import gaussian, renyi
+from tacit.accounting import conversions, gaussian
 
 
 def digits(value, printed):
@@ -32,8 +32,8 @@ def test_profile_table(row):
     assert digits(gaussian.delta(mu, eps), delta)
     assert digits(gaussian.loss_tail(mu, eps), tail)
     assert bound is None or digits(gaussian.tail_bound(mu, eps), bound)
-    assert digits(renyi.zcdp_delta(rho, eps), improved)
-    assert basic is None or digits(renyi.zcdp_delta_basic(rho, eps), basic)
+    assert digits(conversions.zcdp_delta(rho, eps), improved)
+    assert basic is None or digits(conversions.zcdp_delta_basic(rho, eps), basic)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_calibration():
     }.items():
         assert round(gaussian.sigma_for(eps, delta), 9) == exact
     for delta, improved, basic, classic in ((1e-5, 4.045130358, 4.900555169, 4.844805263), (1e-6, 4.530877117, 5.349980062, 5.298802527)):
-        assert round(1 / math.sqrt(2 * renyi.zcdp_rho(1.0, delta)), 9) == improved
-        assert round(1 / math.sqrt(2 * renyi.zcdp_rho_basic(1.0, delta)), 9) == basic
+        assert round(1 / math.sqrt(2 * conversions.zcdp_rho(1.0, delta)), 9) == improved
+        assert round(1 / math.sqrt(2 * conversions.zcdp_rho_basic(1.0, delta)), 9) == basic
         assert round(math.sqrt(2 * math.log(1.25 / delta)), 9) == classic
         assert gaussian.sigma_for(1.0, delta) < improved < classic
 

@@ -1,0 +1,87 @@
+"""What a computation costs: events in, certified brackets out. No data, no randomness, no input or output.
+
+>>> from fractions import Fraction
+>>> event = Repeated(Sampled(Poisson(Fraction(256, 60000)), Gaussian(noise_multiplier=1.1)), 14062)
+>>> found = account(event, Adjacency.ADD_REMOVE).epsilon(1e-5)
+>>> round(found.upper, 6), found.width < 1e-8
+(2.381597, True)
+"""
+
+from tacit.accounting.account import Account, GdpReport, account
+from tacit.accounting.adjacency import Adjacency
+from tacit.accounting.bound import Bound, Estimate
+from tacit.accounting.calibrate import calibrate
+from tacit.accounting.compare import Comparison, compare
+from tacit.accounting.errors import AccountingError, AdjacencyError, ParameterError, UnsupportedError
+from tacit.accounting.events import Composed, Event, Group, NonPrivate, NoOp, Repeated, Sampled, Selection
+from tacit.accounting.interchange import from_dp_event, from_json, to_dp_event, to_json
+from tacit.accounting.leaves import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Laplace,
+    LeakyRandomizedResponse,
+    MixtureOfGaussians,
+    PrivacyProfile,
+    PureDP,
+    RandomizedResponse,
+    RenyiDP,
+    Staircase,
+    TruncatedCDP,
+)
+from tacit.accounting.methods import METHODS
+from tacit.accounting.schemes import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
+
+__all__ = [
+    "GDP",
+    "METHODS",
+    "ZCDP",
+    "Account",
+    "AccountingError",
+    "Adjacency",
+    "AdjacencyError",
+    "ApproxDP",
+    "Bound",
+    "Comparison",
+    "Composed",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Estimate",
+    "Event",
+    "Exponential",
+    "Gaussian",
+    "GdpReport",
+    "Group",
+    "Laplace",
+    "LeakyRandomizedResponse",
+    "MixtureOfGaussians",
+    "NoOp",
+    "NonPrivate",
+    "ParameterError",
+    "Poisson",
+    "PrivacyProfile",
+    "PureDP",
+    "RandomAllocation",
+    "RandomizedResponse",
+    "RenyiDP",
+    "Repeated",
+    "Sampled",
+    "Selection",
+    "Staircase",
+    "TruncatedCDP",
+    "TruncatedPoisson",
+    "UnsupportedError",
+    "WithReplacement",
+    "WithoutReplacement",
+    "account",
+    "calibrate",
+    "compare",
+    "from_dp_event",
+    "from_json",
+    "to_dp_event",
+    "to_json",
+]

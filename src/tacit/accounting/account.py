@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tacit.accounting import compose, gaussian, methods, renyi
+from tacit.accounting import compose, conversions, gaussian, methods
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.components import AllocationStep, Resolved, Step, renyi_curve, resolve
@@ -150,7 +150,7 @@ class Account:
         return self._solve(
             lambda d: compose.epsilon(d, delta),
             lambda d: compose.epsilon_cap(d, delta),
-            lambda: renyi.epsilon_from_curve(curve, delta) if delta else math.inf,
+            lambda: conversions.epsilon_from_curve(curve, delta) if delta else math.inf,
         )
 
     def _delta(self, epsilon: float) -> Bound:
@@ -161,7 +161,7 @@ class Account:
             found = self._solve(
                 lambda d: compose.delta(d, epsilon),
                 lambda d: compose.delta_cap(d, epsilon),
-                lambda: renyi.delta_from_curve(curve, max(epsilon, 0.0)),
+                lambda: conversions.delta_from_curve(curve, max(epsilon, 0.0)),
             )
         slack = self.parts.slack * (1 + math.exp(min(epsilon, 700.0)))
         return Bound(max(0.0, found.lower - slack), min(1.0, found.upper + slack), found.method) if slack else found

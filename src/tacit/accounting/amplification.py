@@ -25,7 +25,7 @@ from scipy.special import gammaln, log_ndtr, ndtr
 
 from tacit.accounting import gaussian
 from tacit.accounting.errors import ParameterError
-from tacit.accounting.gaussian import _mills, _mills_drop
+from tacit.accounting.gaussian import mills, mills_drop
 from tacit.accounting.parameters import Number, count, nonnegative, positive, probability
 
 Array = NDArray[np.float64]
@@ -367,8 +367,8 @@ def sampled_gaussian_replace(noise_multiplier: Number, rate: Number) -> Profile:
         log_far = math.log(g) + eps + _log_density(right)
         # The scaled densities agree at the crossing, which turns the difference of tails into differences of Mills ratios.
         t, step = np.maximum(left, -1), np.full_like(eps, mu)
-        near = np.exp(log_common + _log_density(t0)) * _mills_drop(t, step) + np.exp(log_far) * _mills_drop(t, 2 * step)
-        far = g * ndtr(-left) - np.exp(log_common + log_ndtr(-t0)) - np.exp(log_far) * _mills(right)
+        near = np.exp(log_common + _log_density(t0)) * mills_drop(t, step) + np.exp(log_far) * mills_drop(t, 2 * step)
+        far = g * ndtr(-left) - np.exp(log_common + log_ndtr(-t0)) - np.exp(log_far) * mills(right)
         return np.asarray(np.where(left >= -1, near, far))
 
     return _profile(delta)

@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import gaussian, renyi
+from tacit.accounting import conversions, gaussian, renyi
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.parameters import count, number, positive, probability
@@ -157,8 +157,8 @@ def full_batch_zcdp(
     unit = math.sqrt(t) * 2 * clip / n  # of the mean over all steps; mu = unit/noise
     half = unit * unit / 2  # rho = half/noise^2
     pairs: dict[str, tuple[Cost, Callable[[float], float]]] = {
-        "basic": (lambda s: renyi.zcdp_epsilon_basic(half / s**2, delta), lambda e: math.sqrt(half / renyi.zcdp_rho_basic(e, delta))),
-        "improved": (lambda s: renyi.zcdp_epsilon(half / s**2, delta), lambda e: math.sqrt(half / renyi.zcdp_rho(e, delta))),
+        "basic": (lambda s: conversions.zcdp_epsilon_basic(half / s**2, delta), lambda e: math.sqrt(half / conversions.zcdp_rho_basic(e, delta))),
+        "improved": (lambda s: conversions.zcdp_epsilon(half / s**2, delta), lambda e: math.sqrt(half / conversions.zcdp_rho(e, delta))),
         "exact": (lambda s: gaussian.epsilon(unit / s, delta), lambda e: unit / gaussian.mu_for(e, delta)),
     }
     if conversion not in pairs:
@@ -201,7 +201,7 @@ def poisson_renyi(
         raise ParameterError(f"delta must be between 0 and 1, both excluded, not {delta}; for delta = 0 use pure_without_replacement")
     if conversion not in ("basic", "improved"):
         raise ParameterError(f"conversion must be basic or improved, not {conversion!r}")
-    convert = renyi.rdp_epsilon if conversion == "improved" else renyi.rdp_epsilon_basic
+    convert = conversions.rdp_epsilon if conversion == "improved" else conversions.rdp_epsilon_basic
     grid = np.unique(np.asarray(orders, dtype=float))
 
     @cache

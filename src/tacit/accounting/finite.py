@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from tacit.accounting.errors import ParameterError, UnsupportedError
-from tacit.accounting.lattice import UNIT, Lattice
+from tacit.accounting.lattice import Lattice
 from tacit.accounting.pairs import Array, Nodes, Pair
+from tacit.accounting.spectrum import UNIT
 
 LARGEST = 2**21  # losses of one pair
 _DEEP = 140.0  # -log of the tails that are cut: below 1e-60
@@ -65,7 +67,7 @@ class FinitePair(Pair):
     def __repr__(self) -> str:
         return f"FinitePair({len(self.losses)} losses in {self.support()}, infinite={self.infinite})"
 
-    @property
+    @cached_property
     def p(self) -> Array:
         """The P-mass of every loss."""
         return np.asarray(np.exp(self.log_p))
@@ -240,33 +242,38 @@ def from_profile(rows: Sequence[tuple[float, float]]) -> FinitePair:
         raise ParameterError("a privacy profile needs epsilon >= 0 and delta in [0, 1]")
     if ordered[0][0] > 700:
         return leaky_randomised_response(*ordered[0])
-    points: list[tuple[float, float, float]] = []  # epsilon, alpha, delta
+    points: list[tuple[float, float]] = []
     start = min(d + (1 - d) * math.tanh(e / 2) for e, d in ordered)
     least = start
     for e, d in [(0.0, start), *ordered]:
         if e > 700:
             break
         least = min(least, d)
-        if points and e == points[-1][0]:
+        if points and _width(points[-1], (e, least)) == 0:
             continue
-        new = (e, math.exp(e), least)
         # a point on or above the chord of its neighbours is no corner of the hull
-        while len(points) > 1 and _above(points[-2], points[-1], new):
+        while len(points) > 1 and _fall(points[-2], points[-1]) <= _fall(points[-1], (e, least)):
             points.pop()
-        points.append(new)
-    infinite = points[-1][2]
-    falls = [(a[2] - b[2]) / (b[1] - a[1]) for a, b in pairwise(points)] + [0.0]
+        points.append((e, least))
+    falls = [_fall(a, b) for a, b in pairwise(points)] + [0.0]
     losses, log_p = [], []
-    centre = (1 - start) - 2 * falls[0]
-    for (e, alpha, _), before, after in zip(points[1:], falls, falls[1:], strict=False):
+    for (e, _), before, after in zip(points[1:], falls, falls[1:], strict=False):
         if before > after:
             losses.append(e)
-            log_p.append(math.log((before - after) * alpha))
+            log_p.append(math.log(before - after) + e)
+    centre = (1 - start) - 2 * falls[0]
     middle = [(0.0, math.log(centre))] if centre > 1e-16 else []
     mirrored = [(-e, value - e) for e, value in zip(losses, log_p, strict=True)][::-1]
     finite = [*mirrored, *middle, *zip(losses, log_p, strict=True)]
-    return FinitePair([e for e, _ in finite], [min(v, 0.0) for _, v in finite], infinite=infinite, reverse_infinite=infinite)
+    leak = points[-1][1]
+    return FinitePair([e for e, _ in finite], [min(v, 0.0) for _, v in finite], infinite=leak, reverse_infinite=leak)
 
 
-def _above(a: tuple[float, float, float], b: tuple[float, float, float], c: tuple[float, float, float]) -> bool:
-    return (b[2] - a[2]) * (c[1] - b[1]) >= (c[2] - b[2]) * (b[1] - a[1])
+def _width(a: tuple[float, float], b: tuple[float, float]) -> float:
+    """Between two points (epsilon, delta), in alpha."""
+    return math.exp(a[0]) * math.expm1(b[0] - a[0])
+
+
+def _fall(a: tuple[float, float], b: tuple[float, float]) -> float:
+    """Minus the slope of the chord between two points, in alpha."""
+    return (a[1] - b[1]) / _width(a, b)

@@ -33,33 +33,41 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _SLACK = 1e-12  # relative error allowed for in `delta` by every root search
 
 
-def _mills(x: Array) -> Array:
-    """(1 - Phi(x)) / phi(x)."""
+def mills(x: Array) -> Array:
+    """The Mills ratio of the normal law, (1 - Phi(x)) / phi(x).
+
+    >>> mills(np.array([0.0, 10.0])).round(9)
+    array([1.25331414, 0.0990286 ])
+    """
     return np.asarray(_SQRT_HALF_PI * erfcx(x / math.sqrt(2)))
 
 
 def _mills_slope(x: Array) -> Array:
     """Minus the derivative of the Mills ratio, 1 - x * mills(x), without its cancellation at large x."""
     near = np.minimum(x, 5.0)
-    close = 1 - near * _mills(near)
+    close = 1 - near * mills(near)
     if (x <= 5.0).all():
         return close
     far = np.maximum(x, 5.0)
     fraction = np.zeros_like(far)
     for n in range(30, 0, -1):  # Laplace's continued fraction: 30 terms give 1e-15 from x = 5 on
         fraction = n / (far + fraction)
-    return np.where(x <= 5.0, close, fraction * _mills(far))
+    return np.where(x <= 5.0, close, fraction * mills(far))
 
 
-def _mills_drop(x: Array, mu: Array) -> Array:
-    """mills(x) - mills(x + mu) for x >= -mu/2, with full relative accuracy for small mu."""
+def mills_drop(x: Array, mu: Array) -> Array:
+    """mills(x) - mills(x + mu) for x >= -mu/2, with full relative accuracy for small mu.
+
+    >>> bool(np.isclose(mills_drop(np.array([0.0]), np.array([1e-12]))[0], 1e-12, rtol=1e-9))
+    True
+    """
     wide = mu > np.maximum(1.0, x / 4)
     if wide.all():
-        return _mills(x) - _mills(x + mu)
+        return mills(x) - mills(x + mu)
     span = np.where(wide, 0.0, mu)
     nodes = x[..., None] + span[..., None] * (1 + _NODES) / 2
     narrow = (_mills_slope(nodes) @ _WEIGHTS) * span / 2
-    return np.where(wide, _mills(x) - _mills(x + mu), narrow)
+    return np.where(wide, mills(x) - mills(x + mu), narrow)
 
 
 def _split(mu: ArrayLike, eps: ArrayLike) -> tuple[Array, Array]:
@@ -86,9 +94,9 @@ def _log_delta_positive(mu: Array, eps: Array) -> Array:
     """log delta for eps >= 0 and mu > 0, both finite."""
     x = np.minimum(_gap(mu, eps), 1e150)
     above = np.maximum(x, -np.minimum(mu, 1.0) / 2)  # the scaled form, used where it neither overflows nor cancels
-    tail = -0.5 * above**2 - _LOG_SQRT_2PI + np.log(_mills_drop(above, mu))
+    tail = -0.5 * above**2 - _LOG_SQRT_2PI + np.log(mills_drop(above, mu))
     a = np.maximum(-x, 0.0)
-    rest = ndtr(-a) + np.exp(-0.5 * a**2 - _LOG_SQRT_2PI) * _mills(mu - a)
+    rest = ndtr(-a) + np.exp(-0.5 * a**2 - _LOG_SQRT_2PI) * mills(mu - a)
     body = np.log1p(-np.minimum(rest, 1 - 2.0**-53))
     return np.where((x < 0) & (mu > 1), body, tail)
 
@@ -157,7 +165,7 @@ def epsilon(mu: float, delta: float) -> float:
 
     def step(eps: float, value: float) -> float:
         x, slope = _slope(mu, eps, value)  # d delta / d eps = -phi(x) mills(x + mu)
-        slope *= float(_mills(np.asarray(x + mu)))
+        slope *= float(mills(np.asarray(x + mu)))
         return (value - target) / slope if slope > 0 else math.nan
 
     return _approach(lambda eps: log_delta(mu, eps), step, mu * mu / 2 + mu * math.sqrt(-2 * target), target, 1 + 1e-15)

@@ -10,7 +10,7 @@ alpha = e^loss, and a lattice has exactly the piecewise linear curves with corne
 
 Both errors in epsilon are about count (tilt + 1) step^2 / 12; atoms that lie on the grid have none.
 
-Rounding. `Pair.masses` is trusted so far that the P- and Q-mass beyond a grid point are right to a relative e = 2^-48; single cells may be
+Rounding. `Pair.masses` is trusted so far that the P- and Q-mass beyond a grid point are right to a relative e = 2^-44; single cells may be
 differences of such tails. So the curve at a grid point is off by at most e (P-tail + alpha Q-tail). Where the P-tail is at most 4 alpha
 Q-tails, the share 8 e of every cell that is moved to the safe end covers this; elsewhere the curve is at least 3/4 of its P-tail, and the
 `rounding` 4 e of the lattice does.
@@ -33,14 +33,16 @@ from tacit.accounting import lattice
 from tacit.accounting.bound import Bound
 from tacit.accounting.errors import ParameterError, UnsupportedError
 from tacit.accounting.finite import FinitePair
-from tacit.accounting.lattice import UNIT, Composition, Lattice, common_step, compose
+from tacit.accounting.lattice import Composition, Lattice, common_step, compose
 from tacit.accounting.pairs import Array, Pair, Trivial
+from tacit.accounting.spectrum import UNIT
 
 METHOD = "connect-the-dots grid, tilted FFT"
-TAIL_ERROR = 2.0**-48  # relative error of the P- or Q-mass beyond a grid point
+TAIL_ERROR = 2.0**-44  # relative error of the P- or Q-mass beyond a grid point; the tests hold every pair against it
 _SLACK = 8 * TAIL_ERROR
 _PILE = 256  # roundings of a sum from the right
 _LONGEST = 2**19  # grid points of one pair
+_WORK = 1_100_000  # grid points after which no finer grid is tried
 _FAR = 600.0  # beyond this loss alpha leaves the range of doubles
 
 _Parts = Sequence[tuple[Pair, int]]
@@ -108,6 +110,12 @@ def _from_the_right(x: Array) -> Array:
     return np.asarray((rows + later[:, None]).ravel()[len(padded) - len(x) :])
 
 
+def _tails(x: Array) -> Array:
+    """The same, and exactly constant where x is zero."""
+    filled = np.flatnonzero(x)
+    return np.asarray(np.append(_from_the_right(x[filled]), 0.0)[np.searchsorted(filled, np.arange(len(x)))])
+
+
 def pessimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0.0) -> Lattice:
     """The smallest lattice pair on offset + step Z that dominates; losses beyond hi count as infinite, those below lo as the first point.
 
@@ -124,10 +132,9 @@ def pessimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0
     mass[1:] += up
     mass[:-1] += p - up
     infinite = pair.infinite
-    if cells.below > 0:
-        mass[0] += max(cells.below, 1 - pair.infinite - float(mass.sum()))
-    if cells.above > 0:
-        infinite = min(1.0, infinite + cells.above * (1 + 1e-9))
+    mass[0] += cells.below
+    if pair.support()[1] > cells.edge[-1] + cells.jitter:
+        infinite = min(1.0, infinite + cells.above * (1 + 1e-9) + 1e-300)  # never nothing, even where it underflows
     return Lattice(step, offset, cells.first, mass, infinite, 0.0, _rounding(pair), cells.jitter)
 
 
@@ -148,7 +155,7 @@ def optimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0.
     own = cells.atom_q.copy()
     if cells.above > 0:
         own[-1] += cells.above / alpha[-1]  # what lies higher may be moved down, P-mass for P-mass
-    tail = _from_the_right(np.append(q, 0.0) + own) * (1 - _PILE * UNIT)  # Q-mass at or beyond each point
+    tail = _tails(np.append(q, 0.0) + own) * (1 - _PILE * UNIT)  # Q-mass at or beyond each point
     gap = _gaps(cells, upper, width, slack)
     chord = tail[1:] + upper  # minus the slope of the curve's chord on each cell
     height = np.append(_from_the_right(chord * width), 0.0)
@@ -156,8 +163,9 @@ def optimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0.
     # The last corner: from there on 0, before it at least 0 after lowering.
     room = np.minimum.accumulate(height[:-1] - lowered[:-1])
     last = int(np.flatnonzero(height[1:] <= room)[-1]) + 1 if np.any(height[1:] <= room) else 0
+    infinite = pair.infinite - (pair.cut if isinstance(pair, FinitePair) else 0.0)
     if last == 0:
-        return Lattice(step, offset, cells.first, np.zeros(1), pair.infinite, 0.0, 0.0, cells.jitter)
+        return Lattice(step, offset, cells.first, np.zeros(1), infinite, 0.0, 0.0, cells.jitter)
     drop = lowered[: last + 1].copy()
     drop[last] = 0.0
     # On the last cell the curve is above its tangent at the right end.
@@ -166,7 +174,7 @@ def optimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0.
     convex = np.clip(_decreasing(slope, width[:last]), 0.0, tail[0])
     corner = -np.diff(convex, prepend=tail[0], append=0.0)
     mass = np.maximum(corner, 0.0) * alpha[: last + 1]
-    return Lattice(step, offset, cells.first, mass, pair.infinite, 0.0, _rounding(pair), cells.jitter)
+    return Lattice(step, offset, cells.first, mass, infinite, 0.0, _rounding(pair), cells.jitter)
 
 
 def _rounding(pair: Pair) -> float:
@@ -174,21 +182,28 @@ def _rounding(pair: Pair) -> float:
 
 
 def _decreasing(value: Array, weight: Array) -> Array:
-    """Slopes of the greatest convex function below: neighbours in the wrong order are pooled until none are (isotonic regression).
-
-    All violations are pooled at once, which is allowed because neighbours in the wrong order always end in one block.
-    """
-    mean, total, length = value, weight, np.ones(len(value), dtype=int)
-    while len(mean) > 1:
+    """Slopes of the greatest convex function below: neighbours in the wrong order are pooled until none are (isotonic regression)."""
+    starts = np.flatnonzero(np.append(True, np.diff(value) != 0))  # equal neighbours stay together
+    mean, total, length = value[starts], np.add.reduceat(weight, starts), np.diff(np.append(starts, len(value)))
+    for _ in range(40):  # all at once, as long as that gets far
         starts = np.flatnonzero(np.append(True, mean[1:] <= mean[:-1]))
         if len(starts) == len(mean):
-            break
+            return np.asarray(np.repeat(mean, length))
         pooled = np.add.reduceat(total, starts)
         # the mean relative to the first member, so that rounding stays relative to their difference
         first = np.repeat(mean[starts], np.diff(np.append(starts, len(mean))))
         mean = mean[starts] + np.add.reduceat((mean - first) * total, starts) / pooled
         total, length = pooled, np.add.reduceat(length, starts)
-    return np.asarray(np.repeat(mean, length))
+    stack: list[list[float]] = []
+    for m, w, n in zip(mean.tolist(), total.tolist(), length.tolist(), strict=True):
+        stack.append([m, w, n])
+        while len(stack) > 1 and stack[-1][0] > stack[-2][0]:
+            m2, w2, n2 = stack.pop()
+            last = stack[-1]
+            last[0] += (m2 - last[0]) * (w2 / (last[1] + w2))
+            last[1] += w2
+            last[2] += n2
+    return np.repeat([block[0] for block in stack], [int(block[2]) for block in stack])
 
 
 def _gaps(cells: _Cells, upper: Array, width: Array, slack: Array) -> Array:
@@ -243,12 +258,18 @@ def bracket(
 
 def _refined(parts: _Parts, separate: bool, delta: float | None, epsilon: float | None, tolerance: float) -> Bound | None:
     """Brackets on finer and finer grids until one is narrow enough; None where not even the first is affordable."""
-    level = 1e-10 if delta is None else max(delta, 1e-300)
+    level = max(delta, 1e-300) if delta is not None else _expected(parts, epsilon or 0.0)
     plan = _Plan(parts, level, separate)
-    best, step, done, floor = None, plan.start, math.inf, 0.0
-    for _ in range(8):
+    best, step, done, floor, spent = None, plan.start, math.inf, 0.0, 0
+    while spent < _WORK:
         try:
-            low, high = (_ask(compose(plan.grids(make, step)), delta, epsilon) for make in (optimistic, pessimistic))
+            ends = []
+            for make in (optimistic, pessimistic):
+                grids = plan.grids(make, step)
+                spent += 1000 + sum(len(law.p) for law, _ in grids)
+                composition = compose(grids)
+                ends.append(_ask(composition, delta, epsilon))
+            low, high = ends
         except UnsupportedError:
             floor = step = 2 * step
             if step > 0.75 * done or (separate and done == math.inf and plan.classes > 1):
@@ -258,16 +279,30 @@ def _refined(parts: _Parts, separate: bool, delta: float | None, epsilon: float 
         found = Bound(min(low.lower, high.upper), high.upper, METHOD)
         best = found if best is None else best.intersect(found)
         width = best.width if epsilon is None else best.width / max(best.upper, 1e-300)
-        if epsilon is not None and best.upper < level and level > 1e-290:
+        if epsilon is not None and best.upper < level and level > 1e-290:  # what was cut off could be seen
             level = max(best.lower, 1e-3 * best.upper, 1e-295)
             plan = _Plan(parts, level, separate)
-        elif width <= tolerance:
+            continue
+        if width <= tolerance:
             break
-        # the width goes with the square of the step, once the step is small
-        step = max(step * min(max(math.sqrt(0.7 * tolerance / width), 1 / 64), 0.7), plan.finest, floor)
+        # the width goes with the square of the step, once the step is small; and one transform must hold all losses
+        floor = max(floor, plan.finest, composition.extent / (0.9 * lattice.LARGEST))
+        step = max(step * min(max(math.sqrt(0.7 * tolerance / width), 1 / 64), 0.7), floor)
         if step > 0.75 * done:
             break
     return best
+
+
+def _expected(parts: _Parts, epsilon: float) -> float:
+    """A figure that delta at epsilon is probably not far below: Chernoff's bound, with room."""
+    best = 0.0
+    for c in np.geomspace(0.01, 1000, 26).tolist():
+        try:
+            height = sum(count * pair.kappa(c) for pair, count in parts) - c * epsilon
+        except OverflowError:
+            break
+        best = min(best, height + c * math.log(c) - (c + 1) * math.log1p(c))
+    return math.exp(max(best - 10, -680.0))
 
 
 def _gathered(parts: _Parts) -> _Parts:
@@ -367,15 +402,15 @@ class _Plan:
 def _ends(pair: Pair, budget: float) -> tuple[float, float, float]:
     """Losses that leave at most `budget` P-mass outside on each side, and about the variance between them."""
     low, high = pair.support()
-    reach = 0.01 * np.sinh(np.linspace(-math.asinh(7e4), math.asinh(7e4), 4001))
-    edges = np.unique(np.clip(reach, max(low, -700.0), min(high, 700.0)))
+    reach = 0.01 * np.sinh(np.linspace(-math.asinh(7e4), math.asinh(1e8), 4001))
+    edges = np.unique(np.clip(reach, max(low, -700.0), min(high, 1e6)))
     loss, mass = pair.atoms()
     p = pair.masses(np.concatenate([[-math.inf], edges, [math.inf]]))[0]
     place = np.searchsorted(edges, loss, side="left")
     np.add.at(p, place, mass)
     below, above = np.cumsum(p)[:-1], np.cumsum(p[::-1])[::-1][1:]
     lo = max(float(edges[np.flatnonzero(below <= budget)[-1]]), low) if np.any(below <= budget) else max(low, -_FAR)
-    hi = min(float(edges[np.flatnonzero(above <= budget)[0]]), high) if np.any(above <= budget) else high
+    hi = min(float(edges[np.flatnonzero(above <= budget)[0]]), high) if np.any(above <= budget) else min(high, 1e6)
     middle = np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
     total = max(float(p.sum()), 1e-300)
     mean = float(np.dot(p, middle)) / total
@@ -394,7 +429,7 @@ def composed_pair(components: Sequence[tuple[Pair, int]]) -> FinitePair:
     >>> twice.losses, twice.p.round(6)
     (array([-2.,  0.,  2.]), array([0.072329, 0.393224, 0.534447]))
     """
-    total, lost = Lattice(1.0, 0.0, 0, np.ones(1)), 0.0  # lost: Q-mass that truncation left without P-mass
+    total, seen = Lattice(1.0, 0.0, 0, np.ones(1)), 0.0  # seen: log of the Q-mass where P has any
     for pair, count in components:
         if pair.infinite >= 1:
             return FinitePair([], [], infinite=1.0, reverse_infinite=1.0)
@@ -406,43 +441,42 @@ def composed_pair(components: Sequence[tuple[Pair, int]]) -> FinitePair:
             step, unit = max((hi - lo) / 2000, 1e-9), float(np.diff(loss).min()) if 1 < len(loss) <= 64 else 0.0
             power = pessimistic(pair, unit / math.ceil(unit / step) if unit > step else step, lo, hi, float(loss[0]) if len(loss) else lo)
             unseen += max(0.0, float(pair.masses(np.array([-math.inf, lo]))[1][0])) + power.infinite * math.exp(-hi)
-        lost += count * unseen
+        if unseen >= 1:
+            return FinitePair([], [], infinite=1.0, reverse_infinite=1.0)
+        seen += count * math.log1p(-unseen)
         while count:
             total = _convolved(total, power) if count & 1 else total
             count >>= 1
             power = _convolved(power, power) if count else power
-    losses, inflated = total.losses, np.log(total.p) + 1e-10
-    return FinitePair(losses, np.minimum(inflated, 0.0), infinite=total.infinite, reverse_infinite=min(1.0, lost + 1e-40))
+    keep = total.p > 0
+    inflated = np.minimum(np.log(total.p[keep]) + 1e-10, 0.0)
+    return FinitePair(total.losses[keep], inflated, infinite=total.infinite, reverse_infinite=-math.expm1(seen - 1e-40))
 
 
 def _convolved(a: Lattice, b: Lattice) -> Lattice:
     """The composition of two lattices, pessimistic in every simplification."""
-    step = b.step if len(a.p) == 1 else a.step if len(b.p) == 1 else max(a.step, b.step)
-    a, b = _coarser(a, step), _coarser(b, step)
-    infinite = a.infinite + b.infinite - a.infinite * b.infinite
-    joint = Lattice(step, a.offset + b.offset, a.start + b.start, np.convolve(a.p, b.p), infinite)
-    while len(joint.p) > 4000:
-        joint = _coarser(joint, 2 * joint.step)
+    span = sum(x.step * (len(x.p) - 1) for x in (a, b))
+    # a single point has any step; four thousand points must do for all others
+    step = max(min([x.step for x in (a, b) if len(x.p) > 1], default=a.step), span / 4000)
+    a, b = _placed(a, step), _placed(b, step)
+    mass = np.convolve(a.p, b.p)
     # tails that no delta will see: the lower one moves up to the first point kept, the upper one to infinity
-    keep = np.flatnonzero((np.cumsum(joint.p) > 1e-45) & (_from_the_right(joint.p) > 1e-45))
+    keep = np.flatnonzero((np.cumsum(mass) > 1e-45) & (_from_the_right(mass) > 1e-45))
     first, last = (int(keep[0]), int(keep[-1])) if len(keep) else (0, 0)
-    mass = joint.p[first : last + 1].copy()
-    mass[0] += joint.p[:first].sum()
-    above = float(joint.p[last + 1 :].sum())
-    return Lattice(step if joint.step == step else joint.step, joint.offset, joint.start + first, mass, min(1.0, infinite + above))
+    kept = mass[first : last + 1].copy()
+    kept[0] += mass[:first].sum()
+    infinite = a.infinite + b.infinite - a.infinite * b.infinite + float(mass[last + 1 :].sum())
+    return Lattice(step, a.offset + b.offset, a.start + b.start + first, kept, min(1.0, infinite))
 
 
-def _coarser(fine: Lattice, step: float) -> Lattice:
-    """Each mass split between the two points of the coarser lattice around it, so that P and Q both keep theirs."""
-    if step == fine.step:
-        return fine
-    if len(fine.p) == 1:
-        return Lattice(step, float(fine.losses[0]), 0, fine.p, fine.infinite)
-    place = (fine.losses - fine.losses[0]) / step
-    cell = np.floor(place).astype(int)
-    up = np.expm1(-step * (place - cell)) / math.expm1(-step)
+def _placed(law: Lattice, step: float) -> Lattice:
+    """On a lattice of another step through the first point; each mass is split between its neighbours, so that P and Q both keep theirs."""
+    if step == law.step:
+        return law
+    place = (law.losses - law.losses[0]) / step
+    cell = np.floor(place + 1e-12).astype(int)
+    up = np.clip(np.expm1(-step * (place - cell)) / math.expm1(-step), 0.0, 1.0)
     mass = np.zeros(cell[-1] + 2)
-    np.add.at(mass, cell, fine.p * (1 - up))
-    np.add.at(mass, cell + 1, fine.p * up)
-    size = len(mass) if mass[-1] > 0 else len(mass) - 1
-    return Lattice(step, float(fine.losses[0]), 0, mass[:size], fine.infinite)
+    np.add.at(mass, cell, law.p * (1 - up))
+    np.add.at(mass, cell + 1, law.p * up)
+    return Lattice(step, float(law.losses[0]), 0, mass if mass[-1] > 0 else mass[:-1], law.infinite)

@@ -8,16 +8,9 @@ Tilting. With K(t) = log E[exp(t L)] of the composed finite loss and any t > 0,
     delta(eps) = infinite + exp(K(t) - t eps) E~[g(L - eps)],      g(x) = exp(-t x) (1 - exp(-x)) for x > 0, else 0,
 
 where E~ is the expectation under the law tilted by exp(t L). The payoff g is at most t^t / (t + 1)^(t + 1) < 1, so an absolute error of
-the tilted law is the same error, relative, of delta: 1e-30 is as easy as 1e-3. Tilted factors compose by a discrete Fourier transform of
-length N. Three errors enter, and every bracket contains them:
-
-- wrap-around: mass outside a window of N points, at most 2 exp(-CUT) by Chernoff's bound on the tilted law, counts with the largest payoff;
-- transforms: an entry is a sum of terms, each rounded at most 5 log2 N + 10 times, so it is off by that many units of 2^-53 times |p|_1;
-  the power `count` multiplies this, and Parseval and Cauchy-Schwarz carry it to the payoff;
-- rounding of tilts and masses: a relative error of every weight of a factor, to the power `count`.
-
-After many compositions only the low frequencies are left. Then a few hundred values of the characteristic function are computed
-from centred moments, log f to relative accuracy, and the payoff is summed as a geometric series; no array of length N exists.
+the tilted law is the same error, relative, of delta: 1e-30 is as easy as 1e-3. Tilted factors compose by discrete Fourier transforms,
+whose errors `tacit.accounting.spectrum` bounds. All but 2 exp(-CUT) of the tilted mass lies in the window they cover, by Chernoff's
+bound, and what is outside counts with the largest payoff. Every bracket contains these errors.
 
 >>> coin = Lattice(step=0.2, offset=-0.1, start=0, p=np.array([1.0, math.exp(0.1)]) / (1 + math.exp(0.1)))
 >>> found = compose([(coin, 1000)]).epsilon(1e-6)
@@ -31,25 +24,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tacit.accounting import spectrum
 from tacit.accounting.bound import Bound
 from tacit.accounting.errors import ParameterError, UnsupportedError
 from tacit.accounting.pairs import Array
-
-Complex = NDArray[np.complex128]
+from tacit.accounting.spectrum import CUT, UNIT, Law, Points, Tilted, Window
 
 METHOD = "lattice, tilted FFT"
-UNIT = 2.0**-53
-CUT = 36.0  # -log of the tilted mass left outside the window, each side
 LARGEST = 2**21  # points of one transform
-POINTS = 2_000_000  # points of the joint law of all lattices but the longest, where steps differ
-_BLOCK = 256  # points whose exponential sums are taken at once
-_LOOSE = 1e-25  # tilted mass of one factor whose relative accuracy does not matter
-_TERMS = 14  # Taylor terms of a block's characteristic function: 0.25^14 / 14! is 4e-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +80,7 @@ class Lattice:
         ratio = round(self.step / step)
         if ratio == 1 and step == self.step:
             return self
-        if ratio < 1 or (len(self.p) - 1) * ratio >= LARGEST:
+        if abs(self.step - ratio * step) > 1e-9 * self.step or (len(self.p) - 1) * ratio >= LARGEST:
             raise UnsupportedError(f"a lattice of {len(self.p)} points cannot be refined from step {self.step} to {step}")
         p = np.zeros((len(self.p) - 1) * ratio + 1)
         p[::ratio] = self.p
@@ -126,7 +111,8 @@ def common_step(steps: Sequence[float], finest: float = 2.0**-20) -> float | Non
     # Euclid's last remainder carries the error of all the others; the smallest step is the best ruler.
     smallest = min(steps)
     result = smallest / round(smallest / result)
-    return result if all(abs(s / result - round(s / result)) <= 2.0**-46 * (s / result) for s in steps) else None
+    fits = all(abs(s / result - round(s / result)) <= 2.0**-46 * (s / result) for s in steps)
+    return result if fits and result >= finest * largest else None
 
 
 def compose(components: Sequence[tuple[Lattice, int]]) -> Composition:
@@ -190,6 +176,10 @@ class _Factor:
         with np.errstate(divide="ignore"):
             return np.concatenate([mean[keep], self.loss[head:]]), np.concatenate([np.log(mass[keep]), self.log_p[head:]])
 
+    def tilted(self, t: float) -> Tilted:
+        """The factor under the law tilted by exp(t L)."""
+        return spectrum.tilt(self.p, self.log_p, self.rounding, self.step, t, self.count)
+
     def exact_cumulant(self, t: float) -> float:
         """log E[exp(t L)], to rounding."""
         exponent = self.log_p + t * self.loss
@@ -229,305 +219,6 @@ def _crossing(function: Callable[[float], float], low: float, high: float, toler
     return high
 
 
-@dataclass(frozen=True)
-class _Tilted:
-    """One factor tilted by exp(t L): weights that sum to 1 on the points index - anchor, and log E[exp(t (L - anchor loss))]."""
-
-    weight: Array
-    anchor: int
-    level: float
-    spoiled: float  # relative error of every weight, but for weights that add up to less than _LOOSE
-    count: int
-
-    @cached_property
-    def index(self) -> NDArray[np.int64]:
-        return np.arange(len(self.weight), dtype=np.int64) - self.anchor
-
-    @cached_property
-    def mean(self) -> float:
-        return float(np.dot(self.weight, self.index))
-
-    @cached_property
-    def deviation(self) -> float:
-        return float(np.dot(self.weight, np.abs(self.index - self.mean)))
-
-
-def _tilt(factor: _Factor, t: float) -> _Tilted:
-    step = t * factor.step
-    anchor = int(np.argmax(factor.log_p + step * np.arange(len(factor.p))))
-    slope = step * (np.arange(len(factor.p)) - anchor)
-    size = np.abs(slope)
-    if slope[-1] < 600 and factor.p[anchor] > 1e-250:
-        raw = factor.p / factor.p[anchor] * np.exp(slope)
-    else:  # the same in logarithms, which are rounded too
-        raw = np.exp(factor.log_p - factor.log_p[anchor] + slope)
-        size = np.where(raw > 0, 2 * size + 2 * np.abs(factor.log_p) + 2 * abs(float(factor.log_p[anchor])), 0.0)
-    total = float(raw.sum())
-    weight = raw / total
-    level = float(factor.log_p[anchor]) + math.log(total)
-    error = UNIT * (8 + math.log2(len(raw)) + 2 * abs(level) + 2 * abs(math.log(total)) + size) + factor.rounding
-    return _Tilted(weight, anchor, level, float(np.max(error[weight * len(weight) > _LOOSE])), factor.count)
-
-
-def _peak_payoff(t: float) -> float:
-    """The largest value of exp(-t x) (1 - exp(-x))."""
-    return math.exp(t * math.log(t) - (t + 1) * math.log1p(t)) if t > 0 else 1.0
-
-
-class _Law(Protocol):
-    def payoff(self, x: float) -> tuple[float, float]:
-        """E~[g(Y - x)] and a bound on its error, where Y is the composed loss less that of the anchors."""
-        ...
-
-
-@dataclass(frozen=True)
-class _Points:
-    """The tilted composed law, point by point: losses in increasing order and their masses."""
-
-    tilt: float
-    loss: Array
-    mass: Array
-    error: float  # sum of the absolute errors of the masses
-
-    def payoff(self, x: float) -> tuple[float, float]:
-        first, last = (int(np.searchsorted(self.loss, end, side="right")) for end in (x, x + 60 / self.tilt))
-        above = self.loss[first:last] - x
-        value = float(np.sum(self.mass[first:last] * (np.exp(-self.tilt * above) * -np.expm1(-above))))
-        # each payoff is off by the rounding of t x, at most 60; those beyond x + 60 / t were left out
-        return value, self.error * _peak_payoff(self.tilt) + 150 * UNIT * value + (math.exp(-60) if last < len(self.loss) else 0.0)
-
-
-@dataclass(frozen=True)
-class _Window:
-    """The tilted composed law on consecutive lattice points."""
-
-    tilt: float
-    step: float
-    first: int
-    mass: Array
-    error: float  # root of the sum of squared errors of the masses
-    outside: float
-
-    @cached_property
-    def tables(self) -> tuple[Array, Array, float]:
-        """With x = step k - f, g(step (k + m) - x) = exp(-t f) (gain[m] + (1 - exp(-f)) keep[m]); and a bound on its norm for f <= step."""
-        distance = self.step * np.arange(min(len(self.mass), math.ceil(60 / (self.tilt * self.step)) + 1))
-        decay = np.exp(-self.tilt * distance)
-        gain, keep = decay * -np.expm1(-distance), decay * np.exp(-distance)
-        return gain, keep, float(np.linalg.norm(gain) - math.expm1(-self.step) * np.linalg.norm(keep))
-
-    def payoff(self, x: float) -> tuple[float, float]:
-        gain, keep, norm = self.tables
-        k = self.first if x < self.step * self.first else math.floor(x / self.step) + 1
-        mass = self.mass[k - self.first : k - self.first + len(gain)]
-        above = max(self.step * k - x, 0.0)
-        lift = -math.expm1(-above)
-        # summed pairwise, so few roundings; what is beyond 60 / t pays at most exp(-60)
-        value = math.exp(-self.tilt * above) * float((mass * gain[: len(mass)]).sum() + lift * (mass * keep[: len(mass)]).sum())
-        if above > self.step:  # below the window: the lift may be as large as 1
-            norm += float(np.linalg.norm(keep))
-        return value, self.error * norm + self.outside * _peak_payoff(self.tilt) + 200 * UNIT * value + math.exp(-60)
-
-
-@dataclass(frozen=True)
-class _Joint:
-    """The sum of a loss known point by point and one on a window of another step."""
-
-    points: _Points
-    window: _Window
-
-    @cached_property
-    def tables(self) -> tuple[Array, Array]:
-        """Sums of the window's masses from each point upwards, weighted by gain and by keep."""
-        step, tilt = self.window.step, self.window.tilt
-        keep = _filtered(self.window.mass, (tilt + 1) * step)
-        gain = _filtered(np.append(keep[1:], 0.0), tilt * step) * (math.exp(-tilt * step) * -math.expm1(-step))
-        return np.append(gain, 0.0), np.append(keep, 0.0)
-
-    def payoff(self, x: float) -> tuple[float, float]:
-        gain, keep = self.tables
-        window, tilt = self.window, self.window.tilt
-        here = x - self.points.loss
-        k = np.clip(np.floor(here / window.step) + 1, window.first, window.first + len(window.mass))
-        above = np.maximum(window.step * k - here, 0.0)
-        place = k.astype(int) - window.first
-        value = float(np.sum(self.points.mass * np.exp(-tilt * above) * (gain[place] - np.expm1(-above) * keep[place])))
-        limit = (self.points.error + window.outside + math.sqrt(len(window.mass)) * window.error) * _peak_payoff(tilt)
-        return value, limit + (200 + 4 * _BLOCK + len(gain) / 64) * UNIT * value
-
-
-def _filtered(x: Array, rate: float) -> Array:
-    """Sums over m >= 0 of x[k + m] exp(-rate m), block by block, so that no power leaves the range of doubles."""
-    width = max(1, min(_BLOCK, int(300 / rate)))
-    result = np.zeros(-(-len(x) // width) * width)
-    result[: len(x)] = x
-    rows = result.reshape(-1, width)
-    power = np.exp(-rate * np.arange(width))
-    rows[:] = np.cumsum((rows * power)[:, ::-1], axis=1)[:, ::-1] / power
-    for row, later in zip(rows[-2::-1], rows[:0:-1], strict=True):
-        row += later[0] * (power[::-1] * math.exp(-rate))
-    return result[: len(x)]
-
-
-@dataclass(frozen=True)
-class _Spectrum:
-    """The tilted composed law by the low frequencies of its characteristic function, period `period` steps."""
-
-    tilt: float
-    step: float
-    period: int
-    first: int  # the window: steps from the anchors
-    last: int
-    mean: float
-    value: Complex  # E~ exp(i w (K - mean)) at w = 2 pi m / period, m = 0, 1, ...
-    error: Array
-    dropped: float  # bound on the value at every other frequency
-    outside: float
-
-    def payoff(self, x: float) -> tuple[float, float]:
-        limit = self.outside * _peak_payoff(self.tilt)
-        r = self.first if x < self.step * self.first else math.floor(x / self.step) + 1
-        if r > self.last:
-            return 0.0, limit
-        terms = self.last - r + 1
-        frequency = 2 * math.pi / self.period * np.arange(len(self.value), dtype=float)
-        start = max(self.step * r - x, 0.0)
-        head = self._series(start, frequency)
-        tail = self._series(start + self.step * terms, frequency)
-        turn = np.exp(-1j * (2 * math.pi / self.period) * (np.arange(len(self.value)) * terms % self.period))
-        series = head - turn * tail
-        phase = np.exp(-1j * frequency * (r - self.mean))
-        weight = np.full(len(self.value), 2.0 / self.period)
-        weight[0] = 1.0 / self.period
-        value = float(np.dot(weight, (self.value * phase * series).real))
-        size = np.abs(head) + np.abs(tail)
-        rounding = UNIT * (100 + 8 * np.abs(frequency * (r - self.mean)))
-        error = float(np.dot(weight, np.abs(self.value) * size * rounding + self.error * np.abs(series)))
-        return value, error + self.dropped * float(size[0]) + limit
-
-    def _series(self, start: float, frequency: Array) -> Complex:
-        """Sum over k >= 0 of exp(-i w k) g(start + step k); the numerators of the two geometric series are subtracted before dividing."""
-        decay = -self.tilt * self.step - 1j * frequency
-        numerator = -math.expm1(-start) + np.exp(decay) * (math.exp(-start) - math.exp(-self.step))
-        return np.asarray(math.exp(-self.tilt * start) * numerator / (np.expm1(decay) * np.expm1(decay - self.step)))
-
-
-def _rounds(size: int) -> float:
-    """The relative error of a transform of `size` points."""
-    return UNIT * (5 * math.log2(max(size, 2)) + 10)
-
-
-def _fast_size(least: int) -> int:
-    """The smallest 2^a 3^b >= least with b <= 2."""
-    return min(base << max(0, math.ceil(math.log2(least / base))) for base in (1, 3, 9)) if least > 1 else 1
-
-
-def _transform(parts: Sequence[_Tilted], size: int) -> list[tuple[Complex, float, int]]:
-    """Every part's characteristic function at the frequencies 2 pi m / size, with a bound on its error, and the part's count."""
-    result = []
-    for part in parts:
-        folded = np.bincount(part.index % size, weights=part.weight, minlength=size)
-        result.append((np.fft.rfft(folded), _rounds(size) + UNIT * (len(part.weight) // size + 8), part.count))
-    return result
-
-
-def _outside(parts: Sequence[_Tilted]) -> float:
-    """Tilted mass that the window leaves out, or that is not known to a relative accuracy."""
-    return 2 * math.exp(-CUT) + _LOOSE * sum(part.count for part in parts)
-
-
-def _dense(parts: Sequence[_Tilted], t: float, step: float, first: int, last: int) -> _Window:
-    """The composed law on the window first..last by one transform."""
-    size = _fast_size(last - first + 1)
-    modulus, phase, upper = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
-    with np.errstate(divide="ignore"):
-        for entries, error, count in _transform(parts, size):
-            absolute = np.abs(entries)
-            modulus += count * np.log(absolute)
-            phase += count * np.angle(entries)
-            upper += count * np.log(absolute * (1 + 8 * UNIT) + error)
-    absolute = np.exp(modulus)
-    slack = np.exp(upper) * (1 + 4 * UNIT) - absolute
-    twice = np.full(size // 2 + 1, 2.0)
-    twice[0] = 1.0
-    if size % 2 == 0:
-        twice[-1] = 1.0
-    masses = np.fft.irfft(absolute * np.exp(1j * phase), size)
-    error = math.sqrt(float(np.dot(twice, slack**2)) / size) + _rounds(size) * math.sqrt(float(np.dot(twice, absolute**2)) / size)
-    # a true mass is not negative, so neither is a better estimate
-    return _Window(t, step, first, np.maximum(masses[np.arange(first, last + 1) % size], 0.0), error, _outside(parts))
-
-
-def _sparse(parts: Sequence[_Tilted], t: float, step: float, first: int, last: int) -> _Spectrum | None:
-    """The composed law by its low frequencies, where all others are certified to be negligible; None where they are not."""
-    if sum(part.count for part in parts) < 16:
-        return None
-    period = last - first + 1
-    longest = max(len(part.weight) for part in parts)
-    size = _fast_size(max(min(8 * longest, 2**20), 2 * longest, 4096))
-    cut = 32 + math.log(period)
-    bound = np.zeros(size // 2 + 1)
-    for (entries, rounded, count), part in zip(_transform(parts, size), parts, strict=True):
-        # |f'| <= E|K - mean|, and the nearest transformed frequency is at most pi / size away
-        bound += count * np.log(np.minimum(np.abs(entries) + rounded + part.deviation * math.pi / size, 1.0))
-    highest = int(np.flatnonzero(bound > -cut)[-1]) + 1
-    reach = 2 * math.pi * highest / size
-    number = min(math.ceil(reach * period / (2 * math.pi)) + 1, period // 2)
-    if highest > size // 4 or number > 20_000:
-        return None
-    frequency = 2 * math.pi / period * np.arange(number, dtype=float)
-    log_f = np.zeros(number, dtype=np.complex128)
-    growth = np.zeros(number)
-    for part in parts:
-        centres, moments, distance = _blocks(part, reach)
-        if len(centres) * number > 8_000_000:
-            return None
-        z = _centred(centres, moments, frequency / reach, reach)
-        squared = 2 * z.real + z.real**2 + z.imag**2  # |f|^2 - 1
-        with np.errstate(divide="ignore"):
-            log_f += part.count * (0.5 * np.log1p(np.maximum(squared, -1.0)) + 1j * np.arctan2(z.imag, 1 + z.real))
-        miss = frequency * (120 * UNIT * distance + 2 * part.spoiled * part.deviation) + 1e-19
-        growth += part.count * np.log1p(miss / np.sqrt(np.maximum(1 + squared, 1e-300)))
-    mean = math.fsum(part.count * part.mean for part in parts)
-    phase = 4 * UNIT * frequency * (abs(mean) + sum(part.count * (1 + abs(part.mean)) for part in parts))
-    absolute = np.exp(log_f.real)
-    error = absolute * (np.expm1(np.minimum(growth, 600.0)) + phase + 8 * UNIT * np.minimum(np.abs(log_f), 1e9))
-    return _Spectrum(t, step, period, first, last, mean, np.exp(log_f), error, math.exp(-cut), _outside(parts))
-
-
-def _blocks(part: _Tilted, reach: float) -> tuple[Array, Array, float]:
-    """Distances of block centres from the mean, the blocks' scaled central moments, and the mean size of both distances.
-
-    A block is short against the highest frequency, and no longer than the law is wide.
-    """
-    width = max(1, min(len(part.weight), int(0.5 / reach), int(2 * part.deviation) + 1))
-    number = -(-len(part.weight) // width)
-    padded = np.zeros(number * width)
-    padded[: len(part.weight)] = part.weight
-    rows = padded.reshape(number, width)
-    inside = np.arange(width) - (width - 1) / 2
-    moments = np.zeros((number, _TERMS))
-    power = np.ones(width)
-    for order in range(_TERMS if width > 1 else 1):
-        moments[:, order] = (rows * power).sum(axis=1)
-        power = power * (reach * inside) / (order + 1)
-    centres = np.asarray(width * np.arange(number) + ((width - 1) / 2 - part.anchor - part.mean), dtype=float)
-    return centres, moments, float(np.dot(moments[:, 0], np.abs(centres)) + (rows * np.abs(inside)).sum())
-
-
-def _centred(centres: Array, moments: Array, share: Array, reach: float) -> Complex:
-    """E exp(i w (K - mean)) - 1 at w = share * reach; terms are as small as w times a distance, so small values keep their accuracy."""
-    result = np.zeros(len(share), dtype=np.complex128)
-    powers = (1j * share[:, None]) ** np.arange(1, _TERMS)
-    for rows in np.array_split(np.arange(len(share)), max(1, len(share) * len(centres) // 2**18)):
-        angle = (reach * share[rows])[:, None] * centres[None, :]
-        half = np.sin(angle / 2)
-        turn = -2 * half * half + 1j * np.sin(angle)
-        inner = powers[rows] @ moments[:, 1:].T
-        result[rows] = (turn * moments[:, 0]).sum(axis=1) + ((1 + turn) * inner).sum(axis=1)
-    return result
-
-
 class Composition:
     """What `compose` returns: groups of factors, each group with one step."""
 
@@ -545,7 +236,8 @@ class Composition:
             upper += count * _log_rest(lattice.infinite * (1 + spoiled))
             lower += count * _log_rest((lattice.infinite - lattice.cut) * (1 - spoiled))
         self.infinite = (max(0.0, -math.expm1(lower)) * (1 - 4 * UNIT), min(1.0, max(0.0, -math.expm1(upper)) * (1 + 4 * UNIT)))
-        self._cache: tuple[float, _Law, float, float, float] | None = None
+        self.extent = 0.0  # of the losses that had to be transformed as a whole, weighted by the number of transforms
+        self._cache: tuple[float, Law, float, float, float] | None = None
         self._estimates: dict[float, tuple[float, float, float]] = {}
 
     @cached_property
@@ -567,36 +259,41 @@ class Composition:
         below = min(max(_cumulants(self.factors, 0.0)[1] - epsilon, 0.0), 1e100)
         return _crossing(lambda t: self._saddle(t)[0] - epsilon, min(low, 1 / (1 + below)), high)
 
-    def _law(self, t: float) -> tuple[float, _Law, float, float, float]:
+    def _law(self, t: float) -> tuple[float, Law, float, float, float]:
         """The tilted law, the loss of the anchors, K(t) less t times that, and the relative error of the whole."""
         if self._cache is not None and self._cache[0] == t:
             return self._cache
         level = spoiled = anchor = 0.0
-        laws: list[_Points | _Window] = []
-        result: _Law
+        laws: list[Points | Window] = []
+        result: Law
         for group in self.groups:
-            parts = [_tilt(factor, t) for factor in group]
+            parts = [factor.tilted(t) for factor in group]
+            relative, loose = spectrum.spoiled(parts)
+            spoiled += relative
             for part, factor in zip(parts, group, strict=True):
                 level += part.count * part.level
-                spoiled += part.count * part.spoiled + 4 * UNIT * part.count * abs(part.level)
+                spoiled += 4 * UNIT * part.count * abs(part.level)
                 anchor += part.count * (factor.lattice.offset + factor.step * (factor.start + part.anchor))
             if len(parts) == 1 and parts[0].count == 1:
-                laws.append(_Points(t, np.asarray(group[0].step * parts[0].index, dtype=float), parts[0].weight, _LOOSE))
+                laws.append(Points(t, np.asarray(group[0].step * parts[0].index, dtype=float), parts[0].weight, loose))
                 continue
             first, last = self._window(group, parts, t)
-            sparse = _sparse(parts, t, group[0].step, first, last) if len(self.groups) == 1 and last - first > 2048 else None
+            outside = loose + 2 * math.exp(-CUT)
+            alone = len(self.groups) == 1 and last - first > 2048
+            sparse = spectrum.sparse(parts, t, group[0].step, first, last, outside) if alone else None
             if sparse is not None:
                 result = sparse
                 break
-            if (last - first) * max(1.0, len(parts) / 4) >= LARGEST:
+            self.extent = max(self.extent, group[0].step * (last - first) * max(1.0, len(parts) / 4))
+            if self.extent >= LARGEST * group[0].step:
                 raise UnsupportedError(f"the composed loss covers {last - first} lattice points; use a coarser grid")
-            laws.append(_dense(parts, t, group[0].step, first, last))
+            laws.append(spectrum.dense(parts, t, group[0].step, first, last, outside))
         else:
-            result = _joined(laws)
+            result = spectrum.joined(laws)
         self._cache = (t, result, anchor, level, spoiled)
         return self._cache
 
-    def _window(self, group: list[_Factor], parts: list[_Tilted], t: float) -> tuple[int, int]:
+    def _window(self, group: list[_Factor], parts: list[Tilted], t: float) -> tuple[int, int]:
         """Steps from the anchors between which all but 2 exp(-CUT) of the tilted composed mass lies, by Chernoff's bound."""
         step, ends = group[0].step, []
         level, _, variance = _cumulants(group, t)
@@ -659,17 +356,19 @@ class Composition:
         if target not in self._estimates:
             self._estimates[target] = self._estimate(target)
         t, root, slope = self._estimates[target]
-        # Step outwards from the estimate until the certified figure is on the right side.
+        # Step outwards from the estimate until the certified figure is on the right side, then back half the last step a few times.
         certified = self._finite(t, root, side)
-        miss = max(side * (certified - target), 0.0)
-        pad = 2 * UNIT * abs(root) + 1.02 * miss / max(slope, 1e-300)
-        end = root
-        while side * (certified - target) > 0:
-            if (side > 0 and end >= ceiling) or (side < 0 and end <= 0):
-                break
-            end = min(max(root + side * pad, 0.0), ceiling)
+        pad = 2 * UNIT * abs(root) + max(side * (certified - target), 0.0) / max(slope, 1e-300)
+        inner = end = root
+        while side * (certified - target) > 0 and end != (ceiling if side > 0 else 0.0):
+            inner, end = end, min(max(root + side * pad, 0.0), ceiling)
             certified = self._finite(t, end, side)
-            pad *= 2
+            pad *= 1.5
+        for _ in range(8):
+            if abs(end - inner) <= 1e-12 * abs(end):
+                break
+            middle = 0.5 * (inner + end)
+            inner, end = (inner, middle) if side * (self._finite(t, middle, side) - target) <= 0 else (middle, end)
         return end
 
     def _estimate(self, target: float) -> tuple[float, float, float]:
@@ -739,24 +438,3 @@ def _secant(height: Callable[[float], float], low: float, below: float, high: fl
 
 def _log_rest(infinite: float) -> float:
     return math.log1p(-infinite) if infinite < 1 else -math.inf
-
-
-def _joined(laws: list[_Points | _Window]) -> _Law:
-    """The law of the sum of independent losses: all but the longest point by point, the longest by running sums."""
-    *short, longest = sorted(laws, key=lambda law: len(law.mass))
-    if not short:
-        return longest
-    whole = isinstance(longest, _Points)
-    result = _Points(longest.tilt, np.zeros(1), np.ones(1), 0.0)
-    for each in [*short, longest] if whole else short:
-        law = each
-        if isinstance(law, _Window):
-            loss = np.asarray(law.step * np.arange(law.first, law.first + len(law.mass)), dtype=float)
-            law = _Points(law.tilt, loss, law.mass, law.outside + math.sqrt(len(law.mass)) * law.error)
-        if len(result.loss) * len(law.loss) > POINTS:
-            raise UnsupportedError("lattices of different steps are too fine to be joined exactly; use a grid")
-        loss = np.add.outer(result.loss, law.loss).ravel()
-        mass = np.multiply.outer(result.mass, law.mass).ravel()
-        order = np.argsort(loss)
-        result = _Points(result.tilt, loss[order], mass[order], (result.error + law.error) * (1 + 1e-9) + 4 * UNIT)
-    return _Joint(result, longest) if isinstance(longest, _Window) else result

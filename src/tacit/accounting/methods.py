@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tacit.accounting import gaussian, optimal, renyi, theorems
+from tacit.accounting import conversions, gaussian, optimal, theorems
 from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.components import Resolved, renyi_curve
@@ -60,16 +60,16 @@ def epsilon(method: str, event: Event, adjacency: Adjacency, parts: Resolved, de
         return _optimal(method, parts, delta)
     if method in ("zcdp", "zcdp-improved"):
         total = rho(parts)
-        convert = renyi.zcdp_epsilon_basic if method == "zcdp" else renyi.zcdp_epsilon
+        convert = conversions.zcdp_epsilon_basic if method == "zcdp" else conversions.zcdp_epsilon
         return Bound(0.0, convert(total, delta) if delta else math.inf, METHODS[method])
     if method in ("rdp", "rdp-improved"):
         curve = renyi_curve(parts)
         if method == "rdp-improved":
-            return Bound(0.0, renyi.epsilon_from_curve(curve, delta) if delta else math.inf, METHODS[method])
+            return Bound(0.0, conversions.epsilon_from_curve(curve, delta) if delta else math.inf, METHODS[method])
         # the basic conversion at the improved one's best order is valid, and refined around it
-        best = renyi.order_from_curve(curve, delta)
+        best = conversions.order_from_curve(curve, delta)
         orders = 1 + (best - 1) * np.geomspace(0.4, 2.5, 61)
-        return Bound(0.0, renyi.rdp_epsilon_basic(orders, curve(orders), delta), METHODS[method])
+        return Bound(0.0, conversions.rdp_epsilon_basic(orders, curve(orders), delta), METHODS[method])
     return central_limit(parts, delta)
 
 
@@ -114,8 +114,8 @@ def _pair_rho(pair: Pair) -> float:
     if not math.isfinite(top):
         raise UnsupportedError(f"no rho is known for {pair!r}; use rdp-improved or pld")
     if isinstance(pair, HalfTiltPair) and pair.edge == 0 and pair.rate == 1:
-        return renyi.rho_from_range(top)
-    return renyi.rho_from_pure(top)
+        return conversions.rho_from_range(top)
+    return conversions.rho_from_pure(top)
 
 
 def rho(parts: Resolved) -> float:

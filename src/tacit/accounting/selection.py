@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
+from tacit.accounting.conversions import delta_from_curve, minimise
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.parameters import Number, count, nonnegative, number, positive, probability
-from tacit.accounting.renyi import _minimise, delta_from_curve
 
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
@@ -286,7 +286,7 @@ def theorem(orders: ArrayLike, base: Curve, mean: Number, shape: Number = 1) -> 
     def auxiliary(b: Array) -> Array:
         return np.asarray((1 - 1 / b) * np.asarray(base(b), dtype=np.float64) + u / b)
 
-    least = min(u, _minimise(auxiliary)[1])  # b = 1 leaves log(1/gamma)
+    least = min(u, minimise(auxiliary)[1])  # b = 1 leaves log(1/gamma)
     return np.asarray(_checked(a, base) + (1 + eta) * least + _log_mean(u, eta) / (a - 1))
 
 

@@ -24,7 +24,7 @@ from scipy.special import gammaln, logsumexp
 from tacit.accounting.amplification import amplified_epsilon
 from tacit.accounting.errors import ParameterError, UnsupportedError
 from tacit.accounting.parameters import Number, positive, probability
-from tacit.accounting.renyi import _excess, interpolate
+from tacit.accounting.renyi import exp_excess, interpolate
 
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
@@ -187,7 +187,7 @@ def _log_gap(power: float, ell: Array) -> Array:
     scaled = power * ell
     large = np.maximum(scaled, ell) > 300
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        near = np.log(np.maximum(_excess(np.minimum(scaled, 301)) - power * _excess(np.minimum(ell, 301)), 0.0))
+        near = np.log(np.maximum(exp_excess(np.minimum(scaled, 301)) - power * exp_excess(np.minimum(ell, 301)), 0.0))
         by_power = scaled + np.log1p(-np.minimum(power * np.exp(ell - scaled) + (1 - power) * np.exp(-scaled), 1.0))
         by_line = ell + math.log(abs(power)) + np.log1p(-(1 + 1 / abs(power)) * np.exp(-np.maximum(ell, 0)))
     return np.where(large, np.where(scaled >= ell, by_power, by_line), near)
