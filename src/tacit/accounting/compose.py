@@ -9,9 +9,12 @@ import numpy as np
 
 from tacit.accounting import contour, gaussian, grid, rare, saddle
 from tacit.accounting.bound import Bound
+from tacit.accounting.finite import FinitePair
 from tacit.accounting.fixed_size import FixedSizeGaussian
 from tacit.accounting.mixture import MixturePair
-from tacit.accounting.pairs import Disclosure, Pair, Trivial, single_delta
+from tacit.accounting.pairs import Array, Disclosure, Pair, Trivial, single_delta
+from tacit.accounting.saddle import inflated
+from tacit.accounting.tails import binned
 
 Components = Sequence[tuple[Pair, int]]
 
@@ -114,13 +117,16 @@ def epsilon(components: Components, delta: float) -> Bound:
             return contour.epsilon(parts, delta)
         except (contour.Declined, OverflowError):
             pass
+    large = None
     if len(parts) == 1 and isinstance(parts[0][0], MixturePair) and parts[0][0].support()[1] == math.inf:
-        found = rare.bracket(*parts[0], delta)
-        if found.width <= 1e-4 * found.upper:
-            return found
+        large = rare.bracket(*parts[0], delta)
+        # no tilt reaches such tails, and below 1e-14 a grid without one has no digits left
+        enough = 1e-4 if delta > 1e-14 else 0.5
+        if math.isfinite(large.upper) and large.width <= enough * large.upper:
+            return large
     found = grid.bracket(parts, delta=delta)
-    if len(parts) == 1 and isinstance(parts[0][0], MixturePair) and parts[0][0].support()[1] == math.inf:
-        found = found.intersect(rare.bracket(*parts[0], delta))
+    if large is not None:
+        found = found.intersect(large)
     if found.width > 1e-4 * found.upper and (cap := epsilon_cap(parts, delta)) < found.upper:
         return Bound(min(found.lower, cap), cap, "Rényi divergence, improved conversion")
     return found
@@ -134,12 +140,34 @@ def epsilon_cap(components: Components, delta: float) -> float:
     leak = sum(count * pair.infinite for pair, count in components)
     if not delta > leak:
         return math.inf
+    best = math.inf
+    for tilts, levels in ((_TILTS, saddle.upper_levels), (_steep_tilts(components), _binned_levels)):
+        try:
+            level = levels(components, tilts)
+        except (NotImplementedError, OverflowError):
+            continue
+        best = min(best, float(np.min((level - math.log(delta - leak) - np.log1p(tilts)) / tilts - np.log1p(1 / tilts), initial=math.inf)))
+    return max(0.0, best)
+
+
+def _steep_tilts(components: Components) -> Array:
+    """Tilts on the scale of the composed loss, where all losses are bounded; none otherwise."""
+    if any(pair.support()[1] == math.inf or isinstance(pair, FinitePair) for pair, _ in components):
+        return np.empty(0)
     try:
-        level = saddle.upper_levels(components, _TILTS)
+        spread = math.sqrt(sum(count * float(pair.moments(np.zeros(1))[2][0]) for pair, count in components))
     except (NotImplementedError, OverflowError):
-        return math.inf
-    c = _TILTS
-    return max(0.0, float(np.min((level - math.log(delta - leak) - np.log1p(c)) / c - np.log1p(1 / c))))
+        return np.empty(0)
+    return np.geomspace(0.5, 50.0, 24) / max(spread, 1e-300)
+
+
+def _binned_levels(components: Components, c: Array) -> Array:
+    """Upper bounds on K from binned losses, at tilts that no quadrature reaches."""
+    total = np.zeros(len(c))
+    for pair, count in components if len(c) else ():
+        place, mass = binned(pair, pair.support()[1])
+        total += count * np.log(np.exp(np.minimum(c[:, None] * place, 700.0)) @ mass)
+    return np.asarray(inflated(total))
 
 
 def delta_cap(components: Components, epsilon: float) -> float:
