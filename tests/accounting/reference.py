@@ -5,8 +5,8 @@ One step compares the output laws with and without one record: M = (1-q) N(0, si
 
     delta(eps) = (1 / 2 pi i) * integral of m(z)^T exp(-z eps) / (z (z + 1)) dz
 
-over any contour from the lower to the upper half plane that crosses the real axis at a point c > 0. The contour is a vertical line or a branch
-of a hyperbola. "remove" bends to the right: the loss is bounded below, near that end its law is so smooth that m decays only
+over any contour from the lower to the upper half plane that crosses the real axis at a point c > 0. The contour is a vertical line or a
+branch of a hyperbola. "remove" bends to the right: the loss is bounded below, near that end its law is so smooth that m decays only
 like exp(-log^2 |z|) along a vertical line, and a growing real part removes that part exponentially. "add" bends to the left.
 Both integrals, over outputs for m and over the contour, use the trapezoidal rule, which converges exponentially for analytic
 functions, with halved steps until 32 digits stand still; the arithmetic is python-flint's at 280 bits or more. One step is a
@@ -42,7 +42,7 @@ _BENDS = (0.5, 0.0)  # slopes of the contour's asymptotes to try; below 1, so th
 _SCALE = 3.0  # nodes are spread like sinh; nearly evenly over this many widths of the saddle
 _EXCESS = 700.0  # nats of cancellation inside m beyond which the next slope is tried
 
-# (q, sigma, T, delta): the accountant's showcases at four deltas, the extremes together and one at a time, and more of the published truths.
+# (q, sigma, T, delta): the accountant's showcases at four deltas, the extremes together and one at a time, and a few more.
 CASES: tuple[tuple[str, str, int, str], ...] = (
     ("0.01", "1", 1000, "1e-5"),
     ("0.01", "1", 1000, "1e-10"),
@@ -402,6 +402,11 @@ def delta(q: Exact, sigma: Exact, steps: int, epsilon: Exact, direction: Directi
     if steps <= 2:
         with mp.workdps(DIGITS + 6):
             return (one_step if steps == 1 else two_steps)(q, sigma, _rational(epsilon), direction)
+    return by_contour(q, sigma, steps, epsilon, direction, lean)
+
+
+def by_contour(q: Exact, sigma: Exact, steps: int, epsilon: Exact, direction: Direction, lean: float = LEAN) -> mpf:
+    """The same from the contour integral whatever the number of steps."""
     step, target = _Step(fraction(q), fraction(sigma), steps, direction), fraction(epsilon)
     contour = Contour(step, step.lean(step.saddle(float(target), "epsilon"), lean))
     with flint.ctx.workprec(contour.bits):

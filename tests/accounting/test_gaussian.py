@@ -23,6 +23,17 @@ def exact(mu: float, eps: float) -> mp.mpf:
         return mp.ncdf(m / 2 - e / m) - mp.exp(e) * mp.ncdf(-m / 2 - e / m)
 
 
+@pytest.mark.parametrize("x", [-3.0, 0.0, 0.7, 4.9, 5.1, 40.0, 1e4])
+def test_mills_ratio_and_its_drop_keep_their_digits(x):
+    with mp.workdps(60):
+        ratio = lambda y: mp.sqrt(mp.pi / 2) * mp.erfc(y / mp.sqrt(2)) * mp.exp(y * y / 2)  # noqa: E731
+        assert float(gaussian.mills(np.asarray(x))) == pytest.approx(float(ratio(mp.mpf(x))), rel=1e-14)
+        for mu in (1e-9, 1e-3, 0.8, 7.0, 50.0):
+            if x >= -mu / 2:
+                truth = ratio(mp.mpf(x)) - ratio(mp.mpf(x) + mp.mpf(mu))
+                assert float(gaussian.mills_drop(np.asarray(x), np.asarray(mu))) == pytest.approx(float(truth), rel=1e-12)
+
+
 @settings(max_examples=300, deadline=None)
 @given(mus, st.floats(-3, 37.0))
 def test_delta_has_twelve_digits_down_to_1e300(mu, x):

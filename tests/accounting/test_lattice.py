@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from tacit.accounting import lattice
+from tacit.accounting import spectrum
 from tacit.accounting.bound import Bound
 from tacit.accounting.errors import ParameterError, UnsupportedError
 from tacit.accounting.lattice import Lattice, common_step, compose
@@ -178,37 +178,16 @@ def test_a_long_window_joined_with_another_step() -> None:
         assert relative_width(found) < 1e-9
 
 
-@pytest.mark.parametrize("count", [200, 5000])
-def test_low_frequencies_agree_with_the_full_transform(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(7)
-    p = rng.random(40)
-    law = Lattice(0.01, -0.2, 0, p / p.sum())
-    full = compose([(law, count)])
-    monkeypatch.setattr(lattice, "_sparse", lambda *_: None)
-    expected = full.epsilon(1e-9)
-    monkeypatch.undo()
-    sparse = compose([(law, count)])
-    tilt = sparse._tilt_for_epsilon(expected.upper)
-    parts = [lattice._tilt(sparse.factors[0], tilt)]
-    first, last = sparse._window(sparse.groups[0], parts, tilt)
-    low, high = (make(parts, tilt, 0.01, first, last, 1e-15) for make in (lattice._sparse, lattice._dense))
-    assert low is not None
-    for x in 0.01 * np.linspace(first, last, 9):
-        (value, error), (other, slack) = low.payoff(float(x)), high.payoff(float(x))
-        assert abs(value - other) <= error + slack
-        assert error + slack < 1e-9
-
-
 def test_window_holds_the_mass() -> None:
     """All but exp(-CUT) on each side, by the exact binomial law of the tilted coin."""
     composed = compose([(coin(0.3), 500)])
     tilt = 0.8
-    parts = [lattice._tilt(composed.factors[0], tilt)]
+    parts = [composed.factors[0].tilted(tilt)]
     first, last = composed._window(composed.groups[0], parts, tilt)
     high = mpf(float(parts[0].weight[1]))
     index = [500 * int(parts[0].index[0]) + j for j in range(501)]
     outside = mp.fsum(mp.binomial(500, j) * high**j * (1 - high) ** (500 - j) for j in range(501) if not first <= index[j] <= last)
-    assert outside <= 2 * mp.exp(-lattice.CUT)
+    assert outside <= 2 * mp.exp(-spectrum.CUT)
     assert last - first < 20 * math.sqrt(500 * float(high * (1 - high)))
 
 

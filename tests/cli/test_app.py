@@ -365,8 +365,11 @@ def test_mixed_relations_in_a_file(tmp_path: Path) -> None:
     assert "different relations" in complaint("epsilon", "--event", str(file), "--delta", "1e-5")
 
 
-def test_a_fault_of_ours_keeps_its_traceback() -> None:
-    assert explained(AssertionError("a bug")) is None and explained(ZeroDivisionError()) is None
+def test_a_fault_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert explained(AssertionError("a bug")) is None and explained(TypeError()) is None
+    assert "(OverflowError: too large); use less extreme" in str(explained(OverflowError("too large")))
+    monkeypatch.setenv("TACIT_TRACEBACK", "1")
+    assert explained(OverflowError("too large")) is None
     assert explained(ImportError("run: pip install 'tacit[proof]'")) == "run: pip install 'tacit[proof]'"
 
 
@@ -463,3 +466,27 @@ def test_every_example_in_the_help_is_understood() -> None:
     """The examples run; those that would write files or take long are run elsewhere."""
     assert math.isfinite(answer("epsilon", "--mechanism", "laplace", "--noise", "10", "--steps", "100", "--delta", "0,1e-6")["upper"])
     assert answer("delta", "--epsilon", "1/2", "--mechanism", "laplace", "--noise", "1")["upper"] == pytest.approx(0.2211992169)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "epsilon --noise 1e-290 --delta 1e-5",
+        "epsilon --noise 1e290 --delta 1e-5",
+        "epsilon --noise 1 --steps 1e15 --delta 1e-5",
+        "epsilon --noise 1 --group 1e15 --delta 1e-290",
+        "epsilon --noise 1 --sampling 1e-290 --delta 1e-5",
+        "epsilon --mechanism laplace --noise 1e-5 --steps 10 --delta 1e-5",
+        "epsilon --mechanism pure --step-epsilon 1e290 --steps 1e15 --delta 1e-5",
+        "epsilon --mechanism randomized-response --step-epsilon 1e-290 --categories 1e15 --delta 1e-5",
+        "epsilon --scheme without-replacement --sampling 1e-12 --noise 1 --delta 1e-5",
+        "noise --epsilon 1e-9 --delta 1e-12 --steps 1e9",
+        "delta --epsilon 1e290 --noise 1",
+        "delta --epsilon -1e290 --noise 1",
+    ],
+)
+def test_extreme_numbers_get_an_answer_or_one_line(words: str) -> None:
+    result = run(*words.split(), "--json")
+    assert result.exit_code in (0, 2) and "Traceback" not in result.output
+    found = json.loads(result.stdout)
+    assert "upper" in found or "error" in found

@@ -20,8 +20,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -33,7 +33,7 @@ from tacit.accounting.bound import Bound
 from tacit.accounting.errors import ParameterError, UnsupportedError
 from tacit.accounting.finite import FinitePair
 from tacit.accounting.pairs import Array, Pair
-from tacit.accounting.parameters import count, number, positive, probability
+from tacit.accounting.parameters import Number, count, number, positive, probability
 
 _UNIT = 2.0**-53
 _MASS_ERROR = 5e-13  # relative error of one step's lattice masses, tilting included; the tests hold it against mpmath
@@ -46,6 +46,8 @@ _POINTS = 1 << 20  # longest lattice of one step, and of one window of the sum
 class Ratio(Protocol):
     """The likelihood ratio Y = dP/dQ of one step, as a random variable under Q."""
 
+    def __hash__(self) -> int: ...
+
     def sketch(self, top: float) -> tuple[Array, Array]:
         """Values of min(Y, top) in increasing order and log-weights: a rough quadrature that plans, and never enters a bound."""
 
@@ -56,7 +58,7 @@ class Ratio(Protocol):
         """Q(Y <= y) and E_Q[Y; Y <= y]."""
 
     def cells(self, edge: float, offset: float, step: float, count: int) -> tuple[Array, Array]:
-        """For each cell between offset + i step and its right neighbour, counting only Y > edge: the mass split linearly onto its two ends."""
+        """The mass in each cell from offset + i step to the next, of Y > edge only, split linearly onto the cell's two ends."""
 
 
 @lru_cache(maxsize=8)
@@ -76,22 +78,23 @@ class GaussianRatio:
     sigma: float
 
     def sketch(self, top: float) -> tuple[Array, Array]:
-        end = min(float(self._z(np.float64(top))), 20 + 1 / self.sigma)
+        end = min(float(self.z(top)), 20 + 1 / self.sigma)
         fine = end - 0.125 * np.array([0.85, 0.68, 0.5, 0.37, 0.25, 0.17, 0.1, 0.05, 0.02, 0.0])  # tilts make the last stretch count
         z = np.concatenate([np.arange(min(-20.0, end - 4), end - 0.125, 0.125), fine])
         weight = np.exp(-0.5 * z * z) * np.diff(np.concatenate([z[:1], (z[1:] + z[:-1]) / 2, z[-1:]])) / math.sqrt(2 * math.pi)
         weight[-1] += ndtr(-end)
         return np.exp(np.clip(z / self.sigma - 0.5 / self.sigma**2, -700, 700)), np.log(np.maximum(weight, 1e-320))
 
-    def _z(self, y: Array) -> Array:
+    def z(self, y: float | Array) -> Array:
+        """The z at which the ratio is y."""
         with np.errstate(divide="ignore"):
-            return self.sigma * np.log(y) + 0.5 / self.sigma
+            return np.asarray(self.sigma * np.log(y) + 0.5 / self.sigma)
 
     def tail(self, y: float) -> tuple[float, float]:
-        return float(ndtr(-self._z(np.float64(y)))), gaussian.delta(1 / self.sigma, math.log(y)) if y > 0 else 1.0
+        return float(ndtr(-self.z(y))), gaussian.delta(1 / self.sigma, math.log(y)) if y > 0 else 1.0
 
     def head(self, y: float) -> tuple[float, float]:
-        z = float(self._z(np.float64(y)))
+        z = float(self.z(y))
         return float(ndtr(z)), float(ndtr(z - 1 / self.sigma))
 
     def cells(self, edge: float, offset: float, step: float, count: int) -> tuple[Array, Array]:
@@ -99,9 +102,9 @@ class GaussianRatio:
         wide = max(self.sigma, 1.0)
         # Near zero a cell spans many scales of Y: integrate over short pieces of z. The integrands are positive, so nothing cancels.
         first = min(count, int(64 * wide) + 64)
-        edges = offset + step * np.arange(first + 1)
+        edges = offset + step * np.arange(first + 1, dtype=float)
         edges[0] = max(edge, offset)
-        ends = np.clip(self._z(edges), -39.0, 39.0)
+        ends = np.clip(self.z(edges), -39.0, 39.0)
         grid = np.arange(-39 * 16, 39 * 16 + 1) / 16
         points = np.union1d(ends, grid[(grid > ends[0]) & (grid < ends[-1])])
         u, w = _gauss_legendre(8)
@@ -123,6 +126,10 @@ class GaussianRatio:
                 high[start:stop] += node * mass
                 low[start:stop] += (1 - node) * mass
         return low, high
+
+
+def _ratio(sigma: Number | Ratio) -> Ratio:
+    return GaussianRatio(float(positive("sigma", sigma))) if isinstance(sigma, (Real, bool)) else sigma  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -160,7 +167,8 @@ class FiniteRatio:
         place = (ratio[inside] - offset) / step
         cell = np.clip(np.floor(place).astype(np.intp), 0, count - 1)
         part = np.clip(place - cell, 0, 1)
-        return np.bincount(cell, q[inside] * (1 - part), count), np.bincount(cell, q[inside] * part, count)
+        low, high = (np.bincount(cell, q[inside] * share, count).astype(float) for share in (1 - part, part))
+        return low, high
 
 
 @dataclass(frozen=True)
@@ -173,8 +181,13 @@ class Law:
     top: float
     infinite: float
 
+    @property
+    def grid(self) -> Array:
+        """The places, less the offset."""
+        return np.asarray(self.step * np.arange(len(self.mass), dtype=float))
 
-def spread(ratio: Ratio, step: float, count: int) -> Law:
+
+def spread(ratio: Ratio, step: float, cells: int) -> Law:
     """A law above min(Y, top) in the convex order: every cell's mass goes to its two ends, mean kept (connect the dots).
 
     >>> law = spread(GaussianRatio(1.0), 0.01, 10000)
@@ -182,15 +195,15 @@ def spread(ratio: Ratio, step: float, count: int) -> Law:
     >>> abs(law.mass.sum() - 1) < 1e-12, abs(mean + law.infinite - 1) < 1e-12
     (True, True)
     """
-    low, high = ratio.cells(-1.0, 0.0, step, count)
-    top = step * count
+    low, high = ratio.cells(-1.0, 0.0, step, cells)
+    top = step * cells
     above, infinite = ratio.tail(top)
     mass = np.append(low, above)
     mass[1:] += high
     return Law(0.0, step, mass, top, infinite)
 
 
-def contract(ratio: Ratio, step: float, count: int) -> Law | None:
+def contract(ratio: Ratio, step: float, cells: int) -> Law | None:
     """A law below min(Y, top) in the convex order, by a second-order amount; None where the lattice is too coarse for one.
 
     Let H(y) = E[(Y - y)_+], convex. The chord over a cell lies above H by at most the height of the triangle it makes with the end
@@ -201,9 +214,9 @@ def contract(ratio: Ratio, step: float, count: int) -> Law | None:
     returned. The part of Y below one step is first contracted to its mean, which becomes the lattice's offset.
     """
     below, moment = ratio.head(step)
-    offset = moment / below if below > 0 else 0.0
-    low, high = ratio.cells(step, offset, step, count)
-    top = offset + step * count
+    offset = min(moment / below, step) if below > 0 else 0.0
+    low, high = ratio.cells(step, offset, step, cells)
+    top = offset + step * cells
     above, infinite = ratio.tail(top)
     mass = np.append(low, above)
     mass[1:] += high
@@ -211,7 +224,7 @@ def contract(ratio: Ratio, step: float, count: int) -> Law | None:
     # In units of the step: E[(y - Y)_+] and E[(Y - y)_+] at the nodes, and by how much the latter is lowered.
     left = np.concatenate([[0.0], np.cumsum(np.cumsum(mass)[:-1])])
     right = np.concatenate([[0.0], np.cumsum(np.cumsum(mass[::-1])[:-1])])[::-1]
-    height = np.divide(low * high, low + high, out=np.zeros(count), where=low + high > 0)
+    height = np.divide(low * high, low + high, out=np.zeros(cells), where=low + high > 0)
     only_left = (high < low / 3) | (height > right[1:] / 2)
     only_right = (low < high / 3) | (height > left[:-1] / 2)
     only_left[0], only_right[0], only_left[-1], only_right[-1] = False, True, True, False
@@ -221,7 +234,7 @@ def contract(ratio: Ratio, step: float, count: int) -> Law | None:
     if (drop > left).any() or (drop > right).any():
         return None
     mass -= np.diff(np.diff(drop, prepend=drop[0], append=drop[-1]))
-    return Law(offset, step, _convex(mass, np.arange(count + 1.0)), top, infinite)
+    return Law(offset, step, _convex(mass, np.arange(cells + 1.0)), top, infinite)
 
 
 def _convex(mass: Array, place: Array) -> Array:
@@ -265,11 +278,16 @@ class _Plan:
     eta_rest: float
 
 
-def _log_mgf(log_weight: Array, y: Array, theta: Array) -> Array:
+def _log_mgfs(log_weight: Array, y: Array, theta: Array) -> Array:
     exponent = np.multiply.outer(theta, y) + log_weight
     peak = exponent.max(axis=-1)
-    total: Array = peak + np.log(np.exp(exponent - peak[..., None]).sum(axis=-1))
-    return total
+    return np.asarray(peak + np.log(np.exp(exponent - peak[..., None]).sum(axis=-1)))
+
+
+def _log_mgf(log_weight: Array, y: Array, theta: float) -> float:
+    exponent = log_weight + theta * y
+    peak = float(exponent.max())
+    return peak + math.log(float(np.exp(exponent - peak).sum()))
 
 
 def _plan(ratio: Ratio, steps: int, at: float, sign: int, reach: float) -> _Plan:
@@ -282,7 +300,7 @@ def _plan(ratio: Ratio, steps: int, at: float, sign: int, reach: float) -> _Plan
     mean = float(weight @ y)
     spread_out = max(math.sqrt(steps * float(weight @ (y - mean) ** 2)), 1e-12 * steps * mean, 1e-300)
     eta = np.exp(np.linspace(-6.0, 9.0, 31)) / spread_out
-    rest = -((steps - 1) * _log_mgf(log_weight, y, -eta) + _NATS) / eta
+    rest = -((steps - 1) * _log_mgfs(log_weight, y, -eta) + _NATS) / eta
     eta_rest = float(eta[np.argmax(rest)])
     if sign > 0:
         # The other steps add at least `rest`, so one step above top - rest alone puts the sum above every K in reach.
@@ -293,9 +311,9 @@ def _plan(ratio: Ratio, steps: int, at: float, sign: int, reach: float) -> _Plan
 
     def chernoff(y: Array, log_weight: Array) -> tuple[Array, Array, int]:
         """log of theta^-2 E[exp(sign theta (S - K))] at several theta, more of them near the best."""
-        near = int(np.argmin(steps * _log_mgf(log_weight, y, sign * rough) - sign * rough * at - 2 * np.log(rough)))
+        near = int(np.argmin(steps * _log_mgfs(log_weight, y, sign * rough) - sign * rough * at - 2 * np.log(rough)))
         theta = np.unique(np.append(rough, np.geomspace(rough[max(near - 1, 0)], rough[min(near + 1, 39)], 24)))
-        level = steps * _log_mgf(log_weight, y, sign * theta) - sign * theta * at - 2 * np.log(theta)
+        level = steps * _log_mgfs(log_weight, y, sign * theta) - sign * theta * at - 2 * np.log(theta)
         return theta, level, int(np.argmin(level))
 
     theta, level, best = chernoff(y, log_weight)
@@ -314,7 +332,7 @@ def _plan(ratio: Ratio, steps: int, at: float, sign: int, reach: float) -> _Plan
     if sign < 0:
         # So large a step is as good as lost to the lower tail, whose tilt weighs it with exp(-40).
         eta_rest = float(theta[best])
-        cap = min(cap, (40.0 - float(_log_mgf(log_weight, y, np.float64(-eta_rest)))) / eta_rest)
+        cap = min(cap, (40.0 - _log_mgf(log_weight, y, -eta_rest)) / eta_rest)
     if cap < top:
         top = cap
         y, log_weight = ratio.sketch(top)
@@ -327,12 +345,12 @@ def _plan(ratio: Ratio, steps: int, at: float, sign: int, reach: float) -> _Plan
         rounding = level + math.log(2e-14 * steps / max(body, 1e-5 * at))
         chosen = min(best, int(np.argmax(rounding <= log_premium - 16))) if (rounding <= log_premium - 16).any() else best
     tilt = sign * float(theta[chosen])
-    centre = float(_log_mgf(log_weight, y, np.float64(tilt)))
+    centre = _log_mgf(log_weight, y, tilt)
     tilted = np.exp(log_weight + tilt * y - centre)
     middle = float(tilted @ y)
     eta = np.exp(np.linspace(-7.0, 7.0, 29)) / max(math.sqrt(steps * float(tilted @ (y - middle) ** 2)), 1e-3 * spread_out)
-    high = (steps * (_log_mgf(log_weight, y, tilt + eta) - centre) + _NATS) / eta
-    low = -(steps * (_log_mgf(log_weight, y, tilt - eta) - centre) + _NATS) / eta
+    high = (steps * (_log_mgfs(log_weight, y, tilt + eta) - centre) + _NATS) / eta
+    low = -(steps * (_log_mgfs(log_weight, y, tilt - eta) - centre) + _NATS) / eta
     first, last = float(low.max()), min(float(high.min()), steps * top)
     return _Plan(
         slope=float(theta[best]),
@@ -361,26 +379,29 @@ class _Sum:
     log_scale: float
     unit_noise: float  # of one lattice mass
     lattice: float
-    outside: float
-    relative: float
+    outside: float  # tilted mass beyond the window, wrapped around or lost
+    relative: float  # error of the lattice masses of one step, to the power of the steps
+    rounding: float  # of the tail sums
 
     def premium(self, threshold: Array) -> tuple[Array, Array]:
         """E[(sign (S - K))_+] at each K, and a bound on its error."""
         k = self.sign * threshold
         first = np.searchsorted(self.place, k, side="right")
-        value = math.exp(self.log_scale) * (self.moment[first] - (k - self.at) * self.mass[first])
+        scale, mass, moment = math.exp(self.log_scale), self.mass[first], self.moment[first]
+        value = scale * (moment - (k - self.at) * mass)
+        summing = scale * self.rounding * (np.abs(moment) + np.abs((k - self.at) * mass))
         growth = np.exp(np.minimum(self.log_scale - self.theta * (k - self.at), 700.0))
         noise = (self.unit_noise * (1 / (self.theta * self.lattice) + 1 / math.e) + self.outside / math.e) / self.theta
-        error = np.where(k < self.floor, np.inf, growth * noise + np.abs(value) * self.relative)
-        return value, error
+        return value, np.where(k < self.floor, np.inf, growth * noise + np.abs(value) * self.relative + summing)
 
     def masses(self, threshold: Array) -> Array:
         """An upper bound on the mass between consecutive thresholds, taken in order away from the bulk."""
         k = self.sign * threshold
         first = np.searchsorted(self.place, k, side="right")
+        scale, mass = math.exp(self.log_scale), self.mass[first]
         growth = np.exp(np.minimum(self.log_scale - self.theta * (k[:-1] - self.at), 700.0))
-        noise = growth * (self.unit_noise * (np.diff(first) + 1) + self.outside)
-        between = math.exp(self.log_scale) * np.maximum(self.mass[first[:-1]] - self.mass[first[1:]], 0.0)
+        noise = growth * (self.unit_noise * (np.diff(first) + 1) + self.outside) + scale * self.rounding * np.abs(mass[:-1])
+        between = scale * np.maximum(mass[:-1] - mass[1:], 0.0)
         return np.where(k[:-1] < self.floor, np.inf, between * (1 + self.relative) + noise)
 
 
@@ -392,19 +413,20 @@ def _sum(law: Law, steps: int, at: float, sign: int, plan: _Plan) -> _Sum:
     averages these errors and adds its own. Wrapped-around mass is the tilted mass outside the window, bounded by Chernoff.
     """
     step, theta = law.step, plan.theta
-    grid = step * np.arange(len(law.mass))
+    grid = law.grid
     with np.errstate(divide="ignore"):
         exponent = np.log(law.mass) + theta * grid
-    log_total = float(_log_mgf(exponent, grid, np.float64(0.0)))
+    log_total = _log_mgf(exponent, grid, 0.0)
     weight = np.exp(exponent - log_total)
     first = max(0, math.floor((plan.low - steps * law.offset) / step))
     last = min(math.ceil((plan.high - steps * law.offset) / step), steps * (len(grid) - 1))
     size = next_fast_len(max(last - first + 2, 64), real=True)
     outside = 0.0
     if first > 0:
-        outside += math.exp(min(0.0, steps * (float(_log_mgf(exponent, grid, np.float64(-plan.eta_low))) - log_total) + plan.eta_low * step * first))
+        log_below = steps * (_log_mgf(exponent, grid, -plan.eta_low) - log_total) + plan.eta_low * step * first
+        outside += math.exp(min(0.0, log_below))
     if first + size <= steps * (len(grid) - 1):
-        log_above = steps * (float(_log_mgf(exponent, grid, np.float64(plan.eta_high))) - log_total) - plan.eta_high * step * (first + size)
+        log_above = steps * (_log_mgf(exponent, grid, plan.eta_high) - log_total) - plan.eta_high * step * (first + size)
         outside += math.exp(min(0.0, log_above))
     folded = np.zeros(-(-len(weight) // size) * size)
     folded[: len(weight)] = weight
@@ -415,7 +437,8 @@ def _sum(law: Law, steps: int, at: float, sign: int, plan: _Plan) -> _Sum:
     power = np.zeros_like(transform)
     power[keep] = np.exp(steps * (np.log(modulus[keep]) + 1j * np.angle(transform[keep])))
     average = 2 * float(np.abs(power).sum()) / size
-    average_less = 2 * float(np.exp((steps - 1) * np.log(modulus[keep] + 2 * error)).sum()) / size + math.exp(-90 * (steps - 1) / steps)
+    dropped = math.exp((steps - 1) * math.log(math.exp(-90 / steps) + 2 * error))
+    average_less = 2 * float(np.exp((steps - 1) * np.log(modulus[keep] + 2 * error)).sum()) / size + dropped
     unit_noise = steps * error * average_less + (error + (8 * steps + 400) * _UNIT) * average + math.exp(-90.0)
     mass = np.roll(irfft(power, size), -(first % size))
     place = steps * law.offset + step * np.arange(first, first + size)
@@ -437,7 +460,8 @@ def _sum(law: Law, steps: int, at: float, sign: int, plan: _Plan) -> _Sum:
         unit_noise=unit_noise,
         lattice=step,
         outside=outside,
-        relative=math.expm1(8 * steps * _MASS_ERROR) + 4 * size * _UNIT,
+        relative=math.expm1(8 * steps * _MASS_ERROR),
+        rounding=4 * size * _UNIT,
     )
 
 
@@ -487,18 +511,21 @@ def _tail(
     step = 2 * math.sqrt(accuracy(plan.slope * at) / steps) / plan.slope
     step = min(step, (plan.high - plan.low) / 500, plan.top / 60)
     step = max(step, (plan.high - plan.low) / points, plan.top / points)
-    count = math.ceil(plan.top / step)
-    above, below = spread(ratio, step, count), contract(ratio, step, count)
+    cells = math.ceil(plan.top / step)
+    above, below = spread(ratio, step, cells), contract(ratio, step, cells)
 
     def fails(top: float) -> float:
-        # Chernoff: capping and spreading only make the moment of exp(-eta Y) larger, so the smaller of two such figures holds
-        short, eta = reach - top, np.float64(plan.eta_rest)
+        """Chernoff's bound on the chance that the other steps, capped at `top`, stay below reach - top."""
+        short, eta = reach - top, plan.eta_rest
         if short <= 0:
             return 0.0
-        rough = spread(ratio, 0.02 / plan.eta_rest, 2000)
-        with np.errstate(divide="ignore"):
-            moment = min(float(_log_mgf(np.log(law.mass), law.step * np.arange(len(law.mass)), -eta)) for law in (rough, above))
-        return min(1.0, math.exp(min(0.0, (steps - 1) * moment + plan.eta_rest * short)) * (1 + 1e-3))
+        # Spreading and capping lower make the moment of exp(-eta Y) larger, so the smaller of two such figures holds.
+        moments = []
+        for law in (spread(ratio, 0.02 / eta, 2000), above):
+            with np.errstate(divide="ignore"):
+                moments.append(_log_mgf(np.log(law.mass), law.grid, -eta))
+        moments[0] = float(np.logaddexp(moments[0], math.log(max(ratio.tail(top)[0], 1e-300)) - eta * top))
+        return min(1.0, math.exp(min(0.0, (steps - 1) * min(moments) + eta * short)) * (1 + 1e-3))
 
     excess = steps * above.infinite * (1 + 1e-11)
     if below is None:
@@ -598,24 +625,23 @@ def _side(ratio: Ratio, steps: int, step: float, length: int, sign: int, budget:
     upper = np.ones(length + 1) if sign > 0 else k / steps
     lower = np.full(length + 1, math.inf)
     first = 0
-    plan = None if steps == 1 else _plan(ratio, steps, k[0], sign, k[0])
     while first < length:
         last = length
-        if plan is None:
+        if steps == 1:
             mass, value = np.array([ratio.tail(float(x)) if sign > 0 else ratio.head(float(x)) for x in k]).T
             low = high = value if sign > 0 else k * mass - value
-            bend, slack = np.abs(np.diff(mass)), 1e-11 * (high + k * mass)
+            bend, slack = np.abs(np.diff(mass)) + 1e-12 * mass.max(), 1e-11 * (high + k * mass)
         else:
-            ahead = min(max(k[first] + sign * 14 / plan.slope, 0.5 * k[first]), 2 * k[first])
-            following = _plan(ratio, steps, ahead, sign, ahead)
-            inside = np.flatnonzero(np.abs(k[first:] - k[first]) <= 28 / (plan.slope + following.slope))
+            slope = _plan(ratio, steps, k[first], sign, k[first]).slope
+            ahead = min(max(k[first] + sign * 14 / slope, 0.5 * k[first]), 2 * k[first])
+            slope = 0.5 * (slope + _plan(ratio, steps, ahead, sign, ahead).slope)
+            inside = np.flatnonzero(np.abs(k[first:] - k[first]) <= 14 / slope)
             last = min(first + max(int(inside[-1]), 1), first + math.ceil(0.7 / step), length)
-            ease = max(1.0, 1e6 * budget * steps * math.exp(-max(plan.log_premium, -600.0)))
-            plan = following
+            ease = max(1.0, 1e6 * budget / max(float(upper[first]), 1e-300))
             centre, reach = float(k[first + (7 * (last - first)) // 10]), float(max(k[first], k[last])) * (1 + 1e-9)
-            tail = _tail(ratio, steps, centre, sign, _accuracy(step, ease), reach, 1 << 18)
+            tail = _tail(ratio, steps, centre, sign, _accuracy(step, ease), reach, _POINTS // 2)
             low, high = tail.bounds(k[first : last + 1])
-            bend, slack = tail.masses(k[first : last + 1]), 1e-12 * high
+            bend, slack = tail.masses(k[first : last + 1]), 1e-11 * high
         part = slice(first, last + 1)
         gap = 0.25 * bend * np.abs(np.diff(k[part])) / steps
         upper[part] = np.minimum(upper[part], high + slack)
@@ -638,7 +664,7 @@ def _floor(lower: Array) -> Array:
 
 @lru_cache(maxsize=32)
 def _laws(ratio: Ratio, steps: int, step: float, budget: float) -> tuple[FinitePair, FinitePair]:
-    """One epoch in the remove direction, with losses log(S/t) rounded to multiples of step: a pair that is dominated and one that dominates."""
+    """One epoch, record removed, with losses on multiples of step: a pair that is dominated by the true one, and one that dominates it."""
     counts = []
     for sign in (-1, 1):
 
@@ -659,7 +685,8 @@ def _laws(ratio: Ratio, steps: int, step: float, budget: float) -> tuple[FiniteP
         counts.append(max(math.ceil(high / step), 2))
     if sum(counts) > 1 << 19:
         raise UnsupportedError(f"the losses of one epoch spread over {sum(counts)} steps of {step}; ask for a larger tolerance")
-    (left_upper, left_lower), (right_upper, right_lower) = (_side(ratio, steps, step, n, s, budget) for n, s in zip(counts, (-1, 1), strict=True))
+    left_upper, left_lower = _side(ratio, steps, step, counts[0], -1, budget)
+    right_upper, right_lower = _side(ratio, steps, step, counts[1], 1, budget)
     index = np.arange(-counts[0], counts[1] + 1)
     alpha = np.exp(step * index)
     pairs = []
@@ -680,7 +707,7 @@ def _laws(ratio: Ratio, steps: int, step: float, budget: float) -> tuple[FiniteP
         infinite, reverse_infinite = (float(right[-1]), float(q[0])) if dominates else (0.0, 0.0)
         pairs.append(
             FinitePair(
-                step * index[part], log_p[part], infinite=infinite, reverse_infinite=reverse_infinite, step=step, start=int(index[part][0])
+                np.asarray(step * index[part], dtype=float), log_p[part], infinite=infinite, reverse_infinite=reverse_infinite, step=step, start=int(index[part][0])
             )
         )
     return pairs[0], pairs[1]
@@ -699,7 +726,7 @@ class AllocationPair(FinitePair):
 
     def __init__(
         self,
-        sigma: float | Ratio,
+        sigma: Number | Ratio,
         steps: int,
         direction: str = "remove",
         rounding: str = "up",
@@ -711,81 +738,99 @@ class AllocationPair(FinitePair):
             raise ParameterError(f"direction must be 'remove' or 'add', not {direction!r}")
         if rounding not in ("up", "down"):
             raise ParameterError(f"rounding must be 'up' or 'down', not {rounding!r}")
-        ratio = GaussianRatio(float(positive("sigma", sigma))) if isinstance(sigma, (int, float)) else sigma
-        pair = _laws(ratio, count("steps", steps), step, budget)[rounding == "up"]
+        pair = _laws(_ratio(sigma), count("steps", steps), step, budget)[rounding == "up"]
         pair = pair if direction == "remove" else pair.reverse()
         super().__init__(
             pair.losses, pair.log_p, infinite=pair.infinite, reverse_infinite=pair.reverse_infinite, step=step, start=pair.start
         )
 
 
-def _score_laws(ratio: GaussianRatio, steps: int, selected: int, epochs: int, near: float) -> Callable[[float], float]:
-    """A lower bound on delta of any allocation, by looking only at T = sum of rounded scores log(1 - q + q Y), q = selected / steps.
+@dataclass(frozen=True)
+class _Score:
+    """P- and Q-law of a sum of rounded scores over all steps, tilted by exp(theta T) and scaled, around one epsilon."""
 
-    The score is the loss of one Poisson sampled step, and its rounded sum over all steps of all epochs is a post-processing of the
-    outputs: Q-law and P-law of T are powers of one step's two laws, whichever steps were chosen. Sets of values of T give the bound; `near`
-    says around which epsilon it is to be good.
+    place: Array
+    theta: float
+    log_scale: tuple[float, float]
+    mass: tuple[Array, Array]
+    noise: tuple[float, float]
+    outside: float
+    relative: float
+
+    def delta(self, epsilon: float) -> float:
+        """A lower bound on P(T >= c) - e^epsilon Q(T >= c), for the best c."""
+        exponents = [self.log_scale[0] - self.theta * self.place, self.log_scale[1] + epsilon - self.theta * self.place]
+        start = int(np.argmax(np.maximum(*exponents) < 600)) if np.maximum(*exponents)[-1] < 600 else len(self.place) - 1
+        gain, cost = (np.exp(np.minimum(e[start:], 600.0)) for e in exponents)
+        net = gain * (self.mass[0][start:] * (1 - self.relative) - self.noise[0])
+        net -= cost * (self.mass[1][start:] * (1 + self.relative) + self.noise[1])
+        return max(0.0, float((np.cumsum(net[::-1])[::-1] - self.outside * gain).max()) * (1 - 1e-9))
+
+
+def _score(ratio: GaussianRatio, steps: int, selected: int, epochs: int, near: float) -> _Score:
+    """The law of T = sum of rounded scores log(1 - q + q Y), q = selected / steps, over all steps of all epochs.
+
+    The score is the loss of one Poisson sampled step, so T is close to the loss of the whole; and being a function of the outputs it
+    can only lose. Its two laws are powers of one step's, whichever steps were chosen. The tilt makes it good around epsilon = near.
     """
-    s, q, total = 1 / ratio.sigma, selected / steps, steps * epochs
+    s, q, uses = 1 / ratio.sigma, selected / steps, (steps * epochs - selected * epochs, selected * epochs)
     y, log_weight = ratio.sketch(math.inf)
-    weight = np.exp(log_weight)
-    score = np.log1p(q * (y - 1)) if q < 1 else np.log(y)
-    sd = math.sqrt(max(float(weight @ score**2) - float(weight @ score) ** 2, 1e-300))
-    unit = sd / 32 * max(1.0, math.sqrt(total) * 32 * 30 / _POINTS)
-    extremes = np.exp(s * np.array([-12.0, 12.0 + s]) - s * s / 2)
-    low, high = (math.floor(x / unit) for x in (np.log1p(q * (extremes - 1))))
-    high = min(high, low + _POINTS)
-    with np.errstate(divide="ignore"):
-        ends = np.expm1(unit * (np.arange(low + 1, high + 1) - 0.5)) / q + 1
-        z = np.concatenate([[-math.inf], np.where(ends > 0, ratio._z(np.maximum(ends, 0.0)), -math.inf), [math.inf]])
+    weight, score = np.exp(log_weight), np.log1p(q * (y - 1))
+    deviation = math.sqrt(max(float(weight @ score**2) - float(weight @ score) ** 2, 1e-300))
+    unit = deviation / 32 * max(1.0, math.sqrt(sum(uses)) * 1e3 / _POINTS)
+    low, high = (math.floor(x / unit) for x in np.log1p(q * (np.exp(s * np.array([-12.0, 12.0 + s]) - s * s / 2) - 1)))
+    index = np.arange(low, min(high, low + _POINTS) + 1)
+    ends = np.expm1(unit * (index[1:] - 0.5)) / q + 1  # ratios at which the rounded score goes up
+    z = np.concatenate([[-math.inf], ratio.z(np.maximum(ends, 0.0)), [math.inf]])
     laws = [np.where(v[:-1] > 0, ndtr(-v[:-1]) - ndtr(-v[1:]), ndtr(v[1:]) - ndtr(v[:-1])) for v in (z, z - s)]
-    index = np.arange(low, high + 1)
-    powers = [((total - selected * epochs), (selected * epochs)), (total, 0)]  # of the laws without and with the record: P, then Q
+    with np.errstate(divide="ignore"):
+        logs = [np.log(law) for law in laws]
+    powers = (uses, (sum(uses), 0))  # how many steps have the law without and with the record: under P, then under Q
 
-    def cumulant(theta: float, counts: tuple[int, int]) -> float:
-        with np.errstate(divide="ignore"):
-            return sum(n * float(_log_mgf(np.log(law), unit * index, np.float64(theta))) for law, n in zip(laws, counts, strict=True) if n)
+    def cumulant(theta: float, times: tuple[int, int]) -> float:
+        return math.fsum(n * _log_mgf(log, unit * index, theta) for log, n in zip(logs, times, strict=True) if n)
 
-    theta = min(np.exp(np.linspace(-7.0, 6.0, 27)), key=lambda c: cumulant(float(c), powers[0]) - float(c) * near)
-    tilted = [law * np.exp(theta * unit * index - float(np.log(law @ np.exp(theta * unit * index)))) for law in laws]
-    mean = sum(n * float(w @ index) for w, n in zip(tilted, powers[0], strict=True))
-    spread_out = math.sqrt(sum(n * float(w @ index**2 - (w @ index) ** 2) for w, n in zip(tilted, powers[0], strict=True)))
-    size = next_fast_len(min(2 * _POINTS, int(24 * spread_out) + len(index)), real=True)
+    theta = min((float(c) for c in np.exp(np.linspace(-7.0, 5.0, 25))), key=lambda c: cumulant(c, uses) - c * near)
+    tilted = [np.exp(log + theta * unit * index - _log_mgf(log, unit * index, theta)) for log in logs]
+    mean = sum(n * float(w @ index) for w, n in zip(tilted, uses, strict=True))
+    width = math.sqrt(sum(n * float(w @ (index - w @ index) ** 2) for w, n in zip(tilted, uses, strict=True)))
+    size = next_fast_len(min(_POINTS, int(24 * width) + len(index)), real=True)
     first = int(mean) - size // 2
     place = unit * np.arange(first, first + size)
-    transforms = []
-    for w in tilted:
-        folded = np.bincount((index - low) % size, w, size)
-        transforms.append(rfft(folded))
     error = 8 * _UNIT * (math.log2(size) + 2)
-    found, noise = [], []
-    for counts in powers:
+    transforms = [rfft(np.bincount((index - low) % size, w, size)) for w in tilted]
+    modulus, angle = [np.abs(f) for f in transforms], [np.angle(f) for f in transforms]
+    mass, noise = [], []
+    for times in powers:
+        used = [(n, m, a) for n, m, a in zip(times, modulus, angle, strict=True) if n]
         with np.errstate(divide="ignore"):
-            log_modulus = sum(n * np.log(np.abs(f)) for f, n in zip(transforms, counts, strict=True) if n)
-            upper = sum(n * np.log(np.abs(f) + 2 * error) for f, n in zip(transforms, counts, strict=True) if n)
-        angle = sum(n * np.angle(f) for f, n in zip(transforms, counts, strict=True) if n)
-        mass = irfft(np.exp(log_modulus + 1j * angle), size)
-        found.append(np.roll(mass, -((first - low * total) % size)))
-        modulus = np.exp(log_modulus)
-        slack = np.exp(upper) - modulus + (16 * total * _UNIT + error + 400 * _UNIT) * modulus
-        noise.append(2 * float(slack.sum()) / size)
-    levels = [cumulant(float(theta), counts) for counts in powers]
-    steepness = np.exp(np.linspace(-3.0, 3.0, 25)) * 6 / max(spread_out * unit, 1e-300)
-    away = [min(cumulant(theta + e, powers[0]) - levels[0] - e * place[-1] for e in steepness), min(cumulant(theta - e, powers[0]) - levels[0] + e * place[0] for e in steepness)]
-    wrapped = sum(math.exp(min(a, 0.0)) for a in away)
-
-    def delta(epsilon: float) -> float:
-        gain = np.exp(np.minimum(levels[0] - theta * place, 700.0))
-        cost = np.exp(np.minimum(levels[1] + epsilon - theta * place, 700.0))
-        net = gain * (found[0] - noise[0]) - cost * (found[1] + noise[1])
-        return max(0.0, float((np.cumsum(net[::-1])[::-1] - wrapped * gain).max()) * (1 - 1e-9 - 1e-12 * total))
-
-    return delta
+            power = np.exp(sum(n * np.log(m) for n, m, _ in used))
+        most = np.exp(sum(n * np.log(m + 2 * error) for n, m, _ in used))
+        turned = power * np.exp(1j * sum(n * a for n, _, a in used))
+        mass.append(np.roll(irfft(turned, size), -((first - low * sum(uses)) % size)))
+        noise.append(2 * float((most - power + (16 * sum(uses) * _UNIT + error + 400 * _UNIT) * power).sum()) / size)
+    level = cumulant(theta, uses)
+    etas = [float(x) for x in np.exp(np.linspace(-3.0, 3.0, 13)) * 6 / max(width * unit, 1e-300)]
+    above = min(cumulant(theta + eta, uses) - level - eta * float(place[-1]) for eta in etas)
+    below = min(cumulant(theta - eta, uses) - level + eta * float(place[0]) for eta in etas)
+    return _Score(
+        place=place,
+        theta=theta,
+        log_scale=(level, cumulant(theta, powers[1])),
+        mass=(mass[0], mass[1]),
+        noise=(noise[0], noise[1]),
+        outside=math.exp(min(above, 0.0)) + math.exp(min(below, 0.0)),
+        relative=1e-12 * (1 + sum(uses)),
+    )
 
 
 _EXACT = "closed form"
 _METHOD = "random allocation, spread and contracted lattices"
 _Others = Sequence[tuple[Pair, Pair, int]]
+
+
+def _directed(others: _Others, direction: int) -> list[tuple[Pair, int]]:
+    return [(add if direction else remove, n) for remove, add, n in others]
 
 
 def _gaussian(mu: float, delta: float | None, epsilon: float | None) -> Bound:
@@ -821,7 +866,13 @@ def _once(ratio: Ratio, steps: int, most: float, delta: float | None, epsilon: f
 
 
 def _composed(
-    ratio: Ratio, blocks: Sequence[tuple[int, int]], others: _Others, delta: float | None, epsilon: float | None, level: float, tolerance: float
+    ratio: Ratio,
+    blocks: Sequence[tuple[int, int]],
+    others: _Others,
+    delta: float | None,
+    epsilon: float | None,
+    level: float,
+    tolerance: float,
 ) -> Bound:
     """The bracket of (steps, count) one-of-steps epochs and other pairs, on a lattice refined until it is narrow enough."""
     total = sum(n for _, n in blocks)
@@ -831,11 +882,11 @@ def _composed(
     step = min(deviation, 1.0) / 48
 
     def ask(up: bool, direction: int) -> Bound:
-        pairs = [(_laws(ratio, steps, step, budget)[up], n) for steps, n in blocks]
-        parts: list[tuple[Pair, int]] = [(pair.reverse() if direction else pair, n) for pair, n in pairs]
+        known = [(_laws(ratio, steps, step, budget)[up], n) for steps, n in blocks]
+        pairs = [(pair.reverse() if direction else pair, n) for pair, n in known]
         if others:
-            return grid.bracket([*parts, *((other[direction], other[2]) for other in others)], delta=delta, epsilon=epsilon)
-        composition = lattice.compose([(found, n) for pair, n in parts if (found := pair.lattice()) is not None])
+            return grid.bracket([*pairs, *_directed(others, direction)], delta=delta, epsilon=epsilon)
+        composition = lattice.compose([(found, n) for pair, n in pairs if (found := pair.lattice()) is not None])
         return composition.epsilon(delta) if delta is not None else composition.delta(epsilon or 0.0)
 
     for _ in range(4):
@@ -854,7 +905,7 @@ def _composed(
 
 
 def allocation_bracket(
-    sigma: float | Ratio,
+    sigma: Number | Ratio,
     steps: int,
     selected: int = 1,
     epochs: int = 1,
@@ -864,7 +915,7 @@ def allocation_bracket(
     epsilon: float | None = None,
     tolerance: float = 1e-6,
 ) -> Bound:
-    """The bracket on epsilon at `delta`, or delta at `epsilon`, of `epochs` epochs in each of which a record enters `selected` of `steps` sums.
+    """The bracket on epsilon at `delta`, or delta at `epsilon`, where a record enters `selected` of `steps` sums in each of `epochs`.
 
     `sigma` is the noise multiplier of one sum; `others` are further (remove pair, add pair, count) composed with the epochs. The larger
     of the two directions is bounded. One epoch is solved directly; several, or others, on a lattice of losses.
@@ -880,7 +931,7 @@ def allocation_bracket(
     >>> round(found.lower, 3), round(found.upper, 3)
     (1.701, 1.702)
     """
-    ratio = sigma if not isinstance(sigma, (int, float, Fraction)) else GaussianRatio(float(positive("sigma", sigma)))
+    ratio = _ratio(sigma)
     steps, selected, epochs = count("steps", steps), count("selected", selected), count("epochs", epochs)
     if selected > steps:
         raise ParameterError(f"selected must be at most steps ({steps}), not {selected}")
@@ -899,7 +950,9 @@ def allocation_bracket(
             base, scale = -math.expm1(epsilon), math.exp(epsilon)
             return Bound(max(0.0, base + scale * found.lower - 4e-16), min(1.0, base + scale * found.upper + 4e-16), found.method)
         if epsilon == math.inf:
-            leak = max(-math.expm1(sum(n * math.log1p(-pair[i].infinite) for *pair, n in others)) for i in (0, 1))
+            if any(pair.infinite >= 1 for other in others for pair in other[:2]):
+                return Bound(1.0, 1.0, _EXACT)
+            leak = max(-math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in _directed(others, i))) for i in (0, 1))
             return Bound(leak, leak, _EXACT)
     plain, floor = _simple(ratio, steps, selected, epochs, others, delta, epsilon)
     if selected == steps and isinstance(ratio, GaussianRatio):
@@ -947,7 +1000,7 @@ def _simple(
             continue
         sides = []
         for direction in (0, 1):
-            parts = [(mixture.gaussian(1 / mu), 1), *((other[direction], other[2]) for other in others)]
+            parts = [(mixture.gaussian(1 / mu), 1), *_directed(others, direction)]
             sides.append(compose.epsilon(parts, delta) if delta is not None else compose.delta(parts, epsilon or 0.0))
         results.append(sides[0].worst(sides[1]))
     return results[0], max(floor, results[1].lower)
@@ -960,14 +1013,14 @@ def _score_floor(
     if not isinstance(ratio, GaussianRatio):
         return 0.0
     if epsilon is not None:
-        return min(upper, _score_laws(ratio, steps, selected, epochs, epsilon)(epsilon))
+        return min(upper, _score(ratio, steps, selected, epochs, epsilon).delta(epsilon))
     assert delta is not None
     low, near = 0.0, upper
     for _ in range(2):
-        value = _score_laws(ratio, steps, selected, epochs, near)
+        score = _score(ratio, steps, selected, epochs, near)
         high = upper
-        while high - low > 1e-9 * high:
+        while high - low > 1e-7 * high:
             middle = (low + high) / 2
-            low, high = (middle, high) if value(middle) > delta else (low, middle)
+            low, high = (middle, high) if score.delta(middle) > delta else (low, middle)
         near = low
     return low

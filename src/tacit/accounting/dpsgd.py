@@ -157,7 +157,10 @@ def full_batch_zcdp(
     unit = math.sqrt(t) * 2 * clip / n  # of the mean over all steps; mu = unit/noise
     half = unit * unit / 2  # rho = half/noise^2
     pairs: dict[str, tuple[Cost, Callable[[float], float]]] = {
-        "basic": (lambda s: conversions.zcdp_epsilon_basic(half / s**2, delta), lambda e: math.sqrt(half / conversions.zcdp_rho_basic(e, delta))),
+        "basic": (
+            lambda s: conversions.zcdp_epsilon_basic(half / s**2, delta),
+            lambda e: math.sqrt(half / conversions.zcdp_rho_basic(e, delta)),
+        ),
         "improved": (lambda s: conversions.zcdp_epsilon(half / s**2, delta), lambda e: math.sqrt(half / conversions.zcdp_rho(e, delta))),
         "exact": (lambda s: gaussian.epsilon(unit / s, delta), lambda e: unit / gaussian.mu_for(e, delta)),
     }

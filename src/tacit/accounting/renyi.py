@@ -7,7 +7,7 @@ concentrated privacy, are in `tacit.accounting.conversions`.
 >>> randomised_response([2.0, np.inf], 0.1).round(6)
 array([0.009959, 0.1     ])
 >>> compose([gaussian([2.0, 8.0], 1.0), laplace([2.0, 8.0], 0.5)], counts=[3, 1]).round(6)
-array([ 3.197774, 12.411299])
+array([ 3.200304, 12.410268])
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ tacit 0...
 from __future__ import annotations
 
 import json
+import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -22,6 +24,31 @@ from typer.core import TyperGroup
 
 from tacit import __version__
 from tacit.cli.numbers import OptionError
+from tacit.cli.options import (
+    Batch,
+    Categories,
+    Certify,
+    Delta,
+    Deltas,
+    Epochs,
+    Epsilon,
+    Epsilons,
+    EventFile,
+    GroupSize,
+    Json,
+    Mechanism,
+    Method,
+    Noise,
+    NullRecord,
+    Plot,
+    Relation,
+    Sampling,
+    Scheme,
+    Size,
+    StepDelta,
+    StepEpsilon,
+    Steps,
+)
 
 # The options behind the parameters that the accountant's messages open with.
 _OPTIONS = {"delta": "--delta", "noise_multiplier": "--noise", "sigma": "--noise", "scale": "--noise", "rate": "--sampling"}
@@ -42,7 +69,10 @@ class Commands(TyperGroup):
         """Run a command; ends the process in standalone mode, else returns the status."""
         words = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
-            result = super().main(words, prog_name or "tacit", complete_var, False, windows_expand_args, **extra)
+            with warnings.catch_warnings():
+                # an engine that meets the edge of floating point falls back by itself; the warning would only worry people
+                warnings.simplefilter("ignore", RuntimeWarning)
+                result = super().main(words, prog_name or "tacit", complete_var, False, windows_expand_args, **extra)
             status = result if isinstance(result, int) else 0
         except Exception as error:
             message = explained(error)
@@ -56,7 +86,10 @@ class Commands(TyperGroup):
 
 
 def explained(error: Exception) -> str | None:
-    """The line to print for an error in the request; None for a fault of ours, which keeps its traceback."""
+    """The line to print for an error in the request; None for a fault of ours, which keeps its traceback.
+
+    Numbers at the edge of floating point may defeat an engine; that is a refusal, not a crash.
+    """
     accounting = sys.modules.get("tacit.accounting.errors")
     if isinstance(error, OptionError):
         message = str(error)
@@ -69,6 +102,9 @@ def explained(error: Exception) -> str | None:
         message = "interrupted"
     elif isinstance(error, ImportError) and "pip install" in str(error):
         message = str(error)
+    elif isinstance(error, (ArithmeticError, ValueError, MemoryError)) and not os.environ.get("TACIT_TRACEBACK"):
+        what = f"{type(error).__name__}: {error}".rstrip(": ")
+        message = f"these numbers are beyond the accountant's range ({what}); use less extreme ones, or set TACIT_TRACEBACK=1 and report it"
     else:
         return None
     return " ".join(message.split())
@@ -114,82 +150,6 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def tacit(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False) -> None:
     """What a computation on private data costs: certified from both sides, in milliseconds."""
-
-
-# --- options that several commands share --------------------------------------------------------------------------------------------
-
-WHAT, ASK, SHOW = "What is done to the data", "The question", "The answer"
-
-
-def _option(panel: str, text: str, *names: str, metavar: str = "NUMBER") -> Any:
-    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, show_default=False)
-
-
-Mechanism = Annotated[
-    str | None,
-    _option(
-        WHAT,
-        "gaussian (default), laplace, discrete-gaussian or discrete-laplace, described by --noise; or pure, approximate, "
-        "randomized-response, exponential or staircase, described by --step-epsilon.",
-        "--mechanism",
-        metavar="NAME",
-    ),
-]
-Noise = Annotated[
-    str | None, _option(WHAT, "Noise relative to what one record can contribute: the noise multiplier sigma / C, or scale / C.", "--noise")
-]
-StepEpsilon = Annotated[str | None, _option(WHAT, "The epsilon of one step, for mechanisms that come with one.", "--step-epsilon")]
-StepDelta = Annotated[str | None, _option(WHAT, "The delta of one step, for --mechanism approximate.", "--step-delta")]
-Categories = Annotated[str | None, _option(WHAT, "How many answers randomised response chooses from (default 2).", "--categories")]
-Sampling = Annotated[str | None, _option(WHAT, "The share of the records in one step, such as 0.01 or 256/60000.", "--sampling")]
-Scheme = Annotated[
-    str | None,
-    _option(
-        WHAT,
-        "How the records of a step are chosen: poisson (default), without-replacement, with-replacement, or random-allocation "
-        "(each record in one step of every epoch).",
-        "--scheme",
-        metavar="NAME",
-    ),
-]
-Size = Annotated[str | None, _option(WHAT, "The number of records; with --batch in place of --sampling.", "--size")]
-Batch = Annotated[str | None, _option(WHAT, "The number of records in one step.", "--batch")]
-Steps = Annotated[str | None, _option(WHAT, "The number of steps (default 1).", "--steps")]
-Epochs = Annotated[
-    str | None, _option(WHAT, "Passes over the data in place of --steps: epochs * size / batch steps, rounded down.", "--epochs")
-]
-EventFile = Annotated[
-    str | None, _option(WHAT, "A JSON file with any event, in place of the options above (--steps repeats it).", "--event", metavar="FILE")
-]
-Relation = Annotated[
-    str | None,
-    _option(
-        ASK,
-        "add-remove, replace-one or zero-out. By default what the sampler is proved for. Under replace-one a record goes and another "
-        "comes, so noise counts half; a --step-epsilon is taken to hold for the relation asked for.",
-        "--adjacency",
-        metavar="NAME",
-    ),
-]
-NullRecord = Annotated[
-    bool,
-    typer.Option(
-        "--null-record", help="An absent record is treated exactly as a fixed public one.", rich_help_panel=ASK, show_default=False
-    ),
-]
-GroupSize = Annotated[str | None, _option(ASK, "The unit is a group of so many records: a person with several rows.", "--group")]
-Deltas = Annotated[list[str] | None, _option(ASK, "One or more, with commas or repeated.", "--delta")]
-Delta = Annotated[str | None, _option(ASK, "The delta of the target (0 where nothing else is said).", "--delta")]
-Epsilons = Annotated[list[str] | None, _option(ASK, "One or more, with commas or repeated.", "--epsilon")]
-Epsilon = Annotated[str | None, _option(ASK, "The epsilon of the target.", "--epsilon")]
-Method = Annotated[
-    str | None, _option(ASK, "One theorem only, by its name in tacit compare; by default the tightest.", "--method", metavar="NAME")
-]
-Certify = Annotated[
-    bool, typer.Option("--certify", help="Prove the bracket in ball arithmetic (extra: proof).", rich_help_panel=ASK, show_default=False)
-]
-Plot = Annotated[str | None, _option(SHOW, "Draw the picture into this .png, .pdf or .svg.", "--plot", metavar="FILE")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel=SHOW, show_default=False)]
 
 
 def _examples(*lines: str) -> str:

@@ -130,7 +130,7 @@ def plain_words(cost: Account, known: Sequence[tuple[float, float]] = ()) -> lis
     ]
 
 
-def best_attack(cost: Account, fpr: float, evaluations: int = 11) -> float:
+def best_attack(cost: Account, fpr: float, evaluations: int = 13) -> float:
     """An upper bound on the true-positive rate at a false-positive rate, within a hundredth of the best.
 
     Every epsilon gives a valid bound e^eps fpr + delta(eps), so the search may stop early: `Account.tpr` brackets the minimum closely, at
