@@ -237,7 +237,8 @@ def from_profile(rows: Sequence[tuple[float, float]]) -> FinitePair:
     """
     if not rows:
         raise ParameterError("a privacy profile needs at least one pair (epsilon, delta)")
-    ordered = sorted((float(e), float(d)) for e, d in rows)
+    # below 1e-9 the difference of two deltas over that of two epsilons is all rounding; the larger epsilon is implied
+    ordered = sorted((max(float(e), 1e-9) if e > 0 else float(e), float(d)) for e, d in rows)
     if ordered[0][0] < 0 or not all(0 <= d <= 1 for _, d in ordered):
         raise ParameterError("a privacy profile needs epsilon >= 0 and delta in [0, 1]")
     if ordered[0][0] > 700:
