@@ -31,7 +31,8 @@ FIGURE = {
 def test_figure_3_1(k: int) -> None:
     found = [curve.epsilons[0] for curve in laplace_and_gaussian([k]).curves]
     basic, advanced, strong, *rest = FIGURE[k]
-    assert found == pytest.approx([basic, min(basic, advanced), min(basic, strong), *rest], abs=1e-7)  # the source extrapolates the Laplace column, with errors in the eighth digit
+    # the source extrapolates the Laplace column, which has errors in its eighth digit
+    assert found == pytest.approx([basic, min(basic, advanced), min(basic, strong), *rest], abs=1e-7)
 
 
 def test_order_of_the_theorems() -> None:

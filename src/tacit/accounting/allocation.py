@@ -225,8 +225,9 @@ def contract(ratio: Ratio, step: float, cells: int) -> Law | None:
     left = np.concatenate([[0.0], np.cumsum(np.cumsum(mass)[:-1])])
     right = np.concatenate([[0.0], np.cumsum(np.cumsum(mass[::-1])[:-1])])[::-1]
     height = np.divide(low * high, low + high, out=np.zeros(cells), where=low + high > 0)
-    only_left = (high < low / 3) | (height > right[1:] / 2)
-    only_right = (low < high / 3) | (height > left[:-1] / 2)
+    no_left, no_right = height > left[:-1] / 2, height > right[1:] / 2
+    only_right = no_left | (~no_right & (low < high / 3))
+    only_left = ~only_right & (no_right | (high < low / 3))
     only_left[0], only_right[0], only_left[-1], only_right[-1] = False, True, True, False
     at_left = np.where(only_left, high, np.where(only_right, 0.0, height))
     at_right = np.where(only_left, 0.0, np.where(only_right, low, height))
@@ -586,7 +587,7 @@ def _epsilon_once(ratio: Ratio, steps: int, delta: float, sign: int, most: float
             break
     at = steps * math.exp(sign * guess)
     for margin in (0.003, 0.1, 2.0):
-        margin = (margin + 2 * min(1.0, max(0.0, 1 - lower / upper))) / slope
+        margin = (margin + 2 * min(1.0, max(0.0, 1 - lower / max(upper, 1e-320)))) / slope
         tail = _tail(ratio, steps, at, sign, lambda slope: min(tolerance, 1e-4 * guess) * slope, at * math.exp(margin) * (1 + 1e-9))
         least, enough = (_root(tail, steps, delta, sign, guess, margin, end) for end in (0, 1))
         if least > 0.0 and enough < most:
@@ -705,11 +706,8 @@ def _laws(ratio: Ratio, steps: int, step: float, budget: float) -> tuple[FiniteP
         kept = np.flatnonzero(q[1:] > 0)
         part = slice(int(kept[0]), int(kept[-1]) + 1)
         infinite, reverse_infinite = (float(right[-1]), float(q[0])) if dominates else (0.0, 0.0)
-        pairs.append(
-            FinitePair(
-                np.asarray(step * index[part], dtype=float), log_p[part], infinite=infinite, reverse_infinite=reverse_infinite, step=step, start=int(index[part][0])
-            )
-        )
+        losses, start_at = np.asarray(step * index[part], dtype=float), int(index[part][0])
+        pairs.append(FinitePair(losses, log_p[part], infinite=infinite, reverse_infinite=reverse_infinite, step=step, start=start_at))
     return pairs[0], pairs[1]
 
 
@@ -845,13 +843,6 @@ def _gaussian(mu: float, delta: float | None, epsilon: float | None) -> Bound:
 def _once(ratio: Ratio, steps: int, most: float, delta: float | None, epsilon: float | None, tolerance: float) -> Bound:
     """One epoch by itself; the add direction is worked out only where it could be the worse one."""
     if delta is not None:
-        if most == math.inf:
-            # One step alone dominates the epoch: look for an epsilon that is enough for it in both directions.
-            most = 1.0
-            while max(ratio.tail(math.exp(most))[1], ratio.head(math.exp(-most))[0]) > 0.5 * delta and most < 512:
-                most *= 2
-            if most >= 512:
-                return Bound(0.0, math.inf, _METHOD)
         lower, upper = _epsilon_once(ratio, steps, delta, 1, most, tolerance)
         if _delta_once(ratio, steps, lower, -1, 1e-3, _COARSE)[1] > delta:
             least, enough = _epsilon_once(ratio, steps, delta, -1, most, tolerance)
@@ -889,6 +880,7 @@ def _composed(
         composition = lattice.compose([(found, n) for pair, n in pairs if (found := pair.lattice()) is not None])
         return composition.epsilon(delta) if delta is not None else composition.delta(epsilon or 0.0)
 
+    width = math.inf
     for _ in range(4):
         budget = 1e-8 * level / total
         upper = max(ask(True, direction).upper for direction in (0, 1))
@@ -898,9 +890,9 @@ def _composed(
         narrow = 20 * tolerance * min(max(1.0, upper), 1e4) if delta is not None else 200 * tolerance * upper
         longest = max(len(_laws(ratio, steps, step, budget)[True].losses) for steps, _ in blocks)
         finer = step * max(math.sqrt(0.6 * narrow / max(upper - lower, 1e-300)), 0.02, longest / 30_000)
-        if not missed and (upper - lower <= narrow or not finer < 0.8 * step):
+        if not missed and (upper - lower <= narrow or upper - lower > 0.5 * width or not finer < 0.8 * step):
             break
-        step = step if missed else finer
+        step, width = (step, math.inf) if missed else (finer, upper - lower)
     return Bound(lower, upper, _METHOD)
 
 
@@ -941,7 +933,8 @@ def allocation_bracket(
     if delta is not None:
         delta = float(probability("delta", delta))
         if delta in (0.0, 1.0):
-            return Bound(0.0, 0.0, _EXACT) if delta else Bound(math.inf, math.inf, "Gaussian noise has no largest loss")
+            bounded = not isinstance(ratio, GaussianRatio)
+            return Bound(0.0, 0.0, _EXACT) if delta else Bound(0.0 if bounded else math.inf, math.inf, "Gaussian noise has no largest loss")
     if epsilon is not None:
         epsilon = float(number("epsilon", epsilon))
         if epsilon < 0:
@@ -952,7 +945,8 @@ def allocation_bracket(
         if epsilon == math.inf:
             if any(pair.infinite >= 1 for other in others for pair in other[:2]):
                 return Bound(1.0, 1.0, _EXACT)
-            leak = max(-math.expm1(sum(n * math.log1p(-pair.infinite) for pair, n in _directed(others, i))) for i in (0, 1))
+            own = 0.0 if isinstance(ratio, GaussianRatio) else selected * epochs * math.log1p(-ratio.tail(1e300)[1])
+            leak = max(-math.expm1(own + sum(n * math.log1p(-pair.infinite) for pair, n in _directed(others, i))) for i in (0, 1))
             return Bound(leak, leak, _EXACT)
     plain, floor = _simple(ratio, steps, selected, epochs, others, delta, epsilon)
     if selected == steps and isinstance(ratio, GaussianRatio):
@@ -986,9 +980,10 @@ def _simple(
     largest, so (sum_A r_A - a)_+ >= sum_A (r_A - a)_+ gives delta(eps) >= delta of the known steps at eps + log of the number of subsets.
     """
     if not isinstance(ratio, GaussianRatio):
-        return Bound(0.0, math.inf if epsilon is None else 1.0, _METHOD), 0.0
+        return Bound(0.0, 1.0 if delta is None else _enough(ratio, delta) if selected == epochs == 1 and not others else math.inf, _METHOD), 0.0
     alone = math.sqrt(selected * epochs) / ratio.sigma
-    ways = epochs * (math.lgamma(steps + 1) - math.lgamma(selected + 1) - math.lgamma(steps - selected + 1)) * (1 + 1e-12) + 1e-12
+    # C(t, k) <= (e t / k)^k, exact for one step
+    ways = epochs * (math.log(steps) if selected == 1 else selected * (1 + math.log(steps / selected))) * (1 + 1e-12) + 1e-12
     if delta is not None:
         floor = max(0.0, _gaussian(alone, delta, None).lower - ways)
     else:
@@ -1004,6 +999,16 @@ def _simple(
             sides.append(compose.epsilon(parts, delta) if delta is not None else compose.delta(parts, epsilon or 0.0))
         results.append(sides[0].worst(sides[1]))
     return results[0], max(floor, results[1].lower)
+
+
+def _enough(ratio: Ratio, delta: float) -> float:
+    """An epsilon that is enough for one step alone, and so for one of many, in both directions."""
+    epsilon = 1.0
+    while max(ratio.tail(math.exp(epsilon))[1], ratio.head(math.exp(-epsilon))[0]) > delta:
+        epsilon *= 2
+        if epsilon > _FAR:
+            return math.inf
+    return epsilon
 
 
 def _score_floor(

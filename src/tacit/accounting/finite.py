@@ -237,15 +237,21 @@ def from_profile(rows: Sequence[tuple[float, float]]) -> FinitePair:
     """
     if not rows:
         raise ParameterError("a privacy profile needs at least one pair (epsilon, delta)")
-    # below 1e-9 the difference of two deltas over that of two epsilons is all rounding; the larger epsilon is implied
-    ordered = sorted((max(float(e), 1e-9) if e > 0 else float(e), float(d)) for e, d in rows)
+    ordered = sorted((float(e), float(d)) for e, d in rows)
     if ordered[0][0] < 0 or not all(0 <= d <= 1 for _, d in ordered):
         raise ParameterError("a privacy profile needs epsilon >= 0 and delta in [0, 1]")
     if ordered[0][0] > 700:
         return leaky_randomised_response(*ordered[0])
     points: list[tuple[float, float]] = []
-    start = min(d + (1 - d) * math.tanh(e / 2) for e, d in ordered)
+    start, corner = min((d + (1 - d) * math.tanh(e / 2), (e, d)) for e, d in ordered)
     least = start
+
+    def fall(a: tuple[float, float], b: tuple[float, float]) -> float:
+        """Minus the slope of a chord; from the start to the row that implies it, without the difference of two nearly equal deltas."""
+        if a[0] == 0 and b == corner and b[0] > 0:
+            return (1 - b[1]) * math.tanh(b[0] / 2) / math.expm1(b[0])
+        return _fall(a, b)
+
     for e, d in [(0.0, start), *ordered]:
         if e > 700:
             break
@@ -253,10 +259,10 @@ def from_profile(rows: Sequence[tuple[float, float]]) -> FinitePair:
         if points and _width(points[-1], (e, least)) == 0:
             continue
         # a point on or above the chord of its neighbours is no corner of the hull
-        while len(points) > 1 and _fall(points[-2], points[-1]) <= _fall(points[-1], (e, least)):
+        while len(points) > 1 and fall(points[-2], points[-1]) <= fall(points[-1], (e, least)):
             points.pop()
         points.append((e, least))
-    falls = [_fall(a, b) for a, b in pairwise(points)] + [0.0]
+    falls = [fall(a, b) for a, b in pairwise(points)] + [0.0]
     losses, log_p = [], []
     for (e, _), before, after in zip(points[1:], falls, falls[1:], strict=False):
         if before > after:
