@@ -14,7 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from measure import Missing, busy, medians, peak, report_peak, table, verdict
-from peers import DP_SGD
+from peers import DP_SGD, MODULES
 
 from tacit.accounting import Adjacency, Bound, Gaussian, Poisson, Repeated, Sampled, account
 
@@ -60,19 +60,19 @@ def task(name: str, case: str, delta: float) -> Callable[[int], float]:
     return run
 
 
-def main(rounds: int = 3) -> int:
+def main(rounds: int = 5) -> int:
     print(busy())
     speed_met = error_met = True
     for case, (q, sigma, steps) in CASES.items():
         memory = {name: peak(__file__, name, case) for name in (OURS, *DP_SGD)}
         for delta in (1e-5, 1e-10, 1e-15, 1e-20):
             truth = Decimal(TRUTHS[case, delta])
-            found = medians({name: task(name, case, delta) for name in (OURS, *DP_SGD)}, rounds if delta == 1e-5 else 1)
+            found = medians({name: task(name, case, delta) for name in (OURS, *DP_SGD)}, rounds if delta == 1e-5 else 2)
             ours_error = abs(Decimal(found[OURS].value) - truth)
             rows = []
             for name, run in found.items():
                 if run.failed:
-                    rows.append([name, run.failed, *[""] * 6])
+                    rows.append([name, *[""] * 7, run.failed])
                     continue
                 error = Decimal(run.value) - truth if run.value < float("inf") else Decimal("inf")
                 rows.append(
@@ -85,11 +85,12 @@ def main(rounds: int = 3) -> int:
                         "" if name == OURS else f"{run.seconds / found[OURS].seconds:.0f}",
                         f"{memory[name]:.0f}" if delta == 1e-5 else "",
                         f"{memory[name] / max(memory[OURS], 1.0):.0f}" if delta == 1e-5 and name != OURS else "",
+                        "",
                     ]
                 )
             width = ours(q, sigma, steps, delta).width
             print(f"\n{case}: q = {q}, sigma = {sigma}, T = {steps}, delta = {delta:g}; truth {truth}; our bracket is {width:.1e} wide")
-            table(["", "epsilon", "error", "error, times ours", "ms", "slower, times", "MB", "MB, times"], rows)
+            table(["", "epsilon", "error", "error, times ours", "ms", "slower, times", "MB", "MB, times", ""], rows)
             google = found["dp_accounting PLD"]
             if delta == 1e-5 and not google.failed:
                 speed_met &= google.seconds >= FASTER * found[OURS].seconds
@@ -100,21 +101,11 @@ def main(rounds: int = 3) -> int:
     return 0 if met else 1
 
 
-def memory_of(name: str, case: str) -> None:
-    def warm() -> None:
-        if name == OURS:
-            ours(Fraction(1, 2), 10.0, 10, 1e-2)
-        else:
-            DP_SGD[name](0.5, 10.0, 10, 1e-2)
-
-    report_peak(warm, lambda: task(name, case, 1e-5)(0))
-
-
 if __name__ == "__main__":
     if "--peak" in sys.argv:
         try:
-            memory_of(*sys.argv[2:4])
-        except Missing:
+            report_peak(MODULES[sys.argv[2]], lambda: task(sys.argv[2], sys.argv[3], 1e-5)(0))
+        except (Missing, ImportError):
             sys.exit(1)
         sys.exit(0)
     sys.exit(main(*(int(argument) for argument in sys.argv[1:])))

@@ -252,3 +252,33 @@ def test_composing_can_only_cost_more_and_theorems_agree(tree) -> None:
         except UnsupportedError:
             continue
         assert other.upper >= found.lower - 1e-9
+
+
+def test_rates_of_events_that_may_disclose_everything() -> None:
+    """A mass at infinity leaves the rest of the trade-off curve where it belongs."""
+    found = account(ApproxDP(2, 1e-5)).tpr(0.01)
+    truth = math.exp(2) * 0.01 + 1e-5
+    assert found.lower <= truth + 1e-7 and truth - 1e-7 <= found.upper < 0.074
+
+
+def test_negative_epsilon_of_a_renyi_guarantee_is_at_least_the_trivial_delta() -> None:
+    found = account(ZCDP(0.1)).delta(-1)
+    assert 1 - math.exp(-1) - 1e-12 <= found.lower <= found.upper <= 1
+    assert account(ZCDP(0.1)).posterior(0.9).lower >= 0.9 - 1e-9
+
+
+@pytest.mark.parametrize(
+    "event", [Gaussian(1e-300), Repeated(Laplace(1e-5), 10), Repeated(Laplace(1e300), 5), Sampled(RandomAllocation(10**12), Gaussian(1))]
+)
+def test_extreme_numbers_are_priced_or_refused(event) -> None:
+    try:
+        found = account(event).epsilon(1e-6)
+    except UnsupportedError as refusal:
+        assert "floating point" in str(refusal) or str(refusal)
+    else:
+        assert 0 <= found.lower <= found.upper
+
+
+def test_ten_tenths_are_one() -> None:
+    assert account(Repeated(PureDP(Fraction(1, 10)), 10)).epsilon(0).upper == 1.0
+    assert account(Repeated(Laplace(10), 10)).epsilon(0).upper == 1.0

@@ -156,6 +156,6 @@ def test_curves_refuse_what_makes_no_picture() -> None:
 
 def test_pictures(tmp_path: Path, table) -> None:  # type: ignore[no-untyped-def]
     table.plot(tmp_path / "table.png")
-    compose_curves(lambda k: Repeated(Laplace(10), k), [1, 10, 100], 1e-6, methods=["basic", "advanced"]).plot(tmp_path / "curves.svg")
+    compose_curves(lambda k: Repeated(Laplace(10), k), [1, 100], 1e-6, methods=["basic"]).plot(tmp_path / "curves.svg")
     assert (tmp_path / "table.png").read_bytes().startswith(b"\x89PNG")
     assert b"<svg" in (tmp_path / "curves.svg").read_bytes()

@@ -439,7 +439,7 @@ PRICED: dict[str, tuple[Any, float]] = {
     "mixed": (dp_event.ComposedDpEvent([_GAUSSIAN(2.0), dp_event.SelfComposedDpEvent(_LAPLACE(4.0), 3)]), 1e-4),
     "sampled gaussian": (dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.05, _GAUSSIAN(1.0)), 50), 1e-3),
     "sampled laplace": (dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.1, _LAPLACE(1.0)), 10), 1e-3),
-    "mixture": (dp_event.SelfComposedDpEvent(dp_event.MixtureOfGaussiansDpEvent(4.0, [0.0, 1.0, 2.0], [0.5, 0.25, 0.25]), 2), 1e-3),
+    "mixture": (dp_event.SelfComposedDpEvent(dp_event.MixtureOfGaussiansDpEvent(20.0, [0.0, 1.0, 2.0], [0.5, 0.25, 0.25]), 2), 1e-3),
 }
 
 

@@ -398,7 +398,7 @@ choices = st.sampled_from(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=80)
 @given(
     st.sampled_from(["epsilon", "delta"]),
     st.lists(st.tuples(names, values), max_size=4),

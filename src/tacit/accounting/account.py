@@ -10,9 +10,10 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import pairwise
 
@@ -22,7 +23,7 @@ from tacit.accounting import compose, conversions, gaussian, methods
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.components import AllocationStep, Resolved, Step, renyi_curve, resolve
-from tacit.accounting.errors import ParameterError, UnsupportedError
+from tacit.accounting.errors import AccountingError, ParameterError, UnsupportedError
 from tacit.accounting.events import Event
 from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Array, Pair, Trivial
@@ -88,7 +89,10 @@ class Account:
             )
         if certify:
             return self._certified("epsilon", target)
-        return self._with_slack(target) if self.parts.slack else self._epsilon(target)
+        if target == 0 and (exact := methods.exact_pure(self.event, self.adjacency, null_record=self.null_record)) is not None:
+            return _outwards(exact, "sum of pure guarantees")
+        with _in_range():
+            return self._with_slack(target) if self.parts.slack else self._epsilon(target)
 
     def delta(self, epsilon: float, *, certify: bool = False) -> Bound:
         """The smallest delta for which the event is (epsilon, delta)-DP, for any real epsilon.
@@ -101,7 +105,8 @@ class Account:
         if certify:
             return self._certified("delta", value)
         cached: Callable[[float], Bound] = self._delta_cache  # type: ignore[attr-defined]
-        return cached(value)
+        with _in_range():
+            return cached(value)
 
     def profile(self, epsilons: Iterable[float]) -> list[Bound]:
         """delta at each epsilon."""
@@ -156,6 +161,14 @@ class Account:
     def _delta(self, epsilon: float) -> Bound:
         if self.parts.allocations:
             found = self._allocated(epsilon=epsilon)
+        elif epsilon < 0 and self.parts.renyi:
+            # HS_a(P||Q) = 1 - a + a HS_1/a(Q||P), and the curves bound both directions
+            other, scale = self._delta(-epsilon), math.exp(epsilon)
+            return Bound(
+                -math.expm1(epsilon) + scale * other.lower - 1e-15,
+                min(1.0, -math.expm1(epsilon) + scale * other.upper + 1e-15),
+                other.method,
+            )
         else:
             curve = renyi_curve(self.parts)
             found = self._solve(
@@ -252,9 +265,7 @@ class Account:
         """
         exact_value = methods.exact_rho(self.event, self.adjacency, null_record=self.null_record)
         if exact_value is not None:
-            value = float(exact_value)
-            lower = value if value <= exact_value else math.nextafter(value, 0.0)
-            return Bound(lower, value if value >= exact_value else math.nextafter(value, math.inf), "closed form")
+            return _outwards(exact_value, "closed form")
         if self.parts.allocations or self.parts.slack:
             raise UnsupportedError("this event has no certified Rényi curve; ask for epsilon(delta)")
         orders = 1 + np.geomspace(1e-4, 2e3, 200)
@@ -351,7 +362,8 @@ class Account:
         if rate in (0.0, 1.0):
             leak = self.delta(math.inf)
             return Bound(1.0, 1.0, "trivial") if rate else Bound(leak.lower, leak.upper, leak.method)
-        reach = min(self.epsilon(1e-9 * min(rate, 1 - rate)).upper, 700.0)
+        level = self.delta(math.inf).upper * (1 + 1e-9) + 1e-9 * min(rate, 1 - rate)
+        reach = min(self.epsilon(min(1.0, level)).upper, 700.0)
         if self.parts.renyi or self.parts.allocations or self.parts.slack or any(s.floor for s in self.parts.steps):
             found = _minimise_line(self.delta, rate, reach)
             return Bound(min(rate, found.upper), found.upper, found.method)
@@ -380,6 +392,28 @@ class Account:
         return Bound(max(p, 1 - p, 1 - p + p * found.lower) - 1e-15, min(1.0, 1 - p + p * found.upper + 1e-15), found.method)
 
 
+@contextmanager
+def _in_range() -> Iterator[None]:
+    """Numbers that floating point cannot hold end in a refusal, never in a traceback from deep inside."""
+    try:
+        yield
+    except AccountingError:
+        raise
+    except (OverflowError, ZeroDivisionError, ValueError, MemoryError) as error:
+        raise UnsupportedError(
+            "the parameters lead beyond what floating point can hold; rescale them, or ask for a looser method such as rdp-improved"
+        ) from error
+
+
+def _outwards(value: Fraction, method: str) -> Bound:
+    """A fraction between the two floating-point numbers around it."""
+    try:
+        near = float(value)
+    except OverflowError:
+        return Bound(1e308, math.inf, method)
+    return Bound(near if near <= value else math.nextafter(near, 0.0), near if near >= value else math.nextafter(near, math.inf), method)
+
+
 def _symmetric(direction: list[tuple[Pair, int]]) -> bool:
     """Whether the reversed composition is the same, so that one direction answers for both."""
     return all(pair.symmetric for pair, _ in direction)
@@ -405,25 +439,30 @@ def _minimise_line(delta: Callable[[float], Bound], rate: float, reach: float) -
         d = delta(x)
         return math.exp(x) * rate + d.lower, math.exp(x) * rate + d.upper
 
-    golden = (math.sqrt(5) - 1) / 2
-    low, high = -reach, min(reach, -math.log(rate))
-    a, b = high - golden * (high - low), low + golden * (high - low)
-    fa, fb = value(a), value(b)
-    while high - low > 1e-7:
-        if max(fa[0], fb[0]) <= min(fa[1], fb[1]):  # the brackets can no longer be told apart
-            break
-        if fa[1] < fb[1]:
-            high, b, fb = b, a, fa
-            a = high - golden * (high - low)
-            fa = value(a)
-        else:
-            low, a, fa = a, b, fb
-            b = low + golden * (high - low)
-            fb = value(b)
-    upper = min(1.0, fa[1], fb[1])
+    def search(end: int) -> tuple[float, float, float]:
+        """Golden section on one end of the bracket: the best value, and an interval that holds the minimiser of a convex curve."""
+        golden = (math.sqrt(5) - 1) / 2
+        low, high = -reach, min(reach, -math.log(rate))
+        a, b = high - golden * (high - low), low + golden * (high - low)
+        fa, fb = value(a)[end], value(b)[end]
+        while high - low > 1e-7 * (1 + abs(low)):
+            if fa < fb:
+                high, b, fb = b, a, fa
+                a = high - golden * (high - low)
+                fa = value(a)[end]
+            else:
+                low, a, fa = a, b, fb
+                b = low + golden * (high - low)
+                fb = value(b)[end]
+        return min(fa, fb), low, high
+
+    upper, low, high = search(1)
     # beyond the reach the value is at least that at its end less the delta left there, 1e-9 of the rate
+    if delta(high).width > 1e-9 * upper:
+        _, low, high = search(0)
     lower = math.exp(low) * rate + delta(high).lower - 1e-9 * rate
-    return Bound(max(0.0, min(lower, upper)), upper, delta(a).method)
+    upper = min(1.0, upper)
+    return Bound(max(0.0, min(lower, upper)), upper, delta(high).method)
 
 
 __all__ = ["Account", "AllocationStep", "GdpReport", "Step", "account"]

@@ -91,6 +91,9 @@ def _excess(
         goal = float(positive("epsilon", epsilon))
         level = float(probability("delta", nonnegative("delta", 0 if delta is None else delta)))
 
+        if method == "central-limit":
+            raise ParameterError("method must be one that gives a bound; central-limit is an estimate and cannot be calibrated to")
+
         def measure(cost: Account) -> float:
             return cost.epsilon(level, method=method).upper
 

@@ -120,7 +120,9 @@ def _leaf(event: ev.Leaf, group: int) -> Resolved:
         case leaves.GDP():
             return _step(mixture.gaussian(1 / float(event.mu), group)) if event.mu else Resolved()
         case leaves.Laplace():
-            return _step(laplace(group / float(event.noise_multiplier)))
+            theta = group / float(event.noise_multiplier)
+            # beyond this the density's scale underflows, and the worst pure mechanism costs as good as the same
+            return _step(laplace(theta)) if theta < 600 else _step(finite.leaky_randomised_response(theta, 0.0), tight=False)
         case leaves.DiscreteGaussian():
             return _step(finite.discrete_gaussian(float(event.sigma), group * event.sensitivity))
         case leaves.DiscreteLaplace():
@@ -326,6 +328,8 @@ def _allocated(inner: ev.Event, scheme: RandomAllocation, asked: Adjacency, null
     mu = _gaussian_mu(resolve(inner, stated)) if stated else None
     if mu is None:
         raise UnsupportedError("random allocation is proved here for Gaussian sums; sample other mechanisms with Poisson")
+    if scheme.steps > 10**8:
+        raise UnsupportedError("random allocation over more than 1e8 steps is beyond what floating point can hold; use Poisson sampling")
     if scheme.selected == scheme.steps:
         return _step(mixture.gaussian(1 / mu)).times(scheme.steps)
     return Resolved(allocations=(AllocationStep(1 / mu, scheme.steps, scheme.selected),))

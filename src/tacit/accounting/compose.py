@@ -23,16 +23,16 @@ _EXACT = "closed form"
 
 def merge(components: Components) -> list[tuple[Pair, int]]:
     """All plain Gaussians as one, and nothing that is trivial."""
-    mu2, others = 0.0, []
+    mu, others = 0.0, []
     for pair, count in components:
         if isinstance(pair, Trivial):
             continue
         if is_gaussian(pair):
-            mu2 += count * shift(pair) ** 2
+            mu = math.hypot(mu, math.sqrt(count) * shift(pair))
         else:
             others.append((pair, count))
-    if mu2:
-        others.append((MixturePair([(math.sqrt(mu2), 1.0)]), 1))
+    if mu:
+        others.append((MixturePair([(mu, 1.0)]), 1))
     return others
 
 

@@ -85,6 +85,14 @@ class HalfTiltPair(Pair):
         return (q[::-1], mixed[::-1]) if self.reversed_ else (mixed, q)
 
     def kappa(self, c: float) -> float:
+        if self.rate == 1:  # closed form; the unsampled law is the same in both directions
+            x = abs(c + 0.5) * self.theta
+            # scale times the integral of exp((c + 1/2) l): scale 2 sinh(x) / |c + 1/2|
+            log_sinh = x - math.log(2) + math.log(-math.expm1(-2 * x)) if x > 0 else -math.inf
+            smooth = math.log(2 * self.scale) + (log_sinh - math.log(abs(c + 0.5)) if x > 0 else math.log(self.theta))
+            if not self.edge:
+                return smooth
+            return float(np.logaddexp(smooth, math.log(self.edge) + np.logaddexp(c * self.theta, -(c + 1) * self.theta)))
         try:
             return self._nodes(c, 0.0).log_mgf
         except OverflowError:  # too far out for the quadrature; infinity is a valid upper bound

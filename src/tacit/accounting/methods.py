@@ -19,7 +19,7 @@ from tacit.accounting.components import Resolved, renyi_curve
 from tacit.accounting.errors import ParameterError, UnsupportedError
 from tacit.accounting.events import Composed, Event, Group, NoOp, Repeated
 from tacit.accounting.laplace import HalfTiltPair
-from tacit.accounting.leaves import GDP, ZCDP, Gaussian
+from tacit.accounting.leaves import GDP, ZCDP, Exponential, Gaussian, Laplace, PureDP, RandomizedResponse, Staircase
 from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Pair
 
@@ -152,6 +152,30 @@ def exact_rho(event: Event, adjacency: Adjacency, *, null_record: bool = False, 
                 return Fraction(event.rho) * size**2
             shift = Fraction(event.mu) if isinstance(event, GDP) else 1 / Fraction(event.noise_multiplier)
             return (size * shift) ** 2 / 2
+    return None
+
+
+def exact_pure(event: Event, adjacency: Adjacency, *, null_record: bool = False, group: int = 1) -> Fraction | None:
+    """The sum of pure guarantees as a fraction: ten times 1/10 is 1. None for trees with anything else in them.
+
+    >>> from tacit.accounting import PureDP, Repeated
+    >>> exact_pure(Repeated(PureDP(Fraction(1, 10)), 10), Adjacency.ADD_REMOVE)
+    Fraction(1, 1)
+    """
+    match event:
+        case NoOp():
+            return Fraction(0)
+        case Repeated():
+            inner = exact_pure(event.event, adjacency, null_record=null_record, group=group)
+            return None if inner is None else event.count * inner
+        case Group():
+            return exact_pure(event.event, adjacency, null_record=null_record, group=group * event.size)
+        case Composed():
+            parts = [exact_pure(child, adjacency, null_record=null_record, group=group) for child in event.events]
+            return None if any(p is None for p in parts) else sum((p for p in parts if p is not None), Fraction(0))
+        case PureDP() | Laplace() | RandomizedResponse() | Staircase() | Exponential():
+            size = group * hops(event.adjacency, adjacency, null_record=null_record)
+            return size * (1 / Fraction(event.noise_multiplier) if isinstance(event, Laplace) else Fraction(event.epsilon))
     return None
 
 

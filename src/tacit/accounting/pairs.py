@@ -38,6 +38,9 @@ class Nodes:
 class Pair(ABC):
     """One direction of a dominating pair (P, Q)."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     #: Whether the reversed pair has the same loss distribution, so that one direction answers for both.
     symmetric: bool = False
 

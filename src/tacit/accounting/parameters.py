@@ -34,8 +34,12 @@ def positive(name: str, value: object) -> Number:
     result = number(name, value)
     if not 0 < result < math.inf:
         raise ParameterError(f"{name} must be positive and finite, not {result}")
-    if not 0 < float(result) < math.inf:
-        raise ParameterError(f"{name} = {result} is outside the range of floating point; rescale it")
+    try:
+        fits = 0 < float(result) < math.inf
+    except OverflowError:
+        fits = False
+    if not fits:
+        raise ParameterError(f"{name} is outside the range of floating point; rescale it")
     return result
 
 
@@ -62,7 +66,7 @@ def count(name: str, value: object, *, least: int = 1) -> int:
     10
     """
     result = number(name, value)
-    if not math.isfinite(result) or result != int(result):
+    if (isinstance(result, float) and not math.isfinite(result)) or result != int(result):
         raise ParameterError(f"{name} must be a whole number, not {result}")
     if result < least:
         raise ParameterError(f"{name} must be at least {least}, not {result}")
