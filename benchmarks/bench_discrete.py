@@ -1,6 +1,6 @@
 """Laplace, discrete noise and randomised response composed 1e3 to 1e6 times, and mixed trees, beside dp_accounting's PLD.
 
-The noise of each row is scaled so that the total stays near eps = 3 to 17. The peer's error is measured against our bracket, whose
+The noise of each row is scaled so that all totals are alike. The peer's error is measured against our bracket, whose
 width is printed; "below" says that its figure is less than our lower end, so less than the truth.
 
 Run with `make bench`, or `python benchmarks/bench_discrete.py [rounds]`.
@@ -104,7 +104,7 @@ def main(rounds: int = 2) -> int:
     rows, narrow = [], True
     for kind in KINDS:
         for count in (1000, 10_000, 100_000, 1_000_000):
-            for delta in (1e-5, 1e-20):
+            for delta in (1e-5, 1e-20) if count == 1_000_000 else (1e-5,):
                 scale = 3 / math.sqrt(count)
 
                 def ours(k: int, kind: str = kind, count: int = count, delta: float = delta, scale: float = scale) -> Bound:

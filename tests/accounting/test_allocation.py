@@ -400,7 +400,7 @@ def test_other_pairs_compose() -> None:
     epsilon = 0.6
     removed = sum(q * y * gaussian.delta(0.5, epsilon - math.log(y)) for y, q in law.items())
     added = sum(q * gaussian.delta(0.5, epsilon + math.log(y)) for y, q in law.items())
-    found = allocation_bracket(COIN, 3, others=[(other, other.reverse(), 1)], epsilon=epsilon, tolerance=1e-4)
+    found = allocation_bracket(COIN, 3, others=[(other, other.reverse(), 1)], epsilon=epsilon, tolerance=2e-5)
     assert holds(found, max(removed, added))
     assert found.width < 0.01 * found.upper
 

@@ -1,8 +1,8 @@
 """Solve for a parameter: the noise, the number of steps, the sampling rate, or how many queries a target allows.
 
 >>> from tacit.accounting import Gaussian
->>> round(calibrate(lambda sigma: Gaussian(sigma), epsilon=1, delta=1e-5), 9)
-3.730631635
+>>> round(calibrate(lambda sigma: Gaussian(sigma), epsilon=1, delta=1e-5), 6)
+3.730632
 """
 
 from __future__ import annotations
