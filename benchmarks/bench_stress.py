@@ -7,7 +7,7 @@ import resource
 import sys
 import time
 
-from side_by_side import table
+from measure import table
 
 from tacit.accounting import AccountingError, Adjacency, Gaussian, Poisson, Repeated, Sampled, account
 

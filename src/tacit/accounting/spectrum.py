@@ -246,7 +246,7 @@ class Spectrum:
     def _series(self, start: float, frequency: Array) -> Complex:
         """Sum over k >= 0 of exp(-i w k) g(start + step k); the numerators of the two geometric series are subtracted before dividing."""
         decay = -self.tilt * self.step - 1j * frequency
-        numerator = -math.expm1(-start) + np.exp(decay) * (math.exp(-start) - math.exp(-self.step))
+        numerator = -math.expm1(-start) + np.exp(decay) * (math.exp(-self.step) * math.expm1(self.step - start))
         return np.asarray(math.exp(-self.tilt * start) * numerator / (np.expm1(decay) * np.expm1(decay - self.step)))
 
 
