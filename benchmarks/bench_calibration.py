@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from typing import Any
 
 import peers
 from measure import Missing, busy, medians, table, verdict
@@ -43,9 +44,11 @@ def google_rdp(turn: int) -> float:
     return _google(package, package.rdp.RdpAccountant, turn)
 
 
-def _google(package: object, accountant: object, turn: int) -> float:
-    make = lambda sigma: package.SelfComposedDpEvent(peers.sampled_gaussian(package, Q, sigma), STEPS)  # type: ignore[attr-defined]  # noqa: E731
-    return float(package.calibrate_dp_mechanism(accountant, make, target(turn), DELTA))  # type: ignore[attr-defined]
+def _google(package: Any, accountant: Any, turn: int) -> float:
+    def make(sigma: float) -> Any:
+        return package.SelfComposedDpEvent(peers.sampled_gaussian(package, Q, sigma), STEPS)
+
+    return float(package.calibrate_dp_mechanism(accountant, make, target(turn), DELTA))
 
 
 def prv(turn: int) -> float:

@@ -153,7 +153,7 @@ class Account:
             return self._allocated(delta=delta)
         curve = renyi_curve(self.parts)
         return self._solve(
-            lambda d: compose.epsilon(d, delta),
+            lambda d: compose.epsilon(d, delta, tolerance=self._tolerance()),
             lambda d: compose.epsilon_cap(d, delta),
             lambda: conversions.epsilon_from_curve(curve, delta) if delta else math.inf,
         )
@@ -172,7 +172,7 @@ class Account:
         else:
             curve = renyi_curve(self.parts)
             found = self._solve(
-                lambda d: compose.delta(d, epsilon),
+                lambda d: compose.delta(d, epsilon, tolerance=self._tolerance()),
                 lambda d: compose.delta_cap(d, epsilon),
                 lambda: conversions.delta_from_curve(curve, max(epsilon, 0.0)),
             )
@@ -218,6 +218,10 @@ class Account:
         (((sigma, steps, selected), epochs),) = merged.items()
         others = [(s.remove, s.add, s.count) for s in self.parts.steps]
         return allocation_bracket(sigma, steps, selected, epochs, others, delta=delta, epsilon=epsilon)
+
+    def _tolerance(self) -> float:
+        """Grids need not be finer than the theorem: a pair that is only an upper bound gets a coarser one."""
+        return 1e-7 if all(s.floor is None for s in self.parts.steps) else 1e-4
 
     def _needs_delta(self) -> bool:
         pairs = [p for d in self._directions() for p, _ in d]

@@ -54,8 +54,8 @@ def shift(pair: Pair) -> float:
     return pair.up[0][0] + pair.down[0][0]
 
 
-def delta(components: Components, epsilon: float) -> Bound:
-    """The bracket on delta at any real epsilon.
+def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) -> Bound:
+    """The bracket on delta at any real epsilon; `tolerance` is how narrow a grid tries to make it.
 
     >>> from tacit.accounting.mixture import gaussian as noise
     >>> delta([(noise(1.0), 1)], 1.0).upper  # doctest: +ELLIPSIS
@@ -72,7 +72,7 @@ def delta(components: Components, epsilon: float) -> Bound:
         return Bound(value, value, _EXACT)
     if epsilon < 0:
         # HS_a(P||Q) = 1 - a + a HS_1/a(Q||P)
-        other = delta([(pair.reverse(), count) for pair, count in parts], -epsilon)
+        other = delta([(pair.reverse(), count) for pair, count in parts], -epsilon, tolerance=tolerance)
         scale, base = math.exp(epsilon), -math.expm1(epsilon)
         return Bound(max(0.0, base + scale * other.lower - 4e-16), min(1.0, base + scale * other.upper + 4e-16), other.method)
     if len(parts) == 1 and parts[0][1] == 1:
@@ -87,10 +87,10 @@ def delta(components: Components, epsilon: float) -> Bound:
             return contour.delta(parts, epsilon)
         except (contour.Declined, OverflowError):
             pass
-    return grid.bracket(parts, epsilon=epsilon)
+    return grid.bracket(parts, epsilon=epsilon, tolerance=tolerance)
 
 
-def epsilon(components: Components, delta: float) -> Bound:
+def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) -> Bound:
     """The bracket on the smallest epsilon >= 0 at delta; infinite where no epsilon will do."""
     parts = merge(components)
     if any(isinstance(pair, Disclosure) for pair, _ in parts):
@@ -124,7 +124,7 @@ def epsilon(components: Components, delta: float) -> Bound:
         enough = 1e-4 if delta > 1e-14 else 0.5
         if math.isfinite(large.upper) and large.width <= enough * large.upper:
             return large
-    found = grid.bracket(parts, delta=delta)
+    found = grid.bracket(parts, delta=delta, tolerance=tolerance)
     if large is not None:
         found = found.intersect(large)
     if found.width > 1e-4 * found.upper and (cap := epsilon_cap(parts, delta)) < found.upper:
