@@ -94,6 +94,13 @@ class Account:
         with _in_range():
             return self._with_slack(target) if self.parts.slack else self._epsilon(target)
 
+    def epsilon_one_way(self, delta: float) -> float:
+        """The upper end for the direction in which a record is removed: a cheap guide for searches, not a guarantee on its own."""
+        if self.parts.renyi or self.parts.allocations or self.parts.slack or delta == 0:
+            return self.epsilon(delta).upper
+        with _in_range():
+            return compose.epsilon(self._directions()[0], delta).upper
+
     def delta(self, epsilon: float, *, certify: bool = False) -> Bound:
         """The smallest delta for which the event is (epsilon, delta)-DP, for any real epsilon.
 
@@ -124,25 +131,28 @@ class Account:
         ask: Callable[[list[tuple[Pair, int]]], Bound],
         *,
         lower: bool = False,
-        cap: Callable[[list[tuple[Pair, int]]], float] | None = None,
+        settled: Callable[[list[tuple[Pair, int]], float], bool] | None = None,
     ) -> Bound:
-        """The worse of the two directions; the second is not computed where a quick upper bound (`cap`) is below the first."""
+        """The worse of the two directions; the second is not computed where it surely lies below the first's lower end (`settled`)."""
         remove, add = self._directions(lower)
         first = ask(remove)
-        if _symmetric(remove) or (cap is not None and cap(add) <= first.lower):
+        if _symmetric(remove) or (settled is not None and settled(add, first.lower)):
             return first
         return first.worst(ask(add))
 
     def _solve(
-        self, ask: Callable[[list[tuple[Pair, int]]], Bound], cap: Callable[[list[tuple[Pair, int]]], float], converted: Callable[[], float]
+        self,
+        ask: Callable[[list[tuple[Pair, int]]], Bound],
+        settled: Callable[[list[tuple[Pair, int]], float], bool],
+        converted: Callable[[], float],
     ) -> Bound:
         """A bracket from pairs, or from Rényi curves above and attained pairs below where only curves are known."""
         if not self.parts.renyi and all(s.floor is None for s in self.parts.steps):
-            return self._both(ask, cap=cap)
+            return self._both(ask, settled=settled)
         if self.parts.renyi:
             upper, method = converted(), "Rényi divergence, improved conversion"
         else:
-            found = self._both(ask, cap=cap)
+            found = self._both(ask, settled=settled)
             upper, method = found.upper, found.method
         attained = any(not isinstance(p, Trivial) for d in self._directions(lower=True) for p, _ in d)
         lower = self._both(ask, lower=True).lower if attained else 0.0
@@ -154,7 +164,7 @@ class Account:
         curve = renyi_curve(self.parts)
         return self._solve(
             lambda d: compose.epsilon(d, delta, tolerance=self._tolerance()),
-            lambda d: compose.epsilon_cap(d, delta),
+            lambda d, floor: compose.settled(d, delta, floor),
             lambda: conversions.epsilon_from_curve(curve, delta) if delta else math.inf,
         )
 
@@ -173,7 +183,7 @@ class Account:
             curve = renyi_curve(self.parts)
             found = self._solve(
                 lambda d: compose.delta(d, epsilon, tolerance=self._tolerance()),
-                lambda d: compose.delta_cap(d, epsilon),
+                lambda d, floor: compose.delta_cap(d, epsilon) <= floor,
                 lambda: conversions.delta_from_curve(curve, max(epsilon, 0.0)),
             )
         slack = self.parts.slack * (1 + math.exp(min(epsilon, 700.0)))

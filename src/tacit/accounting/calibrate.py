@@ -45,13 +45,32 @@ def calibrate(
     True
     """
     excess = _excess(make, epsilon, delta, rho, mu, adjacency, null_record, method)
+    if epsilon is not None and method is None and not integer:
+        # One direction decides nearly always: search with it alone, and let both have the last word.
+        quick = _excess(make, epsilon, delta, rho, mu, adjacency, null_record, method, quick=True)
+        found = _search(quick, low, high, start, tolerance)
+        if excess(found) <= 0:
+            return found
+    if integer:
+        _check(low, high)
+        return _integer(excess, max(1, math.ceil(low)), math.floor(high), max(1, round(min(max(start, low), high))))
+    return _search(excess, low, high, start, tolerance)
+
+
+def _check(low: float, high: float) -> None:
     if not 0 < low <= high:
         raise ParameterError(f"low must be positive and at most high, not low={low}, high={high}")
+
+
+def _search(excess: Callable[[float], float], low: float, high: float, start: float, tolerance: float) -> float:
+    """The border between meeting and exceeding the target, approached from the side that meets it."""
+    _check(low, high)
     start = min(max(start, low), high)
-    if integer:
-        return _integer(excess, max(1, math.ceil(low)), math.floor(high), max(1, round(start)))
     points = [(math.log(start), excess(start))]
-    nudge = 0.2 if start * math.exp(0.2) <= high else -0.2
+    # were the cost inverse to the parameter, as for much noise, this would be the answer
+    nudge = min(max(points[0][1], -1.5), 1.5)
+    nudge = math.copysign(max(abs(nudge), 0.05), nudge)
+    nudge = nudge if math.log(low) <= points[0][0] + nudge <= math.log(high) else -nudge
     points.append((points[0][0] + nudge, excess(math.exp(points[0][0] + nudge))))
     # Cost against parameter is nearly straight on log axes: follow the secant, with growing overshoot, until the target is crossed.
     reach = 1.0
@@ -81,6 +100,8 @@ def _excess(
     adjacency: Adjacency | None,
     null_record: bool,
     method: str | None,
+    *,
+    quick: bool = False,
 ) -> Callable[[float], float]:
     """log(cost / target): positive where the target is exceeded."""
     given = [name for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None]
@@ -95,7 +116,7 @@ def _excess(
             raise ParameterError("method must be one that gives a bound; central-limit is an estimate and cannot be calibrated to")
 
         def measure(cost: Account) -> float:
-            return cost.epsilon(level, method=method).upper
+            return cost.epsilon_one_way(level) if quick else cost.epsilon(level, method=method).upper
 
     elif delta is not None:
         raise ParameterError("delta goes with epsilon; rho and mu stand alone")

@@ -135,19 +135,38 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
 _TILTS = np.geomspace(0.02, 60.0, 40)
 
 
-def epsilon_cap(components: Components, delta: float) -> float:
-    """A quick upper bound on epsilon: the improved Rényi conversion on a few dozen orders; infinite where it does not apply."""
+def epsilon_cap(components: Components, delta: float, enough: float = 0.0) -> float:
+    """A quick upper bound on epsilon: the improved Rényi conversion on a few dozen orders; infinite where it does not apply.
+
+    Steep tilts are tried only where the usual ones do not get below `enough`.
+    """
     leak = sum(count * pair.infinite for pair, count in components)
     if not delta > leak:
         return math.inf
     best = math.inf
-    for tilts, levels in ((_TILTS, saddle.upper_levels), (_steep_tilts(components), _binned_levels)):
+    for steep in (False, True):
+        tilts = _steep_tilts(components) if steep else _TILTS
         try:
-            level = levels(components, tilts)
+            level = _binned_levels(components, tilts) if steep else saddle.upper_levels(components, tilts)
         except (NotImplementedError, OverflowError):
             continue
         best = min(best, float(np.min((level - math.log(delta - leak) - np.log1p(tilts)) / tilts - np.log1p(1 / tilts), initial=math.inf)))
+        if best <= enough:
+            break
     return max(0.0, best)
+
+
+def settled(components: Components, delta: float, floor: float) -> bool:
+    """Whether this direction surely needs no more than epsilon = `floor`, by the cheapest argument that shows it."""
+    if epsilon_cap(components, delta, math.inf) <= floor:
+        return True
+    parts = merge(components)
+    if _decays(parts):
+        try:
+            return contour.delta(parts, floor).upper <= delta
+        except (contour.Declined, OverflowError):
+            pass
+    return epsilon_cap(components, delta, floor) <= floor
 
 
 def _steep_tilts(components: Components) -> Array:

@@ -290,13 +290,16 @@ class MixturePair(Pair):
             peak = terms.max(axis=0)
             value = np.zeros(y.shape, dtype=np.complex128)
             for term, shift in zip(terms, shifts, strict=True):
-                value += np.exp(term - peak) * np.exp(1j * shift * y)
+                value += np.exp(term - peak) * (np.exp(1j * shift * y) if shift else 1.0)
             return peak + np.log(np.abs(value)), np.angle(value)
 
         log_a, arg_a = polar(self._lw, self._m)
-        log_b, arg_b = polar(self._lv, -self._n)
+        log_b, arg_b = polar(self._lv, -self._n) if n > 0 else (np.zeros(1), np.zeros(1))
         log_weight = 0.5 * (y * y - u * u) + 0.5 * np.log1p(dy * dy) - 0.5 * math.log(2 * math.pi) + math.log(step)
-        return log_weight + (c + 1) * log_a - c * log_b - self._nodes(c, 0.0).log_mgf, arg_a - arg_b
+        log_weight = log_weight + (c + 1) * log_a - c * log_b - self._nodes(c, 0.0).log_mgf
+        # outputs of no weight on any contour are left out, and what they could add is counted in `decay`
+        keep = log_weight.max(axis=0) > -55
+        return log_weight[:, keep], (arg_a - arg_b)[:, keep]
 
     def decay(self, c: float, t: float) -> float:
         # Moving the contour to u + i y(u) turns the phase exp(i t L) into the real factor exp(-t arg), and arg >= 0: so the
@@ -304,7 +307,7 @@ class MixturePair(Pair):
         if len(self.up) == len(self.down) == 1:
             return math.exp(-0.5 * (self._m[0] + self._n[0]) ** 2 * t * t)
         log_weight, angle = self._tails(c)
-        return min(1.0, float(np.exp(np.minimum(log_weight - t * angle, 600.0)).sum(axis=1).min()))
+        return min(1.0, float(np.exp(np.minimum(log_weight - t * angle, 600.0)).sum(axis=1).min()) + 1e-20)
 
     def invert(self, loss: Array) -> Array:
         """The output at which the loss takes each value; infinite beyond the ends of the support."""
