@@ -204,6 +204,8 @@ def delta_cap(components: Components, epsilon: float) -> float:
 
 def _decays(parts: Components) -> bool:
     """Whether the characteristic function dies out at high frequencies: atoms keep it alive, unless enough smooth steps wear them down."""
+    if any(isinstance(pair, MixturePair) for pair, _ in parts):  # Gaussian mixtures are smooth
+        return True
     return sum(count * math.log(max(pair.decay(1.0, 1e12), 1e-300)) for pair, count in parts) < -30
 
 

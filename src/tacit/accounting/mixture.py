@@ -151,7 +151,7 @@ class MixturePair(Pair):
         widest = min(0.98 * self._angle / max(m, n, 1e-300), 12.0)
         d = widest * np.linspace(0.05, 1.0, 24)
         growth = 0.5 * d * d + reach * (m + n) * d
-        if max(c * n, -(c + 1) * m) > 40 and (m == 0 or n == 0):
+        if max(c * n, -(c + 1) * m) > 150 and (m == 0 or n == 0):
             growth = growth - 0.5 * d * d + self._swell(c, d)
             return float((2 * math.pi * d / (digits + math.log(4) + growth)).max())
         # A mixture with positive weights is largest on the real line, and at least its value there times the cosine of the angle.
