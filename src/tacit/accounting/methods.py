@@ -17,7 +17,7 @@ from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.components import Resolved, renyi_curve
 from tacit.accounting.errors import ParameterError, UnsupportedError
-from tacit.accounting.events import Composed, Event, Group, NoOp, Repeated
+from tacit.accounting.events import Composed, Event, Group, Leaf, NoOp, Repeated
 from tacit.accounting.laplace import HalfTiltPair
 from tacit.accounting.leaves import GDP, ZCDP, Exponential, Gaussian, Laplace, PureDP, RandomizedResponse, Staircase
 from tacit.accounting.mixture import MixturePair
@@ -128,54 +128,63 @@ def rho(parts: Resolved) -> float:
     return total
 
 
-def exact_rho(event: Event, adjacency: Adjacency, *, null_record: bool = False, group: int = 1) -> Fraction | None:
+def exact_rho(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> Fraction | None:
     """rho as a fraction, for trees of Gaussian noise and zCDP guarantees; None for anything else.
 
     >>> from tacit.accounting import Gaussian, Repeated
     >>> exact_rho(Repeated(Gaussian(10), 20), Adjacency.ADD_REMOVE)
     Fraction(1, 10)
     """
-    match event:
-        case NoOp():
-            return Fraction(0)
-        case Repeated():
-            inner = exact_rho(event.event, adjacency, null_record=null_record, group=group)
-            return None if inner is None else event.count * inner
-        case Group():
-            return exact_rho(event.event, adjacency, null_record=null_record, group=group * event.size)
-        case Composed():
-            parts = [exact_rho(child, adjacency, null_record=null_record, group=group) for child in event.events]
-            return None if any(p is None for p in parts) else sum((p for p in parts if p is not None), Fraction(0))
-        case Gaussian() | ZCDP() | GDP():
-            size = group * hops(event.adjacency, adjacency, null_record=null_record)
-            if isinstance(event, ZCDP):
-                return Fraction(event.rho) * size**2
-            shift = Fraction(event.mu) if isinstance(event, GDP) else 1 / Fraction(event.noise_multiplier)
-            return (size * shift) ** 2 / 2
-    return None
+
+    def price(leaf: Leaf, size: int) -> Fraction | None:
+        match leaf:
+            case ZCDP():
+                return Fraction(leaf.rho) * size**2
+            case GDP():
+                return (size * Fraction(leaf.mu)) ** 2 / 2
+            case Gaussian():
+                return (size / Fraction(leaf.noise_multiplier)) ** 2 / 2
+        return None
+
+    return _exact_sum(event, adjacency, price, null_record, 1)
 
 
-def exact_pure(event: Event, adjacency: Adjacency, *, null_record: bool = False, group: int = 1) -> Fraction | None:
+def exact_pure(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> Fraction | None:
     """The sum of pure guarantees as a fraction: ten times 1/10 is 1. None for trees with anything else in them.
 
     >>> from tacit.accounting import PureDP, Repeated
     >>> exact_pure(Repeated(PureDP(Fraction(1, 10)), 10), Adjacency.ADD_REMOVE)
     Fraction(1, 1)
     """
+
+    def price(leaf: Leaf, size: int) -> Fraction | None:
+        match leaf:
+            case PureDP() | RandomizedResponse() | Staircase() | Exponential():
+                return size * Fraction(leaf.epsilon)
+            case Laplace():
+                return size / Fraction(leaf.noise_multiplier)
+        return None
+
+    return _exact_sum(event, adjacency, price, null_record, 1)
+
+
+def _exact_sum(
+    event: Event, adjacency: Adjacency, price: Callable[[Leaf, int], Fraction | None], null_record: bool, group: int
+) -> Fraction | None:
+    """The sum over the tree of what each leaf costs for its group; None as soon as one leaf has no such price."""
     match event:
         case NoOp():
             return Fraction(0)
         case Repeated():
-            inner = exact_pure(event.event, adjacency, null_record=null_record, group=group)
+            inner = _exact_sum(event.event, adjacency, price, null_record, group)
             return None if inner is None else event.count * inner
         case Group():
-            return exact_pure(event.event, adjacency, null_record=null_record, group=group * event.size)
+            return _exact_sum(event.event, adjacency, price, null_record, group * event.size)
         case Composed():
-            parts = [exact_pure(child, adjacency, null_record=null_record, group=group) for child in event.events]
+            parts = [_exact_sum(child, adjacency, price, null_record, group) for child in event.events]
             return None if any(p is None for p in parts) else sum((p for p in parts if p is not None), Fraction(0))
-        case PureDP() | Laplace() | RandomizedResponse() | Staircase() | Exponential():
-            size = group * hops(event.adjacency, adjacency, null_record=null_record)
-            return size * (1 / Fraction(event.noise_multiplier) if isinstance(event, Laplace) else Fraction(event.epsilon))
+        case Leaf():
+            return price(event, group * hops(event.adjacency, adjacency, null_record=null_record))
     return None
 
 
