@@ -1,0 +1,50 @@
+"""Exact random draws on integers, from the operating system's entropy.
+
+The probability of every value is the textbook's, not an approximation of it, whatever the parameters:
+
+>>> from fractions import Fraction
+>>> noise = discrete_laplace(Fraction(1000, 3), size=5)
+>>> noise.dtype, bernoulli(Fraction(1, 3)) in (0, 1)
+(dtype('int64'), True)
+
+There are no seeds. Tests may repeat draws in `test_mode`, and everything drawn there can be told from private draws:
+
+>>> with watch() as seen, test_mode(1):
+...     value = discrete_gaussian(10)
+>>> seen.mark
+'NOT PRIVATE'
+
+Parameters are exact: an int, a Fraction, or a float, which stands for its exact binary value.
+"""
+
+from tacit.noise.choice import choose, choose_weighted
+from tacit.noise.coin import bernoulli, bernoulli_exp
+from tacit.noise.gaussian import discrete_gaussian
+from tacit.noise.laplace import discrete_laplace, geometric
+from tacit.noise.lattice import from_lattice, granularity_for, round_to_lattice, steps_apart
+from tacit.noise.rounded import rounded_gaussian, rounded_laplace
+from tacit.noise.source import SeedRefusedError, Seen, is_private, test_mode, watch
+from tacit.noise.uniform import permutation, uniform_integers
+
+__all__ = [
+    "SeedRefusedError",
+    "Seen",
+    "bernoulli",
+    "bernoulli_exp",
+    "choose",
+    "choose_weighted",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "from_lattice",
+    "geometric",
+    "granularity_for",
+    "is_private",
+    "permutation",
+    "round_to_lattice",
+    "rounded_gaussian",
+    "rounded_laplace",
+    "steps_apart",
+    "test_mode",
+    "uniform_integers",
+    "watch",
+]

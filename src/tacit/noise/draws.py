@@ -1,0 +1,146 @@
+"""From a bulk sampler to what the caller gets: shapes, integers of any size, and a pool for single values.
+
+**Timing.** A single value comes from a pool that was drawn in bulk before: a call hands out the next one, in the order drawn, whatever
+it is, so the time of the call does not depend on the value. Now and then a call refills the pool first; when that happens is a matter of
+counting. A pool never leaves its process (a forked child starts with none) and is not used in test mode.
+
+In bulk, time depends on the draws through the number of proposals a sampler rejects and the number of words it must extend. Rejected
+proposals are thrown away before any value is placed, and given how many there were the accepted values are independent draws of
+the law: the time says nothing about them. One exception is rarer than any attack can use: a value beyond the end of a table
+(20 scales of a discrete Laplace, 8 of a discrete Gaussian) takes a second look-up.
+
+>>> hand_out(("always one",), lambda count: np.ones(count, dtype=np.int64), (2, 2)).tolist()
+[[1, 1], [1, 1]]
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting.errors import ParameterError
+from tacit.accounting.parameters import count as whole
+from tacit.noise.entropy import WORD
+from tacit.noise.source import is_private, words
+
+Size = int | tuple[int, ...]
+Integers = NDArray[Any]  # int64, or Python integers in an object array where they may not fit
+Bulk = Callable[[int], Integers]
+CHUNK = 1 << 15  # draws at a time: intermediate arrays stay in the processor's cache
+POOL = 256  # values drawn ahead; small enough to stay in the fastest cache, so that handing one out takes the same time wherever it lies
+POOLS = 64
+NARROW = 49  # bits of a remainder below which values fit into int64 unless a draw exceeds 2^13 table steps
+
+
+def shape_of(size: Size | None) -> tuple[int, ...]:
+    """The shape that `size` asks for.
+
+    >>> shape_of(None), shape_of(3), shape_of((2, 0))
+    ((), (3,), (2, 0))
+    """
+    if size is None:
+        return ()
+    sides = size if isinstance(size, tuple) else (size,)
+    return tuple(whole("size", side, least=0) for side in sides)
+
+
+def in_bulk(bulk: Bulk, count: int) -> Integers:
+    """`count` values in order, drawn in pieces of at most CHUNK."""
+    if count <= CHUNK:
+        return bulk(count)
+    return np.concatenate([bulk(min(CHUNK, count - start)) for start in range(0, count, CHUNK)])
+
+
+def shaped(bulk: Bulk, size: Size | None) -> Any:
+    """One Python integer, or an array of the shape asked for, drawn now."""
+    shape = shape_of(size)
+    if size is None:
+        return int(bulk(1)[0])
+    return in_bulk(bulk, int(np.prod(shape, dtype=object))).reshape(shape)
+
+
+def hand_out(key: Hashable, bulk: Bulk, size: Size | None) -> Any:
+    """The same, but a single private value comes from the pool of `key`, which names the law and its parameters: they must be public."""
+    if size is None and is_private():
+        return POOLS_OF_THIS_PROCESS.take(key, bulk)
+    return shaped(bulk, size)
+
+
+class Pools:
+    """Values drawn ahead, a queue for each law; the law used longest ago makes room for a new one."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._queues: OrderedDict[Hashable, list[int]] = OrderedDict()
+
+    def take(self, key: Hashable, bulk: Bulk) -> int:
+        if os.getpid() != self._process:
+            self.forget()
+        with self._lock:
+            queue = self._queues.get(key)
+            if not queue:
+                # A list popped from its end and filled in reverse is a queue: values leave in the order drawn.
+                queue = self._queues[key] = bulk(POOL).tolist()[::-1]
+                if len(self._queues) > POOLS:
+                    self._queues.popitem(last=False)
+            self._queues.move_to_end(key)
+            return queue.pop()
+
+
+POOLS_OF_THIS_PROCESS = Pools()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=POOLS_OF_THIS_PROCESS.forget)
+
+
+def accepted(propose: Callable[[int], tuple[Integers, NDArray[np.bool_]]], count: int) -> Integers:
+    """Rejection sampling: propose as many as are missing, keep the accepted ones in order, until there are `count`."""
+    pieces: list[Integers] = []
+    missing = count
+    while True:
+        proposals, keep = propose(missing)
+        pieces.append(proposals[keep])
+        missing -= len(pieces[-1])
+        if not missing:
+            return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def random_bits(bits: int, count: int) -> Integers:
+    """Uniform integers below 2^bits: int64 up to 63 bits, Python integers beyond.
+
+    >>> random_bits(0, 3).tolist(), random_bits(200, 3).dtype
+    ([0, 0, 0], dtype('O'))
+    """
+    if bits < 0:
+        raise ParameterError(f"bits must be zero or more, not {bits}")
+    if bits == 0:
+        return np.zeros(count, dtype=np.int64)
+    if bits < WORD:
+        return (words(count) >> np.uint64(WORD - bits)).astype(np.int64)
+    each = -(-bits // WORD)
+    raw = words(count * each).tobytes()
+    width, excess = each * (WORD // 8), each * WORD - bits
+    found = np.empty(count, dtype=object)
+    found[:] = [int.from_bytes(raw[i * width : (i + 1) * width], "little") >> excess for i in range(count)]
+    return found
+
+
+def join(quotient: Integers, remainder: Integers, bits: int) -> Integers:
+    """quotient 2^bits + remainder, in Python integers where int64 might overflow.
+
+    >>> join(np.array([3]), np.array([1]), 4).tolist(), join(np.array([2**40]), np.array([1]), 40).dtype
+    ([49], dtype('O'))
+    """
+    if bits > NARROW or (quotient.dtype != object and len(quotient) and int(quotient.max()) >> 62 - bits):
+        quotient, remainder = quotient.astype(object), remainder.astype(object)
+    found: Integers = quotient * (1 << bits) + remainder
+    return found

@@ -1,0 +1,134 @@
+"""Which source the draws of this context come from, and who is told when it is not private.
+
+Outside `test_mode` all draws come from the operating system; there is no seed anywhere else. Inside it draws repeat, and every `watch`
+that is open around them says so, so that whatever carries the result can be marked NOT PRIVATE.
+
+>>> from tacit.noise import discrete_laplace
+>>> with watch() as seen:
+...     with test_mode(7):
+...         first = discrete_laplace(10, size=4)
+>>> seen.private
+False
+>>> with test_mode(7):
+...     bool((discrete_laplace(10, size=4) == first).all())
+True
+>>> is_private()
+True
+
+Both follow the context (`contextvars`): tasks inherit them, and so does `contextvars.copy_context().run` in another thread. A bare new
+thread starts outside test mode, which is the safe side.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextvars import ContextVar, Token
+from types import TracebackType
+
+from tacit.accounting.parameters import count
+from tacit.noise.entropy import SYSTEM, Source, Words
+
+PRODUCTION = "TACIT_PRODUCTION"
+
+
+class SeedRefusedError(RuntimeError):
+    """Test mode was asked for where only private draws are allowed."""
+
+
+class Seen:
+    """What a `watch` saw. `private` is False as soon as one draw inside came from a test source."""
+
+    def __init__(self) -> None:
+        self.private = True
+
+    @property
+    def mark(self) -> str:
+        """The words to print beside a result: empty, or NOT PRIVATE."""
+        return "" if self.private else "NOT PRIVATE"
+
+
+_current: ContextVar[Source | None] = ContextVar("tacit_noise_source", default=None)
+_watches: ContextVar[tuple[Seen, ...]] = ContextVar("tacit_noise_watches", default=())
+
+
+def words(count: int) -> Words:
+    """Uniform 64-bit words from the source of this context.
+
+    >>> len(words(2))
+    2
+    """
+    source = _current.get()
+    if source is None:
+        return SYSTEM.words(count)
+    if not source.private:
+        for seen in _watches.get():
+            seen.private = False
+    return source.words(count)
+
+
+def is_private() -> bool:
+    """Whether draws made now come from the operating system.
+
+    >>> with test_mode(1):
+    ...     is_private()
+    False
+    """
+    source = _current.get()
+    return source is None or source.private
+
+
+class watch:
+    """A context manager that tells whether all draws made inside it were private. Watches nest: an inner one hides nothing.
+
+    >>> with watch() as outer, watch() as inner, test_mode(1):
+    ...     _ = words(1)
+    >>> outer.private, inner.private, inner.mark
+    (False, False, 'NOT PRIVATE')
+    """
+
+    def __init__(self) -> None:
+        self._tokens: list[Token[tuple[Seen, ...]]] = []
+
+    def __enter__(self) -> Seen:
+        seen = Seen()
+        self._tokens.append(_watches.set((*_watches.get(), seen)))
+        return seen
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _watches.reset(self._tokens.pop())
+
+
+class test_mode:
+    """A context manager in which draws repeat, for tests only: the results are NOT PRIVATE.
+
+    Refused where the environment variable TACIT_PRODUCTION is set to anything but 0.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = count("seed", seed, least=0)
+        self._tokens: list[Token[Source | None]] = []
+
+    def __enter__(self) -> None:
+        if os.environ.get(PRODUCTION, "0") not in ("", "0"):
+            raise SeedRefusedError(f"test mode is refused because {PRODUCTION} is set; unset it, or set it to 0, to draw from a seed")
+        self._tokens.append(_current.set(Repeatable(self._seed)))
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _current.reset(self._tokens.pop())
+
+
+class Repeatable:
+    """A test source: the raw output of numpy's PCG64, whose stream is stable between versions."""
+
+    private = False
+
+    def __init__(self, seed: int) -> None:
+        from numpy.random import PCG64  # only here: nothing else may reach a seeded generator
+
+        self._generator = PCG64(seed)
+        self._lock = threading.Lock()
+
+    def words(self, count: int) -> Words:
+        with self._lock:
+            return self._generator.random_raw(count)
