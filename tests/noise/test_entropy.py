@@ -94,6 +94,25 @@ def test_threads_never_share_a_word() -> None:
     assert len(found) == 16_000 == len(set(found))
 
 
+def test_a_thread_waits_while_another_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second thread that asks in the middle of the first one's refill is served after it, and not the same words."""
+    source, second = OperatingSystem(), []
+    other = threading.Thread(target=lambda: second.extend(source.words(10).tolist()))
+    waited: list[bool] = []
+
+    def slow(count: int) -> np.ndarray:
+        if not waited:
+            other.start()
+            other.join(0.1)
+            waited.append(other.is_alive())
+        return fresh(count)
+
+    monkeypatch.setattr(entropy, "fresh", slow)
+    first = source.words(10).tolist()
+    other.join()
+    assert waited == [True] and len({*first, *second}) == 20
+
+
 def test_a_word_is_wiped_as_it_leaves() -> None:
     source = OperatingSystem()
     taken = source.words(100)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tests.noise.reference import ALL_ONES, LEVEL, binomial_p, chi_square, laplace_below, laplace_mass, real, scripted
 
 from tacit.accounting import ParameterError
-from tacit.noise import discrete_laplace, geometric, laplace, test_mode
+from tacit.noise import discrete_laplace, exponential, geometric, laplace, test_mode
 from tacit.noise.laplace import GeometricLaw, coarsening, geometric_law
 
 DRAWS = 200_000
@@ -187,6 +187,24 @@ def test_the_remainder_leans_to_zero() -> None:
     assert chi_square(np.bincount(eighths, minlength=8), probabilities, draws) > LEVEL
     uniform = np.random.default_rng(1).integers(0, 8, draws)
     assert chi_square(np.bincount(uniform, minlength=8), probabilities, draws) < LEVEL
+
+
+def test_the_sign_has_the_probability_of_the_whole_law() -> None:
+    """P(K < 0) = q / (1 + q) with q of the whole scale, not that of the quotient, which two million signs tell apart."""
+    draws, scale = 2_000_000, 33 * 2**20
+    with test_mode(11):
+        negative = int((discrete_laplace(scale, draws) < 0).sum())
+    assert binomial_p(negative, draws, float(laplace_below(scale, 0))) > LEVEL
+    assert binomial_p(negative, draws, float(laplace_below(33, 0))) < LEVEL
+
+
+def test_the_exact_path_gives_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every acceptance settled in integers nothing changes, word for word."""
+    with test_mode(12):
+        fast = discrete_laplace(1000, 2000)
+    monkeypatch.setattr(exponential, "MARGIN", 2.0)
+    with test_mode(12):
+        assert (discrete_laplace(1000, 2000) == fast).all()
 
 
 def test_huge_scales_are_python_integers() -> None:

@@ -91,8 +91,11 @@ def test_steps_apart_is_reached(steps: Fraction) -> None:
     assert reached == steps_apart(steps, 1)
 
 
-@given(st.floats(min_value=1e-300, max_value=1e300), st.integers(min_value=0, max_value=80))
-def test_granularity_is_the_greatest_power_of_two_that_is_fine_enough(scale: float, bits: int) -> None:
+@given(
+    st.one_of(st.floats(min_value=1e-300, max_value=1e300), st.fractions(min_value=Fraction(1, 1000), max_value=1000)),
+    st.integers(min_value=0, max_value=80),
+)
+def test_granularity_is_the_greatest_power_of_two_that_is_fine_enough(scale: float | Fraction, bits: int) -> None:
     found = granularity_for(scale, bits)
     top, under = found.numerator, found.denominator
     assert top & (top - 1) == 0 and under & (under - 1) == 0

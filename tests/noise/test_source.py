@@ -180,7 +180,7 @@ def test_test_mode_of_one_task_is_not_that_of_another() -> None:
     assert asyncio.run(both()) == [[False], [True, True]]
 
 
-SEED_NAMES = {"seed", "seeds", "random_seed", "random_state", "rng", "prng", "generator", "random_generator", "bit_generator"}
+SEED_NAMES = {"seed", "seeds", "random_seed", "random_state", "rng", "prng", "random_generator", "bit_generator"}
 
 
 def seeds_in(source: str) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, product
 
 import mpmath
 import numpy as np
@@ -125,6 +125,53 @@ def test_a_boundary_between_two_words_is_never_in_doubt() -> None:
 def test_one_cell_needs_no_boundary() -> None:
     table = Table.of(Rationals((5,)))
     assert table.lookup(np.array([0, ALL_ONES], dtype=np.uint64)).tolist() == [0, 0]
+
+
+class Vague:
+    """Weights known only to lie between two integers."""
+
+    def bounds(self, bits: int) -> tuple[list[int], list[int]]:
+        return [2, 5, 1], [3, 9, 4]
+
+
+def test_boundaries_enclose_every_law_that_the_weights_allow() -> None:
+    lower, upper = boundaries(Vague(), 10)
+    laws = list(product((2, 3), (5, 9), (1, 4)))
+    for i in range(2):
+        possible = [Fraction(sum(law[: i + 1]), sum(law)) * 2**10 for law in laws]
+        assert lower[i] <= min(possible) < lower[i] + 1 and upper[i] - 1 < max(possible) <= upper[i]
+
+
+def test_the_index_does_not_decide_the_last_word_in_doubt() -> None:
+    """The doubt ends with the very first word of a bucket of the index."""
+    start = np.array([2**63], dtype=np.uint64)
+    table = Table(Rationals((1, 1)), start, start, indexed=True)
+    with scripted([0]) as used:
+        assert table.lookup(start).tolist() == [1]
+    assert used.used == 1
+
+
+def test_a_word_may_need_several_extensions() -> None:
+    """A uniform that agrees with the boundary 1/3 = 0.010101... for three words, then does not."""
+    table = Table.of(Rationals((1, 2)))
+    third = 2**64 // 3
+    for last, cell in ((third - 1, 0), (third + 1, 1)):
+        with scripted([third, third, last]) as used:
+            assert table.lookup(np.array([third], dtype=np.uint64)).tolist() == [cell]
+        assert used.used == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "bits"),
+    [*((n, bits) for n in LAWS for bits in (24, 40) if n != "rationals"), ("gaussian 1", 3), ("gaussian 1", 6), ("gaussian 1/100", 3)],
+)
+def test_weights_are_enclosed_at_low_precision_too(name: str, bits: int) -> None:
+    """Few bits show whether the sum beyond the last term computed is bounded or forgotten."""
+    low, high = LAWS[name].bounds(bits)
+    with mpmath.workprec(500):
+        law = masses(LAWS[name])
+        for weight, least, most in zip(law, low, high, strict=True):
+            assert least <= mpmath.ldexp(weight / law[0], bits) <= most and most > 0
 
 
 class Careless:

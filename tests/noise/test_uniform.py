@@ -59,6 +59,13 @@ def test_ranges_beyond_64_bits() -> None:
     assert uniform_integers(2**63, size=2).dtype == np.int64
 
 
+def test_the_incomplete_run_is_rejected_beyond_64_bits_too() -> None:
+    """2^166 leaves 2^100 over a multiple of n: the highest values are drawn again."""
+    with scripted([ALL_ONES] * 3 + [0] * 3) as used:
+        assert uniform_integers(3 * 2**100, size=1).tolist() == [0]
+    assert used.used == 6
+
+
 def test_all_orders_are_equally_likely() -> None:
     orders = {order: i for i, order in enumerate(permutations(range(4)))}
     with test_mode(5):
@@ -76,7 +83,7 @@ def test_all_orders_are_equally_likely() -> None:
 
 
 def test_tied_keys_are_extended() -> None:
-    with scripted([5, 5, 1, 9, 3, 0]) as used:  # the first two tie; then 9 puts the first behind the second
+    with scripted([5, 5, 1, 9, 3, 10]) as used:  # the first two tie; then 9 puts the first behind the second
         assert permutation(3).tolist() == [2, 1, 0]
     assert used.used == 6
 

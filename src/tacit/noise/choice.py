@@ -87,18 +87,16 @@ def _exponents(
         kept = values[places]
         if not len(kept):
             raise ParameterError("log_weights must not all be minus infinity: give one candidate a positive weight")
-        top = kept.max()
+        highest = float(kept.max())
         with np.errstate(over="ignore"):
-            rough = np.minimum((top - kept) * float(factor), CUTOFF)
-        return places, rough, lambda: [(Fraction(top) - Fraction(w)) * factor for w in kept.tolist()]
+            rough = np.minimum((highest - kept) * float(factor), CUTOFF)
+        return places, rough, lambda: [(Fraction(highest) - Fraction(w)) * factor for w in kept.tolist()]
     if array is not None and array.dtype.kind in "iu":
         _check_form("log_weights", array.shape)
-        top_, bottom = int(array.max()), int(array.min())
-        if top_ - bottom < 1 << 63:
-            # Modulo 2^64 the difference of two 64-bit integers is right if it fits, whatever overflows on the way.
-            gap = (np.uint64(top_ % (1 << WORD)) - array.astype(np.uint64)).astype(np.float64)
-            rough = np.minimum(gap * float(factor), CUTOFF)
-            return np.arange(len(array)), rough, lambda: [(top_ - w) * factor for w in array.tolist()]
+        most = int(array.max())
+        # The differences lie between 0 and 2^64 - 1, so arithmetic modulo 2^64 gets them right, whatever overflows on the way.
+        gap = (np.uint64(most % (1 << WORD)) - array.astype(np.uint64)).astype(np.float64)
+        return np.arange(len(array)), np.minimum(gap * float(factor), CUTOFF), lambda: [(most - w) * factor for w in array.tolist()]
     numbers = _numbers("log_weights", log_weights)
     if any(w == math.inf for w in numbers):
         raise ParameterError("log_weights must be numbers below infinity, not NaN; make scores finite first")
@@ -106,8 +104,8 @@ def _exponents(
     if not where:
         raise ParameterError("log_weights must not all be minus infinity: give one candidate a positive weight")
     finite = [Fraction(numbers[i]) for i in where]
-    most = max(finite)
-    exponents = [(most - w) * factor for w in finite]
+    top = max(finite)
+    exponents = [(top - w) * factor for w in finite]
     return np.array(where), np.array([float(min(x, Fraction(CUTOFF))) for x in exponents], dtype=np.float64), lambda: exponents
 
 

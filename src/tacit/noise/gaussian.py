@@ -70,7 +70,7 @@ class GaussianLaw:
         self.sigma = sigma
         self.bits = coarsening(sigma, LARGEST)
         self.small = sigma / 2**self.bits
-        self.count = -(-REACH * self.small.numerator // self.small.denominator)
+        self.count: int = -(-REACH * self.small.numerator // self.small.denominator)
         self.table = Table.of(GaussianWeights(self.small**2, self.count, two_sided=not self.bits))
         # What each cell of the table stands for; the last one stands for `count` and more.
         values = [*range(self.count), *((-k for k in range(1, self.count)) if not self.bits else ()), self.count]

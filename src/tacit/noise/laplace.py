@@ -65,7 +65,7 @@ class GeometricLaw:
         self.two_sided = two_sided
         self.bits = coarsening(scale, LARGEST)
         quotient = scale / 2**self.bits
-        self.count = -(-REACH * quotient.numerator // quotient.denominator)
+        self.count: int = -(-REACH * quotient.numerator // quotient.denominator)
         self.table = Table.of(GeometricWeights(quotient, self.count, scale if two_sided else None))
 
     def draw(self, count: int) -> Integers:

@@ -1,0 +1,19 @@
+"""Errors of the calculus: raised while a plan is put together, before any data is near it."""
+
+from __future__ import annotations
+
+
+class CalculusError(ValueError):
+    """A plan does not hold together; the message says where and what to do."""
+
+
+class DomainError(CalculusError):
+    """A step is given values it is not defined for."""
+
+
+class MetricError(CalculusError):
+    """Distances are measured one way where the proof needs another."""
+
+
+class UnprovedError(CalculusError):
+    """A figure was asked of something that nobody has proved."""

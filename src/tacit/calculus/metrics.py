@@ -1,0 +1,261 @@
+"""Metrics: how far apart two inputs are. The unit of privacy is distance 1 under the metric of the private data.
+
+Each metric can measure (`distance`), which tests and stability checks use; plans only compare metrics for equality. A metric on
+data sets knows the neighbouring relation (`adjacency`) that its distance 1 stands for; a metric on numbers has none of its own.
+
+>>> AddRemove().distance([1, 2, 2], [2, 3])
+3
+>>> L1().distance([0, 3], [1, 1])
+Fraction(3, 1)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting import Adjacency
+from tacit.accounting.parameters import Number
+from tacit.calculus.datasets import keys
+from tacit.calculus.domains import Domain, Graph, Graphs, Integers, Lattice, Reals, Records, Rows, Vectors
+from tacit.calculus.errors import MetricError
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A distance between two members of a domain."""
+
+    @property
+    def adjacency(self) -> Adjacency | None:
+        """The relation that distance 1 stands for; None for metrics on numbers."""
+        return None
+
+    def admits(self, domain: Domain) -> bool:
+        """Whether this metric is defined on the domain."""
+        raise NotImplementedError
+
+    def distance(self, first: Any, second: Any) -> Number:
+        """How far apart two values are; infinite where no number of steps leads from one to the other."""
+        raise NotImplementedError
+
+    def within(self, first: Any, second: Any, bound: Number) -> bool:
+        """Whether two values are at most this far apart, decided exactly."""
+        return self.distance(first, second) <= bound
+
+
+def as_multiset(data: Any) -> Counter[Hashable]:
+    """Rows counted: a list or array of values, or a table's columns."""
+    return Counter(keys(data))
+
+
+@dataclass(frozen=True)
+class AddRemove(Metric):
+    """Rows added or removed, in no order. The number of rows is private."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return Adjacency.ADD_REMOVE
+
+    def admits(self, domain: Domain) -> bool:
+        # With a public size nobody can come or go: the relation would be empty and the guarantee vacuous.
+        return isinstance(domain, Rows) and domain.size is None
+
+    def distance(self, first: Any, second: Any) -> int:
+        one, two = as_multiset(first), as_multiset(second)
+        return sum(((one - two) + (two - one)).values())
+
+
+@dataclass(frozen=True)
+class ReplaceOne(Metric):
+    """Rows exchanged for others, in no order. The number of rows is public."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return Adjacency.REPLACE_ONE
+
+    def admits(self, domain: Domain) -> bool:
+        return isinstance(domain, Rows)
+
+    def distance(self, first: Any, second: Any) -> Number:
+        one, two = as_multiset(first), as_multiset(second)
+        if one.total() != two.total():
+            return math.inf
+        return (one - two).total()
+
+
+@dataclass(frozen=True)
+class Hamming(Metric):
+    """Positions at which two equally long lists differ. The number of rows and their order are public."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return Adjacency.REPLACE_ONE
+
+    def admits(self, domain: Domain) -> bool:
+        return isinstance(domain, (Rows, Vectors))
+
+    def distance(self, first: Any, second: Any) -> Number:
+        one, two = keys(first), keys(second)
+        return math.inf if len(one) != len(two) else sum(a != b for a, b in zip(one, two, strict=True))
+
+
+@dataclass(frozen=True)
+class Identifiers(Metric):
+    """People added or removed with all their rows: the rows that share a value of `column` come and go together.
+
+    One person may own any number of rows, so nothing can be released before a cap: `cap_rows(column, most)`.
+
+    >>> Identifiers("id").distance({"id": [1, 1, 2]}, {"id": [2]})
+    1
+    """
+
+    column: str
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return Adjacency.ADD_REMOVE
+
+    def admits(self, domain: Domain) -> bool:
+        return isinstance(domain, Rows) and domain.size is None and isinstance(domain.element, Records) and self.column in domain.element
+
+    def distance(self, first: Any, second: Any) -> int:
+        one, two = self._owned(first), self._owned(second)
+        # Somebody whose rows changed left and came back: two steps.
+        return sum((1 if not (one.get(p) and two.get(p)) else 2) for p in one.keys() | two.keys() if one.get(p) != two.get(p))
+
+    def _owned(self, data: Any) -> dict[Hashable, Counter[Hashable]]:
+        owned: dict[Hashable, Counter[Hashable]] = {}
+        for person, row in zip(keys(data[self.column]), keys(data), strict=True):
+            owned.setdefault(person, Counter())[row] += 1
+        return owned
+
+
+def _exact(value: Any) -> Fraction:
+    return Fraction(value.item() if isinstance(value, np.generic) else value)
+
+
+def _is_number(domain: Domain) -> bool:
+    return isinstance(domain, (Integers, Lattice, Reals))
+
+
+@dataclass(frozen=True)
+class Absolute(Metric):
+    """The difference of two numbers. On a lattice it is counted in granules, as the values themselves are."""
+
+    def admits(self, domain: Domain) -> bool:
+        return _is_number(domain)
+
+    def distance(self, first: Any, second: Any) -> Number:
+        return abs(_exact(first) - _exact(second))
+
+
+@dataclass(frozen=True)
+class L1(Metric):
+    """The sum of the coordinates' differences."""
+
+    def admits(self, domain: Domain) -> bool:
+        return isinstance(domain, Vectors) and _is_number(domain.element)
+
+    def distance(self, first: Any, second: Any) -> Number:
+        return sum((abs(_exact(a) - _exact(b)) for a, b in zip(first, second, strict=True)), Fraction(0))
+
+
+@dataclass(frozen=True)
+class L2(Metric):
+    """The Euclidean distance, rounded up where it is irrational."""
+
+    def admits(self, domain: Domain) -> bool:
+        return isinstance(domain, Vectors) and _is_number(domain.element)
+
+    def distance(self, first: Any, second: Any) -> Number:
+        return root(self._square(first, second))
+
+    def within(self, first: Any, second: Any, bound: Number) -> bool:
+        return self._square(first, second) <= Fraction(bound) ** 2
+
+    def _square(self, first: Any, second: Any) -> Fraction:
+        return sum(((_exact(a) - _exact(b)) ** 2 for a, b in zip(first, second, strict=True)), Fraction(0))
+
+
+@dataclass(frozen=True)
+class LInfinity(Metric):
+    """The largest of the coordinates' differences. With `monotone`, the largest rise plus the largest fall.
+
+    Scores that only grow when a row is added are monotone: between neighbours no coordinate rises while another falls, both
+    metrics agree, and selection, whose privacy loss is governed by rise plus fall, costs half.
+
+    >>> LInfinity().distance([0, 0], [3, 1]), LInfinity(monotone=True).distance([0, 0], [3, 1])
+    (Fraction(3, 1), Fraction(3, 1))
+    >>> LInfinity().distance([0, 0], [3, -1]), LInfinity(monotone=True).distance([0, 0], [3, -1])
+    (Fraction(3, 1), Fraction(4, 1))
+    """
+
+    monotone: bool = False
+
+    def admits(self, domain: Domain) -> bool:
+        return isinstance(domain, Vectors) and _is_number(domain.element)
+
+    def distance(self, first: Any, second: Any) -> Number:
+        steps = [_exact(a) - _exact(b) for a, b in zip(first, second, strict=True)]
+        rise, fall = max([Fraction(0), *steps]), -min([Fraction(0), *steps])
+        return rise + fall if self.monotone else max(rise, fall)
+
+
+@dataclass(frozen=True)
+class Edges(Metric):
+    """Edges added to or removed from a graph; its vertices are public."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return Adjacency.ADD_REMOVE
+
+    def admits(self, domain: Domain) -> bool:
+        return isinstance(domain, Graphs)
+
+    def distance(self, first: Graph, second: Graph) -> Number:
+        return len(first.edges ^ second.edges) if first.vertices == second.vertices else math.inf
+
+
+@dataclass(frozen=True)
+class Nodes(Metric):
+    """Vertices added to or removed from a graph, each with all its edges.
+
+    Measured only between a graph and what is left after vertices have gone; that is what neighbours are.
+    """
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return Adjacency.ADD_REMOVE
+
+    def admits(self, domain: Domain) -> bool:
+        return isinstance(domain, Graphs)
+
+    def distance(self, first: Graph, second: Graph) -> Number:
+        large, small = (first, second) if len(first.vertices) >= len(second.vertices) else (second, first)
+        gone = large.vertices - small.vertices
+        left = frozenset(edge for edge in large.edges if not edge & gone)
+        if small.vertices <= large.vertices and left == small.edges:
+            return len(gone)
+        return math.inf
+
+
+def root(square: Fraction) -> Fraction:
+    """The square root of a fraction: exact where it is rational, else above the truth by at most 2**-64 of it.
+
+    >>> root(Fraction(9, 4)), 0 <= root(Fraction(2)) ** 2 - 2 < 1e-18
+    (Fraction(3, 2), True)
+    """
+    if square < 0:
+        raise MetricError("a square root of a negative number")
+    top, bottom = math.isqrt(square.numerator), math.isqrt(square.denominator)
+    if top * top == square.numerator and bottom * bottom == square.denominator:
+        return Fraction(top, bottom)
+    shift = 2 ** (66 + max(0, square.denominator.bit_length() - square.numerator.bit_length()))
+    scaled = -(-square.numerator * shift * shift // square.denominator)
+    return Fraction(math.isqrt(scaled - 1) + 1, shift)
