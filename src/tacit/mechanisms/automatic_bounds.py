@@ -1,0 +1,142 @@
+"""Bounds found privately: where the values lie, up to a power of two, for a price.
+
+Values are counted in cells that double in width on either side of 0; the cells are public, so nothing is read from the data for
+free. Noise is added to every count, and the outermost cells whose noisy counts pass a public threshold give the bounds. Where none
+passes, a public fallback is returned, and says so.
+
+>>> from tacit.calculus import AddRemove
+>>> from tacit.mechanisms.laplace import laplace
+>>> plan = Space(Rows(Integers()), AddRemove()) >> automatic_bounds(laplace(1), beta=1e-12)
+>>> plan.event(1)
+Laplace(noise_multiplier=1)
+>>> found = plan.release([5, 6, 7, 40] * 100).value
+>>> found.lower, found.upper, found.found
+(Fraction(4, 1), Fraction(63, 1), True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting import Event, ParameterError
+from tacit.accounting.parameters import Number, count, number
+from tacit.calculus import DomainError, Integers, Lattice, Measurement, Rows, Space, Step
+from tacit.mechanisms.accuracy import failure
+from tacit.mechanisms.histogram import on_counts
+from tacit.mechanisms.mechanism import Mechanism
+
+PROOF = "a noisy histogram over public cells, then post-processing (Wilson et al. 2020, Section 5.1)"
+
+
+@dataclass(frozen=True)
+class FoundBounds:
+    """Bounds to clamp to, in the unit of the values. `found` is False where no cell passed and these are the public fallback."""
+
+    lower: Fraction
+    upper: Fraction
+    found: bool
+
+
+@dataclass(frozen=True)
+class AutomaticBounds(Step):
+    """Bounds by a noisy histogram with cells 0, [1, 1], [2, 3], [4, 7], ... granules, and the same below 0.
+
+    Guarantee
+        Statement: d rows cost the noise's event at L1 distance d under add/remove and 2d under replace-one, however many cells there are.
+        Conditions: rows of whole numbers or lattice values; `bits`, `beta`, `fallback` public. Values of more bits count in the last cell.
+        Proved in: each row is in one cell; choosing the outermost cells above a public threshold is post-processing.
+        Correction: the threshold bounds all noises at once, so a cell without rows passes with probability at most beta altogether.
+    """
+
+    noise: Mechanism
+    bits: int = 40
+    beta: Number = 1e-3
+    fallback: tuple[Number, Number] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", count("bits", self.bits))
+        if self.bits > 62:
+            raise ParameterError(f"bits must be at most 62, the size of the largest values in granules, not {self.bits}")
+        failure(self.beta)
+        if self.fallback is not None:
+            low, high = (Fraction(number("fallback", end)) for end in self.fallback)
+            if low > high:
+                raise ParameterError(f"fallback must be lower then upper bound, not {low} and {high}")
+            object.__setattr__(self, "fallback", (low, high))
+
+    @property
+    def cells(self) -> int:
+        """How many public cells there are."""
+        return 2 * self.bits + 1
+
+    def bind(self, space: Space) -> Measurement:
+        element = space.domain.element if isinstance(space.domain, Rows) else None
+        if not isinstance(element, (Integers, Lattice)):
+            raise DomainError(f"automatic_bounds needs rows on a lattice, not {space.domain}; put round_to(granularity) before it")
+        step = element.granularity if isinstance(element, Lattice) else Fraction(1)
+        measured, stretch = on_counts(self.noise, self.cells, space)
+        if measured.accuracy is None:
+            raise DomainError(f"automatic_bounds needs noise whose accuracy is known, such as laplace(scale), not {measured.name}")
+        threshold = measured.accuracy(float(self.beta))
+
+        def function(data: Any) -> FoundBounds:
+            passing = np.flatnonzero(measured.function(counts(data, self.bits)) > threshold)
+            return self.bounds(passing.tolist(), step)
+
+        def privacy(distance: Number) -> Event:
+            return measured.privacy(distance * stretch)
+
+        return Measurement(space, function, privacy, f"automatic_bounds({measured.name})", PROOF)
+
+    def bounds(self, passing: list[int], step: Fraction) -> FoundBounds:
+        """The hull of the cells that passed, or the fallback: without one, the whole public range."""
+        if passing:
+            return FoundBounds(edges(passing[0], self.bits)[0] * step, edges(passing[-1], self.bits)[1] * step, True)
+        whole = (2**self.bits - 1) * step
+        low, high = (-whole, whole) if self.fallback is None else self.fallback
+        return FoundBounds(Fraction(low), Fraction(high), False)
+
+
+def edges(cell: int, bits: int) -> tuple[int, int]:
+    """The least and the greatest whole number of a cell, counted from the lowest.
+
+    >>> [edges(cell, 2) for cell in range(5)]
+    [(-3, -2), (-1, -1), (0, 0), (1, 1), (2, 3)]
+    """
+    power = abs(cell - bits)
+    if not power:
+        return 0, 0
+    low, high = 2 ** (power - 1), 2**power - 1
+    return (low, high) if cell > bits else (-high, -low)
+
+
+def counts(data: Any, bits: int) -> np.ndarray:
+    """How many whole numbers have each sign and number of bits; longer ones count in the outermost cells.
+
+    >>> counts([-9, -1, 0, 3, 10**30], 2).tolist()
+    [1, 1, 1, 0, 2]
+    """
+    array = np.asarray(data)
+    if array.dtype == object:
+        cell = np.array([min(abs(x).bit_length(), bits) * ((x > 0) - (x < 0)) for x in array.tolist()], dtype=np.int64)
+    else:
+        limit = 2**bits - 1
+        array = np.clip(array.astype(np.int64), -limit, limit)
+        # the number of powers of two up to |x| is its number of bits, in integers throughout
+        cell = np.searchsorted(2 ** np.arange(bits, dtype=np.int64), np.abs(array), side="right") * np.sign(array)
+    return np.bincount(cell + bits, minlength=2 * bits + 1)
+
+
+def automatic_bounds(
+    noise: Mechanism, *, bits: int = 40, beta: Number = 1e-3, fallback: tuple[Number, Number] | None = None
+) -> AutomaticBounds:
+    """Bounds within a factor 2 of the values' own, as far as enough rows lie near them.
+
+    `bits` is how large values may be, in granules; beta the chance that some cell without rows passes; `fallback` the public bounds to
+    return where nothing passes, by default the whole range.
+    """
+    return AutomaticBounds(noise, bits, beta, fallback)
