@@ -1,0 +1,439 @@
+"""An account: ask what is left, reserve before touching the data, commit after.
+
+The order is reserve, run, commit. A reservation is on the disk before the data may be touched. From then on it is spent: a crash, an
+exception or a forgotten commit refunds nothing, and a second attempt is a second spend.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sqlalchemy.engine import Connection
+
+from tacit.accounting import Event, to_json
+from tacit.calculus import Measurement, Release
+from tacit.ledger import journal
+from tacit.ledger.booking import booked, charge_of, keys, refusal_for, refused, room
+from tacit.ledger.budget import Budget
+from tacit.ledger.chain import canonical
+from tacit.ledger.errors import LedgerError, ReleaseFailed
+from tacit.ledger.exact import Typed, exact, to_text
+from tacit.ledger.filters import Reading, in_words, odometer
+from tacit.ledger.period import days, overlaps
+from tacit.ledger.pricing import as_typed
+from tacit.ledger.spec import Spec
+from tacit.ledger.tree import Amount, Totals
+from tacit.noise import is_private, watch
+
+if TYPE_CHECKING:
+    from tacit.ledger.book import Ledger
+
+DONE, FAILED, OPEN = "done", "failed", "open"
+NOT_PRIVATE = "NOT PRIVATE"
+
+
+class Releasable(Protocol):
+    """What `Account.release` needs of a measurement: its price as an event, and the release itself."""
+
+    def event(self, distance: Any) -> Event:
+        """What the release costs at an input distance."""
+
+    def release(self, data: Any, distance: Any) -> Any:
+        """The answer."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What an account has spent, in every currency in which a bound is known; `None` where none is."""
+
+    budget: Budget
+    totals: Mapping[str, Amount]
+
+    def __getitem__(self, component: str) -> Fraction:
+        value = self.totals[component]
+        if value is None:
+            raise LedgerError(f"no bound on {component} is known: some entry has no price in it")
+        return value
+
+    def known(self) -> dict[str, Fraction]:
+        """The components with a bound."""
+        return {name: value for name, value in self.totals.items() if value is not None}
+
+    def __str__(self) -> str:
+        return in_words(self.budget, {name: self[name] for name in self.budget.limits})
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A spend as it stands in the book."""
+
+    entry: int
+    hash: str
+    charge: Mapping[str, Amount]
+    private: bool
+
+    def __str__(self) -> str:
+        return f"entry {self.entry}{'' if self.private else f' ({NOT_PRIVATE})'}"
+
+
+class Account:
+    """A handle on one account of a book; cheap to make, holds nothing that could go stale."""
+
+    def __init__(self, ledger: Ledger, spec: Spec) -> None:
+        self.ledger = ledger
+        self.spec = spec
+
+    def __repr__(self) -> str:
+        return f"Account({self.spec.name!r}, {self.spec.budget!r})"
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def budget(self) -> Budget:
+        return self.spec.budget
+
+    def child(self, name: str, budget: Budget | None = None, **terms: Any) -> Account:
+        """An account below this one; see `Ledger.account` for the terms."""
+        return self.ledger.account(name, budget, parent=self, **terms)
+
+    def path(self) -> list[Spec]:
+        """This account's terms and those of every account above it, nearest first."""
+        return self.ledger.store.read(lambda connection: self.ledger.path(connection, self.spec))
+
+    # --- what was spent -----------------------------------------------------------------------------------------------------------
+
+    def spent(self, period: str | None = None) -> Spent:
+        """The totals of the account: of one period, or of its whole life."""
+        period = self._period(period, needed=False)
+
+        def work(connection: Connection) -> Totals:
+            above = self.ledger.path(connection, self.spec)[1:]
+            found = journal.totals_of(connection, [(self.spec.id, period)])
+            return found.get((self.spec.id, period)) or Totals.empty(self.spec.components(above))
+
+        totals = self.ledger.store.read(work).total
+        return Spent(self.budget, {name: value for name, value in totals.items() if "." not in name})
+
+    def left(self, period: str | None = None, *, correction: bool = False) -> dict[str, Fraction]:
+        """The largest charge that this account and all accounts above it would admit now, in exact fractions."""
+        period = self._period(period)
+
+        def work(connection: Connection) -> dict[str, Fraction]:
+            path = self.ledger.path(connection, self.spec)
+            return room(path, journal.totals_of(connection, keys(path, period)), period, correction=correction)
+
+        return self.ledger.store.read(work)
+
+    def total(self, since: object | None = None, until: object | None = None) -> Spent:
+        """What one person's total is over a stretch of time: the sum over all periods that share a day with it.
+
+        Without a window there are no periods, and the total is that of the account's whole life.
+        """
+        if self.spec.window is None:
+            if since is not None or until is not None:
+                raise LedgerError("this account has no window, so its entries belong to no period; leave since and until out")
+            return self.spent()
+        window = self.spec.window
+
+        def work(connection: Connection) -> dict[str, Amount]:
+            above = self.ledger.path(connection, self.spec)[1:]
+            sums = dict(Totals.empty(self.spec.components(above)).total)
+            for period, totals in journal.all_periods(connection, self.spec.id).items():
+                if period and overlaps(window, period, since, until):
+                    for name, value in totals.total.items():
+                        so_far = sums[name]
+                        sums[name] = None if so_far is None or value is None else so_far + value
+            return sums
+
+        totals = self.ledger.store.read(work)
+        return Spent(self.budget, {name: value for name, value in totals.items() if "." not in name})
+
+    def odometer(self, delta: Typed = 0, *, period: str | None = None) -> Reading:
+        """A bound on the privacy loss so far that holds at every moment at once (see `tacit.ledger.filters.odometer`)."""
+        spent = self.spent(self._period(period) or None)
+        return odometer(self.budget, spent.known(), delta)
+
+    def assumptions(self) -> list[str]:
+        """What the totals take for granted beyond the mathematics, in sentences for a report."""
+        found = []
+        for account in self.ledger.accounts():
+            path = self.ledger.store.read(lambda connection, spec=account.spec: self.ledger.path(connection, spec))  # type: ignore[misc]
+            if self.spec.id not in {spec.id for spec in path}:
+                continue
+            if not account.spec.collusion:
+                found.append(f"{account.name}: assuming analysts do not pool answers")
+            if account.spec.rule != "sum":
+                found.append(f"{account.name}: the accounts below it hold disjoint parts of the data, split by a public rule")
+        return found
+
+    # --- spending -----------------------------------------------------------------------------------------------------------------
+
+    def spend(
+        self,
+        event: Event,
+        *,
+        purpose: str = "",
+        analyst: str = "",
+        question: object = None,
+        delta: Typed | None = None,
+        period: str | None = None,
+        correction: bool = False,
+    ) -> Receipt:
+        """Reserve and commit in one entry, durable on return: touch the data only afterwards."""
+        request = self._request(event, purpose, analyst, question, delta, period, correction)
+        return self._book("spend", request)
+
+    def reserve(
+        self,
+        event: Event,
+        *,
+        purpose: str = "",
+        analyst: str = "",
+        question: object = None,
+        delta: Typed | None = None,
+        period: str | None = None,
+        correction: bool = False,
+    ) -> Reservation:
+        """Book the price before the data is touched; a context manager to run and commit in.
+
+        Where the account caches and the identical question (with the same event and period) was answered before, nothing is booked, and
+        the reservation carries that answer with `cached` set.
+        """
+        request = self._request(event, purpose, analyst, question, delta, period, correction)
+        if self.spec.cache and question is not None:
+            private = is_private()
+            found = self.ledger.store.read(
+                lambda connection: journal.stored_answer(connection, self.spec.id, request["question_key"], private=private)
+            )
+            if found is not None:
+                receipt = Receipt(int(found["reservation"]), "", {}, bool(found["private"]))
+                return Reservation(self, receipt, cached=True, answer=found["answer"])
+        return Reservation(self, self._book("reserve", request), question_key=request.get("question_key"))
+
+    def release(self, measurement: Releasable, data: Any, distance: Any = 1, **request: Any) -> Any:
+        """Run a measurement: reserve its event, release, commit. A failure after the reservation is charged and says nothing of why."""
+        insist = getattr(measurement, "insist_on_proof", None)
+        if insist is not None:
+            insist()  # what has no proof is refused before anything is booked
+        event = measurement.event(distance)
+        reservation = self.reserve(event, **request)
+        if reservation.cached:
+            return _as_released(measurement, event, reservation.answer, reservation.receipt.private)
+        failed = False
+        answer = None
+        try:
+            with reservation.watched():
+                answer = measurement.release(data, distance)
+        except Exception:
+            failed = True
+        if failed:
+            # raised outside the handler, so that no traceback leads back to the data
+            reservation.fail()
+            raise ReleaseFailed(f"the measurement failed after the data was touched; entry {reservation.receipt.entry} stays spent")
+        keep = self.spec.cache and request.get("question") is not None
+        reservation.commit(answer=_as_json(answer) if keep else None)
+        return answer
+
+    def _period(self, period: str | None, *, needed: bool = True) -> str:
+        if self.spec.window is None:
+            if period is not None:
+                raise LedgerError(f"period: account {self.name!r} has no window; leave period out, or open the account with window='month'")
+            return ""
+        if period is None:
+            if needed:
+                raise LedgerError(f"period: account {self.name!r} has one budget a {self.spec.window}; say which, from the data's dates")
+            return ""
+        days(self.spec.window, period)
+        return period
+
+    def _request(
+        self,
+        event: Event,
+        purpose: str,
+        analyst: str,
+        question: object,
+        delta: Typed | None,
+        period: str | None,
+        correction: bool,
+    ) -> dict[str, Any]:
+        """Everything about a spend that is known before the book is opened: all of it public parameters."""
+        for label, text in (("purpose", purpose), ("analyst", analyst)):
+            if not isinstance(text, str):
+                raise LedgerError(f"{label} must be a text, not {type(text).__name__}")
+        share = None if delta is None else exact("delta", delta)
+        if share is not None and not 0 <= share < 1:
+            raise LedgerError(f"delta must be at least 0 and below 1, not {delta}")
+        path, charge, record = self._priced(event, share, bool(correction))
+        request: dict[str, Any] = {
+            "charge": charge,
+            "path": path,
+            "period": self._period(period),
+            "event": record,
+            "purpose": purpose,
+            "analyst": analyst,
+            "correction": bool(correction),
+        }
+        if question is not None:
+            request["question"] = json.loads(canonical(question))
+            asked = [self.spec.id, request["question"], request["event"], request["period"]]
+            request["question_key"] = hashlib.sha256(canonical(asked).encode()).hexdigest()
+        return request
+
+    def _priced(self, event: Event, delta: Fraction | None, correction: bool) -> tuple[list[Spec], dict[str, Amount], dict[str, Any]]:
+        """The accounts on the way up, the charge, and the event's record; kept, because most books ask the same few things."""
+        try:
+            found = self.ledger.priced.get((self.spec.id, event, delta, correction))
+        except TypeError:
+            found = None  # not an event; the pricing below says so
+        if found is None:
+            path = self._path_cached()
+            charge = charge_of(event, path, delta=delta, correction=correction)
+            found = path, charge, json.loads(to_json(as_typed(event)))
+            if len(self.ledger.priced) > 1000:
+                self.ledger.priced.clear()
+            self.ledger.priced[self.spec.id, event, delta, correction] = found
+        return found
+
+    def _path_cached(self) -> list[Spec]:
+        known = self.ledger._specs
+        path = [self.spec]
+        while path[-1].parent is not None:
+            if path[-1].parent not in known:
+                return self.path()
+            path.append(known[path[-1].parent])
+        return path
+
+    def _book(self, kind: str, request: Mapping[str, Any]) -> Receipt:
+        path, charge, period = request["path"], request["charge"], request["period"]
+        private = is_private()
+        fields: dict[str, Any] = {
+            "kind": kind,
+            "account": self.spec.id,
+            "charge": {name: to_text(value) for name, value in charge.items()},
+            "event": request["event"],
+            "time": journal.now(),
+            "private": private,
+        }
+        for name in ("period", "purpose", "analyst", "correction", "question", "question_key"):
+            if request.get(name):
+                fields[name] = request[name]
+
+        def work(connection: Connection) -> Receipt:
+            now = journal.totals_of(connection, keys(path, period))
+            after = booked(path, now, charge, period)
+            against = refused(path, after, period)
+            if against is not None:
+                raise refusal_for(against, path, now, charge, period, correction=request["correction"])
+            entry = journal.append(connection, [fields])[0]
+            journal.set_totals(connection, after)
+            return Receipt(entry.seq, entry.hash, charge, private)
+
+        return self.ledger.store.write(work)
+
+    def _conclude(self, receipt: Receipt, status: str, question_key: str | None, answer: object, private: bool) -> None:
+        fields: dict[str, Any] = {
+            "kind": "commit",
+            "account": self.spec.id,
+            "reservation": receipt.entry,
+            "status": status,
+            "time": journal.now(),
+            "private": receipt.private and private and is_private(),
+        }
+        if answer is not None:
+            fields |= {"answer": json.loads(canonical(answer)), "question_key": question_key}
+
+        def work(connection: Connection) -> None:
+            if journal.conclusion_of(connection, receipt.entry) is not None:
+                raise LedgerError(f"reservation {receipt.entry} was concluded before; a new attempt is a new spend")
+            journal.append(connection, [fields])
+
+        # the spend itself is on the disk since the reservation; this mark may be lost with the power, and nothing is refunded then
+        self.ledger.store.write(work, durable=False)
+
+
+class Reservation:
+    """A spend whose data may now be touched. Leaving the block concludes it: `failed` after an exception, `done` otherwise."""
+
+    def __init__(
+        self, account: Account, receipt: Receipt, *, cached: bool = False, answer: object = None, question_key: str | None = None
+    ) -> None:
+        self.account = account
+        self.receipt = receipt
+        self.cached = cached
+        self.answer = answer
+        self.status = DONE if cached else OPEN
+        self._question_key = question_key
+        self._private = True
+        self._watch: AbstractContextManager[None] | None = None
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Notice draws from a seed: such a reservation is concluded as NOT PRIVATE."""
+        with watch() as seen:
+            try:
+                yield
+            finally:
+                self._private = self._private and seen.private
+
+    def commit(self, answer: object = None) -> None:
+        """Conclude the reservation. `answer`, a JSON value, is kept only where the account caches and a question was given."""
+        if self.cached:
+            return
+        if answer is not None and not (self.account.spec.cache and self._question_key):
+            raise LedgerError("an answer is kept only by an account with cache=True and for a spend with question=; leave answer out")
+        self._conclude(DONE, answer)
+
+    def fail(self) -> None:
+        """Conclude the reservation as failed: it stays spent, and no reason is recorded."""
+        if not self.cached:
+            self._conclude(FAILED, None)
+
+    def _conclude(self, status: str, answer: object) -> None:
+        if self.status != OPEN:
+            raise LedgerError(f"this reservation is already {self.status}; a new attempt is a new spend")
+        self._unwatch()
+        self.account._conclude(self.receipt, status, self._question_key, answer, self._private)
+        self.status = status
+        self.answer = answer
+
+    def _unwatch(self) -> None:
+        if self._watch is not None:
+            current, self._watch = self._watch, None
+            current.__exit__(None, None, None)
+
+    def __enter__(self) -> Reservation:
+        self._watch = self.watched()
+        self._watch.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._unwatch()
+        if self.status == OPEN:
+            self._conclude(DONE if kind is None else FAILED, None)
+
+
+def _as_json(answer: Any) -> object:
+    """An answer in the form in which it can be kept, or None if it has none: then it is simply not kept."""
+    value = getattr(answer, "value", answer)
+    value = value.tolist() if hasattr(value, "tolist") else value
+    try:
+        canonical(value)
+    except LedgerError:
+        return None
+    return value
+
+
+def _as_released(measurement: Releasable, event: Event, answer: object, private: bool) -> Any:
+    """A kept answer as the measurement would have returned it."""
+    if isinstance(measurement, Measurement):
+        return Release(answer, event, measurement.adjacency, private=private)
+    return answer

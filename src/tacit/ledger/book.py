@@ -1,0 +1,256 @@
+"""The book: accounts with budgets, spends that are refused before the data is touched, and a record that is never changed.
+
+>>> import pathlib, tempfile
+>>> from tacit.accounting import PureDP
+>>> from tacit.ledger.budget import Budget
+>>> ledger = Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
+>>> visits = ledger.account("visits-2026", Budget(epsilon=1))
+>>> for _ in range(10):
+...     receipt = visits.spend(PureDP(0.1), purpose="weekly table")
+>>> visits.spend(PureDP(1e-12))
+Traceback (most recent call last):
+tacit.ledger.errors.BudgetExceeded: account 'visits-2026' refuses: asked epsilon 1e-12, left epsilon 0 of epsilon 1; nothing was spent. ...
+>>> ledger.verify().ok
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from tacit.accounting import Adjacency
+from tacit.ledger import journal
+from tacit.ledger import store as tables
+from tacit.ledger.account import Account
+from tacit.ledger.budget import Budget
+from tacit.ledger.chain import canonical, head_text
+from tacit.ledger.errors import LedgerError
+from tacit.ledger.identity import DataIdentity, as_identity
+from tacit.ledger.spec import Spec
+from tacit.ledger.store import Store
+from tacit.ledger.tree import Amount
+
+if TYPE_CHECKING:
+    from tacit.ledger.verify import Verification
+
+
+class Ledger:
+    """One book, open. Threads may share it; a process opens its own (a forked child may go on using it)."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._specs: dict[int, Spec] = {}  # terms never change, so they are read once
+        self._secret: bytes | None = None
+        self.priced: dict[Any, tuple[list[Spec], dict[str, Amount], dict[str, Any]]] = {}  # prices are functions of terms and event
+
+    @staticmethod
+    def open(url: str, *, timeout: float = 30.0, create: bool = True) -> Ledger:
+        """The book at a URL: `sqlite:///tacit.db` or `postgresql+psycopg://user@host/database`; it is made if it is not there.
+
+        `timeout` is how many seconds to wait for other writers before giving up with nothing spent.
+        """
+        store = Store(url, timeout=timeout)
+        if not store.exists():
+            if create:
+                journal.create(store)
+                return Ledger(store)
+            raise LedgerError("there is no ledger at this URL; check the path, or open it with create=True")
+        return Ledger(store)
+
+    def close(self) -> None:
+        """Give the database connections back."""
+        self.store.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # --- accounts -----------------------------------------------------------------------------------------------------------------
+
+    def account(
+        self,
+        name: str,
+        budget: Budget | None = None,
+        *,
+        data: DataIdentity | str | Sequence[DataIdentity | str] | None = None,
+        parent: Account | str | None = None,
+        adjacency: Adjacency | None = None,
+        unit: str | None = None,
+        rule: str | None = None,
+        collusion: bool | None = None,
+        window: str | None = None,
+        growing: bool | None = None,
+        null_record: bool | None = None,
+        cache: bool | None = None,
+    ) -> Account:
+        """Open an account, or find the one that the name or the data already has. `tacit.ledger.spec.Spec` says what the terms mean.
+
+        An account is known by its data. Another name for known data (a copy of the file, a renamed view, a second session) becomes an
+        alias of the same account with the same budget; other terms than the account's own are refused. Without `data` and `parent`, the
+        name stands for the data. An account below another one shares its parent's data.
+        """
+        given = [as_identity(item) for item in (data if isinstance(data, (list, tuple)) else [] if data is None else [data])]  # type: ignore[arg-type]
+        if not given and parent is None:
+            given = [DataIdentity.declared(name)]
+        terms: dict[str, Any] = {
+            "budget": budget,
+            "adjacency": adjacency,
+            "unit": unit,
+            "rule": rule,
+            "collusion": collusion,
+            "window": window,
+            "growing": growing,
+            "null_record": null_record,
+            "cache": cache,
+        }
+        asked = {key: value for key, value in terms.items() if value is not None}
+
+        def found(connection: Connection, *, write: bool = False) -> Spec | None:
+            keys = [identity.key(self.secret(connection)) for identity in given]
+            above = self._parent(connection, parent)
+            return self._opened(connection, name, keys, above, asked, write=write)
+
+        # most of the time nothing is new, and then nobody has to wait
+        spec = self.store.read(found) or self.store.write(lambda connection: found(connection, write=True))
+        assert spec is not None
+        return Account(self, spec)
+
+    def _parent(self, connection: Connection, parent: Account | str | None) -> Spec | None:
+        if parent is None:
+            return None
+        if isinstance(parent, Account):
+            return parent.spec
+        found = journal.account_named(connection, parent)
+        if found is None:
+            raise LedgerError(f"parent: there is no account {parent!r}; open it first")
+        return self.spec(connection, found)
+
+    def _opened(
+        self, connection: Connection, name: str, keys: list[str], above: Spec | None, asked: dict[str, Any], *, write: bool
+    ) -> Spec | None:
+        """The account by name, by data, or new; whatever is new about it is written into the book. None where that would be needed."""
+        owners = {key: journal.account_of_data(connection, key) for key in keys}
+        known = {owner for owner in owners.values() if owner is not None}
+        named = journal.account_named(connection, name)
+        lineage = {spec.id for spec in self.path(connection, above)} if above is not None else set()
+        if named is not None:
+            spec = self.spec(connection, named)
+            _same_terms(spec, name, above, asked)
+            if not known <= {s.id for s in self.path(connection, spec)}:
+                raise LedgerError(f"data: this data belongs to another account than {name!r}; open it under its own name")
+        elif known and above is None:
+            if len(known) > 1:
+                raise LedgerError("data: these data sets belong to different accounts; open each under its own name")
+            spec = self.spec(connection, known.pop())
+            _same_terms(spec, name, above, asked)
+            if not write:
+                return None
+            records = [{"kind": "alias", "account": spec.id, "name": name, "time": journal.now()}]
+            journal.append(connection, records)
+            connection.execute(sa.insert(tables.names), {"name": name, "account": spec.id})
+        elif not known <= lineage:
+            raise LedgerError(
+                f"data: this data already has an account, which is not above {name!r}; a second budget for the same data is refused. "
+                "Open the new account with parent= that account"
+            )
+        else:
+            if "budget" not in asked:
+                raise LedgerError(f"there is no account {name!r}; give a budget to open it")
+            if not write:
+                return None
+            spec = self._created(connection, name, above, asked)
+        fresh = [key for key, owner in owners.items() if owner is None]
+        if fresh and not write:
+            return None
+        if fresh:
+            records = [{"kind": "identity", "account": spec.id, "key": key, "time": journal.now()} for key in fresh]
+            journal.append(connection, records)
+            connection.execute(sa.insert(tables.identities), [{"key": key, "account": spec.id} for key in fresh])
+        return spec
+
+    def _created(self, connection: Connection, name: str, above: Spec | None, asked: dict[str, Any]) -> Spec:
+        inherited = {} if above is None else {key: getattr(above, key) for key in ("adjacency", "unit", "window", "null_record")}
+        head = journal.last(connection)
+        spec = Spec(head.seq + 1, name, **{**inherited, **asked}, parent=None if above is None else above.id).checked(above)
+        record = {"kind": "account", "account": spec.id, "terms": spec.to_record(), "time": journal.now()}
+        journal.append(connection, [record], head=head)
+        connection.execute(
+            sa.insert(tables.accounts), {"id": spec.id, "parent": spec.parent, "spec": canonical(spec.to_record())}
+        )
+        connection.execute(sa.insert(tables.names), {"name": name, "account": spec.id})
+        return spec
+
+    def accounts(self) -> list[Account]:
+        """Every account, in the order they were opened."""
+
+        def work(connection: Connection) -> list[Spec]:
+            found = connection.execute(sa.select(tables.accounts.c.id).order_by(tables.accounts.c.id)).scalars()
+            return [self.spec(connection, int(number)) for number in list(found)]
+
+        return [Account(self, spec) for spec in self.store.read(work)]
+
+    def spec(self, connection: Connection, account: int) -> Spec:
+        """The terms of an account, read once."""
+        found = self._specs.get(account)
+        if found is None:
+            found = self._specs.setdefault(account, journal.spec_of(connection, account))
+        return found
+
+    def path(self, connection: Connection, spec: Spec) -> list[Spec]:
+        """The account and all accounts above it, nearest first."""
+        found = [spec]
+        while found[-1].parent is not None:
+            found.append(self.spec(connection, found[-1].parent))
+        return found
+
+    def secret(self, connection: Connection) -> bytes:
+        """The book's secret, read once."""
+        if self._secret is None:
+            self._secret = journal.secret_of(connection)
+        return self._secret
+
+    # --- the record ---------------------------------------------------------------------------------------------------------------
+
+    def head(self) -> str:
+        """The last entry's number and hash. Keep a copy elsewhere: `verify(head=...)` then notices a cut or rewritten book."""
+        found = self.store.read(journal.last)
+        return head_text(found.seq, found.hash)
+
+    def entries(self, *, since: int = 1) -> Iterator[dict[str, Any]]:
+        """Every entry's fields from a number on, in order, read in portions."""
+        import json
+
+        place = since
+        while True:
+            query = sa.select(tables.entries.c.seq, tables.entries.c.body).where(tables.entries.c.seq >= place)
+            rows = self.store.read(lambda connection, q=query: connection.execute(q.order_by(tables.entries.c.seq).limit(1000)).all())  # type: ignore[misc]
+            if not rows:
+                return
+            for row in rows:
+                yield json.loads(row.body)
+            place = int(rows[-1].seq) + 1
+
+    def verify(self, *, head: str | None = None) -> Verification:
+        """Read the whole book and say what is wrong with it, if anything; `head` is one remembered from an earlier `head()`."""
+        from tacit.ledger.verify import verify
+
+        return verify(self.store, head=head)
+
+
+def _same_terms(spec: Spec, name: str, above: Spec | None, asked: dict[str, Any]) -> None:
+    """An account's terms are fixed; asking for it with other ones is an error, whoever asks."""
+    if above is not None and above.id != spec.parent:
+        raise LedgerError(f"parent: account {spec.name!r} was opened below another account")
+    for key, value in asked.items():
+        if getattr(spec, key) != value:
+            raise LedgerError(
+                f"{key}: {name!r} is account {spec.name!r}, which was opened with {key}={getattr(spec, key)!r}; terms never change. "
+                f"Leave {key} out, or open an account below it"
+            )

@@ -1,0 +1,197 @@
+"""Reading and appending: the few statements that the book is made of. Every function works inside a transaction of `Store`.
+
+>>> from tacit.ledger.store import Store
+>>> import tempfile, pathlib
+>>> store = Store(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'book.db'}")
+>>> create(store)
+>>> store.read(last).seq
+1
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.engine.interfaces import DBAPICursor
+
+from tacit.ledger import store as tables
+from tacit.ledger.booking import Key
+from tacit.ledger.chain import START, Entry, canonical, sealed
+from tacit.ledger.errors import LedgerBroken
+from tacit.ledger.spec import Spec
+from tacit.ledger.store import Store
+from tacit.ledger.tree import Totals
+
+FORMAT = 1
+
+# Written as text and run on the driver's cursor: every other writer waits meanwhile, and building them anew would be half of that wait.
+_HEAD = "SELECT seq, hash FROM tacit_head WHERE id = 1"
+_MOVE_HEAD = "UPDATE tacit_head SET seq = ?, hash = ? WHERE id = 1"
+_APPEND = "INSERT INTO tacit_entries (seq, kind, account, reservation, question, body, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_TOTAL = "SELECT body FROM tacit_totals WHERE account = ? AND period = ?"
+_SET_TOTAL = (
+    "INSERT INTO tacit_totals (account, period, body) VALUES (?, ?, ?) ON CONFLICT (account, period) DO UPDATE SET body = excluded.body"
+)
+_CONCLUSION = "SELECT body FROM tacit_entries WHERE reservation = ?"
+_ANSWER = "SELECT body FROM tacit_entries WHERE question = ? AND account = ? ORDER BY seq DESC"
+
+
+def create(store: Store) -> None:
+    """The tables with their first entry, if they are not there yet; the secret of the book is drawn here, once."""
+
+    def genesis(connection: Connection) -> None:
+        secret = secrets.token_hex(32)
+        fields = {"kind": "genesis", "format": FORMAT, "secret": hashlib.sha256(secret.encode()).hexdigest(), "time": now()}
+        entry = sealed(1, START, fields)
+        connection.execute(sa.insert(tables.facts), [{"name": "format", "value": str(FORMAT)}, {"name": "secret", "value": secret}])
+        run(connection, _APPEND, row_of(entry, fields))
+        connection.execute(sa.insert(tables.head), {"id": 1, "seq": 1, "hash": entry.hash})
+
+    store.create(genesis)
+
+
+def run(connection: Connection, statement: str, values: tuple[Any, ...] = ()) -> DBAPICursor:
+    """Execute a statement whose places for values are written as question marks, on either database; the driver's own cursor."""
+    cursor = connection.connection.cursor()
+    cursor.execute(_written(connection, statement), values)
+    return cursor
+
+
+def _written(connection: Connection, statement: str) -> str:
+    return statement.replace("?", "%s") if connection.dialect.name == "postgresql" else statement
+
+
+def now() -> str:
+    """The time of an entry, in UTC. The clock orders nothing; the numbers do."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def last(connection: Connection) -> Entry:
+    """The number and hash of the last entry (its text is not read)."""
+    row = connection.info.pop("tacit_head", None) or run(connection, _HEAD).fetchone()
+    if row is None:
+        raise LedgerBroken("the book has no head; run verify")
+    return Entry(int(row[0]), "", str(row[1]))
+
+
+def append(connection: Connection, records: Sequence[Mapping[str, Any]], *, head: Entry | None = None) -> list[Entry]:
+    """Seal the records, in order, onto the end of the chain."""
+    previous = head or last(connection)
+    written: list[Entry] = []
+    for fields in records:
+        previous = sealed(previous.seq + 1, previous.hash, fields)
+        written.append(previous)
+    append_rows(connection, [row_of(entry, fields) for entry, fields in zip(written, records, strict=True)], previous)
+    return written
+
+
+def append_rows(connection: Connection, rows: Sequence[tuple[Any, ...]], head: Entry) -> None:
+    """Store sealed rows (from `row_of`) and the head after them."""
+    if len(rows) == 1:
+        run(connection, _APPEND, rows[0])
+    else:
+        connection.connection.cursor().executemany(_written(connection, _APPEND), rows)
+    run(connection, _MOVE_HEAD, (head.seq, head.hash))
+
+
+def columns(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The copies of an entry's fields that are kept in columns for searching; `verify` compares them with the text."""
+    return {
+        "kind": fields["kind"],
+        "account": fields.get("account"),
+        "reservation": fields.get("reservation"),
+        "question": fields.get("question_key") if "answer" in fields else None,
+    }
+
+
+def row_of(entry: Entry, fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A sealed entry as a row of the table."""
+    return (entry.seq, *columns(fields).values(), entry.body, entry.hash)
+
+
+def totals_of(connection: Connection, keys: Iterable[Key]) -> dict[Key, Totals]:
+    """The stored totals; a missing one is nothing spent."""
+    found: dict[Key, Totals] = {}
+    for account, period in keys:
+        row = run(connection, _TOTAL, (account, period)).fetchone()
+        if row is not None:
+            found[account, period] = _read(row[0], "a running total")
+    return found
+
+
+def _read(body: str, what: str) -> Totals:
+    try:
+        return Totals.from_record(json.loads(body))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise LedgerBroken(f"{what} is not in the form it was written in; run verify") from None
+
+
+def set_totals(connection: Connection, after: Mapping[Key, Totals]) -> None:
+    """Store new totals."""
+    for (account, period), totals in after.items():
+        run(connection, _SET_TOTAL, (account, period, canonical(totals.to_record())))
+
+
+def all_periods(connection: Connection, account: int) -> dict[str, Totals]:
+    """Every stored period of an account, "" for its whole life included."""
+    rows = connection.execute(sa.select(tables.totals.c.period, tables.totals.c.body).where(tables.totals.c.account == account))
+    return {str(row.period): _read(row.body, "a running total") for row in rows}
+
+
+def spec_of(connection: Connection, account: int) -> Spec:
+    """The terms of an account."""
+    text = connection.execute(sa.select(tables.accounts.c.spec).where(tables.accounts.c.id == account)).scalar()
+    try:
+        return Spec.from_record(account, json.loads(text or ""))
+    except (ValueError, TypeError, KeyError):
+        raise LedgerBroken(f"the terms of account {account} are missing or damaged; run verify") from None
+
+
+def account_named(connection: Connection, name: str) -> int | None:
+    """The account with this name or alias."""
+    return connection.execute(sa.select(tables.names.c.account).where(tables.names.c.name == name)).scalar()
+
+
+def account_of_data(connection: Connection, key: str) -> int | None:
+    """The account that the data belongs to."""
+    return connection.execute(sa.select(tables.identities.c.account).where(tables.identities.c.key == key)).scalar()
+
+
+def secret_of(connection: Connection) -> bytes:
+    """The secret under which identities are stored."""
+    value = connection.execute(sa.select(tables.facts.c.value).where(tables.facts.c.name == "secret")).scalar()
+    if value is None:
+        raise LedgerBroken("the secret of the book is missing; run verify")
+    return str(value).encode()
+
+
+def conclusion_of(connection: Connection, reservation: int) -> dict[str, Any] | None:
+    """How a reservation ended, if it did."""
+    row = run(connection, _CONCLUSION, (reservation,)).fetchone()
+    return None if row is None else _fields(row[0])
+
+
+def stored_answer(connection: Connection, account: int, question: str, *, private: bool) -> dict[str, Any] | None:
+    """The newest answer to an identical question; one drawn in test mode is no answer to a real question."""
+    for row in run(connection, _ANSWER, (question, account)).fetchall():
+        fields = _fields(row[0])
+        if fields.get("private") is True or not private:
+            return fields
+    return None
+
+
+def _fields(body: str) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise LedgerBroken("an entry is not in the form it was written in; run verify")
+    return found

@@ -1,0 +1,274 @@
+"""What an event costs in each currency, as exact fractions that are never below the truth.
+
+Sums of stated guarantees and of Gaussian or Laplace noise are priced in rational arithmetic. Everything else is priced by
+`tacit.accounting`, whose upper ends are certified, as the exact value of the float. A whole plan (any event tree) is one entry: its
+steps were fixed before the first answer was seen, so the tightest composition theorem may be used on it.
+
+>>> from tacit.accounting import Gaussian, PureDP, Repeated
+>>> price(Repeated(PureDP(0.1), 10), ["pure"], Adjacency.ADD_REMOVE)
+{'pure': Fraction(1, 1)}
+>>> price(Gaussian(10), ["rho", "mu2", "renyi:4"], Adjacency.ADD_REMOVE)
+{'rho': Fraction(1, 200), 'mu2': Fraction(1, 100), 'renyi:4': Fraction(1, 50)}
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from tacit.accounting import (
+    GDP,
+    ZCDP,
+    AccountingError,
+    Adjacency,
+    ApproxDP,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Group,
+    NoOp,
+    PureDP,
+    RenyiDP,
+    Repeated,
+    Sampled,
+    Selection,
+    account,
+)
+from tacit.accounting.events import Leaf
+from tacit.accounting.methods import exact_pure, exact_rho
+from tacit.ledger.budget import order_of
+from tacit.ledger.errors import LedgerError, PriceError
+from tacit.ledger.exact import at_most, exact, from_float
+
+#: Where the accountant's figure is the result of plain floating point, it is raised by this before it is booked.
+_MARGIN = 1 + Fraction(1, 10**12)
+#: Prices that cost next to nothing to compute and are booked beside the account's own currency, for the odometers.
+CHEAP = ("pure", "rho")
+_GUARANTEES: dict[type[Leaf], tuple[str, ...]] = {PureDP: ("epsilon",), ApproxDP: ("epsilon", "delta"), ZCDP: ("rho",), GDP: ("mu",)}
+
+
+def as_typed(event: Event) -> Event:
+    """The event with the floats of its stated guarantees read as the decimals that were typed: PureDP(0.1) is one tenth.
+
+    Parameters of mechanisms (noise multipliers, rates) keep their binary value: a sampler may use exactly that.
+
+    >>> as_typed(Repeated(PureDP(0.1), 10))
+    Repeated(event=PureDP(epsilon=Fraction(1, 10)), count=10)
+    """
+    match event:
+        case Composed():
+            return Composed(*(as_typed(child) for child in event.events))
+        case Repeated() | Group() | Sampled() | Selection():
+            return replace(event, event=as_typed(event.event))
+        case RenyiDP():
+            return event
+    names = _GUARANTEES.get(type(event), ())  # type: ignore[arg-type]
+    changed: dict[str, Any] = {name: exact(name, getattr(event, name)) for name in names}
+    return replace(event, **changed) if changed else event
+
+
+def price(
+    event: Event,
+    components: Sequence[str],
+    adjacency: Adjacency,
+    *,
+    delta: Fraction | None = None,
+    null_record: bool = False,
+) -> dict[str, Fraction]:
+    """The price in every named component; `PriceError` says which has none, and what to do.
+
+    `delta` is the entry's share of an (epsilon, delta) budget: the event is priced as the smallest epsilon at that delta.
+    """
+    if not isinstance(event, Event):
+        raise LedgerError(f"event must be an event such as Gaussian(noise_multiplier=1.1), not {type(event).__name__}")
+    return dict(_priced(event, tuple(components), adjacency, delta, null_record))
+
+
+def cheap(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> dict[str, Fraction]:
+    """The prices in `CHEAP` that exist in closed form; a missing one means that no bound is booked.
+
+    >>> cheap(PureDP(Fraction(1, 2)), Adjacency.ADD_REMOVE)
+    {'pure': Fraction(1, 2), 'rho': Fraction(1, 8)}
+    """
+    found: dict[str, Fraction] = {}
+    for name, value in (("pure", _pure(event, adjacency, null_record)), ("rho", _rho(event, adjacency, null_record))):
+        if value is not None:
+            found[name] = value
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _priced(
+    event: Event, components: tuple[str, ...], adjacency: Adjacency, delta: Fraction | None, null_record: bool
+) -> tuple[tuple[str, Fraction], ...]:
+    try:
+        found: dict[str, Fraction] = {}
+        typed = as_typed(event)
+        for name in components:
+            if name in found:
+                continue
+            if name == "pure":
+                found[name] = _pure_or_account(typed, adjacency, null_record)
+            elif name in ("epsilon", "delta"):
+                found["epsilon"], found["delta"] = _approximate(typed, adjacency, delta, null_record)
+            elif name == "rho":
+                closed = _rho(typed, adjacency, null_record)
+                found[name] = _finite(account(typed, adjacency, null_record=null_record).rho().upper, name) if closed is None else closed
+            elif name == "mu2":
+                found[name] = _mu2(typed, adjacency, null_record, 1)
+            else:
+                found[name] = _renyi(typed, adjacency, null_record, name)
+        return tuple((name, found[name]) for name in components)
+    except AccountingError as reason:
+        raise PriceError(f"{' and '.join(components)}: {reason}") from reason
+
+
+def _finite(value: float, name: str, margin: Fraction = _MARGIN) -> Fraction:
+    if not math.isfinite(value):
+        raise PriceError(f"this event has no finite price in {name}, so no budget admits it; add noise, or use another currency")
+    return from_float(value) * margin
+
+
+def _pure(event: Event, adjacency: Adjacency, null_record: bool) -> Fraction | None:
+    return exact_pure(_stated(event), adjacency, null_record=null_record)
+
+
+def _stated(event: Event) -> Event:
+    """The event with its discrete noise as the guarantee it has in closed form.
+
+    Discrete Laplace noise of scale b is sensitivity/b-DP; discrete Gaussian noise is sensitivity**2 / (2 sigma**2)-zCDP (Canonne, Kamath,
+    Steinke 2020, Theorem 4); both scale with a group as the guarantee does.
+    """
+    match event:
+        case Composed():
+            return Composed(*(_stated(child) for child in event.events))
+        case Repeated() | Group():
+            return replace(event, event=_stated(event.event))
+        case DiscreteLaplace():
+            return PureDP(event.sensitivity / Fraction(event.scale), adjacency=event.adjacency)
+        case DiscreteGaussian():
+            return ZCDP(event.sensitivity**2 / (2 * Fraction(event.sigma) ** 2), adjacency=event.adjacency)
+    return event
+
+
+def _pure_or_account(event: Event, adjacency: Adjacency, null_record: bool) -> Fraction:
+    found = _pure(event, adjacency, null_record)
+    if found is not None:
+        return found
+    try:
+        value = account(event, adjacency, null_record=null_record).epsilon(0).upper
+    except AccountingError as reason:
+        raise PriceError(
+            f"a budget of pure epsilon admits only events with a finite epsilon at delta = 0 ({reason}); "
+            "use Laplace noise, or an account with Budget(epsilon=..., delta=...) or Budget(rho=...)"
+        ) from reason
+    return _finite(value, "pure epsilon", Fraction(1))
+
+
+def _rho(event: Event, adjacency: Adjacency, null_record: bool) -> Fraction | None:
+    """rho in closed form: exact for Gaussian noise, eps**2 / 2 for each pure step (Bun and Steinke 2016, Proposition 1.4)."""
+    match event:
+        case NoOp():
+            return Fraction(0)
+        case Repeated():
+            inner = _rho(event.event, adjacency, null_record)
+            return None if inner is None else event.count * inner
+        case Composed():
+            parts = [_rho(child, adjacency, null_record) for child in event.events]
+            return None if any(p is None for p in parts) else sum((p for p in parts if p is not None), Fraction(0))
+    found = exact_rho(_stated(event), adjacency, null_record=null_record)
+    if found is None and (epsilon := _pure(event, adjacency, null_record)) is not None:
+        found = epsilon**2 / 2
+    return found
+
+
+def _approximate(event: Event, adjacency: Adjacency, delta: Fraction | None, null_record: bool) -> tuple[Fraction, Fraction]:
+    """(epsilon, delta) of one entry: exact sums of stated guarantees, or the accountant's epsilon at the entry's share of delta."""
+    basic = _basic(event, adjacency, null_record)
+    if delta is None or (basic is not None and basic[1] == delta and delta == 0):
+        if basic is None:
+            raise PriceError(
+                "delta: this event has no finite epsilon at delta = 0, so an (epsilon, delta) account must know how much of its delta the "
+                "entry may use; pass delta=, for example a tenth of the account's delta"
+            )
+        return basic
+    share = at_most(delta)
+    found = _finite(account(event, adjacency, null_record=null_record).epsilon(share).upper, "epsilon", Fraction(1))
+    if basic is not None and basic[1] <= delta and basic[0] <= found:
+        return basic
+    return found, delta
+
+
+def _basic(event: Event, adjacency: Adjacency, null_record: bool) -> tuple[Fraction, Fraction] | None:
+    """Sums of the epsilons and deltas of stated guarantees; None as soon as one step states none for this relation."""
+    match event:
+        case Repeated():
+            inner = _basic(event.event, adjacency, null_record)
+            return None if inner is None else (event.count * inner[0], event.count * inner[1])
+        case Composed():
+            parts = [_basic(child, adjacency, null_record) for child in event.events]
+            known = [p for p in parts if p is not None]
+            return (sum((p[0] for p in known), Fraction(0)), sum((p[1] for p in known), Fraction(0))) if len(known) == len(parts) else None
+        case ApproxDP() if event.adjacency is adjacency:
+            return Fraction(event.epsilon), Fraction(event.delta)
+    pure = _pure(event, adjacency, null_record)
+    return None if pure is None else (pure, Fraction(0))
+
+
+def _mu2(event: Event, adjacency: Adjacency, null_record: bool, group: int) -> Fraction:
+    """mu squared: exact for Gaussian noise, `mu_of_pure` for pure steps."""
+    match event:
+        case NoOp():
+            return Fraction(0)
+        case Repeated():
+            return event.count * _mu2(event.event, adjacency, null_record, group)
+        case Composed():
+            return sum((_mu2(child, adjacency, null_record, group) for child in event.events), Fraction(0))
+        case Group():
+            return _mu2(event.event, adjacency, null_record, group * event.size)
+    unit = Group(event, group) if group > 1 else event
+    if isinstance(event, (Gaussian, GDP)):
+        rho = exact_rho(unit, adjacency, null_record=null_record)
+        if rho is not None:
+            return 2 * rho
+    epsilon = _pure(unit, adjacency, null_record)
+    if epsilon is None:
+        raise PriceError(
+            f"a budget of mu admits Gaussian noise, GDP guarantees and pure steps, and {type(event).__name__} is none of them: its "
+            "trade-off curve is above no Gaussian one without slack; use an account with Budget(rho=...) or Budget(epsilon=..., delta=...)"
+        )
+    return mu_of_pure(epsilon) ** 2
+
+
+def mu_of_pure(epsilon: Fraction) -> Fraction:
+    """A mu, rounded up, such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^eps / (1 + e^eps)) (Dong, Roth, Su 2022).
+
+    >>> round(float(mu_of_pure(Fraction(1))), 6)
+    1.232035
+    """
+    from scipy.special import ndtri_exp
+
+    # concave in epsilon with slope sqrt(pi / 2) at zero, so the line is a bound, and the better one where epsilon is tiny
+    line = epsilon * Fraction("1.2533141373156")
+    value = float(epsilon)
+    if value < 1e-3:
+        return line
+    curve = -2 * float(ndtri_exp(-value - math.log1p(math.exp(-value))))
+    return min(line, Fraction(curve) * (1 + Fraction(1, 10**9)))
+
+
+def _renyi(event: Event, adjacency: Adjacency, null_record: bool, component: str) -> Fraction:
+    order = order_of(component)
+    rho = exact_rho(_stated(event), adjacency, null_record=null_record)
+    if rho is not None:
+        return rho * order
+    # divergence grows with the order, so an order that is no float is priced at the next one
+    near = float(order)
+    near = near if Fraction(near) >= order else math.nextafter(near, math.inf)
+    return _finite(account(event, adjacency, null_record=null_record).rdp(near).upper, f"Rényi divergence of order {order}")

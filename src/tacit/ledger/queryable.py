@@ -1,0 +1,546 @@
+"""Queryables: private data that answers questions, hands out parts of itself, and refuses before the data is touched.
+
+A question is a plan. Its privacy map travels up to whoever pays and is evaluated there, at the distance that a change of the payer's data
+causes here; no bare epsilon is passed along. Refusals depend on parameters only and change nothing.
+
+>>> from tacit.accounting import PureDP
+>>> from tacit.calculus import AddRemove, Integers, Measurement, Rows, Space
+>>> from tacit.ledger import Budget
+>>> rows = Space(Rows(Integers()), AddRemove())
+>>> costs = lambda epsilon: Measurement(rows, len, lambda d: PureDP(epsilon * d), "demo", proof="by fiat")
+>>> data = queryable([3, 1, 4], rows, Budget(epsilon=1))
+>>> small, large = data.partition(lambda row: row > 2, keys=[False, True]).values()
+>>> for part, epsilon in ((small, Fraction(3, 10)), (large, Fraction(1, 2)), (small, Fraction(1, 10))):
+...     _ = part.ask(costs(epsilon))
+...     print(data.spent)
+{'pure': Fraction(3, 10)}
+{'pure': Fraction(1, 2)}
+{'pure': Fraction(1, 2)}
+
+Parts of a partition cost the largest of their totals where rows are added and removed. Where a row is replaced, it may leave one part and
+enter another: the two largest add up, or one part sees a replacement, whichever is more (spec 06, A5.6).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from tacit import noise
+from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Composed, Event, Group, NoOp, PureDP, RenyiDP
+from tacit.accounting.parameters import Number
+from tacit.calculus import AddRemove, CalculusError, Hamming, Measurement, Release, ReplaceOne, Rows, Space, Step, Transformation, restate
+from tacit.ledger.budget import APPROXIMATE, MU, PURE, RENYI, RHO, Budget, order_of
+from tacit.ledger.errors import LedgerError, ReleaseFailed
+from tacit.ledger.filters import Filter, refusal
+from tacit.ledger.pricing import price
+
+Prices = dict[str, Fraction]
+Charge = Callable[[int], Prices]
+Spread = Callable[[Number], Number]
+
+#: Interleaving interactive mechanisms costs no more than running them one after the other, and this is where it is proved. That prices
+#: may be chosen as one goes along, as under a filter, is in Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang 2023.
+CONCURRENT = {
+    PURE: "Vadhan and Wang 2021",
+    APPROXIMATE: "Lyu 2022; Vadhan and Zhang 2023",
+    RHO: "Lyu 2022 and Vadhan and Zhang 2023 (Rényi), at every order",
+    RENYI: "Lyu 2022 and Vadhan and Zhang 2023 (Rényi), at each listed order",
+    MU: "Vadhan and Zhang 2023 (f-DP)",
+}
+
+
+class Frozen(LedgerError):
+    """An interactive child may not be asked any more: something else was asked in between, and interleaving is not proved for it."""
+
+
+@dataclass(frozen=True)
+class InteractiveMeasurement:
+    """A mechanism one talks to: `start(data)` returns a function from question to answer; all answers together cost `privacy(distance)`.
+
+    `concurrent=False` marks a guarantee that was shown only for conversations which nothing interrupts.
+    """
+
+    input: Space
+    start: Callable[[Any], Callable[[Any], Any]] = field(compare=False, repr=False)
+    privacy: Callable[[Number], Event] = field(compare=False, repr=False)
+    name: str
+    proof: str | None = None
+    concurrent: bool = True
+
+
+class _Child:
+    """Something opened that answers more than one question: a conversation, a programme, or a share of the budget."""
+
+    name: str
+    concurrent = True
+    frozen = False
+
+    def insist_on_unfrozen(self) -> None:
+        if self.frozen:
+            raise Frozen(
+                f"{self.name} was interrupted by a later question, and interleaving is not proved for it; open it again, which costs again"
+            )
+
+
+class _Root(_Child):
+    """Who pays: a budget, the totals so far, and the children that may have to be frozen."""
+
+    name = "this share of the budget"
+
+    def __init__(self, budget: Budget, adjacency: Adjacency, distance: int, concurrent: bool) -> None:
+        self.filter = Filter(budget)
+        self.adjacency = adjacency
+        self.distance = distance
+        self.interleaves = concurrent and budget.currency in CONCURRENT
+        self.lock = threading.RLock()
+        self.uninterrupted: list[_Child] = []
+
+    @property
+    def root(self) -> _Root:
+        return self
+
+    @property
+    def distances(self) -> Sequence[int]:
+        return (self.distance,)
+
+    def plan(self, charge: Charge) -> list[Callable[[], None]]:
+        """What to do once every payer agrees; `BudgetExceeded` where this one does not."""
+        self.insist_on_unfrozen()
+        asked = charge(self.distance)
+        if not self.filter.fits(asked):
+            raise refusal("this queryable", self.filter.budget, self.filter.left(), asked)
+
+        def commit() -> None:
+            self.filter = self.filter.admit(asked)
+
+        return [commit]
+
+
+class _Part:
+    """One part of a partition: its totals at every distance that a change above can cause here."""
+
+    def __init__(self, partition: _Partition) -> None:
+        self.partition = partition
+        self.totals: dict[int, Prices] = {}
+        self.replaced: Prices = {}
+
+    @property
+    def root(self) -> _Root:
+        return self.partition.scope.root
+
+    @property
+    def distances(self) -> Sequence[int]:
+        return range(1, self.partition.most + 1)
+
+    def plan(self, charge: Charge, in_place: Prices | None = None) -> list[Callable[[], None]]:
+        totals = {d: _sum(self.totals.get(d, {}), charge(d)) for d in self.distances}
+        # a row replaced within the part is one removed and one added, unless the question has a price of its own for it
+        replaced = _sum(self.replaced, in_place if in_place is not None or 2 not in totals else charge(2))
+        before = self.partition.total
+        after = self.partition.with_changed(self, totals, replaced)
+        above = self.partition.scope.plan(lambda d: _difference(after(d), before(d)))
+
+        def commit() -> None:
+            self.totals, self.replaced = totals, replaced
+
+        return [*above, commit]
+
+
+class _Partition:
+    """Disjoint parts below one node, and what they cost together at each distance of the scope above."""
+
+    def __init__(self, scope: _Root | _Part, spread: Spread, replacing: bool) -> None:
+        self.scope, self.spread, self.replacing = scope, spread, replacing
+        farthest = max(self._changes(d) for d in scope.distances)
+        self.most = 2 * farthest if replacing else farthest
+        self.parts: list[_Part] = []
+
+    def _changes(self, distance: int) -> int:
+        return math.floor(self.spread(distance))
+
+    def total(self, distance: int) -> Prices:
+        return self._worst([part.totals for part in self.parts], [part.replaced for part in self.parts], self._changes(distance))
+
+    def with_changed(self, changed: _Part, totals: dict[int, Prices], replaced: Prices) -> Charge:
+        """The totals as they would be after a charge."""
+        tables = [totals if part is changed else part.totals for part in self.parts]
+        exchanged = [replaced if part is changed else part.replaced for part in self.parts]
+        return lambda distance: self._worst(tables, exchanged, self._changes(distance))
+
+    def _worst(self, tables: list[dict[int, Prices]], replaced: list[Prices], changes: int) -> Prices:
+        names = list(self.scope.root.filter.budget.limits)
+        return {name: self._worst_of(name, tables, replaced, changes) for name in names}
+
+    def _worst_of(self, name: str, tables: list[dict[int, Prices]], replaced: list[Prices], changes: int) -> Fraction:
+        none = Fraction(0)
+        if changes == 0:
+            return none
+        if not self.replacing and changes == 1:
+            return max((table.get(1, {}).get(name, none) for table in tables), default=none)
+        if self.replacing and changes == 1:
+            moved = sorted((table.get(1, {}).get(name, none) for table in tables), reverse=True)[:2]
+            return max(sum(moved, none), max((prices.get(name, none) for prices in replaced), default=none))
+        # rows added and removed, spread over the parts as badly as can be
+        reach = 2 * changes if self.replacing else changes
+        best = [none] * (reach + 1)
+        for table in tables:
+            costs = [none, *(table.get(d, {}).get(name, none) for d in range(1, reach + 1))]
+            best = [max(best[j - d] + costs[d] for d in range(j + 1)) for j in range(reach + 1)]
+        return best[reach]
+
+
+def _sum(first: Prices, second: Prices | None) -> Prices:
+    return {name: first.get(name, Fraction(0)) + (second or {}).get(name, Fraction(0)) for name in {**first, **(second or {})}}
+
+
+def _difference(first: Prices, second: Prices) -> Prices:
+    return {name: value - second.get(name, Fraction(0)) for name, value in first.items()}
+
+
+class Queryable:
+    """Private data, or something computed from it, that can be asked. Made by `queryable`; safe to share between threads."""
+
+    def __init__(self, space: Space, payers: Mapping[_Root | _Part, Spread], load: Callable[[], Any]) -> None:
+        self.space = space
+        self._payers = dict(payers)
+        self._load = load
+
+    @property
+    def spent(self) -> Prices:
+        """What the data at the root has paid so far, in the components of its budget."""
+        root = next(iter(self._roots()))
+        return {name: root.filter.spent.get(name, Fraction(0)) for name in root.filter.budget.limits}
+
+    @property
+    def left(self) -> Prices:
+        """What may still be spent at the root."""
+        return next(iter(self._roots())).filter.left()
+
+    def ask(self, query: Step | InteractiveMeasurement, *, delta: Number | None = None) -> Any:
+        """A measurement is paid for and answered; a transformation gives a queryable of what it computes; a conversation is opened.
+
+        `delta` is what a Gaussian question may use of an (epsilon, delta) budget.
+        """
+        if isinstance(query, InteractiveMeasurement):
+            return self.spawn(query, delta=delta)
+        if not isinstance(query, Step):
+            raise LedgerError(f"query must be a step, a plan or an InteractiveMeasurement, not {type(query).__name__}")
+        plan = query.bind(self.space)
+        if isinstance(plan, Transformation):
+            return self._derive(plan)
+        plan.insist_on_proof()
+        self._pay(plan.privacy, delta, in_place=self._in_place(query, plan))
+        with noise.watch() as seen:
+            value = _run(lambda: plan.function(self._load()))
+        return Release(value, plan.event(self._unit()), plan.adjacency, private=seen.private)
+
+    def _unit(self) -> Number:
+        scope, spread = next(iter(self._payers.items()))
+        return spread(scope.distances[0])
+
+    def _derive(self, step: Transformation) -> Queryable:
+        if step.unproved:
+            raise LedgerError(
+                f"{step.name} rests on unproved claims ({', '.join(step.unproved)}); build it with proof='where it is proved'"
+            )
+        payers = {scope: _after(spread, step.map) for scope, spread in self._payers.items()}
+        return Queryable(step.output, payers, _once(lambda: step.function(self._load())))
+
+    def _in_place(self, query: Step, plan: Measurement) -> Callable[[], Event] | None:
+        """What a replacement within this part costs, where the question can be bound to that relation and so knows better."""
+        if not isinstance(self.space.metric, AddRemove) or isinstance(query, (Measurement, Transformation)):
+            return None
+        try:
+            replacing = query.bind(Space(self.space.domain, ReplaceOne()))
+        except CalculusError:
+            return None
+        return (lambda: replacing.privacy(1)) if isinstance(replacing, Measurement) and not replacing.unproved else None
+
+    def _roots(self) -> list[_Root]:
+        return list(dict.fromkeys(scope.root for scope in self._payers))
+
+    def _pay(
+        self,
+        privacy: Callable[[Number], Event],
+        delta: Number | None,
+        *,
+        in_place: Callable[[], Event] | None = None,
+        child: _Child | None = None,
+    ) -> None:
+        """Charge everybody who pays, or nobody; then freeze the conversations that must not be interrupted."""
+        with contextlib.ExitStack() as held:
+            for root in sorted(self._roots(), key=id):
+                held.enter_context(root.lock)
+            commits: list[Callable[[], None]] = []
+            for scope, spread in self._payers.items():
+                cost = _priced(scope.root, delta)
+                charge = _charge(cost, privacy, spread)
+                if isinstance(scope, _Part):
+                    # only a question put to the part itself was bound to the part's own rows
+                    own = in_place is not None and spread is _same and scope.partition.replacing
+                    commits += scope.plan(charge, cost(in_place()) if own and in_place is not None else None)
+                else:
+                    commits += scope.plan(charge)
+            for commit in commits:
+                commit()
+            for root in self._roots():
+                for older in root.uninterrupted:
+                    older.frozen = True
+                root.uninterrupted = []
+                if child is not None and not (child.concurrent and root.interleaves):
+                    root.uninterrupted.append(child)
+
+    def spawn(self, mechanism: InteractiveMeasurement, *, delta: Number | None = None) -> Conversation:
+        """Open a conversation. It is paid for now, once; its answers cost nothing more."""
+        mechanism.input.accepts(self.space)
+        if mechanism.proof is None:
+            raise LedgerError(f"{mechanism.name} is unproved; build it with proof='where it is proved'")
+        child = Conversation(mechanism, self._load, mechanism.privacy(self._unit()), self.space.metric.adjacency)
+        self._pay(mechanism.privacy, delta, child=child)
+        return child
+
+    def allot(self, budget: Budget) -> Queryable:
+        """The same data with a budget of its own, all of which is paid for now: one analyst's share, or one layer of several."""
+        guarantee = guarantee_of(budget)
+        root = _Root(budget, self.space.metric.adjacency or Adjacency.ADD_REMOVE, 1, self._roots()[0].interleaves)
+        self._pay(lambda d: _grouped(guarantee, d), None, child=root)
+        return Queryable(self.space, {root: _same}, self._load)
+
+    def sequence(self, losses: Sequence[Event], *, delta: Number | None = None) -> Programme:
+        """As many questions as there are losses, each within its own; they were fixed in advance, so they are priced as one plan."""
+        if not losses:
+            raise LedgerError("losses is empty; state what each question may cost, such as [PureDP(0.1)] * 10")
+        for loss in losses:
+            _measure(loss)
+        programme = Programme(self.space, self._load, tuple(losses))
+        self._pay(lambda d: _grouped(Composed(*losses), d), delta, child=programme)
+        return programme
+
+    def partition(self, by: Callable[[Any], Hashable] | str, keys: Iterable[Hashable]) -> dict[Hashable, Queryable]:
+        """Disjoint parts, one for each public key, empty or not; rows with another key are in none of them."""
+        listed = list(keys)
+        if len(set(listed)) != len(listed):
+            raise LedgerError("keys lists a key twice; the parts of a partition are disjoint")
+        if not isinstance(self.space.domain, Rows) or not isinstance(self.space.metric, (AddRemove, ReplaceOne, Hamming)):
+            raise LedgerError(
+                f"a partition needs rows under AddRemove(), ReplaceOne() or Hamming(), not {self.space.metric}: cap rows first"
+            )
+        if len(self._payers) > 1:
+            raise LedgerError("what was joined from two private sources cannot be partitioned; partition one of them before the join")
+        scope, spread = next(iter(self._payers.items()))
+        made = _Partition(scope, spread, replacing=not isinstance(self.space.metric, AddRemove))
+        space = Space(Rows(self.space.domain.element), AddRemove())
+        found: dict[Hashable, Queryable] = {}
+        for key in listed:
+            part = _Part(made)
+            made.parts.append(part)
+            found[key] = Queryable(space, {part: _same}, _once(lambda key=key: _select(self._load(), by, key)))  # type: ignore[misc]
+        return found
+
+
+class Conversation(_Child):
+    """An interactive mechanism at work. Frozen for good once something interrupts it that must not."""
+
+    def __init__(self, mechanism: InteractiveMeasurement, load: Callable[[], Any], event: Event, adjacency: Adjacency | None) -> None:
+        self.name, self.event, self.concurrent = mechanism.name, event, mechanism.concurrent
+        self._adjacency = adjacency
+        self._talk = _once(lambda: mechanism.start(load()))
+        self._lock = threading.Lock()
+
+    def ask(self, query: Any) -> Release:
+        """The next answer; it was paid for when the conversation was opened."""
+        with self._lock:
+            self.insist_on_unfrozen()
+            with noise.watch() as seen:
+                value = _run(lambda: self._talk()(query))
+            return Release(value, self.event, self._adjacency, private=seen.private)
+
+
+class Programme(_Child):
+    """Adaptive questions whose losses were fixed and paid in advance."""
+
+    name = "this programme"
+
+    def __init__(self, space: Space, load: Callable[[], Any], losses: tuple[Event, ...]) -> None:
+        self.space, self.losses = space, losses
+        self._load, self._next, self._lock = load, 0, threading.Lock()
+
+    @property
+    def left(self) -> tuple[Event, ...]:
+        """The losses not used yet."""
+        return self.losses[self._next :]
+
+    def ask(self, query: Step) -> Release:
+        """The next question; refused, and not counted, where it costs more than its loss."""
+        plan = query.bind(self.space)
+        if not isinstance(plan, Measurement):
+            raise LedgerError("a programme answers measurements; put the transformation into the question")
+        plan.insist_on_proof()
+        event = plan.event(1)
+        with self._lock:
+            self.insist_on_unfrozen()
+            if self._next == len(self.losses):
+                raise LedgerError(f"all {len(self.losses)} questions of this programme were asked")
+            loss = self.losses[self._next]
+            limit, adjacency = _measure(loss), self.space.metric.adjacency or Adjacency.ADD_REMOVE
+            delta = limit.limits.get("delta") or None
+            asked = price(event, list(limit.limits), adjacency, delta=delta)
+            if not Filter(limit).fits(asked):
+                raise refusal(f"question {self._next + 1} of this programme", limit, limit.limits, asked)
+            self._next += 1
+        with noise.watch() as seen:
+            value = _run(lambda: plan.function(self._load()))
+        return Release(value, event, plan.adjacency, private=seen.private)
+
+
+def queryable(data: Any, space: Space, budget: Budget, *, distance: int = 1, concurrent: bool = True) -> Queryable:
+    """Private data under a budget that holds for inputs `distance` apart. With `concurrent=False` conversations are never interleaved."""
+    root = _Root(budget, space.metric.adjacency or Adjacency.ADD_REMOVE, distance, concurrent)
+    return Queryable(space, {root: _same}, _once(lambda: space.domain.enforce(data)))
+
+
+def join(
+    first: Queryable,
+    second: Queryable,
+    function: Callable[[Any, Any], Any],
+    output: Space,
+    *,
+    stability: tuple[Spread, Spread],
+    proof: str,
+) -> Queryable:
+    """What is computed from two queryables. Both pay; one that is on both sides pays for the sum of the distances.
+
+    `stability` bounds the change of the output by a change of the first and of the second input alone; a change of both adds them.
+    """
+    if not proof:
+        raise LedgerError("proof is missing: say where the stability of the join is proved")
+    payers: dict[_Root | _Part, Spread] = {scope: _after(spread, stability[0]) for scope, spread in first._payers.items()}
+    for scope, spread in second._payers.items():
+        mine = _after(spread, stability[1])
+        payers[scope] = _both(payers[scope], mine) if scope in payers else mine
+    roots = [scope.root for scope in payers]
+    if len(set(roots)) < len(roots):
+        raise LedgerError("parts of one partition, or a part and its whole, cannot be joined: join first and partition then")
+    return Queryable(output, payers, _once(lambda: function(first._load(), second._load())))
+
+
+def guarantee_of(budget: Budget) -> Event:
+    """What spending a whole budget guarantees, as an event.
+
+    >>> guarantee_of(Budget(rho=0.1))
+    ZCDP(rho=Fraction(1, 10))
+    """
+    amounts = dict(budget.amounts)
+    match budget.currency:
+        case "pure":
+            return PureDP(amounts["pure"])
+        case "approximate":
+            return ApproxDP(amounts["epsilon"], amounts["delta"])
+        case "rho":
+            return ZCDP(amounts["rho"])
+        case "mu":
+            return GDP(amounts["mu"])
+    # a Rényi guarantee is kept as floats: the order goes down and the divergence up, both to the safe side
+    return RenyiDP(tuple((_down(order_of(name)), _up(value)) for name, value in budget.amounts))
+
+
+def _down(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
+def _up(value: Fraction) -> float:
+    return -_down(-value)
+
+
+def _measure(loss: Event) -> Budget:
+    """The limit that one loss of a programme sets."""
+    match loss:
+        case PureDP():
+            return Budget(epsilon=loss.epsilon)
+        case ApproxDP():
+            return Budget(epsilon=loss.epsilon, delta=loss.delta)
+        case ZCDP():
+            return Budget(rho=loss.rho)
+        case GDP():
+            return Budget(mu=loss.mu)
+    raise LedgerError(f"a loss is stated as PureDP, ApproxDP, ZCDP or GDP, not as {type(loss).__name__}")
+
+
+def _grouped(event: Event, distance: Number) -> Event:
+    size = math.floor(distance)
+    return NoOp() if size == 0 else event if size == 1 else Group(event, size)
+
+
+def _priced(root: _Root, delta: Number | None) -> Callable[[Event], Prices]:
+    components = list(root.filter.budget.limits)
+    share = None if delta is None else Fraction(delta)
+    return lambda event: price(restate(event, root.adjacency), components, root.adjacency, delta=share)
+
+
+def _charge(cost: Callable[[Event], Prices], privacy: Callable[[Number], Event], spread: Spread) -> Charge:
+    return lambda distance: cost(privacy(spread(distance)))
+
+
+def _same(distance: Number) -> Number:
+    return distance
+
+
+def _after(first: Spread, second: Spread) -> Spread:
+    return lambda distance: second(first(distance))
+
+
+def _both(first: Spread, second: Spread) -> Spread:
+    return lambda distance: first(distance) + second(distance)
+
+
+def _once(make: Callable[[], Any]) -> Callable[[], Any]:
+    """Computed at the first call and kept, by one thread at a time."""
+    kept: list[Any] = []
+    lock = threading.Lock()
+
+    def load() -> Any:
+        with lock:
+            if not kept:
+                kept.append(make())
+            return kept[0]
+
+    return load
+
+
+def _run(compute: Callable[[], Any]) -> Any:
+    """Whatever goes wrong once the data is touched may depend on it: the message is constant, and the charge stands."""
+    try:
+        return compute()
+    except Exception:
+        pass
+    raise ReleaseFailed(
+        "the measurement failed after the data was touched; what it cost is spent, and the reason is not given: it may be private"
+    )
+
+
+def _select(data: Any, by: Callable[[Any], Hashable] | str, key: Hashable) -> Any:
+    """The rows with this key, in order; a row whose key cannot be told is in no part."""
+    if isinstance(data, Mapping):
+        names = list(data)
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*(list(data[name]) for name in names), strict=True)]
+        kept = [i for i, row in enumerate(rows) if _key(row, by) == (True, key)]
+        return {name: _rows(data[name], kept) for name in names}
+    return _rows(data, [i for i, row in enumerate(data) if _key(row, by) == (True, key)])
+
+
+def _key(row: Any, by: Callable[[Any], Hashable] | str) -> tuple[bool, Any]:
+    try:
+        return True, row[by] if isinstance(by, str) else by(row)
+    except Exception:
+        return False, None
+
+
+def _rows(values: Any, kept: list[int]) -> Any:
+    return values[kept] if hasattr(values, "dtype") else [values[i] for i in kept]

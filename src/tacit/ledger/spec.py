@@ -1,0 +1,151 @@
+"""What an account is: fixed when it is opened, written into the book, never changed.
+
+>>> Spec(1, "visits", Budget(epsilon=1)).components([])
+('pure', 'rho')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tacit.accounting import Adjacency
+from tacit.ledger.budget import PURE, Budget
+from tacit.ledger.errors import LedgerError
+from tacit.ledger.filters import theorem
+from tacit.ledger.period import check_window
+from tacit.ledger.pricing import CHEAP
+from tacit.ledger.tree import MOVED, PLAIN, RULES
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The terms of an account. `id` is the number of the entry that opened it; `parent` is the id of the account above, or None.
+
+    - `rule`: how its children's totals combine (see `tacit.ledger.tree`); `growing`: records may arrive while the account is in use.
+    - `collusion`: whether its children are taken to pool their answers. False bounds each child alone.
+    - `window`: the budget holds for each period of this length, and every spend names its period.
+    - `null_record`: computations treat an absent record as a fixed public one.
+    - `cache`: an identical question may be answered again from the book.
+    """
+
+    id: int
+    name: str
+    budget: Budget
+    parent: int | None = None
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    unit: str = "row"
+    rule: str = "sum"
+    collusion: bool = True
+    window: str | None = None
+    growing: bool = False
+    null_record: bool = False
+    cache: bool = False
+
+    def checked(self, parent: Spec | None) -> Spec:
+        """Itself, if the terms are sound together and with those of the parent."""
+        if not isinstance(self.name, str) or not self.name.strip() or len(self.name) > 200:
+            raise LedgerError("name must be a text of 1 to 200 characters")
+        if not isinstance(self.budget, Budget):
+            raise LedgerError(f"budget must be a Budget such as Budget(epsilon=1), not {type(self.budget).__name__}")
+        if not isinstance(self.adjacency, Adjacency):
+            raise LedgerError(f"adjacency must be an Adjacency such as Adjacency.ADD_REMOVE, not {self.adjacency!r}")
+        theorem(self.budget.currency)
+        check_window(self.window)
+        self._checked_rule()
+        if parent is not None:
+            self._checked_parent(parent)
+        return self
+
+    def _checked_rule(self) -> None:
+        if self.rule not in RULES:
+            raise LedgerError(f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
+        if self.rule == "sum":
+            return
+        if not self.collusion:
+            raise LedgerError(
+                "collusion=False is about analysts who see the same data, a rule other than 'sum' about disjoint data; use two levels"
+            )
+        if self.rule == "max" and self.adjacency is not Adjacency.ADD_REMOVE:
+            raise LedgerError(
+                f"rule='max' is parallel composition under add-remove; under {self.adjacency.value} a person may move from one part to "
+                "another: use rule='two-largest' with replace-one, or rule='sum'"
+            )
+        if self.rule == "two-largest" and self.adjacency is not Adjacency.REPLACE_ONE:
+            raise LedgerError("rule='two-largest' is for adjacency=Adjacency.REPLACE_ONE; under add-remove use rule='max'")
+        if self.growing and self.budget.currency != PURE:
+            raise LedgerError(
+                f"rule={self.rule!r} on growing data is proved for pure epsilon only: with a delta (or in rho, mu, Rényi) the analyst may "
+                "steer a new record to the part whose noise turned out badly. Use rule='sum', a budget of pure epsilon, or declare the "
+                "partition fixed with growing=False"
+            )
+
+    def _checked_parent(self, parent: Spec) -> None:
+        if parent.adjacency is not self.adjacency:
+            raise LedgerError(f"adjacency must be that of the parent, {parent.adjacency.value}, not {self.adjacency.value}")
+        if parent.window is not None and self.window != parent.window:
+            raise LedgerError(f"window must be that of the parent, {parent.window!r}, not {self.window!r}")
+        if parent.unit != self.unit:
+            raise LedgerError(f"unit must be that of the parent, {parent.unit!r}, not {self.unit!r}: one budget protects one unit")
+        if parent.growing and parent.rule != "sum" and self.budget.currency != PURE:
+            raise LedgerError("the parent is a growing partition, proved for pure epsilon only; give the child Budget(epsilon=...)")
+
+    @property
+    def combines(self) -> str:
+        """How children weigh on this account: its rule, or the largest alone where analysts do not pool answers."""
+        return self.rule if self.collusion else "max"
+
+    def required(self, above: Sequence[Spec]) -> tuple[str, ...]:
+        """The components that a spend must have a price in: those of this account and of every account above it."""
+        found = dict.fromkeys(self.budget.limits)
+        for spec in above:
+            found |= dict.fromkeys(spec.budget.limits)
+        return tuple(found)
+
+    def components(self, above: Sequence[Spec]) -> tuple[str, ...]:
+        """Every total this account keeps, given the accounts above it (nearest first)."""
+        required = self.required(above)
+        partitioned = self.growing and self.rule != "sum"
+        base = [*required, *(name for name in CHEAP if name not in required and not (partitioned and name != PURE))]
+        if any(spec.rule == "two-largest" for spec in above):
+            base += [MOVED + name for name in base]
+        if any(spec.budget.reserve for spec in (self, *above)):
+            base += [PLAIN + name for name in base]
+        return tuple(base)
+
+    def limits(self) -> dict[str, Fraction]:
+        """The limit on each total, ordinary spends included where a reserve is kept for corrections."""
+        found = dict(self.budget.limits)
+        if self.budget.reserve:
+            found |= {PLAIN + name: limit for name, limit in self.budget.usable(correction=False).items()}
+        return found
+
+    def to_record(self) -> dict[str, Any]:
+        """A JSON-able form without the id, which is the number of the entry it stands in."""
+        return {
+            "name": self.name,
+            "budget": self.budget.to_record(),
+            "parent": self.parent,
+            "adjacency": self.adjacency.value,
+            "unit": self.unit,
+            "rule": self.rule,
+            "collusion": self.collusion,
+            "window": self.window,
+            "growing": self.growing,
+            "null_record": self.null_record,
+            "cache": self.cache,
+        }
+
+    @staticmethod
+    def from_record(id: int, record: Mapping[str, Any]) -> Spec:
+        """The inverse of `to_record`.
+
+        >>> Spec.from_record(1, Spec(1, "visits", Budget(rho="1/3")).to_record())
+        Spec(id=1, name='visits', budget=Budget(rho=1/3), parent=None, adjacency=Adjacency.ADD_REMOVE, unit='row', ...)
+        """
+        fields = dict(record)
+        fields["budget"] = Budget.from_record(fields["budget"])
+        fields["adjacency"] = Adjacency(fields["adjacency"])
+        return Spec(id, **fields)

@@ -1,0 +1,159 @@
+"""Verification: read every entry, recompute every hash and every total, and say what does not agree. It never trusts, and never crashes.
+
+What it finds: an edited, missing, added, repeated or reordered entry; a cut end, if the head was remembered elsewhere or the other tables
+were not cut alike; running totals, account terms, names or identities that are not what the entries say; spends beyond a budget; commits
+without a reservation, and second commits.
+
+>>> import pathlib, tempfile
+>>> from tacit.ledger.book import Ledger
+>>> ledger = Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
+>>> print(ledger.verify())
+the book is in order: 1 entries, head 1:...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from tacit.ledger import journal
+from tacit.ledger.chain import START, canonical, digest, head_text, parse_head
+from tacit.ledger.errors import LedgerError
+from tacit.ledger.replay import Replay
+from tacit.ledger.store import Store
+
+_MOST = 100  # problems listed; the rest is counted
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome. `problems` are sentences that name entries by number; `open` are reservations without a conclusion (spent)."""
+
+    entries: int
+    head: str
+    problems: tuple[str, ...]
+    open: tuple[int, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.ok:
+            return f"the book is in order: {self.entries} entries, head {self.head}"
+        return "\n".join([f"the book is BROKEN: {len(self.problems)} problems in {self.entries} entries", *self.problems])
+
+
+def verify(store: Store, *, head: str | None = None) -> Verification:
+    """Read the whole book in one consistent picture."""
+    remembered = None if head is None else parse_head(head)
+    problems: list[str] = []
+    count, last, replay = 0, (0, START), Replay()
+
+    def work(connection: Connection) -> None:
+        nonlocal count, last, replay
+        problems.clear()
+        count, last, replay = 0, (0, START), Replay()
+        seen: dict[int, str] = {}
+        for row in _rows(connection):
+            count += 1
+            wrong = list(_entry(row, last, replay))
+            problems.extend(f"entry {row['seq']} {what}" for what in wrong)
+            if isinstance(row["seq"], int):
+                last = (row["seq"], str(row["hash"]))
+            if remembered is not None and row["seq"] == remembered[0]:
+                seen[remembered[0]] = str(row["hash"])
+        if remembered is not None and seen.get(remembered[0]) != remembered[1]:
+            problems.append(f"entry {remembered[0]} is not the one whose hash was remembered: the book was cut or rewritten")
+        problems.extend(_tables(connection, last, replay))
+
+    try:
+        store.read(work)
+    except (LedgerError, SQLAlchemyError, ValueError, TypeError, OverflowError, AttributeError) as reason:
+        kind = type(reason).__name__
+        problems.append(str(reason) if isinstance(reason, LedgerError) else f"the tables cannot be read ({kind})")
+    shown = problems[:_MOST] + ([f"and {len(problems) - _MOST} more"] if len(problems) > _MOST else [])
+    return Verification(count, head_text(*last), tuple(shown), tuple(sorted(replay.pending)))
+
+
+def _rows(connection: Connection) -> Iterator[dict[str, Any]]:
+    """Every row of the entries in order, in portions, uninterpreted."""
+    statement = "SELECT seq, kind, account, reservation, question, body, hash FROM tacit_entries ORDER BY seq"
+    result = connection.execution_options(stream_results=True, yield_per=2000).execute(sa.text(statement))
+    for row in result:
+        yield dict(row._mapping)
+
+
+def _entry(row: dict[str, Any], last: tuple[int, str], replay: Replay) -> Iterator[str]:
+    """What is wrong with one row, given the one before it."""
+    body = row["body"]
+    if not isinstance(body, str):
+        yield "has no text"
+        return
+    if row["seq"] != last[0] + 1:
+        yield f"follows entry {last[0]}: entries between them are missing"
+    try:
+        computed = digest(body)
+        fields = json.loads(body)
+        canonical_body = canonical(fields)
+    except (ValueError, RecursionError):
+        yield "is not in the form it was written in"
+        return
+    if computed != row["hash"]:
+        yield "was edited: its text does not have its hash"
+    if not isinstance(fields, dict) or canonical_body != body:
+        yield "is not in the form it was written in"
+        return
+    if fields.get("previous") != last[1]:
+        yield "is not chained to the entry before it"
+    if fields.get("seq") != row["seq"]:
+        yield "carries another number than its place"
+    try:
+        if any(row[name] != value for name, value in journal.columns(fields).items()):
+            yield "has search columns that differ from its text"
+        yield from replay.take(int(row["seq"]), fields)
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, ZeroDivisionError, RecursionError):
+        yield "has fields that make no sense"
+
+
+def _tables(connection: Connection, last: tuple[int, str], replay: Replay) -> Iterator[str]:
+    """What the other tables hold that the entries do not say, or the reverse."""
+    ends = connection.execute(sa.text("SELECT id, seq, hash FROM tacit_head")).all()
+    if [tuple(row) for row in ends] != [(1, *last)]:
+        yield "the head does not point to the last entry: entries were cut off or added"
+    facts = {str(row.name): str(row.value) for row in connection.execute(sa.text("SELECT name, value FROM tacit_facts"))}
+    if facts.get("format") != str(journal.FORMAT) or set(facts) != {"format", "secret"}:
+        yield "the facts about the book were changed"
+    if hashlib.sha256(facts.get("secret", "").encode()).hexdigest() != replay.secret:
+        yield "the secret of the book was changed"
+    expected: dict[str, dict[Any, Any]] = {
+        "tacit_accounts": {key: (spec.parent, canonical(spec.to_record())) for key, spec in replay.specs.items()},
+        "tacit_names": replay.names,
+        "tacit_identities": replay.identities,
+        "tacit_totals": {key: canonical(value.to_record()) for key, value in replay.totals.items()},
+    }
+    queries = {
+        "tacit_accounts": "SELECT id, parent, spec FROM tacit_accounts",
+        "tacit_names": "SELECT name, account FROM tacit_names",
+        "tacit_identities": "SELECT key, account FROM tacit_identities",
+        "tacit_totals": "SELECT account, period, body FROM tacit_totals",
+    }
+    for name, query in queries.items():
+        rows = [tuple(row) for row in connection.execute(sa.text(query))]
+        found: dict[Any, Any]
+        if name == "tacit_accounts":
+            found = {row[0]: (row[1], row[2]) for row in rows}
+        elif name == "tacit_totals":
+            found = {(row[0], row[1]): row[2] for row in rows}
+        else:
+            found = {row[0]: row[1] for row in rows}
+        if found != expected[name] or len(rows) != len(found):
+            differing = sorted(str(key) for key in {*found, *expected[name]} if found.get(key) != expected[name].get(key))
+            yield f"{name} differs from what the entries say, for {', '.join(differing[:5]) or 'repeated rows'}"
