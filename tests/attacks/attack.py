@@ -36,9 +36,10 @@ def lower_bound(on_first: Draw, on_second: Draw, n: int, *, delta: float = 0.0, 
     )
 
 
-def _directed(
-    choose_p: Sequence[Hashable], choose_q: Sequence[Hashable], test_p: Sequence[Hashable], test_q: Sequence[Hashable], delta: float, error: float
-) -> float:
+Outputs = Sequence[Hashable]
+
+
+def _directed(choose_p: Outputs, choose_q: Outputs, test_p: Outputs, test_q: Outputs, delta: float, error: float) -> float:
     """Take the best set of outputs by likelihood ratio on the first halves; bound its two probabilities on the second."""
     p, q = Counter(choose_p), Counter(choose_q)
     ranked = sorted(p.keys() | q.keys(), key=lambda o: ((p[o] + 0.5) / (q[o] + 0.5), p[o]), reverse=True)

@@ -7,14 +7,14 @@ from tests.attacks.attack import lower_bound
 from tacit import noise
 from tacit.calculus import Graph, Graphs, Nodes, Space
 from tacit.mechanisms.laplace import LaplaceMechanism
-from tacit.mechanisms.lipschitz_graph import edge_count, edge_flow
+from tacit.mechanisms.lipschitz_graph import edge_flow, lipschitz_edge_count
 
 STAR = Graph.of([("hub", leaf) for leaf in range(10)])
 BOUND = 3
 
 
 def test_the_price_is_approached_and_not_exceeded() -> None:
-    plan = Space(Graphs(), Nodes()) >> edge_count(max_degree=BOUND) >> LaplaceMechanism.for_epsilon(1, sensitivity=BOUND)
+    plan = Space(Graphs(), Nodes()) >> lipschitz_edge_count(max_degree=BOUND) >> LaplaceMechanism.for_epsilon(1, sensitivity=BOUND)
     assert plan.event(1).noise_multiplier == 1
     # the flow is computed once a graph: drawing is what is repeated
     halves = [edge_flow(STAR, BOUND), edge_flow(STAR.without("hub"), BOUND)]

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,9 @@ from tacit.calculus import (
     count,
     table,
 )
-from tacit.ledger import Budget, BudgetExceeded, LedgerError, ReleaseFailed
-from tacit.ledger.queryable import CONCURRENT, Conversation, Frozen, InteractiveMeasurement, guarantee_of, join, queryable
+from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError, ReleaseFailed
+from tacit.ledger.payers import CONCURRENT, Frozen, guarantee_of
+from tacit.ledger.queryable import Conversation, InteractiveMeasurement, join, queryable
 from tacit.mechanisms.laplace import laplace
 from tacit.noise import test_mode as seeded
 
@@ -406,3 +408,46 @@ def test_the_transcript_of_a_scripted_adversary_stays_within_the_budget() -> Non
 def test_data_are_enforced_once_and_nan_changes_nothing() -> None:
     data = queryable([float("nan"), "x", 5], Space(Rows(Integers(0, 9)), AddRemove()), Budget(epsilon=1))
     assert data.ask(pure(TENTH, Space(Rows(Integers(0, 9)), AddRemove()), lambda rows: int(np.sum(rows)))).value == 5
+
+
+@pytest.mark.parametrize(
+    ("budget", "costs", "component"),
+    [
+        (Budget(epsilon=1), [Fraction(3, 10), Fraction(1, 2), Fraction(1, 10), Fraction(2, 10), Fraction(6, 10)], "pure"),
+        (Budget(rho=1), [Fraction(3, 10), Fraction(1, 2), Fraction(1, 10), Fraction(2, 10), Fraction(6, 10)], "rho"),
+    ],
+    ids=["epsilon", "rho"],
+)
+def test_an_account_pays_durably(tmp_path: Path, budget: Budget, costs: list[Fraction], component: str) -> None:
+    """The trace of spec 06, A5.6, through a book: what was charged is there for the next process, and the refusal is not."""
+    book = f"sqlite:///{tmp_path / 'tacit.db'}"
+    make = pure if component == "pure" else concentrated
+    with Ledger.open(book) as ledger:
+        account = ledger.account("visits", budget)
+        parts = list(queryable(range(9), ROWS, account).partition(lambda row: int(row) % 3, keys=[0, 1, 2]).values())
+        trace = []
+        for which, cost in zip((0, 1, 0, 0, 2), costs, strict=True):
+            parts[which].ask(make(cost))
+            trace.append(account.spent()[component])
+        assert trace == [Fraction(3, 10), Fraction(1, 2), Fraction(1, 2), Fraction(6, 10), Fraction(6, 10)]
+        with pytest.raises(BudgetExceeded):
+            parts[2].ask(make(Fraction(1, 2)))
+    with Ledger.open(book) as again:
+        assert again.verify().ok
+        account = again.account("visits")
+        assert account.spent()[component] == Fraction(6, 10)
+        fresh = queryable(range(9), ROWS, account)
+        assert fresh.left == {component: Fraction(4, 10)}
+        with pytest.raises(BudgetExceeded):
+            fresh.ask(make(Fraction(1, 2)))
+
+
+def test_two_queryables_of_one_account_share_its_budget(tmp_path: Path) -> None:
+    with Ledger.open(f"sqlite:///{tmp_path / 'tacit.db'}") as ledger:
+        account = ledger.account("visits", Budget(epsilon=1, delta="1e-6"))
+        first, second = (queryable(range(9), ROWS, account) for _ in range(2))
+        first.ask(pure(Fraction(7, 10)))
+        with pytest.raises(BudgetExceeded):
+            second.ask(pure(Fraction(4, 10)))
+        second.ask(pure(Fraction(3, 10)))
+        assert account.left()["epsilon"] == 0

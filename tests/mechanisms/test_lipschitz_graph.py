@@ -21,10 +21,10 @@ from tacit.mechanisms.lipschitz_graph import (
     bracket,
     clique_count,
     cliques,
-    degree_histogram,
-    edge_count,
     edge_flow,
     exact_value,
+    lipschitz_degree_histogram,
+    lipschitz_edge_count,
     settled,
     star_count,
     stars,
@@ -55,9 +55,9 @@ def toggled(graph: Graph, one: int, two: int) -> Graph:
 def test_edges_node_by_node(graph: Graph, bound: int) -> None:
     whole = edge_flow(graph, bound)
     for vertex in graph.vertices:
-        assert 0 <= whole - edge_flow(graph.without(vertex), bound) <= (NODES >> edge_count(max_degree=bound)).map(1)
+        assert 0 <= whole - edge_flow(graph.without(vertex), bound) <= (NODES >> lipschitz_edge_count(max_degree=bound)).map(1)
     for pair in itertools.combinations(graph.vertices, 2):
-        assert abs(whole - edge_flow(toggled(graph, *pair), bound)) <= (EDGES >> edge_count(max_degree=bound)).map(1)
+        assert abs(whole - edge_flow(toggled(graph, *pair), bound)) <= (EDGES >> lipschitz_edge_count(max_degree=bound)).map(1)
     assert whole <= 2 * len(graph.edges)
     if degree(graph) <= bound:
         assert whole == 2 * len(graph.edges)
@@ -140,7 +140,7 @@ def test_per_vertex_bounds_the_copies_at_a_vertex(graph: Graph, size: int) -> No
 @given(graphs(most=9), st.integers(1, 5))
 @settings(max_examples=150)
 def test_degree_histograms_move_within_their_bounds(graph: Graph, bound: int) -> None:
-    step = degree_histogram(max_degree=bound)
+    step = lipschitz_degree_histogram(max_degree=bound)
     whole = step.histogram(graph)
     assert whole.sum() == len(graph.vertices)
     for vertex in graph.vertices:
@@ -161,7 +161,7 @@ def test_cutting_degrees_naively_is_not_stable() -> None:
         degrees = [graph.degree(v) for v in graph.vertices if graph.degree(v) <= bound]
         return np.bincount(degrees, minlength=bound + 1)
 
-    step = degree_histogram(max_degree=bound)
+    step = lipschitz_degree_histogram(max_degree=bound)
     assert L1().distance(naive(ring), naive(wheel)) > 2 * bound + 1
     assert L1().distance(step.histogram(ring), step.histogram(wheel)) <= 2 * bound + 1
 
@@ -174,23 +174,23 @@ def test_the_true_count_is_not_stable() -> None:
 
 
 def test_plans_and_their_prices() -> None:
-    plan = NODES >> edge_count(max_degree=3) >> LaplaceMechanism.for_epsilon(1, sensitivity=3)
+    plan = NODES >> lipschitz_edge_count(max_degree=3) >> LaplaceMechanism.for_epsilon(1, sensitivity=3)
     assert plan.privacy(1) == Laplace(1) and plan.check(1, epsilon=1)
     assert (NODES >> triangle_count(max_degree=4) >> LaplaceMechanism.for_epsilon(Fraction(1, 2), sensitivity=6)).privacy(1) == Laplace(2)
-    assert (EDGES >> degree_histogram(max_degree=4) >> laplace(scale=4)).privacy(1) == Laplace(1)
+    assert (EDGES >> lipschitz_degree_histogram(max_degree=4) >> laplace(scale=4)).privacy(1) == Laplace(1)
     assert plan.release(Graph.of([(1, 2)])).private
     assert (NODES >> star_count(2, max_degree=3)).map(2) == 2 * 9 * 64
     empty = Graph(frozenset(), frozenset())
-    for step in (edge_count(max_degree=2), triangle_count(max_degree=2), star_count(2, max_degree=2)):
+    for step in (lipschitz_edge_count(max_degree=2), triangle_count(max_degree=2), star_count(2, max_degree=2)):
         assert (NODES >> step)(empty) == 0
 
 
 def test_refusals() -> None:
-    for step in (edge_count(max_degree=2), triangle_count(max_degree=2), degree_histogram(max_degree=2)):
+    for step in (lipschitz_edge_count(max_degree=2), triangle_count(max_degree=2), lipschitz_degree_histogram(max_degree=2)):
         with pytest.raises(DomainError):
             Space(Rows(Integers()), AddRemove()) >> step
     with pytest.raises(DomainError, match="pattern"):
         SubgraphCount("path", 3)
     with pytest.raises(ParameterError, match="max_degree"):
-        edge_count(max_degree=0)
+        lipschitz_edge_count(max_degree=0)
     assert issubclass(MetricError, ValueError)

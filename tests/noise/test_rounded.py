@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -37,7 +38,7 @@ def cells(width: Fraction) -> list[tuple[int, int]]:
     """Some thirty intervals that cover the integers, finest around 0 and about an eighth of the scale wide."""
     step = max(1, math.floor(width / 8))
     edges = [-math.floor(100 * width) - 10, *range(-16 * step, 17 * step, step), math.floor(100 * width) + 11]
-    return [(low, high - 1) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    return [(low, high - 1) for low, high in pairwise(edges)]
 
 
 def p_value(drawn: NDArray[np.int64], law: list[tuple[tuple[int, int], float]]) -> float:
@@ -57,7 +58,8 @@ def p_value(drawn: NDArray[np.int64], law: list[tuple[tuple[int, int], float]]) 
     return float(chdtrc(max(len(observed) - 1, 1), statistic))
 
 
-SIGMAS = [Fraction(1, 5), Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(40), Fraction(64), Fraction(1000), Fraction(10**6, 7), Fraction(2**50)]
+SIGMAS = [Fraction(1, 5), Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(40), Fraction(64), Fraction(1000), Fraction(10**6, 7)]
+SIGMAS += [Fraction(2**50)]
 
 
 @pytest.mark.parametrize("sigma", SIGMAS, ids=str)

@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperGroup
 
 from tacit import __version__
+from tacit.cli.ledger import ledger_app
 from tacit.cli.numbers import OptionError
 from tacit.cli.options import (
     Batch,
@@ -139,6 +140,9 @@ app = typer.Typer(
     help="What a computation on private data costs: certified from both sides, in milliseconds.",
     epilog="Numbers may be written as 0.01, 1e-5 or 256/60000. [bold]tacit COMMAND --help[/bold] shows examples.",
 )
+
+
+app.add_typer(ledger_app, name="ledger")
 
 
 def _version(wanted: bool) -> None:

@@ -24,7 +24,9 @@ from tacit.ledger.errors import (
 )
 from tacit.ledger.filters import Filter, Reading, odometer
 from tacit.ledger.identity import DataIdentity
+from tacit.ledger.payers import Frozen
 from tacit.ledger.pricing import price
+from tacit.ledger.queryable import InteractiveMeasurement, Queryable, queryable
 from tacit.ledger.verify import Verification
 
 __all__ = [
@@ -33,12 +35,15 @@ __all__ = [
     "BudgetExceeded",
     "DataIdentity",
     "Filter",
+    "Frozen",
+    "InteractiveMeasurement",
     "Ledger",
     "LedgerBroken",
     "LedgerBusy",
     "LedgerError",
     "LedgerUnwritable",
     "PriceError",
+    "Queryable",
     "Reading",
     "Receipt",
     "Releasable",
@@ -48,4 +53,5 @@ __all__ = [
     "Verification",
     "odometer",
     "price",
+    "queryable",
 ]

@@ -32,31 +32,15 @@ from fractions import Fraction
 from typing import Any
 
 from tacit import noise
-from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Composed, Event, Group, NoOp, PureDP, RenyiDP
+from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Composed, Event, Group, NoOp, PureDP
 from tacit.accounting.parameters import Number
 from tacit.calculus import AddRemove, CalculusError, Hamming, Measurement, Release, ReplaceOne, Rows, Space, Step, Transformation, restate
-from tacit.ledger.budget import APPROXIMATE, MU, PURE, RENYI, RHO, Budget, order_of
+from tacit.ledger.account import Account
+from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError, ReleaseFailed
 from tacit.ledger.filters import Filter, refusal
+from tacit.ledger.payers import Charge, Child, Part, Partition, Prices, Root, Spread, guarantee_of
 from tacit.ledger.pricing import price
-
-Prices = dict[str, Fraction]
-Charge = Callable[[int], Prices]
-Spread = Callable[[Number], Number]
-
-#: Interleaving interactive mechanisms costs no more than running them one after the other, and this is where it is proved. That prices
-#: may be chosen as one goes along, as under a filter, is in Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang 2023.
-CONCURRENT = {
-    PURE: "Vadhan and Wang 2021",
-    APPROXIMATE: "Lyu 2022; Vadhan and Zhang 2023",
-    RHO: "Lyu 2022 and Vadhan and Zhang 2023 (Rényi), at every order",
-    RENYI: "Lyu 2022 and Vadhan and Zhang 2023 (Rényi), at each listed order",
-    MU: "Vadhan and Zhang 2023 (f-DP)",
-}
-
-
-class Frozen(LedgerError):
-    """An interactive child may not be asked any more: something else was asked in between, and interleaving is not proved for it."""
 
 
 @dataclass(frozen=True)
@@ -74,153 +58,24 @@ class InteractiveMeasurement:
     concurrent: bool = True
 
 
-class _Child:
-    """Something opened that answers more than one question: a conversation, a programme, or a share of the budget."""
-
-    name: str
-    concurrent = True
-    frozen = False
-
-    def insist_on_unfrozen(self) -> None:
-        if self.frozen:
-            raise Frozen(
-                f"{self.name} was interrupted by a later question, and interleaving is not proved for it; open it again, which costs again"
-            )
-
-
-class _Root(_Child):
-    """Who pays: a budget, the totals so far, and the children that may have to be frozen."""
-
-    name = "this share of the budget"
-
-    def __init__(self, budget: Budget, adjacency: Adjacency, distance: int, concurrent: bool) -> None:
-        self.filter = Filter(budget)
-        self.adjacency = adjacency
-        self.distance = distance
-        self.interleaves = concurrent and budget.currency in CONCURRENT
-        self.lock = threading.RLock()
-        self.uninterrupted: list[_Child] = []
-
-    @property
-    def root(self) -> _Root:
-        return self
-
-    @property
-    def distances(self) -> Sequence[int]:
-        return (self.distance,)
-
-    def plan(self, charge: Charge) -> list[Callable[[], None]]:
-        """What to do once every payer agrees; `BudgetExceeded` where this one does not."""
-        self.insist_on_unfrozen()
-        asked = charge(self.distance)
-        if not self.filter.fits(asked):
-            raise refusal("this queryable", self.filter.budget, self.filter.left(), asked)
-
-        def commit() -> None:
-            self.filter = self.filter.admit(asked)
-
-        return [commit]
-
-
-class _Part:
-    """One part of a partition: its totals at every distance that a change above can cause here."""
-
-    def __init__(self, partition: _Partition) -> None:
-        self.partition = partition
-        self.totals: dict[int, Prices] = {}
-        self.replaced: Prices = {}
-
-    @property
-    def root(self) -> _Root:
-        return self.partition.scope.root
-
-    @property
-    def distances(self) -> Sequence[int]:
-        return range(1, self.partition.most + 1)
-
-    def plan(self, charge: Charge, in_place: Prices | None = None) -> list[Callable[[], None]]:
-        totals = {d: _sum(self.totals.get(d, {}), charge(d)) for d in self.distances}
-        # a row replaced within the part is one removed and one added, unless the question has a price of its own for it
-        replaced = _sum(self.replaced, in_place if in_place is not None or 2 not in totals else charge(2))
-        before = self.partition.total
-        after = self.partition.with_changed(self, totals, replaced)
-        above = self.partition.scope.plan(lambda d: _difference(after(d), before(d)))
-
-        def commit() -> None:
-            self.totals, self.replaced = totals, replaced
-
-        return [*above, commit]
-
-
-class _Partition:
-    """Disjoint parts below one node, and what they cost together at each distance of the scope above."""
-
-    def __init__(self, scope: _Root | _Part, spread: Spread, replacing: bool) -> None:
-        self.scope, self.spread, self.replacing = scope, spread, replacing
-        farthest = max(self._changes(d) for d in scope.distances)
-        self.most = 2 * farthest if replacing else farthest
-        self.parts: list[_Part] = []
-
-    def _changes(self, distance: int) -> int:
-        return math.floor(self.spread(distance))
-
-    def total(self, distance: int) -> Prices:
-        return self._worst([part.totals for part in self.parts], [part.replaced for part in self.parts], self._changes(distance))
-
-    def with_changed(self, changed: _Part, totals: dict[int, Prices], replaced: Prices) -> Charge:
-        """The totals as they would be after a charge."""
-        tables = [totals if part is changed else part.totals for part in self.parts]
-        exchanged = [replaced if part is changed else part.replaced for part in self.parts]
-        return lambda distance: self._worst(tables, exchanged, self._changes(distance))
-
-    def _worst(self, tables: list[dict[int, Prices]], replaced: list[Prices], changes: int) -> Prices:
-        names = list(self.scope.root.filter.budget.limits)
-        return {name: self._worst_of(name, tables, replaced, changes) for name in names}
-
-    def _worst_of(self, name: str, tables: list[dict[int, Prices]], replaced: list[Prices], changes: int) -> Fraction:
-        none = Fraction(0)
-        if changes == 0:
-            return none
-        if not self.replacing and changes == 1:
-            return max((table.get(1, {}).get(name, none) for table in tables), default=none)
-        if self.replacing and changes == 1:
-            moved = sorted((table.get(1, {}).get(name, none) for table in tables), reverse=True)[:2]
-            return max(sum(moved, none), max((prices.get(name, none) for prices in replaced), default=none))
-        # rows added and removed, spread over the parts as badly as can be
-        reach = 2 * changes if self.replacing else changes
-        best = [none] * (reach + 1)
-        for table in tables:
-            costs = [none, *(table.get(d, {}).get(name, none) for d in range(1, reach + 1))]
-            best = [max(best[j - d] + costs[d] for d in range(j + 1)) for j in range(reach + 1)]
-        return best[reach]
-
-
-def _sum(first: Prices, second: Prices | None) -> Prices:
-    return {name: first.get(name, Fraction(0)) + (second or {}).get(name, Fraction(0)) for name in {**first, **(second or {})}}
-
-
-def _difference(first: Prices, second: Prices) -> Prices:
-    return {name: value - second.get(name, Fraction(0)) for name, value in first.items()}
-
-
 class Queryable:
     """Private data, or something computed from it, that can be asked. Made by `queryable`; safe to share between threads."""
 
-    def __init__(self, space: Space, payers: Mapping[_Root | _Part, Spread], load: Callable[[], Any]) -> None:
+    def __init__(self, space: Space, payers: Mapping[Root | Part, Spread], load: Callable[[], Any]) -> None:
         self.space = space
         self._payers = dict(payers)
         self._load = load
 
     @property
     def spent(self) -> Prices:
-        """What the data at the root has paid so far, in the components of its budget."""
+        """What was paid at the root through this queryable so far, in the components of its budget."""
         root = next(iter(self._roots()))
-        return {name: root.filter.spent.get(name, Fraction(0)) for name in root.filter.budget.limits}
+        return {name: root.filter.spent.get(name, Fraction(0)) for name in root.budget.limits}
 
     @property
     def left(self) -> Prices:
         """What may still be spent at the root."""
-        return next(iter(self._roots())).filter.left()
+        return next(iter(self._roots())).left
 
     def ask(self, query: Step | InteractiveMeasurement, *, delta: Number | None = None) -> Any:
         """A measurement is paid for and answered; a transformation gives a queryable of what it computes; a conversation is opened.
@@ -262,7 +117,7 @@ class Queryable:
             return None
         return (lambda: replacing.privacy(1)) if isinstance(replacing, Measurement) and not replacing.unproved else None
 
-    def _roots(self) -> list[_Root]:
+    def _roots(self) -> list[Root]:
         return list(dict.fromkeys(scope.root for scope in self._payers))
 
     def _pay(
@@ -271,7 +126,7 @@ class Queryable:
         delta: Number | None,
         *,
         in_place: Callable[[], Event] | None = None,
-        child: _Child | None = None,
+        child: Child | None = None,
     ) -> None:
         """Charge everybody who pays, or nobody; then freeze the conversations that must not be interrupted."""
         with contextlib.ExitStack() as held:
@@ -281,7 +136,7 @@ class Queryable:
             for scope, spread in self._payers.items():
                 cost = _priced(scope.root, delta)
                 charge = _charge(cost, privacy, spread)
-                if isinstance(scope, _Part):
+                if isinstance(scope, Part):
                     # only a question put to the part itself was bound to the part's own rows
                     own = in_place is not None and spread is _same and scope.partition.replacing
                     commits += scope.plan(charge, cost(in_place()) if own and in_place is not None else None)
@@ -308,7 +163,7 @@ class Queryable:
     def allot(self, budget: Budget) -> Queryable:
         """The same data with a budget of its own, all of which is paid for now: one analyst's share, or one layer of several."""
         guarantee = guarantee_of(budget)
-        root = _Root(budget, self.space.metric.adjacency or Adjacency.ADD_REMOVE, 1, self._roots()[0].interleaves)
+        root = Root(budget, self.space.metric.adjacency or Adjacency.ADD_REMOVE, 1, self._roots()[0].interleaves)
         self._pay(lambda d: _grouped(guarantee, d), None, child=root)
         return Queryable(self.space, {root: _same}, self._load)
 
@@ -334,17 +189,17 @@ class Queryable:
         if len(self._payers) > 1:
             raise LedgerError("what was joined from two private sources cannot be partitioned; partition one of them before the join")
         scope, spread = next(iter(self._payers.items()))
-        made = _Partition(scope, spread, replacing=not isinstance(self.space.metric, AddRemove))
+        made = Partition(scope, spread, replacing=not isinstance(self.space.metric, AddRemove))
         space = Space(Rows(self.space.domain.element), AddRemove())
         found: dict[Hashable, Queryable] = {}
         for key in listed:
-            part = _Part(made)
+            part = Part(made)
             made.parts.append(part)
             found[key] = Queryable(space, {part: _same}, _once(lambda key=key: _select(self._load(), by, key)))  # type: ignore[misc]
         return found
 
 
-class Conversation(_Child):
+class Conversation(Child):
     """An interactive mechanism at work. Frozen for good once something interrupts it that must not."""
 
     def __init__(self, mechanism: InteractiveMeasurement, load: Callable[[], Any], event: Event, adjacency: Adjacency | None) -> None:
@@ -362,7 +217,7 @@ class Conversation(_Child):
             return Release(value, self.event, self._adjacency, private=seen.private)
 
 
-class Programme(_Child):
+class Programme(Child):
     """Adaptive questions whose losses were fixed and paid in advance."""
 
     name = "this programme"
@@ -399,9 +254,12 @@ class Programme(_Child):
         return Release(value, event, plan.adjacency, private=seen.private)
 
 
-def queryable(data: Any, space: Space, budget: Budget, *, distance: int = 1, concurrent: bool = True) -> Queryable:
-    """Private data under a budget that holds for inputs `distance` apart. With `concurrent=False` conversations are never interleaved."""
-    root = _Root(budget, space.metric.adjacency or Adjacency.ADD_REMOVE, distance, concurrent)
+def queryable(data: Any, space: Space, budget: Budget | Account, *, distance: int = 1, concurrent: bool = True) -> Queryable:
+    """Private data under a budget that holds for inputs `distance` apart. With `concurrent=False` conversations are never interleaved.
+
+    Given an account of a ledger instead of a budget, every charge is booked there, durably, before the data is touched.
+    """
+    root = Root(budget, space.metric.adjacency or Adjacency.ADD_REMOVE, distance, concurrent)
     return Queryable(space, {root: _same}, _once(lambda: space.domain.enforce(data)))
 
 
@@ -420,7 +278,7 @@ def join(
     """
     if not proof:
         raise LedgerError("proof is missing: say where the stability of the join is proved")
-    payers: dict[_Root | _Part, Spread] = {scope: _after(spread, stability[0]) for scope, spread in first._payers.items()}
+    payers: dict[Root | Part, Spread] = {scope: _after(spread, stability[0]) for scope, spread in first._payers.items()}
     for scope, spread in second._payers.items():
         mine = _after(spread, stability[1])
         payers[scope] = _both(payers[scope], mine) if scope in payers else mine
@@ -428,35 +286,6 @@ def join(
     if len(set(roots)) < len(roots):
         raise LedgerError("parts of one partition, or a part and its whole, cannot be joined: join first and partition then")
     return Queryable(output, payers, _once(lambda: function(first._load(), second._load())))
-
-
-def guarantee_of(budget: Budget) -> Event:
-    """What spending a whole budget guarantees, as an event.
-
-    >>> guarantee_of(Budget(rho=0.1))
-    ZCDP(rho=Fraction(1, 10))
-    """
-    amounts = dict(budget.amounts)
-    match budget.currency:
-        case "pure":
-            return PureDP(amounts["pure"])
-        case "approximate":
-            return ApproxDP(amounts["epsilon"], amounts["delta"])
-        case "rho":
-            return ZCDP(amounts["rho"])
-        case "mu":
-            return GDP(amounts["mu"])
-    # a Rényi guarantee is kept as floats: the order goes down and the divergence up, both to the safe side
-    return RenyiDP(tuple((_down(order_of(name)), _up(value)) for name, value in budget.amounts))
-
-
-def _down(value: Fraction) -> float:
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
-
-
-def _up(value: Fraction) -> float:
-    return -_down(-value)
 
 
 def _measure(loss: Event) -> Budget:
@@ -478,8 +307,8 @@ def _grouped(event: Event, distance: Number) -> Event:
     return NoOp() if size == 0 else event if size == 1 else Group(event, size)
 
 
-def _priced(root: _Root, delta: Number | None) -> Callable[[Event], Prices]:
-    components = list(root.filter.budget.limits)
+def _priced(root: Root, delta: Number | None) -> Callable[[Event], Prices]:
+    components = list(root.budget.limits)
     share = None if delta is None else Fraction(delta)
     return lambda event: price(restate(event, root.adjacency), components, root.adjacency, delta=share)
 

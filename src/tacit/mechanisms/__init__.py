@@ -17,8 +17,10 @@ from tacit.mechanisms.gaussian import gaussian
 from tacit.mechanisms.geometric import geometric
 from tacit.mechanisms.histogram import noisy_histogram
 from tacit.mechanisms.laplace import laplace
+from tacit.mechanisms.lipschitz_graph import clique_count, lipschitz_degree_histogram, lipschitz_edge_count, star_count, triangle_count
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.noisy_max import noisy_max
+from tacit.mechanisms.partition_selection import best_selection, optimal_selection
 from tacit.mechanisms.permute_and_flip import permute_and_flip
 from tacit.mechanisms.planar import planar_laplace
 from tacit.mechanisms.propose_test_release import propose_interquartile_range, propose_median, propose_test_release
@@ -34,12 +36,14 @@ __all__ = [
     "Mechanism",
     "above_threshold",
     "automatic_bounds",
+    "best_selection",
     "binary_tree",
     "block_mean",
     "block_median",
     "bounded_mean",
     "bounded_variance",
     "candidate_selection",
+    "clique_count",
     "continual_counting",
     "discrete_gaussian",
     "exponential",
@@ -47,11 +51,14 @@ __all__ = [
     "gaussian",
     "geometric",
     "laplace",
+    "lipschitz_degree_histogram",
+    "lipschitz_edge_count",
     "maximum",
     "median",
     "minimum",
     "noisy_histogram",
     "noisy_max",
+    "optimal_selection",
     "permute_and_flip",
     "planar_laplace",
     "propose_interquartile_range",
@@ -66,6 +73,8 @@ __all__ = [
     "smooth_quantile",
     "square_root",
     "staircase",
+    "star_count",
     "top_k",
+    "triangle_count",
     "verify",
 ]

@@ -4,7 +4,7 @@ One person's departure takes all their edges along, so the number of edges or tr
 the true count on graphs of degree at most D and change by at most what one vertex can change *there*, on every graph.
 
 >>> from tacit.calculus import Graph, Graphs, Nodes
->>> plan = Space(Graphs(), Nodes()) >> edge_count(max_degree=3)
+>>> plan = Space(Graphs(), Nodes()) >> lipschitz_edge_count(max_degree=3)
 >>> star = Graph.of([("hub", leaf) for leaf in range(10)])
 >>> plan(star) / 2, plan.map(1)  # counted in halves: 3 edges of 10, and one vertex changes at most 3
 (3.0, 6)
@@ -110,13 +110,13 @@ class EdgeCount(Step):
         object.__setattr__(self, "max_degree", count("max_degree", self.max_degree))
 
     def bind(self, space: Space) -> Transformation:
-        stability = _per_change(space, "edge_count", node=2 * self.max_degree, edge=2)
+        stability = _per_change(space, "lipschitz_edge_count", node=2 * self.max_degree, edge=2)
         output = Space(Lattice(Fraction(1, 2), 0, None), Absolute())
-        name = f"edge_count(max_degree={self.max_degree})"
+        name = f"lipschitz_edge_count(max_degree={self.max_degree})"
         return Transformation(space, output, lambda graph: edge_flow(graph, self.max_degree), stability, name, "KNRS 2013, flow")
 
 
-def edge_count(*, max_degree: int) -> EdgeCount:
+def lipschitz_edge_count(*, max_degree: int) -> EdgeCount:
     """The number of edges of a graph, for node or edge privacy."""
     return EdgeCount(max_degree)
 
@@ -324,12 +324,12 @@ class DegreeHistogram(Step):
         return hashlib.blake2b(names.encode(), key=self.key[:64], digest_size=16).digest()
 
     def bind(self, space: Space) -> Transformation:
-        stability = _per_change(space, "degree_histogram", node=2 * self.max_degree + 1, edge=4)
+        stability = _per_change(space, "lipschitz_degree_histogram", node=2 * self.max_degree + 1, edge=4)
         output = Space(Vectors(Integers(0, None), self.max_degree + 1), L1())
-        name = f"degree_histogram(max_degree={self.max_degree})"
+        name = f"lipschitz_degree_histogram(max_degree={self.max_degree})"
         return Transformation(space, output, self.histogram, stability, name, "Day, Li, Lyu 2016")
 
 
-def degree_histogram(*, max_degree: int, key: bytes = b"tacit") -> DegreeHistogram:
+def lipschitz_degree_histogram(*, max_degree: int, key: bytes = b"tacit") -> DegreeHistogram:
     """The degree histogram, for node or edge privacy. The key decides in which order edges are laid."""
     return DegreeHistogram(max_degree, key)

@@ -32,7 +32,7 @@ class Weights(Protocol):
     """Positive weights of a law, not normalised, the largest at least 1/2."""
 
     def bounds(self, bits: int) -> tuple[list[int], list[int]]:
-        """Integers below and above 2^bits times each weight; the upper ones are positive, and their distance is below 2^40, for 64 bits or more."""
+        """Integers below and above 2^bits times each weight, for bits >= 64; the upper ones positive, less than 2^40 apart."""
         ...
 
 
