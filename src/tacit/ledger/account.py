@@ -233,7 +233,7 @@ class Account:
         try:
             with reservation.watched():
                 answer = measurement.release(data, distance)
-        except Exception:
+        except (Exception, SystemExit, GeneratorExit):
             failed = True
         if failed:
             # raised outside the handler, so that no traceback leads back to the data

@@ -347,7 +347,7 @@ def _run(compute: Callable[[], Any]) -> Any:
     """Whatever goes wrong once the data is touched may depend on it: the message is constant, and the charge stands."""
     try:
         return compute()
-    except Exception:
+    except (Exception, SystemExit, GeneratorExit):
         pass
     raise ReleaseFailed(
         "the measurement failed after the data was touched; what it cost is spent, and the reason is not given: it may be private"
@@ -367,7 +367,7 @@ def _select(data: Any, by: Callable[[Any], Hashable] | str, key: Hashable) -> An
 def _key(row: Any, by: Callable[[Any], Hashable] | str) -> tuple[bool, Any]:
     try:
         return True, row[by] if isinstance(by, str) else by(row)
-    except Exception:
+    except (Exception, SystemExit, GeneratorExit):
         return False, None
 
 

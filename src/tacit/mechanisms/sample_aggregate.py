@@ -147,7 +147,7 @@ class SampleAggregate(Step):
         lower, upper = (Fraction(bound) for bound in self.bounds)
         try:
             value: float | Fraction = float(self.function(copy.deepcopy(block)))
-        except Exception:
+        except (Exception, SystemExit, GeneratorExit):
             value = math.nan
         if math.isnan(value):
             value = Fraction(self.default or 0)

@@ -11,8 +11,8 @@ its whole part is geometric.
 
 *Gaussian.* Write |Z| = 2^b (m + f) with m whole, 0 <= f < 1, and s = sigma / 2^b between 32 and 64. A table proposes m with weight
 exp(-m^2 / (2 s^2)), f is uniform, and the pair is accepted with probability exp(-f (2 m + f) / (2 s^2)), on average about 0.98:
-together the density of |Z|. Rounding needs b + 1 bits of f. The acceptance test uses 64 more, and in the one case in about 1e12 that those do
-not decide, further bits of f and of the uniform it is compared with, until proven bounds of the exponential do.
+together the density of |Z|. Rounding needs b + 1 bits of f. The acceptance test uses 64 more, and in the one case in about 1e12 that
+those do not decide, further bits of f and of the uniform it is compared with, until proven bounds of the exponential do.
 """
 
 from __future__ import annotations
