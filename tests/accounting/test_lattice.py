@@ -199,9 +199,9 @@ def test_without_the_tilt_small_deltas_drown() -> None:
     truth = binomial_delta(law, 1000, epsilon)
     assert 1e-21 < truth < 1e-19
     flat = composed._tilts[0]
-    assert composed._finite(flat, epsilon, -1) <= truth <= composed._finite(flat, epsilon, 1)
-    assert composed._finite(flat, epsilon, 1) > 1e3 * truth
-    assert abs(composed._finite(flat, epsilon, 0) - truth) > 0.1 * truth  # and without its error it would be wrong
+    assert composed.finite(flat, epsilon, -1) <= truth <= composed.finite(flat, epsilon, 1)
+    assert composed.finite(flat, epsilon, 1) > 1e3 * truth
+    assert abs(composed.finite(flat, epsilon, 0) - truth) > 0.1 * truth  # and without its error it would be wrong
     assert relative_width(composed.delta(epsilon)) < 1e-9
 
 
@@ -212,7 +212,7 @@ def test_certified_errors_are_not_idle() -> None:
     missed = 0
     for epsilon in np.linspace(500, 900, 9):
         found = composed.delta(float(epsilon))
-        estimate = composed._finite(composed._tilt_for_epsilon(float(epsilon)), float(epsilon), 0)
+        estimate = composed.finite(composed.tilt_for(float(epsilon)), float(epsilon), 0)
         truth = binomial_delta(law, 100_000, float(epsilon))
         assert found.lower <= truth <= found.upper
         missed += abs(estimate - truth) > 1e-15 * truth

@@ -106,7 +106,7 @@ def test_low_frequencies_agree_with_the_full_transform(count: int, monkeypatch: 
     expected = full.epsilon(1e-9)
     monkeypatch.undo()
     sparse = compose([(law, count)])
-    tilt = sparse._tilt_for_epsilon(expected.upper)
+    tilt = sparse.tilt_for(expected.upper)
     parts = [sparse.factors[0].tilted(tilt)]
     first, last = sparse._window(sparse.groups[0], parts, tilt)
     low, high = (make(parts, tilt, 0.01, first, last, 1e-15) for make in (spectrum.sparse, spectrum.dense))

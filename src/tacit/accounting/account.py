@@ -155,7 +155,7 @@ class Account:
             found = self._both(ask, settled=settled)
             upper, method = found.upper, found.method
         attained = any(not isinstance(p, Trivial) for d in self._directions(lower=True) for p, _ in d)
-        lower = self._both(ask, lower=True).lower if attained else 0.0
+        lower = self._both(ask, lower=True, settled=settled).lower if attained else 0.0
         return Bound(min(lower, upper), upper, method)
 
     def _epsilon(self, delta: float) -> Bound:
@@ -197,20 +197,23 @@ class Account:
             left = delta - slack * (1 + math.exp(min(epsilon, 700.0)))
             return self._epsilon(left) if left > 0 else Bound(0.0, math.inf, "truncation leaves no delta")
 
-        upper = cost(0.0).upper
-        for _ in range(200):
+        plain = self._epsilon((1 - 1e-6) * delta)
+        upper, room = plain.upper, 1e-3
+        for _ in range(60):
+            if slack * (1 + math.exp(min(upper, 700.0))) <= 0.5e-6 * delta and upper == plain.upper:
+                break
             if not math.isfinite(upper):
                 break
-            padded = upper * (1 + 1e-9) + 1e-12
+            padded = upper * (1 + room) + 1e-9
             following = cost(padded).upper
-            if following <= padded:
-                upper = padded
+            if following <= padded:  # and what was left at padded is no more than what is left at `following`
+                upper = following
                 break
-            upper = following
+            upper, room = following, 2 * room
         else:
             upper = math.inf
         lower = self._epsilon(min(1.0, delta + slack * (1 + math.exp(min(upper, 700.0))))).lower
-        return Bound(min(lower, upper), upper, self._epsilon(delta).method + ", truncation by total variation")
+        return Bound(min(lower, upper), upper, plain.method + ", truncation by total variation")
 
     def _allocated(self, *, delta: float | None = None, epsilon: float | None = None) -> Bound:
         from tacit.accounting.allocation import allocation_bracket

@@ -40,6 +40,7 @@ _MASS_ERROR = 5e-13  # relative error of one step's lattice masses, tilting incl
 _NATS = 34.0  # exp(-34) = 2e-15 of the tilted law may lie outside the window of the transform
 _COARSE = 1 << 16
 _FAR = 100.0  # where log(t e^eps) would be beyond this only the simple bounds are given
+_EFFORT = 1 << 20  # lattice points of all windows of one side of a law together
 _POINTS = 1 << 20  # longest lattice of one step, and of one window of the sum
 
 
@@ -389,21 +390,25 @@ class _Sum:
         k = self.sign * threshold
         first = np.searchsorted(self.place, k, side="right")
         scale, mass, moment = math.exp(self.log_scale), self.mass[first], self.moment[first]
-        value = scale * (moment - (k - self.at) * mass)
-        summing = scale * self.rounding * (np.abs(moment) + np.abs((k - self.at) * mass))
-        growth = np.exp(np.minimum(self.log_scale - self.theta * (k - self.at), 700.0))
         noise = (self.unit_noise * (1 / (self.theta * self.lattice) + 1 / math.e) + self.outside / math.e) / self.theta
-        return value, np.where(k < self.floor, np.inf, growth * noise + np.abs(value) * self.relative + summing)
+        with np.errstate(over="ignore", invalid="ignore"):  # so far from the threshold it was made for, a sum says nothing
+            value = scale * (moment - (k - self.at) * mass)
+            summing = scale * self.rounding * (np.abs(moment) + np.abs((k - self.at) * mass))
+            growth = np.exp(np.minimum(self.log_scale - self.theta * (k - self.at), 700.0))
+            error = growth * noise + np.abs(value) * self.relative + summing
+        known = np.isfinite(value) & np.isfinite(error) & (k >= self.floor)
+        return np.where(known, value, 0.0), np.where(known, error, np.inf)
 
     def masses(self, threshold: Array) -> Array:
         """An upper bound on the mass between consecutive thresholds, taken in order away from the bulk."""
         k = self.sign * threshold
         first = np.searchsorted(self.place, k, side="right")
         scale, mass = math.exp(self.log_scale), self.mass[first]
-        growth = np.exp(np.minimum(self.log_scale - self.theta * (k[:-1] - self.at), 700.0))
-        noise = growth * (self.unit_noise * (np.diff(first) + 1) + self.outside) + scale * self.rounding * np.abs(mass[:-1])
-        between = scale * np.maximum(mass[:-1] - mass[1:], 0.0)
-        return np.where(k[:-1] < self.floor, np.inf, between * (1 + self.relative) + noise)
+        with np.errstate(over="ignore", invalid="ignore"):
+            growth = np.exp(np.minimum(self.log_scale - self.theta * (k[:-1] - self.at), 700.0))
+            noise = growth * (self.unit_noise * (np.diff(first) + 1) + self.outside) + scale * self.rounding * np.abs(mass[:-1])
+            found = scale * np.maximum(mass[:-1] - mass[1:], 0.0) * (1 + self.relative) + noise
+        return np.where((k[:-1] >= self.floor) & np.isfinite(found), found, np.inf)
 
 
 def _sum(law: Law, steps: int, at: float, sign: int, plan: _Plan) -> _Sum:
@@ -626,6 +631,7 @@ def _side(ratio: Ratio, steps: int, step: float, length: int, sign: int, budget:
     upper = np.ones(length + 1) if sign > 0 else k / steps
     lower = np.full(length + 1, math.inf)
     first = 0
+    points = max(_COARSE // 4, min(_POINTS // 2, int(_EFFORT / max(1.0, length * step / 0.7))))
     while first < length:
         last = length
         if steps == 1:
@@ -640,11 +646,12 @@ def _side(ratio: Ratio, steps: int, step: float, length: int, sign: int, budget:
             last = min(first + max(int(inside[-1]), 1), first + math.ceil(0.7 / step), length)
             ease = max(1.0, 1e6 * budget / max(float(upper[first]), 1e-300))
             centre, reach = float(k[first + (7 * (last - first)) // 10]), float(max(k[first], k[last])) * (1 + 1e-9)
-            tail = _tail(ratio, steps, centre, sign, _accuracy(step, ease), reach, _POINTS // 2)
+            tail = _tail(ratio, steps, centre, sign, _accuracy(step, ease), reach, points)
             low, high = tail.bounds(k[first : last + 1])
             bend, slack = tail.masses(k[first : last + 1]), 1e-11 * high
         part = slice(first, last + 1)
-        gap = 0.25 * bend * np.abs(np.diff(k[part])) / steps
+        with np.errstate(over="ignore"):
+            gap = 0.25 * bend * np.abs(np.diff(k[part])) / steps
         upper[part] = np.minimum(upper[part], high + slack)
         lower[part] = np.minimum(lower[part], low - slack - np.maximum(np.append(gap, 0.0), np.insert(gap, 0, 0.0)))
         first = last
@@ -886,12 +893,14 @@ def _composed(
         budget = 1e-8 * level / total
         upper = max(ask(True, direction).upper for direction in (0, 1))
         lower = min(upper, max(ask(False, direction).lower for direction in (0, 1)))
-        missed = delta is None and upper < 1e-4 * level  # the lattice was cut far above the delta found
+        missed = delta is None and 1e-30 < upper < 1e-4 * level  # the lattice was cut far above the delta found, which matters
         level = level if delta is not None else max(lower, 1e-3 * upper, 1e-300)
         narrow = 20 * tolerance * min(max(1.0, upper), 1e4) if delta is not None else 200 * tolerance * upper
         longest = max(len(_laws(ratio, steps, step, budget)[True].losses) for steps, _ in blocks)
         finer = step * max(math.sqrt(0.6 * narrow / max(upper - lower, 1e-300)), 0.02, longest / 30_000)
-        if not missed and (upper - lower <= narrow or upper - lower > 0.5 * width or not finer < 0.8 * step):
+        done = upper - lower <= narrow or upper - lower > 0.5 * width or not finer < 0.8 * step
+        # many windows make a law dear, and the windows' own accuracy its limit
+        if not missed and (done or (longest * step > 14 and upper - lower <= 0.02 * upper)):
             break
         step, width = (step, math.inf) if missed else (finer, upper - lower)
     return Bound(lower, upper, _METHOD)

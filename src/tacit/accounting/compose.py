@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.accounting import contour, gaussian, grid, rare, saddle
 from tacit.accounting.bound import Bound
+from tacit.accounting.errors import UnsupportedError
 from tacit.accounting.finite import FinitePair
 from tacit.accounting.fixed_size import FixedSizeGaussian
 from tacit.accounting.mixture import MixturePair
@@ -85,9 +86,17 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
     if _decays(parts):
         try:
             return contour.delta(parts, epsilon)
-        except (contour.Declined, OverflowError):
+        except (contour.Declined, OverflowError, ZeroDivisionError):
             pass
-    return grid.bracket(parts, epsilon=epsilon, tolerance=tolerance)
+    if (cap := _vanishing(parts, epsilon)) < 1e-250:
+        leak = -math.expm1(sum(count * math.log1p(-pair.infinite) for pair, count in parts)) * (1 + 1e-9)
+        return Bound(0.0, max(leak + cap, 5e-324), "Chernoff bound")
+    level = max(sum(count * single_delta(pair, epsilon)[0] for pair, count in parts), 1e-290)
+    large = _few_large_losses(parts, level, tolerance, epsilon=epsilon)
+    if large is not None and large.width <= 0.03 * large.upper:
+        return large
+    found = grid.bracket(parts, epsilon=epsilon, tolerance=tolerance)
+    return found if large is None else found.intersect(large)
 
 
 def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) -> Bound:
@@ -111,25 +120,40 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
     # total variations add, so small steps may fit into delta without any epsilon
     if sum(count * single_delta(pair, 0.0)[1] for pair, count in parts) <= delta:
         return Bound(0.0, 0.0, "total variation")
-    parts = trim(parts, 1e-9 * delta)
+    parts = trim(parts, 1e-6 * delta)
+    known = []
     if _decays(parts):
         try:
-            return contour.epsilon(parts, delta)
-        except (contour.Declined, OverflowError):
+            line = contour.epsilon(parts, delta)
+            if line.width <= 0.03 * line.upper or line.upper < 1e-12:
+                return line
+            known.append(line)  # so far out that the line's own errors are large
+        except (contour.Declined, OverflowError, ZeroDivisionError):
             pass
-    large = None
-    if len(parts) == 1 and isinstance(parts[0][0], MixturePair) and parts[0][0].support()[1] == math.inf:
-        large = rare.bracket(*parts[0], delta)
-        # no tilt reaches such tails, and below 1e-14 a grid without one has no digits left
-        enough = 1e-4 if delta > 1e-14 else 0.5
-        if math.isfinite(large.upper) and large.width <= enough * large.upper:
-            return large
-    found = grid.bracket(parts, delta=delta, tolerance=tolerance)
+    large = _few_large_losses(parts, delta, tolerance, delta=delta)
     if large is not None:
-        found = found.intersect(large)
+        if large.width <= 0.03 * large.upper:
+            return large
+        known.append(large)
+    found = grid.bracket(parts, delta=delta, tolerance=tolerance)
+    for other in known:
+        found = found.intersect(other)
     if found.width > 1e-4 * found.upper and (cap := epsilon_cap(parts, delta)) < found.upper:
         return Bound(min(found.lower, cap), cap, "Rényi divergence, improved conversion")
     return found
+
+
+def _few_large_losses(
+    parts: Components, level: float, tolerance: float, *, delta: float | None = None, epsilon: float | None = None
+) -> Bound | None:
+    """The expansion over the number of large losses, for one pair with a tail that one grid cannot hold; None where it does not apply."""
+    (pair, count), *others = parts
+    if others or isinstance(pair, FinitePair) or not rare.heavy(pair, count, level):
+        return None
+    try:
+        return rare.bracket(pair, count, delta=delta, epsilon=epsilon, enough=max(1e-4, 100 * tolerance))
+    except UnsupportedError:
+        return None
 
 
 _TILTS = np.geomspace(0.02, 60.0, 40)
@@ -164,7 +188,7 @@ def settled(components: Components, delta: float, floor: float) -> bool:
     if _decays(parts):
         try:
             return contour.delta(parts, floor).upper <= delta
-        except (contour.Declined, OverflowError):
+        except (contour.Declined, OverflowError, ZeroDivisionError):
             pass
     return epsilon_cap(components, delta, floor) <= floor
 
@@ -200,6 +224,20 @@ def delta_cap(components: Components, epsilon: float) -> float:
         return 1.0
     c = _TILTS
     return min(1.0, leak + math.exp(min(0.0, float(np.min(level - c * (epsilon + np.log1p(1 / c)) - np.log1p(c))))))
+
+
+def _vanishing(parts: Components, epsilon: float) -> float:
+    """Chernoff's bound on the finite part of delta at tilts steep enough to show that it is next to nothing."""
+    best = 0.0
+    for c in np.geomspace(1.0, 1e6, 25).tolist():
+        try:
+            level = sum(count * pair.kappa(c) for pair, count in parts)
+        except OverflowError:
+            break
+        best = min(best, level + 1e-9 * (1 + abs(level)) - c * epsilon)
+        if best < -800 or level == math.inf:
+            break
+    return math.exp(best)
 
 
 def _decays(parts: Components) -> bool:

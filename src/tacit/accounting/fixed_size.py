@@ -41,7 +41,7 @@ class FixedSizeGaussian(Mirrored):
         inside = sum(w * float((2 - rate) * ndtr(-mu / 2) + rate * ndtr(mu / 2)) for mu, w in parts)
         self.rest = max(0.0, 1 - inside - self.infinite)
         self._log_weights = np.log([1 - rate, rate]) if rate < 1 else np.array([-np.inf, 0.0])
-        self._nodes = lru_cache(maxsize=64)(self._make_nodes)
+        self._nodes = lru_cache(maxsize=24)(self._make_nodes)
         self._variation = lru_cache(maxsize=8)(self._make_variation)
 
     def __repr__(self) -> str:

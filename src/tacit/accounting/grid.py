@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from tacit.accounting.errors import ParameterError, UnsupportedError
 from tacit.accounting.finite import FinitePair
 from tacit.accounting.lattice import Composition, Lattice, common_step, compose
 from tacit.accounting.pairs import Array, Pair, Trivial
+from tacit.accounting.sampled import Mirrored, Revealed
 from tacit.accounting.spectrum import UNIT
 
 METHOD = "connect-the-dots grid, tilted FFT"
@@ -63,6 +65,7 @@ class _Cells:
     above: float  # P-mass beyond the last
 
 
+@lru_cache(maxsize=2)  # the grids from above and from below share their cells
 def _cells(pair: Pair, step: float, lo: float, hi: float, offset: float) -> _Cells:
     first, last = math.floor((lo - offset) / step + 1e-9), math.ceil((hi - offset) / step - 1e-9)
     last = max(last, first + 1)
@@ -263,10 +266,10 @@ def _refined(parts: _Parts, separate: bool, delta: float | None, epsilon: float 
     best, step, done, floor, spent = None, plan.start, math.inf, 0.0, 0
     while spent < _WORK:
         try:
-            ends = []
+            ends, before = [], spent
             for make in (optimistic, pessimistic):
                 grids = plan.grids(make, step)
-                spent += 1000 + sum(len(law.p) for law, _ in grids)
+                spent += 1000 + sum(len(law.p) * effort for (law, _), effort in zip(grids, plan.effort, strict=True))
                 composition = compose(grids)
                 ends.append(_ask(composition, delta, epsilon))
             low, high = ends
@@ -286,7 +289,7 @@ def _refined(parts: _Parts, separate: bool, delta: float | None, epsilon: float 
         if width <= tolerance:
             break
         # the width goes with the square of the step, once the step is small; and one transform must hold all losses
-        floor = max(floor, plan.finest, composition.extent / (0.9 * lattice.LARGEST))
+        floor = max(floor, plan.finest, composition.extent / (0.9 * lattice.LARGEST), 0.4 * step * (spent - before) / max(_WORK - spent, 1))
         step = max(step * min(max(math.sqrt(0.7 * tolerance / width), 1 / 64), 0.7), floor)
         if step > 0.75 * done:
             break
@@ -380,7 +383,8 @@ class _Plan:
         spans = [max(hi - lo, 1e-12) for lo, hi, _ in self.ends]
         spread = math.sqrt(sum(count * variance for (_, count), (_, _, variance) in zip(parts, self.ends, strict=True)))
         narrowest = min(math.sqrt(variance) for _, _, variance in self.ends)
-        self.finest = max(spans) / _LONGEST
+        self.effort = [_effort(pair) for pair, _ in parts]
+        self.finest = max(spans) * max(self.effort) / _LONGEST
         self.start = max(min(min(spans) / 16, spread / 64, narrowest / 2), max(spans) / 2**14)
 
     def grids(self, make: Callable[..., Lattice], step: float) -> list[tuple[Lattice, int]]:
@@ -397,6 +401,12 @@ class _Plan:
             else:
                 result.append((make(pair, fitted, lo, hi, offset), count))
         return result
+
+
+def _effort(pair: Pair) -> int:
+    """How many components the masses of a pair are sums of, as far as that is more than a few."""
+    half = pair.half if isinstance(pair, Mirrored) else pair
+    return max(1, len(half.pairs) // 2) if isinstance(half, Revealed) else 1
 
 
 def _ends(pair: Pair, budget: float) -> tuple[float, float, float]:

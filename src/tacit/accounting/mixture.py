@@ -65,7 +65,7 @@ class MixturePair(Pair):
         self.symmetric = self.up == self.down or len(self.up) == len(self.down) == 1
         # Only with components at 0 and one other place does the mixture stay away from 0 up to an angle of pi.
         self._angle = math.pi if len(self.up) <= 2 and len(self.down) == 1 and self.up[0][0] == 0 else math.pi / 2
-        self._nodes = lru_cache(maxsize=64)(self._make_nodes)
+        self._nodes = lru_cache(maxsize=24)(self._make_nodes)
         self._panels = lru_cache(maxsize=16)(self._make_panels)
         self._tails = lru_cache(maxsize=8)(self._make_tails)
 
@@ -267,6 +267,8 @@ class MixturePair(Pair):
     def _make_tails(self, c: float) -> tuple[Array, Array]:
         """For several bent contours u + i y(u): the tilted log-weights of |exp((c+it) L)| at t = 0, and the angles that t multiplies."""
         outputs, step = self._outputs(c, 0.0, 44.0)
+        if len(outputs) > 30_000:
+            raise OverflowError("too many outputs for all contours at once")
         m, n = float(self._m.max()), float(self._n.max())
         widest = 0.9 * min(self._angle, math.pi / 2 if n > 0 else math.pi) / max(m, n)
         # The bend that gives the exact Gaussian decay at low frequencies solves an Ornstein-Uhlenbeck equation driven by L'.
@@ -329,6 +331,34 @@ class MixturePair(Pair):
             return result
         if len(self.up) == 1 and self._m[0] == 0:
             return -np.asarray(MixturePair(self.down, self.up).invert(-loss))
+        if len(self.down) == 1 and self._n[0] == 0 and self._m[0] == 0 and np.all(self._m[1:] > 0):
+            # the other components alone: log sum_k w_k exp(m_k u - m_k^2/2) is convex with slopes from the least shift to the largest,
+            # so Newton's steps from the right, where one component alone would reach the goal, go down to the root
+            goal = np.log(np.maximum(np.expm1(np.minimum(target, 1.0)) + math.fsum(w for _, w in self.up[1:]), 1e-320))
+            goal = np.where(target > 1.0, target + np.log1p(-self.up[0][1] * np.exp(-np.maximum(target, 1.0))), goal)
+            base, shifts = self._lw[1:, None] - 0.5 * self._m[1:, None] ** 2, self._m[1:, None]
+            u = np.min((goal[None, :] - base) / shifts, axis=0, initial=np.inf)
+            for _ in range(40):
+                terms = base + shifts * u[None, :]
+                peak = terms.max(axis=0)
+                size = np.exp(terms - peak)
+                total = size.sum(axis=0)
+                move = (peak + np.log(total) - goal) * total / (size * shifts).sum(axis=0)
+                u = u - move
+                if np.all(np.abs(move) <= 1e-15 * (1 + np.abs(u))):
+                    break
+            result[inside] = u
+            return result
+        if self.up == self.down and len(self.up) == 2 and self._m[0] == 0:
+            # with x = m u: sinh(x - l/2) = ((1-q)/q) e^(m^2/2) sinh(l/2)
+            m, ratio = self._m[1], float(self._lw[0] - self._lw[1]) + 0.5 * float(self._m[1]) ** 2
+            size = np.abs(target)
+            log_sine = ratio + 0.5 * size + np.log(np.maximum(-np.expm1(-size), 1e-320))  # of twice the right-hand side
+            direct = math.exp(min(ratio, 300.0)) * np.sinh(np.minimum(0.5 * size, 300.0))
+            sine = np.where((ratio < 300) & (size < 600), direct, 0.5 * np.exp(np.minimum(log_sine, 50.0)))
+            turned = np.where((log_sine > 50) & (size > 0), log_sine, np.arcsinh(np.where(size > 0, sine, 0.0)))
+            result[inside] = (0.5 * target + np.copysign(turned, target)) / m
+            return result
         left, right = np.full(target.shape, -1.0), np.full(target.shape, 1.0)
         while np.any(grow := (self.loss(left) > target)):
             left[grow] *= 2
@@ -348,8 +378,10 @@ class MixturePair(Pair):
             total = np.zeros(len(u) - 1)
             for shift, log_weight in zip(shifts, log_weights, strict=True):
                 x = u - shift
-                middle = x[:-1] > -x[1:]
-                total += math.exp(log_weight) * np.where(middle, ndtr(-x[:-1]) - ndtr(-x[1:]), ndtr(x[1:]) - ndtr(x[:-1]))
+                # each interval by the tail it is nearer to, so that small masses keep their digits
+                k = int(np.count_nonzero(x[:-1] <= -x[1:]))
+                total[:k] += math.exp(log_weight) * np.diff(ndtr(x[: k + 1]))
+                total[k:] -= math.exp(log_weight) * np.diff(ndtr(-x[k:]))
             return total
 
         return mass(self._m, self._lw), mass(-self._n, self._lv)

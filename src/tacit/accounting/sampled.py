@@ -160,9 +160,18 @@ class Mirrored(BinnedPair):
         return np.concatenate([-loss, [0.0], loss]), np.concatenate([q, [rest], p])
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
-        above = self.half.masses(np.maximum(edges, 0.0))
-        below = self.half.masses(np.maximum(-edges[::-1], 0.0))
-        return above[0] + below[1][::-1], above[1] + below[0][::-1]
+        # only the edges on its own side matter to each half
+        k = int(np.searchsorted(edges, 0.0))
+        p, q = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
+        if k < len(edges):
+            first = max(k - 1, 0)
+            above = self.half.masses(np.maximum(edges[first:], 0.0))
+            p[first:], q[first:] = above
+        if k > 0:
+            below = self.half.masses(np.maximum(-edges[: k + 1][::-1], 0.0))
+            p[:k] += below[1][::-1][: len(p[:k])]
+            q[:k] += below[0][::-1][: len(q[:k])]
+        return p, q
 
 
 class _Reversed(BinnedPair):

@@ -365,8 +365,8 @@ def _centred(centres: Array, moments: Array, share: Array, reach: float) -> Comp
 
 
 def joined(laws: list[Points | Window]) -> Law:
-    """The law of the sum of independent losses: all but the longest point by point, the longest by running sums."""
-    *short, longest = sorted(laws, key=lambda law: len(law.mass))
+    """The law of the sum of independent losses: all but the longest window point by point, that one by running sums."""
+    *short, longest = sorted(laws, key=lambda law: (isinstance(law, Window), len(law.mass)))
     if not short:
         return longest
     whole = isinstance(longest, Points)
