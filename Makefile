@@ -15,7 +15,7 @@ export MPLBACKEND := Agg
 .PHONY: help demo test test-slow lint bench docs clean
 
 help:
-	@echo "make demo       the accountant's showcase"
+	@echo "make demo       a whole release: made-up hospital visits, plan, run, report"
 	@echo "make test       every test, the examples of the documentation, ruff and mypy"
 	@echo "make test-slow  the tests that take minutes"
 	@echo "make lint       ruff and mypy only"

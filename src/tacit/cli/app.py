@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperGroup
 
 from tacit import __version__
+from tacit.cli import demo, jobs
 from tacit.cli.ledger import ledger_app
 from tacit.cli.numbers import OptionError
 from tacit.cli.options import (
@@ -137,7 +138,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="What a computation on private data costs: certified from both sides, in milliseconds.",
+    help="Publish from sensitive data under one budget: release jobs, the ledger, and what any computation costs.",
     epilog="Numbers may be written as 0.01, 1e-5 or 256/60000. [bold]tacit COMMAND --help[/bold] shows examples.",
 )
 
@@ -153,7 +154,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def tacit(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False) -> None:
-    """What a computation on private data costs: certified from both sides, in milliseconds."""
+    """Publish from sensitive data under one budget: release jobs, the ledger, and what any computation costs."""
 
 
 def _examples(*lines: str) -> str:
@@ -363,14 +364,8 @@ def compare(
     questions.compare(context.params)
 
 
-@app.command(epilog=_examples("demo --out pictures"))
-def demo(
-    out: Annotated[str, typer.Option("--out", help="The folder for the pictures.", metavar="FOLDER")] = "tacit-demo",
-) -> None:
-    """The accountant's showcase: two tables and four pictures in a few seconds."""
-    from tacit.cli import demo as showcase
-
-    showcase.run(out)
+jobs.register(app)
+demo.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

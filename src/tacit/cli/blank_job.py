@@ -1,0 +1,184 @@
+"""`tacit init`: a job to fill in, written from a table's schema. Names and types are read; rows are not.
+
+What must be decided by a person stands there as `???`, and no command takes a job that still has one.
+
+>>> print(text("visits.parquet", {"patient_id": "integer", "age": "integer"}).splitlines()[5])
+title: ???
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tacit.cli.numbers import OptionError, shown
+
+BLANK = "???"
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"}
+_LONGEST_LINE = 1_000_000
+
+
+def columns(source: str, table: str | None) -> dict[str, str]:
+    """Column names and the job's words for their types, from a file's schema or a database's catalogue; no row is read."""
+    if "://" in source:
+        return _catalogue(source, table)
+    path = Path(source)
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise OptionError(f"{shown(source)}: there is no such file; give a .parquet, .arrow or .csv file, or a database URL with --table")
+    if suffix == ".csv":
+        return dict.fromkeys(_header(path), BLANK)
+    if suffix not in (".parquet", ".arrow", ".feather"):
+        raise OptionError(f"{shown(source)}: a schema is read from .parquet, .arrow, .feather or .csv, or from a database URL with --table")
+    found: Any = None
+    try:
+        if suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            found = pq.read_schema(path)
+        else:
+            import pyarrow as pa
+
+            with pa.memory_map(str(path)) as stream:
+                found = pa.ipc.open_file(stream).schema
+    except Exception:
+        found = None
+    if found is None:
+        raise OptionError(f"{shown(source)}: the file's schema cannot be read; is it {suffix[1:]}?")
+    return {field.name: _kind(str(field.type), _ARROW) for field in found}
+
+
+def text(source: str, found: Mapping[str, str], *, table: str | None = None) -> str:
+    """The job as YAML, commented."""
+    called = re.sub(r"[^A-Za-z0-9_]", "_", table or Path(source).stem) or "data"
+    if not _PLAIN.fullmatch(called):
+        called = f"t_{called}"
+    where = f"{{url: {_text(source)}, table: {_text(table or '')}}}" if "://" in source else f"{{path: {_text(source)}}}"
+    likely = [column for column in found if re.search(r"id$|_id|person|user|patient|member", column, re.IGNORECASE)]
+    people = ", ".join(column for column in likely if _PLAIN.fullmatch(column))
+    lines = [
+        "# A release job. Every ??? is a decision that only you can take; commands refuse the job until none is left.",
+        "# Nothing here was read from rows: names and types come from the schema. `tacit plan` shows prices and errors before you pay.",
+        "version: 1",
+        "",
+        "# What readers see at the top of the report, and why the figures are published, in plain words.",
+        f"title: {BLANK}",
+        f"purpose: {BLANK}",
+        "",
+        "sources:",
+        f"  {_word(called)}: {where}",
+        "",
+        "# Whom the guarantee protects: the column that tells people apart" + (f" (perhaps {people})." if people else "."),
+        "# max_rows: of a person with more rows, so many are kept at random. Choose it from knowledge of the subject, not from the data.",
+        "# adjacency: add_remove protects also that somebody is there; replace_one takes the number of people to be public.",
+        "unit:",
+        f"  person: {BLANK}",
+        f"  max_rows: {BLANK}",
+        "  adjacency: add_remove",
+        "",
+        "# For all outputs together. epsilon around 1 is a strong promise, above 10 means little; delta well below 1 / number of people.",
+        "budget:",
+        f"  epsilon: {BLANK}",
+        f"  delta: {BLANK}",
+        "",
+        "# What is public about the columns, from a code book. Numbers need bounds: [low, high] before they are summed or averaged;",
+        "# texts need categories: [a, b] before they are grouped by, or keys: private in the output. Delete columns that you do not use.",
+        "columns:",
+        *(f"  {_word(column)}: {{type: {_word(kind)}}}{_hint(kind)}" for column, kind in found.items()),
+        "",
+        "# One table each: a question in SQL and its weight, or in place of the weight accuracy: {within: 50, confidence: 0.95}.",
+        "outputs:",
+        "  - name: overall",
+        f"    sql: SELECT COUNT(*) AS n FROM {called}",
+        "    weight: 1",
+        "",
+        "publication:",
+        "  folder: release",
+        "  formats: [csv, parquet]",
+        "  confidence: 0.95",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def refuse_blanks(path: str) -> None:
+    """Refuse a job that still has a blank, with its line."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return  # the reader of jobs says what is wrong
+    for number, line in enumerate(lines, 1):
+        if BLANK in line.partition("#")[0]:
+            raise OptionError(f"{path}: line {number} still has a blank ({BLANK}); it is a decision that only you can take: fill it in")
+
+
+def _catalogue(url: str, table: str | None) -> dict[str, str]:
+    if table is None:
+        raise OptionError("--table is missing; a database URL needs the name of a table")
+    import sqlalchemy as sa
+
+    found: list[Any] | None = None
+    try:
+        engine = sa.create_engine(url)
+        try:
+            found = list(sa.inspect(engine).get_columns(table))
+        finally:
+            engine.dispose()
+    except Exception:
+        found = None
+    if not found:
+        # the driver's own words could repeat the URL, and with it a password
+        raise OptionError("the database does not show such a table; check the URL and --table, and that its driver is installed")
+    return {str(column["name"]): _kind(str(column["type"]).upper(), _SQL) for column in found}
+
+
+def _header(path: Path) -> list[str]:
+    """The names in the first line. A line that holds numbers is a row, not names, and is not shown."""
+    import csv
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            names = next(csv.reader([stream.readline(_LONGEST_LINE)]), [])
+    except (OSError, ValueError, csv.Error):
+        names = []
+    if not names or len(set(names)) < len(names) or any(not name.strip() or re.fullmatch(r"[-+.\d\s:eE/]+", name) for name in names):
+        raise OptionError(f"{shown(str(path))}: the first line must hold the names of the columns, each once; it does not seem to")
+    return names
+
+
+_ARROW = {
+    **{"int": "integer", "uint": "integer", "float": "number", "double": "number", "halffloat": "number", "decimal": "decimal"},
+    **{"bool": "boolean", "date": "date", "timestamp": "timestamp", "string": "text", "large_string": "text"},
+    **{"dictionary<values=string": "text", "dictionary<values=large_string": "text"},
+}
+_SQL = {
+    **{"BIGINT": "integer", "INT": "integer", "SMALLINT": "integer", "TINYINT": "integer", "DOUBLE": "number", "FLOAT": "number"},
+    **{"REAL": "number", "NUMERIC": "decimal", "DECIMAL": "decimal", "BOOL": "boolean", "DATETIME": "timestamp", "TIMESTAMP": "timestamp"},
+    **{"DATE": "date", "VARCHAR": "text", "TEXT": "text", "CHAR": "text", "UUID": "text"},
+}
+
+
+def _kind(name: str, known: Mapping[str, str]) -> str:
+    return next((word for start, word in known.items() if name.startswith(start)), BLANK)
+
+
+def _hint(kind: str) -> str:
+    if kind in ("integer", "number", "decimal"):
+        return "  # bounds: [low, high]?"
+    if kind == "text":
+        return "  # categories: [...]?"
+    return "  # integer, number, decimal, text, boolean, date or timestamp" if kind == BLANK else ""
+
+
+def _word(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) and name.lower() not in _WORDS else _text(name)
+
+
+def _text(value: str) -> str:
+    """A text in quotes, whatever is in it."""
+    import yaml
+
+    return str(yaml.safe_dump(value, default_style='"', width=10**9)).strip()

@@ -1,0 +1,8 @@
+"""Release jobs: plan, run, report, record."""
+
+from tacit.release.errors import CheckFailed, JobError, OutputLost
+from tacit.release.job import Job, load
+from tacit.release.planning import JobPlan, OutputPlan, plan, validate
+from tacit.release.running import JobRun, Step, run
+
+__all__ = ["CheckFailed", "Job", "JobError", "JobPlan", "JobRun", "OutputLost", "OutputPlan", "Step", "load", "plan", "run", "validate"]

@@ -1,0 +1,146 @@
+"""Where a job's rows are: an engine with its tables, and what the ledger knows the data by. Opening reads schemas, never rows.
+
+Planning uses `blank`: tables of the declared types with no rows at all, so that a plan cannot depend on data. Running uses `opened`, which
+refuses before anything is charged when a table does not have the declared columns and types.
+
+>>> from tacit.release.job import EXAMPLE, parse
+>>> from sqlglot import parse_one
+>>> blank(parse(EXAMPLE)).run(parse_one("SELECT COUNT(*) AS n FROM visits")).to_pydict()
+{'n': [0]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from sqlglot import exp
+
+from tacit.ledger import DataIdentity
+from tacit.release.errors import JobError
+from tacit.release.job import Job
+from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables.engines.engine import Engine
+from tacit.tables.errors import TableError
+from tacit.tables.keys import kind_of
+from tacit.tables.source import CSV, DUCKDB, Source
+
+#: The engine's type for each declared one.
+TYPES = {
+    "integer": "BIGINT",
+    "number": "DOUBLE",
+    "decimal": "DECIMAL(38,9)",
+    "text": "VARCHAR",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+}
+_ARROW = {
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "decimal": pa.decimal128(38, 9),
+    "text": pa.string(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+}
+#: Which kinds of column an engine may have for a declared type: a number may be stored as an integer, not the other way round.
+_FITS = {"integer": ("integer",), "number": ("float", "integer", "decimal"), "decimal": ("decimal", "integer")}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An engine that has the job's tables under their names, and the identities of the private ones."""
+
+    engine: Engine
+    identities: tuple[DataIdentity, ...]
+
+
+def blank(job: Job, base: Path | None = None) -> Engine:
+    """The job's tables as declared, without rows. Public tables may be read, so those that are files below `base` are there with theirs."""
+    engine = DuckDB()
+    for name, source in job.sources.items():
+        columns = job.columns_of(name)
+        path = base / source.path if base is not None and source.public and source.path is not None else None
+        if path is not None and path.is_file() and path.suffix.lower() == ".parquet":
+            engine.parquet(name, [str(path.resolve())])
+        else:
+            engine.register(name, pa.table({n: pa.array([], _ARROW[c.type]) for n, c in columns.items()}))
+    return engine
+
+
+def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -> Opened:
+    """The job's tables where they are; `tables` stand in for sources, by name (for rehearsals and tests).
+
+    The schema is compared with the declared one here, before anything is reserved.
+    """
+    given: dict[str, Any] = {}
+    types: dict[str, dict[str, str]] = {}
+    for name, source in job.sources.items():
+        if tables is not None and name in tables:
+            given[name] = tables[name]
+        elif source.path is not None and not source.path.lower().endswith(DUCKDB):
+            path = base / source.path
+            if not path.is_file():
+                raise JobError("there is no such file; paths are relative to the job's own folder", place=f"sources.{name}.path")
+            if path.name.lower().endswith(CSV):
+                types[name] = {n: TYPES[c.type] for n, c in job.columns_of(name).items()}
+            given[name] = str(path)
+    if not given:
+        found = _database(job, base)
+    elif len(given) == len(job.sources):
+        public = [name for name, source in job.sources.items() if source.public]
+        found = _read(lambda: Source.several(given, public=public, types=types), f"sources.{next(iter(given))}")
+    else:
+        raise JobError("a database cannot be mixed with other sources; put all tables into it, or none", place="sources")
+    matched(job, found.engine)
+    return Opened(found.engine, (_read(found.identity, "sources"),))
+
+
+def _database(job: Job, base: Path) -> Source:
+    """One table of a database, under its own name there."""
+    (name, source), *more = job.sources.items()
+    if more:
+        raise JobError("only one table of a database can be a source for now", place=f"sources.{more[0][0]}")
+    if source.table != name:
+        raise JobError(f"questions call a database's table by its own name; call this source {source.table}", place=f"sources.{name}.table")
+    address = source.url if source.url is not None else str(base / (source.path or ""))
+    return _read(lambda: Source.of(address, name=name, table=source.table), f"sources.{name}")
+
+
+T = TypeVar("T")
+
+
+def _read(work: Callable[[], T], place: str) -> T:
+    """The result of opening something. What the package itself says is public; the words of a reader or a server may quote a row."""
+    words = "it cannot be opened with the declared columns; check the path or url, the table and the types"
+    try:
+        return work()
+    except TableError as error:
+        words = str(error)
+    except Exception as error:
+        words = f"{words} ({type(error).__name__})"
+    raise JobError(words, place=place)
+
+
+def matched(job: Job, engine: Engine) -> None:
+    """Refuse a table that lacks a declared column or has it in another type: a public property, known without reading a row."""
+    for name in job.sources:
+        found: dict[str, str] | None = None
+        try:
+            found = engine.columns(exp.to_table(name, quoted=True))
+        except Exception:
+            found = None
+        if found is None:
+            raise JobError("the engine cannot open this table; check path, url and table", place=f"sources.{name}")
+        for column, spec in job.columns_of(name).items():
+            if column not in found:
+                raise JobError(f"table {name!r} has no such column; the job and the data have drifted apart", place=f"columns.{column}")
+            if kind_of(found[column]) not in _FITS.get(spec.type, (spec.type,)):
+                raise JobError(
+                    f"is declared as {spec.type}, but table {name!r} has {found[column]}; correct type, or the data",
+                    place=f"columns.{column}",
+                )

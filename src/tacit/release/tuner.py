@@ -1,0 +1,156 @@
+"""What would make a job better, in the order that deployments teach: bounds and caps first, then the split, the total last.
+
+Every suggestion is a changed job that was planned again, so its errors are what that job would have. They are about noise; how much a lower
+cap or a narrower bound cuts off depends on data, so it is said beside, and measured where dummy or public data is given to `rehearse`.
+
+>>> from tacit.release.job import EXAMPLE, parse
+>>> [found.kind for found in suggestions(parse(EXAMPLE))]
+['caps', 'total']
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tacit.ledger.exact import exact
+from tacit.release.errors import JobError
+from tacit.release.job import Job
+from tacit.release.planning import JobPlan, plan
+
+#: An epsilon above this is not suggested: more budget is the last resort, and buys little.
+MOST_EPSILON = 4
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A change, the errors before and after it (by output and figure), and what it costs in return."""
+
+    kind: str
+    change: str
+    price: str
+    job: Job
+    before: Mapping[str, Mapping[str, float]]
+    after: Mapping[str, Mapping[str, float]]
+
+    @property
+    def factor(self) -> float:
+        """The geometric mean of errors after over errors before: 0.5 is half the error."""
+        logs = [
+            math.log(self.after[o][f] / self.before[o][f])
+            for o in self.before
+            for f in self.before[o]
+            if self.before[o][f] > 0 and self.after[o][f] > 0
+        ]
+        return math.exp(math.fsum(logs) / len(logs)) if logs else 1.0
+
+    def __str__(self) -> str:
+        return f"{self.change}: errors {self.factor:.2f} times what they are. {self.price}"
+
+
+def suggestions(job: Job, planned: JobPlan | None = None) -> list[Suggestion]:
+    """Changes that help, in order: caps and bounds, then the split, then the total."""
+    now = planned or plan(job)
+    before = errors_of(now)
+    found: list[Suggestion] = []
+    for kind, change, price, changed in (*_caps(job), *_bounds(job), *_split(job, now), *_total(job)):
+        try:
+            after = errors_of(plan(changed))
+        except JobError:
+            continue  # the change makes the job impossible, so it is none
+        suggestion = Suggestion(kind, change, price, changed, before, after)
+        if suggestion.factor < 0.99 or (kind == "split" and _worst(now, after) < 0.99 * _worst(now, before)):
+            found.append(suggestion)
+    return found
+
+
+def errors_of(found: JobPlan) -> dict[str, dict[str, float]]:
+    """Expected errors by output and figure."""
+    return {output.name: dict(output.errors) for output in found.outputs}
+
+
+Change = tuple[str, str, str, Job]
+
+
+def _changed(job: Job, **parts: Any) -> Job:
+    return job.model_copy(update=parts)
+
+
+def _caps(job: Job) -> Iterator[Change]:
+    unit = job.unit
+    for name in ("max_rows", "rows_per_group", "max_groups"):
+        cap = getattr(unit, name)
+        if cap is not None and cap > 1 and not unit.capped:
+            lower = max(1, cap // 2)
+            text = "Rows of people above the cap are cut off: figures lean towards people with few rows; try it on dummy or public data"
+            yield "caps", f"unit.{name}: {lower} in place of {cap}", text, _changed(job, unit=unit.model_copy(update={name: lower}))
+
+
+def _bounds(job: Job) -> Iterator[Change]:
+    for name, column in job.columns.items():
+        if column.bounds is None:
+            continue
+        low, high = (exact("bound", end) for end in column.bounds)
+        half = low + (high - low) / 2
+        if high == low:
+            continue
+        bounds = (column.bounds[0], str(half))
+        columns = {**job.columns, name: column.model_copy(update={"bounds": bounds})}
+        text = "Values above are counted as the bound itself: sums and means of a long tail come out lower"
+        yield (
+            "bounds",
+            f"columns.{name}.bounds: [{float(low):g}, {float(half):g}] in place of [{float(low):g}, {float(high):g}]",
+            text,
+            _changed(job, columns=columns),
+        )
+
+
+def _split(job: Job, now: JobPlan) -> Iterator[Change]:
+    """Weights that even out relative errors of counts: an error is about one over the root (Gaussian) or the size (Laplace) of a share."""
+    weighted = [output for output in now.outputs if output.spec.weight is not None]
+    if len(weighted) < 2:
+        return
+    relative = {output.name: _relative(now, output.name, output.errors) for output in weighted}
+    power = 1 if "laplace" in now.noise else 2
+    mean = math.fsum(math.log(value) for value in relative.values()) / len(relative)
+    if max(relative.values()) < 1.2 * min(relative.values()):
+        return
+    outputs = []
+    for spec in job.outputs:
+        if spec.weight is not None:
+            weight = float(exact("weight", spec.weight)) * (relative[spec.name] / math.exp(mean)) ** (power / 2)
+            spec = spec.model_copy(update={"weight": float(f"{weight:.3g}")})
+        outputs.append(spec)
+    shown = ", ".join(f"{spec.name}: {spec.weight:g}" for spec in outputs if isinstance(spec.weight, float))
+    text = "What gets more is paid for by what gets less: ask your readers what matters"
+    yield "split", f"weights {shown}", text, _changed(job, outputs=tuple(outputs))
+
+
+def _relative(now: JobPlan, name: str, errors: Mapping[str, float]) -> float:
+    """The largest error of an output, relative to what its figures are expected to be."""
+    output = now[name]
+    found = []
+    for recipe in output.plan.recipes:
+        size = float(output.rows)
+        if recipe.intervals:
+            width = float(recipe.intervals[0].upper - recipe.intervals[0].lower)
+            size = width * (output.rows if recipe.aggregate.kind == "sum" else 1)
+        found.append(errors[recipe.aggregate.name] / max(size, 1e-300))
+    return max(max(found), 1e-300)
+
+
+def _worst(now: JobPlan, errors: Mapping[str, Mapping[str, float]]) -> float:
+    return max(_relative(now, output.name, errors[output.name]) for output in now.outputs if output.spec.weight is not None)
+
+
+def _total(job: Job) -> Iterator[Change]:
+    budget = job.budget
+    name = "rho" if budget.rho is not None else "epsilon"
+    amount = exact(name, getattr(budget, name))
+    if amount * 2 > MOST_EPSILON:
+        return
+    text = "The last resort: doubling epsilon squares what an attacker can gain, and noise only halves"
+    changed = budget.model_copy(update={name: str(amount * 2)})
+    yield "total", f"budget.{name}: {float(amount * 2):g} in place of {float(amount):g}", text, _changed(job, budget=changed)

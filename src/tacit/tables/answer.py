@@ -1,0 +1,195 @@
+"""Answers: each figure with its interval, and what it cost. What was seeded says NOT PRIVATE; what was clipped is said apart.
+
+An answer is a small table: the keys, then for each aggregate its value and the ends of its confidence interval. Post-processing
+(`finished`) is optional and costs nothing; the figures as they were released stay in `raw_figures` beside it.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tacit.accounting import Adjacency, Bound, Event
+from tacit.tables.errors import TableError
+
+Floats = NDArray[np.float64]
+MARK = "NOT PRIVATE: drawn in test mode"
+SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One column of an answer: a value for each group, with the interval that holds it with the answer's confidence."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What was added to one integer sum: the law, and its standard deviation in the unit of the answer."""
+
+    measure: str
+    law: str
+    deviation: float
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """What a question was answered, ready to print, plot, convert and publish."""
+
+    keys: Mapping[str, Sequence[Any]]
+    figures: Mapping[str, Figures]
+    raw: Mapping[str, Sequence[Any]]
+    noise: tuple[Noise, ...]
+    event: Event
+    adjacency: Adjacency
+    cost: Bound
+    delta: float
+    confidence: float
+    private: bool = True
+    notes: tuple[str, ...] = ()
+    entry: int | None = None
+    statement: str = field(default="", compare=False)
+    raw_figures: Mapping[str, Figures] | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many groups there are."""
+        return len(next(iter(self.figures.values())).value)
+
+    def __getitem__(self, name: str) -> Floats:
+        """The values of one column."""
+        return self.figures[name].value
+
+    # --- post-processing ----------------------------------------------------------------------------------------------------------
+
+    def taken(self, lines: Sequence[int]) -> Answer:
+        """Some of the lines, in this order: for HAVING, ORDER BY and LIMIT on what was released."""
+        places = np.asarray(lines, dtype=np.int64)
+        keys = {name: [values[i] for i in places.tolist()] for name, values in self.keys.items()}
+
+        def few(figures: Mapping[str, Figures]) -> dict[str, Figures]:
+            return {name: Figures(f.value[places], f.low[places], f.high[places]) for name, f in figures.items()}
+
+        return replace(self, keys=keys, figures=few(self.figures), raw_figures=None if self.raw_figures is None else few(self.raw_figures))
+
+    def finished(
+        self, *, nonnegative: Sequence[str] = (), whole: Sequence[str] = (), totals: Mapping[str, tuple[float, float]] | None = None
+    ) -> Answer:
+        """Post-processed figures: `totals` makes a column add up, by least squares, to a total of its own with a deviation (0: exactly);
+        `nonnegative` cuts values at 0, which biases small ones upwards; `whole` rounds. The released figures are kept in `raw_figures`.
+        """
+        unknown = [name for name in (*nonnegative, *whole, *(totals or {})) if name not in self.figures]
+        if unknown:
+            raise TableError(f"{unknown[0]!r} is no figure of this answer; there are {', '.join(self.figures)}")
+        found = dict(self.figures)
+        for name, (total, deviation) in (totals or {}).items():
+            found[name] = self._consistent(found[name], total, deviation)
+        for name in nonnegative:
+            found[name] = Figures(*(np.maximum(part, 0.0) for part in (found[name].value, found[name].low, found[name].high)))
+        for name in whole:
+            f = found[name]
+            found[name] = Figures(np.rint(f.value), np.floor(f.low), np.ceil(f.high))
+        return replace(self, figures=found, raw_figures=self.raw_figures or self.figures)
+
+    def _consistent(self, figures: Figures, total: float, deviation: float) -> Figures:
+        """Groups of equal variance and a total: each takes an equal part of what is missing. Intervals move along and are not narrowed."""
+        half = float(np.mean(figures.high - figures.low)) / 2
+        ours = (half / 1.96) ** 2
+        count = len(figures.value)
+        missing = (total - float(figures.value.sum())) * ours / (count * ours + deviation**2) if ours > 0 else 0.0
+        return Figures(figures.value + missing, figures.low + min(missing, 0.0), figures.high + max(missing, 0.0))
+
+    # --- conversions --------------------------------------------------------------------------------------------------------------
+
+    def to_arrow(self) -> pa.Table:
+        """Keys, and value, low and high of each aggregate."""
+        columns: dict[str, Any] = {name: list(values) for name, values in self.keys.items()}
+        for name, found in self.figures.items():
+            columns |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+        marks = {"tacit.private": str(self.private), "tacit.event": repr(self.event)}
+        return pa.table(columns).replace_schema_metadata(marks)
+
+    def to_pandas(self) -> Any:
+        """A pandas data frame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """A polars data frame."""
+        try:
+            import polars
+        except ImportError:
+            raise TableError("polars is not installed; pip install polars, or use to_arrow()") from None
+        return polars.from_arrow(self.to_arrow())
+
+    # --- pictures -----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def footer(self) -> list[str]:
+        """What is said under the table: confidence, cost, notes."""
+        price = f"epsilon {self.cost.upper:.6g} at delta {self.delta:g}" if self.delta else f"epsilon {self.cost.upper:.6g}"
+        law = sorted({part.law.capitalize() for part in self.noise})
+        return [f"{self.confidence:.0%} intervals for the noise ({', '.join(law)}); cost {price}", *self.notes]
+
+    def _lines(self) -> list[list[str]]:
+        table = self.to_arrow()
+        names = table.column_names
+        return [names, *([_short(row[name]) for name in names] for row in table.slice(0, SHOWN).to_pylist())]
+
+    @property
+    def _more(self) -> list[str]:
+        return [f"... {self.rows - SHOWN} more rows"] if self.rows > SHOWN else []
+
+    def __repr__(self) -> str:
+        shown = self._lines()
+        widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
+        lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in shown]
+        return "\n".join([*([] if self.private else [MARK]), *lines, *self._more, *self.footer])
+
+    def _repr_html_(self) -> str:
+        head, *body = self._lines()
+        cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+        rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in body)
+        mark = "" if self.private else f"<p><strong>{MARK}</strong></p>"
+        under = "".join(f"<p><small>{html.escape(line)}</small></p>" for line in (*self._more, *self.footer))
+        return f"{mark}<table><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>{under}"
+
+    def plot(self, name: str | None = None, *, path: str | None = None) -> Any:
+        """One figure with its intervals over the groups, as a matplotlib figure; written to `path` where one is given."""
+        from matplotlib.figure import Figure
+
+        chosen = name if name is not None else next(iter(self.figures))
+        if chosen not in self.figures:
+            raise TableError(f"{chosen!r} is no figure of this answer; there are {', '.join(self.figures)}")
+        found = self.figures[chosen]
+        labels = [" · ".join(_short(part) for part in group) for group in zip(*self.keys.values(), strict=True)] if self.keys else [chosen]
+        few = len(labels) <= 40
+        figure = Figure(figsize=(min(12.0, max(4.0, 1.5 + 0.32 * len(labels))), 4.0), layout="constrained")
+        axes = figure.add_subplot()
+        places = np.arange(len(labels))
+        axes.vlines(places, found.low, found.high, color="#9db7d5", linewidth=4 if few else 1)
+        axes.plot(places, found.value, "o", color="#1f4e79", markersize=5 if few else 2)
+        axes.set_ylabel(chosen)
+        if few:
+            turned = sum(len(label) for label in labels) > 60
+            axes.set_xticks(places, labels, rotation=45 if turned else 0, ha="right" if turned else "center")
+        axes.set_xlabel(", ".join(self.keys))
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+        axes.set_axisbelow(True)
+        figure.suptitle(" · ".join([*([] if self.private else [MARK]), self.footer[0]]), fontsize=8, color="#555555")
+        if path is not None:
+            figure.savefig(path, dpi=120)
+        return figure
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

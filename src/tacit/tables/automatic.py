@@ -1,0 +1,115 @@
+"""Bounds and caps found privately, for a price: noisy counts over public cells that double in width.
+
+The cells are public and each row (or person) is in one of them, so this is an ordinary question: COUNT(*) by a public key. Bounds are the
+outermost cells that stand out of the noise; a cap is where the wanted share of people stays below. Where nothing stands out, the whole
+public range is returned, and says so.
+
+>>> edges(3), edges(-1), edges(0)
+((Fraction(4, 1), Fraction(8, 1)), (Fraction(-2, 1), Fraction(-1, 1)), (Fraction(-1, 1), Fraction(1, 1)))
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from sqlglot import exp
+
+from tacit.tables.question import Aggregate, Key, Question
+
+#: Cells on either side of 0: values up to 2^40 in size are told apart.
+CELLS = 40
+#: The chance that a cell without rows passes for one with rows, over all cells.
+BETA = 1e-3
+CELL, COUNT, ROWS = "cell", "rows", "rows_"
+
+
+@dataclass(frozen=True)
+class FoundBounds:
+    """Bounds to clamp to. `found` is False where no cell stood out, and these are the whole public range."""
+
+    lower: Fraction
+    upper: Fraction
+    found: bool
+
+
+def edges(cell: int) -> tuple[Fraction, Fraction]:
+    """The ends of a cell: [-1, 1] is cell 0, (1, 2] and [-2, -1) are 1 and -1, and so on."""
+    if cell == 0:
+        return Fraction(-1), Fraction(1)
+    low, high = Fraction(2) ** (abs(cell) - 1), Fraction(2) ** abs(cell)
+    return (low, high) if cell > 0 else (-high, -low)
+
+
+def bounds_question(relation: exp.Expression, value: exp.Expression, where: exp.Expression | None) -> Question:
+    """How many rows have a value in each cell."""
+    number = exp.cast(value.copy(), "DOUBLE")
+    return Question(relation, (Key(_cell(number), CELL),), (Aggregate("count", None, COUNT),), where)
+
+
+def cap_question(relation: exp.Expression, person: str, where: exp.Expression | None) -> tuple[Question, list[int]]:
+    """How many people have so many rows, in doubling cells; one line a person by construction, and the public cells."""
+    column = exp.column(person, quoted=True)
+    counted = exp.alias_(exp.Count(this=exp.Star()), ROWS, quoted=True)
+    people = exp.Select(expressions=[column, counted]).from_(relation.copy(), copy=False)
+    if where is not None:
+        people = people.where(where.copy(), copy=False)
+    people.set("group", exp.Group(expressions=[column.copy()]))
+    inner = exp.Subquery(this=people, alias=exp.TableAlias(this=exp.to_identifier("people_", quoted=True)))
+    key = Key(_cell(exp.cast(exp.column(ROWS, quoted=True), "DOUBLE")), CELL)
+    return Question(inner, (key,), (Aggregate("count", None, COUNT),)), list(range(CELLS + 1))
+
+
+def cells() -> list[int]:
+    """The public keys of `bounds_question`."""
+    return list(range(-CELLS, CELLS + 1))
+
+
+def _cell(number: exp.Expression) -> exp.Expression:
+    """The cell of a number: comparisons only, so that no engine can fail on it; NULL and NaN are in none that is listed."""
+    ifs = [exp.If(this=_between(number, -1, 1), true=exp.Literal.number(0))]
+    for power in range(1, CELLS + 1):
+        last = power == CELLS
+        for sign in (1, -1):
+            ends = (2.0 ** (power - 1), sys.float_info.max if last else 2.0**power)
+            low, high = ends if sign > 0 else (-ends[1], -ends[0])
+            ifs.append(exp.If(this=_between(number, low, high), true=_signed(sign * power)))
+    return exp.cast(exp.Case(ifs=ifs), "BIGINT")
+
+
+def _between(number: exp.Expression, low: float, high: float) -> exp.Expression:
+    return exp.Between(this=number.copy(), low=exp.cast(_signed(low), "DOUBLE"), high=exp.cast(_signed(high), "DOUBLE"))
+
+
+def _signed(value: float) -> exp.Expression:
+    literal = exp.Literal.number(repr(abs(value)))
+    return exp.Neg(this=literal) if value < 0 else literal
+
+
+def bounds_from(counts: Sequence[float], threshold: float) -> FoundBounds:
+    """The hull of the cells that stand out of the noise.
+
+    >>> bounds_from([0] * 43 + [900, 900] + [0] * 36, 50)
+    FoundBounds(lower=Fraction(4, 1), upper=Fraction(16, 1), found=True)
+    """
+    passing = [cell for cell, count in zip(cells(), counts, strict=True) if count > threshold]
+    if passing:
+        return FoundBounds(edges(passing[0])[0], edges(passing[-1])[1], True)
+    return FoundBounds(-Fraction(2) ** CELLS, Fraction(2) ** CELLS, False)
+
+
+def cap_from(counts: Sequence[float], share: float, most: int, threshold: float) -> int:
+    """The least cell's end that so large a share of people does not exceed; cells that do not stand out count as empty.
+
+    >>> cap_from([500, 300, 150, 60, 0], 0.9, 1000, 20)
+    4
+    """
+    kept = [count if count > threshold else 0.0 for count in counts]
+    running = np.cumsum(kept)
+    if not running[-1] > 0:
+        return 1
+    place = int(np.argmax(running >= share * running[-1]))
+    return max(1, min(most, int(edges(place)[1])))

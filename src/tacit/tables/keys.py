@@ -1,0 +1,238 @@
+"""Keys to group by: declared and public, or selected privately; every declared group is answered, the empty ones with noise of their own.
+
+A declared list becomes a small table that the rows are joined to, so that an engine hands back the number of a group and never a value.
+Values are first brought to the column's own type: equal keys would let one row count twice, so a list with equal values is refused.
+
+>>> listed = Listed.of(["region"], [["N"], ["S"]], ["VARCHAR"])
+>>> listed.values
+(('N',), ('S',))
+>>> Listed.of(["day"], [["2026-01-31"]], ["DATE"]).values
+((datetime.date(2026, 1, 31),),)
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from tacit.tables.engines.engine import Engine
+from tacit.tables.errors import Refused, TableError
+from tacit.tables.question import Key
+
+#: More groups than this are surely a mistake: each of them is answered.
+MOST = 10_000_000
+#: Longer lists are handed over as a table where the engine takes one.
+INLINE = 2_000
+
+KeyList = Mapping[Any, Sequence[Any] | None] | Sequence[Any]
+
+
+def kind_of(sql_type: str) -> str:
+    """text, integer, float, decimal, boolean, date, timestamp or other.
+
+    >>> kind_of("VARCHAR"), kind_of("BIGINT"), kind_of("DECIMAL(18,2)"), kind_of("TIMESTAMP WITH TIME ZONE")
+    ('text', 'integer', 'decimal', 'timestamp')
+    """
+    name = sql_type.upper()
+    starts = {
+        "text": ("VARCHAR", "TEXT", "STRING", "CHAR", "BPCHAR", "UUID", "ENUM", "CHARACTER"),
+        "integer": ("INT", "BIG", "SMALLI", "TINY", "HUGE", "UINT", "UBIG", "USMALL", "UTINY", "UHUGE", "LONG", "SHORT", "BYTE"),
+        "float": ("DOUBLE", "FLOAT", "REAL"),
+        "decimal": ("DECIMAL", "NUMERIC"),
+        "boolean": ("BOOL",),
+        "timestamp": ("TIMESTAMP", "DATETIME"),
+        "date": ("DATE",),
+    }
+    return next((kind for kind, words in starts.items() if name.startswith(words)), "other")
+
+
+def _typed(name: str, value: Any, kind: str) -> Any:
+    """A declared key in its column's type, or an error that names the column (the list is public, but is not repeated)."""
+    value = value.item() if hasattr(value, "item") else value
+    wanted = {"text": "texts", "integer": "whole numbers", "float": "numbers", "decimal": "numbers", "boolean": "True or False"}
+    if value is None:
+        return None
+    if kind == "text" and isinstance(value, str):
+        return value
+    if kind == "boolean" and isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and math.isfinite(value):
+        if kind == "integer" and value == int(value):
+            return int(value)
+        if kind == "float":
+            return float(value)
+        if kind == "decimal":
+            return Decimal(str(value))
+    if kind == "date" and not isinstance(value, datetime.datetime):
+        if isinstance(value, datetime.date):
+            return value
+        if isinstance(value, str):
+            return _parsed(name, datetime.date.fromisoformat, value)
+    if kind == "timestamp":
+        if isinstance(value, datetime.datetime):
+            return value
+        if isinstance(value, datetime.date):
+            return datetime.datetime(value.year, value.month, value.day)
+        if isinstance(value, str):
+            return _parsed(name, datetime.datetime.fromisoformat, value)
+    if kind == "other":
+        raise Refused(f"{name} has a type that cannot be a key; cast it: GROUP BY CAST({name} AS VARCHAR)")
+    raise TableError(f"keys[{name!r}] must be {wanted.get(kind, 'dates such as 2026-01-31')}, as the column is; one of them is not")
+
+
+def _parsed(name: str, reader: Any, value: str) -> Any:
+    try:
+        return reader(value)
+    except ValueError:
+        raise TableError(f"keys[{name!r}] must be dates written like 2026-01-31; one of them is not") from None
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A public list of tuples of some of the key columns."""
+
+    columns: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+    kinds: tuple[str, ...]
+
+    @staticmethod
+    def of(columns: Sequence[str], tuples: Sequence[Sequence[Any]], types: Sequence[str]) -> Listed:
+        """The list in the columns' types, or a refusal."""
+        kinds = tuple(kind_of(t) for t in types)
+        values = []
+        for row in tuples:
+            if len(row) != len(columns):
+                raise TableError(f"every key must have {len(columns)} values, one for each of {', '.join(columns)}")
+            values.append(tuple(_typed(n, v, k) for n, v, k in zip(columns, row, kinds, strict=True)))
+        if not values:
+            raise TableError(f"keys of {', '.join(columns)} are empty; list at least one, or leave them out to have them selected")
+        if len(set(values)) != len(values):
+            raise TableError(f"keys of {', '.join(columns)} must be different from each other, as the engine compares them; two are equal")
+        return Listed(tuple(columns), tuple(values), kinds)
+
+    def relation(self, name: str, engine: Engine) -> exp.Expression:
+        """A table of the list: `index_` and one column for each key."""
+        names = ["index_", *(f"{name}{i}_" for i in range(len(self.columns)))]
+        register = getattr(engine, "register", None)
+        if len(self.values) > INLINE and register is not None:
+            content = hashlib.sha256(repr((self.columns, self.values)).encode()).hexdigest()[:16]
+            columns = [pa.array(range(len(self.values)), pa.int64()), *(pa.array(list(c)) for c in zip(*self.values, strict=True))]
+            register(f"tacit_keys_{content}", pa.table(dict(zip(names, columns, strict=True))))
+            alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+            return exp.Table(this=exp.to_identifier(f"tacit_keys_{content}", quoted=True), alias=alias)
+        rows = [
+            exp.Tuple(expressions=[exp.Literal.number(i), *(literal(v, k) for v, k in zip(row, self.kinds, strict=True))])
+            for i, row in enumerate(self.values)
+        ]
+        alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True), columns=[exp.to_identifier(n, quoted=True) for n in names])
+        # A column of nothing but NULLs would have no type, and no row would match it on some engines; the comparison gives it one.
+        return exp.Values(expressions=rows, alias=alias)
+
+    def matches(self, name: str, keys: Sequence[Key]) -> exp.Expression:
+        """That a row has the keys of a line of the list; NULL is a key where it is listed."""
+        conditions: list[exp.Expression] = []
+        for i, key in enumerate(keys):
+            column = exp.column(f"{name}{i}_", table=name, quoted=True)
+            equal = exp.NullSafeEQ if any(row[i] is None for row in self.values) else exp.EQ
+            conditions.append(equal(this=exp.Paren(this=key.value.copy()), expression=column))
+        return both(conditions)
+
+
+def both(conditions: Sequence[exp.Expression]) -> exp.Expression:
+    found = conditions[0]
+    for condition in conditions[1:]:
+        found = exp.And(this=found, expression=condition)
+    return found
+
+
+def literal(value: Any, kind: str) -> exp.Expression:
+    """A public value as SQL."""
+    if value is None:
+        return exp.null()
+    match kind:
+        case "text":
+            return exp.Literal.string(value)
+        case "boolean":
+            return exp.Boolean(this=value)
+        case "date":
+            return exp.cast(exp.Literal.string(value.isoformat()), "DATE")
+        case "timestamp":
+            return exp.cast(exp.Literal.string(value.isoformat(sep=" ")), "TIMESTAMPTZ" if value.tzinfo else "TIMESTAMP")
+    number = exp.Literal.number(str(abs(value)))
+    signed = exp.Neg(this=number) if value < 0 else number
+    return exp.cast(signed, "DOUBLE") if kind == "float" else signed
+
+
+@dataclass(frozen=True)
+class Keys:
+    """How a question is grouped: public lists, whose combinations are all answered, and columns to be selected privately."""
+
+    keys: tuple[Key, ...]
+    lists: tuple[Listed, ...] = ()
+    private: tuple[int, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many public combinations there are."""
+        return math.prod(len(listed.values) for listed in self.lists)
+
+    def of(self, listed: Listed) -> list[Key]:
+        """The keys that a list is about, in its order."""
+        by_name = {key.name: key for key in self.keys}
+        return [by_name[name] for name in listed.columns]
+
+    def combinations(self) -> list[tuple[Any, ...]]:
+        """The values of the public key columns for each number of a group."""
+        return [tuple(itertools.chain.from_iterable(parts)) for parts in itertools.product(*(listed.values for listed in self.lists))]
+
+    def groups(self, numbers: Sequence[int], chosen: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Full keys in the question's order, from the numbers of public combinations and the values of private columns."""
+        public = [name for listed in self.lists for name in listed.columns]
+        places = {name: i for i, name in enumerate(public)}
+        order = [(0, places[key.name]) if key.name in places else (1, self.private.index(i)) for i, key in enumerate(self.keys)]
+        combinations = self.combinations() if self.lists else [()]
+        found = []
+        for number, values in zip(numbers, chosen, strict=True):
+            parts = (combinations[number], values)
+            found.append(tuple(parts[which][place] for which, place in order))
+        return found
+
+
+def keys_of(keys: tuple[Key, ...], declared: KeyList, types: Sequence[str]) -> Keys:
+    """What was declared about the keys: a list for each column, a list of tuples, or nothing for what is to be selected."""
+    if not keys:
+        return Keys(())
+    names = [key.name for key in keys]
+    type_of = dict(zip(names, types, strict=True))
+    if isinstance(declared, pa.Table):
+        declared = [tuple(row[n] for n in names) for row in declared.select(names).to_pylist()]
+    if not isinstance(declared, Mapping):
+        rows = [tuple(row[n] for n in names) if isinstance(row, Mapping) else row if isinstance(row, tuple) else (row,) for row in declared]
+        return _checked(Keys(keys, (Listed.of(names, rows, types),)))
+    groups = [name for name in declared if isinstance(name, tuple)]
+    lists, covered = [], set[str]()
+    for group in groups:
+        if set(group) <= set(names):
+            lists.append(Listed.of(group, list(declared[group] or ()), [type_of[n] for n in group]))
+            covered |= set(group)
+    for name in names:
+        values = declared.get(name)
+        if name not in covered and values is not None:
+            lists.append(Listed.of([name], [(value,) for value in values], [type_of[name]]))
+            covered.add(name)
+    return _checked(Keys(keys, tuple(lists), tuple(i for i, name in enumerate(names) if name not in covered)))
+
+
+def _checked(found: Keys) -> Keys:
+    if found.count > MOST:
+        raise TableError(f"there would be {found.count} groups, more than {MOST}; list the combinations you want: keys=[(...), ...]")
+    return found

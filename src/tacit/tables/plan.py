@@ -1,0 +1,358 @@
+"""From a question to what will be measured: integer sums, the noise each gets, and how figures are made of them. No data is near.
+
+A COUNT serves the AVG and the VAR beside it, and each shared part is measured once. Demands say how much of the budget a part deserves:
+equal ones for what is asked for, less for what only helps (the count below a mean matters as far as the mean is from the middle of
+its bounds).
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from sqlglot import exp
+
+from tacit.accounting import Composed, Event
+from tacit.ledger.exact import exact
+from tacit.tables import measure as measures_of
+from tacit.tables.engines.engine import Engine
+from tacit.tables.errors import Refused, TableError
+from tacit.tables.expressions import interval as derived
+from tacit.tables.keys import KeyList, Keys, both, keys_of, kind_of
+from tacit.tables.measure import Interval, Measure
+from tacit.tables.question import Aggregate, Question
+from tacit.tables.ranks import Ladder, cells_for
+from tacit.tables.relation import Relation
+from tacit.tables.selection import Selection, selection_for
+from tacit.tables.split import Share, Spend, Split, split
+from tacit.tables.statement import Wanted, key_name, rows_of, statement
+from tacit.tables.unit import Unit
+
+Bounds = Mapping[str, Any]
+Linear = tuple[tuple[int, Fraction], ...]
+
+#: The part of the budget that the share of rows lost to the caps is measured with.
+LOSS_PART = Fraction(1, 2000)
+#: The same for pure epsilon, where noise falls with the part and not with its root.
+PURE_LOSS_PART = Fraction(1, 100)
+#: For that share a person's rows count up to this many times the cap.
+LOSS_REACH = 10
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one figure is made of the released sums: sums of measures with factors, and the bounds of the values they are about."""
+
+    aggregate: Aggregate
+    kind: str
+    value: Linear = ()
+    count: Linear = ()
+    other: Linear = ()
+    squares: tuple[Linear, ...] = ()
+    intervals: tuple[Interval, ...] = ()
+    cells: int | None = None
+    q: Fraction = Fraction(1, 2)
+    sample: bool = False
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Which measures tell how many rows there were before the caps (each person's at most `most`) and after."""
+
+    seen: int
+    kept: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything about the answer but the data: what is sent, what is added to it, what it costs."""
+
+    question: Question
+    wanted: Wanted
+    split: Split
+    recipes: tuple[Recipe, ...]
+    spend: Spend
+    event: Event
+    selection: Selection | None = None
+    loss: Loss | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def unit(self) -> Unit:
+        return self.wanted.unit
+
+    @property
+    def keys(self) -> Keys:
+        return self.wanted.keys
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        return self.split.shares
+
+    def statement(self, engine: Engine, salt: int) -> exp.Select:
+        return statement(self.question, self.wanted, engine, salt)
+
+
+@dataclass
+class _Wishes:
+    """Measures as they are asked for, with the greatest demand for each."""
+
+    measures: list[Measure] = field(default_factory=list)
+    demands: list[Fraction] = field(default_factory=list)
+
+    def add(self, measure: Measure, demand: Fraction) -> int:
+        if measure not in self.measures:
+            self.measures.append(measure)
+            self.demands.append(Fraction(0))
+        index = self.measures.index(measure)
+        self.demands[index] = max(self.demands[index], demand)
+        return index
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is declared and asked beside the question itself."""
+
+    bounds: Bounds = field(default_factory=dict)
+    keys: KeyList = field(default_factory=dict)
+    weights: Mapping[str, Any] = field(default_factory=dict)
+    law: str | None = None
+    loss: bool = True
+    period: tuple[datetime.date, datetime.date] | None = None
+
+
+def make(question: Question, unit: Unit, engine: Engine, settings: Settings, spend: Spend) -> Plan:
+    """Plan a question, or refuse it with what is missing."""
+    if settings.law not in (None, "laplace", "gaussian"):
+        raise TableError(f"noise must be 'laplace' or 'gaussian', or left out to have the better one taken, not {settings.law!r}")
+    unknown = [name for name in settings.weights if name not in {a.name for a in question.aggregates}]
+    if unknown:
+        raise TableError(f"weights names {unknown[0]!r}, which is no aggregate of the question")
+    unit = _narrowed(question, unit)
+    types = types_of(question, engine)
+    keys = keys_of(question.keys, settings.keys, [types[key.value] for key in question.keys])
+    wishes = _Wishes()
+    planner = _Planner(question, unit, engine, settings, wishes, keys.count, types)
+    recipes = tuple(planner.recipe(aggregate) for aggregate in question.aggregates)
+    multiplicity = multiplicity_of(question)
+    mixed = bool(spend.delta) or spend.epsilon is None
+    capping = unit.person is not None and not unit.capped
+    loss = _loss(wishes, unit, keys, question.grouped, mixed) if settings.loss and capping else None
+
+    def noise(price: Spend, law: str | None) -> Split:
+        return split(wishes.measures, wishes.demands, unit, question.grouped, price, multiplicity, law)
+
+    selection = None
+    if keys.private:
+        names = ", ".join(repr(question.keys[i].name) for i in keys.private)
+        selection, found = selection_for(noise, unit, spend, settings.law, unit.reach(True, multiplicity).groups, names)
+        event: Event = Composed(found.event, *selection.events)
+    else:
+        found = noise(spend, settings.law)
+        event = found.event
+    wanted = Wanted(keys, tuple(wishes.measures), unit, settings.period, bool(keys.private), loss.most if loss else None)
+    return Plan(question, wanted, found, recipes, spend, event, selection, loss)
+
+
+def multiplicity_of(question: Question) -> int:
+    """The most rows of the question that one row of the data can become."""
+    return question.relation.multiplicity if isinstance(question.relation, Relation) else 1
+
+
+def _narrowed(question: Question, unit: Unit) -> Unit:
+    """The unit with a cap that holds in the question's rows by construction, such as one row a person."""
+    most = question.relation.rows_per_person if isinstance(question.relation, Relation) else None
+    if most is None or unit.person is None or unit.automatic or most >= unit.most_rows:
+        return unit
+    return replace(unit, max_rows=most)
+
+
+def types_of(question: Question, engine: Engine) -> dict[exp.Expression, str]:
+    """The types of keys and values as the engine has them: public, and known without reading a row."""
+    values = dict.fromkeys([key.value for key in question.keys])
+    for aggregate in question.aggregates:
+        values |= dict.fromkeys(value for value in (aggregate.value, aggregate.other) if value is not None)
+    if not values:
+        return {}
+    chosen = [exp.alias_(value.copy(), key_name(i), quoted=True) for i, value in enumerate(values)]
+    query = exp.Select(expressions=chosen).from_(rows_of(question), copy=False)
+    try:
+        found = engine.columns(exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("typed_"))))
+    except Exception:
+        found = {}
+    if not found:
+        # No row was read; still, the engine's own words stay out of ours.
+        raise TableError("the engine knows no such table or column, or cannot type an expression; check the names") from None
+    return {value: found[key_name(i)] for i, value in enumerate(values)}
+
+
+def _loss(wishes: _Wishes, unit: Unit, keys: Keys, grouped: bool, mixed: bool) -> Loss:
+    """One or two more sums for a small part of the budget: rows of everybody before the caps, and after them."""
+    whole = sum(wishes.demands, Fraction(0))
+    most = LOSS_REACH * unit.most_rows
+    rows = next((i for i, m in enumerate(wishes.measures) if m.name == "rows"), None)
+    share = LOSS_PART if mixed else PURE_LOSS_PART
+    part = whole * share / (1 - share)
+    one = exp.Literal.number(1)
+    if rows is not None and not keys.private:
+        return Loss(wishes.add(Measure("rows before the caps", one, 0, most, over="seen"), part), rows, most)
+    seen = wishes.add(Measure("rows before the caps", one, 0, most, over="seen"), part / 2)
+    return Loss(seen, wishes.add(Measure("rows after the caps", one, 0, unit.reach(grouped).rows, over="kept"), part / 2), most)
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """Makes recipes, and asks for the measures they need."""
+
+    question: Question
+    unit: Unit
+    engine: Engine
+    settings: Settings
+    wishes: _Wishes
+    groups: int
+    types: Mapping[exp.Expression, str]
+
+    def recipe(self, aggregate: Aggregate) -> Recipe:
+        weight = exact("weight", self.settings.weights.get(aggregate.name, 1))
+        if weight <= 0:
+            raise TableError(f"weights[{aggregate.name!r}] must be greater than 0, not {weight}")
+        kind, sample = _kind(aggregate)
+        if kind == "count":
+            return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.row_count(), weight), Fraction(1)),))
+        if kind == "count_person":
+            if self.unit.person is None:
+                raise Refused("COUNT(DISTINCT person) needs a unit with a person: Unit('patient_id', max_rows=12)")
+            return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.people_count(self.unit.person), weight), Fraction(1)),))
+        if aggregate.value is None:
+            raise Refused(f"{aggregate.kind} needs a value to work on")
+        if kind in ("covariance", "correlation"):
+            return self._pair(aggregate, kind, sample, weight)
+        subject, present = self._subject(aggregate.value)
+        if kind == "count_value":
+            return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.present_count(subject, present), weight), Fraction(1)),))
+        if kind == "count_distinct":
+            measure = measures_of.distinct_count(subject, aggregate.value, present)
+            return Recipe(aggregate, "linear", ((self.wishes.add(measure, weight), Fraction(1)),))
+        interval = self.interval(aggregate, aggregate.value)
+        if kind == "sum":
+            return self._sum(aggregate, subject, present, interval, weight)
+        if kind == "quantile":
+            ladder = Ladder(interval.lower, interval.upper, cells_for(self.groups))
+            place = self.wishes.add(measures_of.cells(subject, aggregate.value, present, interval, ladder), weight)
+            return Recipe(aggregate, "quantile", intervals=(interval,), cells=place, q=_rank(aggregate))
+        total = self.wishes.add(measures_of.total(subject, aggregate.value, present, interval, centred=True), weight)
+        value: Linear = ((total, Fraction(1)),)
+        count = self._count(subject, present, weight / 4)
+        if kind == "avg":
+            return Recipe(aggregate, "mean", value, count, intervals=(interval,))
+        if kind in ("var", "stddev"):
+            square = self.wishes.add(measures_of.squares(subject, aggregate.value, present, interval), weight)
+            return Recipe(aggregate, kind, value, count, squares=(((square, Fraction(1)),),), intervals=(interval,), sample=sample)
+        raise Refused(f"{aggregate.kind} is not one of the aggregates that can be answered")
+
+    def _subject(self, *values: exp.Expression) -> tuple[str, exp.Expression]:
+        """The name of what a row has or lacks, and the condition that it has it: neither NULL nor NaN."""
+        conditions: list[exp.Expression] = []
+        for value in values:
+            conditions.append(exp.Not(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.null())))
+            if kind_of(self.types[value]) == "float":
+                conditions.append(exp.Not(this=self.engine.is_nan(value.copy())))
+        return ", ".join(value.sql() for value in values), both(conditions)
+
+    def _asked(self, subject: str, *kinds: str) -> bool:
+        return any(
+            _kind(a)[0] in kinds and a.value is not None and a.value.sql() == subject and a.other is None for a in self.question.aggregates
+        )
+
+    def _count(self, subject: str, present: exp.Expression, demand: Fraction) -> Linear:
+        """Rows that have the value: measured, or all rows without the NULLs, which cost nothing beside a sum."""
+        counted = any(_kind(a)[0] == "count" for a in self.question.aggregates)
+        if counted and not self._asked(subject, "count_value"):
+            rows = self.wishes.add(measures_of.row_count(), Fraction(0))
+            return ((rows, Fraction(1)), (self.wishes.add(measures_of.null_count(subject, present), Fraction(0)), Fraction(-1)))
+        return ((self.wishes.add(measures_of.present_count(subject, present), demand), Fraction(1)),)
+
+    def _sum(self, aggregate: Aggregate, subject: str, present: exp.Expression, interval: Interval, weight: Fraction) -> Recipe:
+        assert aggregate.value is not None
+        counted = any(_kind(a)[0] == "count" for a in self.question.aggregates)
+        shared = counted or self._asked(subject, "count_value", "avg", "var", "stddev")
+        total = measures_of.total(subject, aggregate.value, present, interval, centred=shared)
+        value: Linear = ((self.wishes.add(total, weight), Fraction(1)),)
+        if shared:
+            # The count is multiplied by the middle of the bounds, so it deserves as much more.
+            count = self._count(subject, present, weight * min(Fraction(1), abs(interval.centre) / interval.half))
+            value += tuple((index, factor * interval.centre) for index, factor in count)
+        return Recipe(aggregate, "linear", value, intervals=(interval,))
+
+    def _pair(self, aggregate: Aggregate, kind: str, sample: bool, weight: Fraction) -> Recipe:
+        if aggregate.value is None or aggregate.other is None:
+            raise Refused(f"{aggregate.kind} needs two values")
+        values = (aggregate.value, aggregate.other)
+        subject, present = self._subject(*values)
+        intervals = (self.interval(aggregate, values[0]), self.interval(aggregate, values[1]))
+        product = self.wishes.add(measures_of.products(subject, values, present, intervals), weight)
+        totals = []
+        for value, interval in zip(values, intervals, strict=True):
+            measure = measures_of.total(subject, value, present, interval, centred=True)
+            totals.append(((self.wishes.add(_named(measure, value), weight / 2), Fraction(1)),))
+        found: list[Linear] = [((product, Fraction(1)),)]
+        if kind == "correlation":
+            for value, interval in zip(values, intervals, strict=True):
+                measure = _named(measures_of.squares(subject, value, present, interval), value)
+                found.append(((self.wishes.add(measure, weight / 2), Fraction(1)),))
+        count = self._count(subject, present, weight / 4)
+        return Recipe(aggregate, kind, totals[0], count, totals[1], tuple(found), intervals, sample=sample)
+
+    def interval(self, aggregate: Aggregate, value: exp.Expression) -> Interval:
+        """The declared bounds of a value, under its column's name, its text or the name of the figure."""
+        text = value.sql(dialect=self.engine.dialect)
+        names = [text, value.sql(), *([value.name] if isinstance(value, exp.Column) else []), aggregate.name]
+        bounds = self.settings.bounds
+        declared = next((bounds[name] for name in names if name in bounds), aggregate.bounds)
+        if declared is None:
+            known = derived(value, bounds)
+            if known is not None:
+                return Interval(known.lower, known.upper)
+            shown = value.name if isinstance(value, exp.Column) else text
+            fix = f"bounds={{{shown!r}: (0, 100)}}"
+            raise Refused(f"{shown} has no bounds, so one row could move its sum by any amount; declare them: {fix}")
+        return interval_of(value.name or text, declared)
+
+
+def _named(measure: Measure, value: exp.Expression) -> Measure:
+    return replace(measure, name=f"{measure.name}: {value.sql()}")
+
+
+def interval_of(name: str, declared: Any) -> Interval:
+    """Declared bounds as an interval, or an error that says what bounds look like."""
+    try:
+        low, high = declared
+        ends = exact("lower bound", low), exact("upper bound", high)
+    except (TypeError, ValueError):
+        raise TableError(f"the bounds of {name} must be two finite numbers, such as (0, 100)") from None
+    if ends[0] > ends[1]:
+        raise TableError(f"the bounds of {name} must be (lower, upper), and {low} > {high}; swap them")
+    if max(abs(end) for end in ends) > 10**300:
+        raise TableError(f"the bounds of {name} must lie within 1e300 of zero")
+    return Interval(*ends)
+
+
+def _kind(aggregate: Aggregate) -> tuple[str, bool]:
+    """The kind without its variants, and whether it is the sample's (divided by n - 1)."""
+    kind = aggregate.kind
+    sample = kind.endswith("_samp")
+    plain = kind.removesuffix("_samp").removesuffix("_pop")
+    short = {"median": "quantile", "min": "quantile", "max": "quantile", "covar": "covariance", "corr": "correlation", "variance": "var"}
+    return short.get(plain, plain), sample
+
+
+def _rank(aggregate: Aggregate) -> Fraction:
+    fixed = {"median": Fraction(1, 2), "min": Fraction(0), "max": Fraction(1)}
+    q = fixed.get(aggregate.kind, aggregate.quantile if aggregate.quantile is not None else Fraction(1, 2))
+    if not 0 <= q <= 1:
+        raise TableError(f"a quantile's rank must lie between 0 and 1, not {q}")
+    return Fraction(q)

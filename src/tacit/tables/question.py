@@ -1,0 +1,236 @@
+"""A question about a table, as both SQL and the Python builder say it: rows, keys, aggregates. It is public and names no data.
+
+>>> from sqlglot import parse_one
+>>> Question(parse_one("visits", into=exp.Table), (), (Aggregate("count", None, "n"),)).grouped
+False
+
+What is computed of released figures (a ratio of two sums, HAVING, ORDER BY, LIMIT) is post-processing: it costs nothing and is done by
+`evaluate`.
+
+>>> evaluate(parse_one("ROUND(total / n, 1)"), {"total": 10.0, "n": 4.0}), evaluate(parse_one("total / n"), {"total": 10.0, "n": 0.0})
+(2.5, None)
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from tacit.tables.errors import Refused
+
+if TYPE_CHECKING:
+    from tacit.tables.relation import Relation
+
+#: Aggregates a question may ask for.
+KINDS = (
+    "count",
+    "count_value",
+    "count_person",
+    "count_distinct",
+    "sum",
+    "avg",
+    "var_pop",
+    "var_samp",
+    "stddev_pop",
+    "stddev_samp",
+    "quantile",
+    "min",
+    "max",
+    "covar_pop",
+    "covar_samp",
+    "corr",
+)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One figure: its kind, the expression it is about (a second one for covariance), and the name of its column in the answer.
+
+    `bounds` are those that the question itself declares for the value, as BigQuery's contribution_bounds do.
+    """
+
+    kind: str
+    value: exp.Expression | None
+    name: str
+    other: exp.Expression | None = None
+    quantile: Fraction | None = None
+    bounds: tuple[Fraction, Fraction] | None = None
+
+
+@dataclass(frozen=True)
+class Key:
+    """One column to group by: an expression of a row, and the name of its column in the answer."""
+
+    value: exp.Expression
+    name: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """One column of the answer where it is more than a key or an aggregate: an expression of their names."""
+
+    name: str
+    value: exp.Expression
+
+
+@dataclass(frozen=True)
+class Order:
+    """One term of ORDER BY, an expression of released names."""
+
+    value: exp.Expression
+    descending: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the question says about its own price and unit, as BigQuery's OPTIONS do; None where it is silent."""
+
+    epsilon: str | None = None
+    delta: str | None = None
+    max_groups: int | None = None
+    rows_per_group: int | None = None
+    person: str | None = None
+    public_groups: bool = False
+
+
+@dataclass(frozen=True)
+class Question:
+    """Aggregates of the rows of `relation` that satisfy `where`, for each combination of `keys`.
+
+    `outputs` are the columns to show, where they are not just the keys and aggregates in order. `having`, `order` and `limit` apply to
+    released values.
+    """
+
+    relation: Relation | exp.Expression
+    keys: tuple[Key, ...]
+    aggregates: tuple[Aggregate, ...]
+    where: exp.Expression | None = None
+    having: exp.Expression | None = None
+    order: tuple[Order, ...] = ()
+    limit: int | None = None
+    outputs: tuple[Output, ...] = ()
+    asked: Asked = Asked()
+
+    @property
+    def grouped(self) -> bool:
+        return bool(self.keys)
+
+
+_BINARY: Mapping[type[exp.Expression], Callable[[Any, Any], Any]] = {
+    exp.Add: operator.add,
+    exp.Sub: operator.sub,
+    exp.Mul: operator.mul,
+    exp.Div: operator.truediv,
+    exp.Pow: operator.pow,
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+}
+_UNARY: Mapping[type[exp.Expression], Callable[[Any], Any]] = {
+    exp.Neg: operator.neg,
+    exp.Abs: abs,
+    exp.Floor: math.floor,
+    exp.Ceil: math.ceil,
+    exp.Sqrt: math.sqrt,
+    exp.Ln: math.log,
+    exp.Exp: math.exp,
+}
+#: What `evaluate` understands, beside names and constants.
+EVALUATED: tuple[type[exp.Expression], ...] = (
+    *_BINARY,
+    *_UNARY,
+    exp.Paren,
+    exp.And,
+    exp.Or,
+    exp.Not,
+    exp.Is,
+    exp.Between,
+    exp.In,
+    exp.Round,
+    exp.Case,
+    exp.If,
+    exp.Coalesce,
+    exp.Nullif,
+    exp.Least,
+    exp.Greatest,
+    exp.Column,
+    exp.Identifier,
+    exp.Literal,
+    exp.Null,
+    exp.Boolean,
+)
+
+
+def evaluate(tree: exp.Expression, row: Mapping[str, Any]) -> Any:
+    """The value of an expression of released names; None where SQL has NULL. It never fails: what cannot be computed is None."""
+    match tree:
+        case exp.Paren():
+            return evaluate(tree.this, row)
+        case exp.Column():
+            return row[tree.name]
+        case exp.Literal():
+            return tree.this if tree.is_string else float(tree.this)
+        case exp.Null():
+            return None
+        case exp.Boolean():
+            return bool(tree.this)
+        case exp.And() | exp.Or():
+            decisive = isinstance(tree, exp.Or)
+            both = evaluate(tree.this, row), evaluate(tree.expression, row)
+            return decisive if decisive in both else None if None in both else not decisive
+        case exp.Not():
+            value = evaluate(tree.this, row)
+            return None if value is None else not value
+        case exp.Is():
+            return evaluate(tree.this, row) is evaluate(tree.expression, row)
+        case exp.Between():
+            parts = [
+                exp.GTE(this=tree.this.copy(), expression=tree.args["low"].copy()),
+                exp.LTE(this=tree.this.copy(), expression=tree.args["high"].copy()),
+            ]
+            return evaluate(exp.And(this=parts[0], expression=parts[1]), row)
+        case exp.In():
+            value, listed = evaluate(tree.this, row), [evaluate(part, row) for part in tree.expressions]
+            return None if value is None or (None in listed and value not in listed) else value in listed
+        case exp.Case() | exp.If():
+            branches = [tree] if isinstance(tree, exp.If) else tree.args["ifs"]
+            for branch in branches:
+                if evaluate(branch.this, row) is True:
+                    return evaluate(branch.args["true"], row)
+            other = tree.args.get("false" if isinstance(tree, exp.If) else "default")
+            return None if other is None else evaluate(other, row)
+        case exp.Coalesce() | exp.Least() | exp.Greatest():
+            present = [v for v in (evaluate(part, row) for part in (tree.this, *tree.expressions)) if v is not None]
+            choose: Callable[[list[Any]], Any] = {exp.Least: min, exp.Greatest: max}.get(type(tree), lambda values: values[0])
+            return _guarded(choose, present) if present else None
+        case exp.Nullif():
+            value = evaluate(tree.this, row)
+            return None if value == evaluate(tree.expression, row) else value
+        case exp.Round():
+            places = tree.args.get("decimals")
+            scale = 10.0 ** int(places.this) if places is not None else 1.0
+            return _guarded(lambda value: math.floor(value * scale + 0.5) / scale, evaluate(tree.this, row))
+    parts = [evaluate(tree.this, row)] + ([evaluate(tree.expression, row)] if type(tree) in _BINARY else [])
+    function: Callable[..., Any] | None = _BINARY.get(type(tree)) or _UNARY.get(type(tree))
+    if function is None:
+        raise Refused(f"{tree.key.upper()} cannot be computed of released values")
+    return _guarded(function, *parts)
+
+
+def _guarded(function: Callable[..., Any], *parts: Any) -> Any:
+    if any(part is None for part in parts):
+        return None
+    try:
+        found = function(*parts)
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+    return None if isinstance(found, complex) or (isinstance(found, float) and not math.isfinite(found)) else found

@@ -1,0 +1,193 @@
+"""Counts on a public ladder of cells, measured so that every running total is accurate: what quantiles are made of.
+
+A row falls into one of n cells between public bounds. What is released is C x + noise for a public whole-numbered matrix C; running totals
+are R (C x + noise), and a quantile is where they pass q n. For Gaussian noise C is the square root of the running-total matrix (its
+columns have squared length 1 + log(n)/pi about, and so have R's rows; Henzinger, Kalemaj, Upadhyay 2023), for Laplace noise two levels
+of a tree.
+
+>>> ladder = Ladder(Fraction(0), Fraction(100), 4)
+>>> bool(np.allclose(ladder.decoder("gaussian") @ ladder.encoder("gaussian"), np.tril(np.ones((4, 4)))))
+True
+>>> ladder.edges.tolist()
+[0.0, 25.0, 50.0, 75.0, 100.0]
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: Units of the whole-numbered matrix in one row: fine enough that rounding its entries costs nothing.
+FINE = 1 << 16
+#: Cells in all groups together, so that a question about many groups stays small.
+MOST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """`cells` cells of equal width between public bounds; the number of cells is a power of two."""
+
+    lower: Fraction
+    upper: Fraction
+    cells: int
+
+    @property
+    def edges(self) -> Floats:
+        """The ends of the cells."""
+        return np.linspace(float(self.lower), float(self.upper), self.cells + 1)
+
+    def encoder(self, law: str) -> NDArray[np.int64]:
+        """C: what one row in each cell adds to the released numbers."""
+        return _encoder(self.cells, law)
+
+    def decoder(self, law: str) -> Floats:
+        """R: running totals from released numbers, R C = lower triangle of ones."""
+        return _decoder(self.cells, law)
+
+    def square(self) -> int:
+        """The greatest squared length of a column of C for Gaussian noise."""
+        return _square(self.cells)
+
+    def absolute(self) -> int:
+        """The greatest absolute sum of a column of C for Laplace noise."""
+        return 1 if _blocks(self.cells) == 1 else 2
+
+    def error(self, law: str) -> float:
+        """The typical deviation of a running total for noise of deviation 1 on each released number."""
+        return _error(self.cells, law)
+
+
+def cells_for(groups: int, finest: int = 1024) -> int:
+    """How many cells: a power of two up to `finest`, fewer where there are many groups.
+
+    >>> cells_for(100), cells_for(10**5), cells_for(10**9)
+    (1024, 8, 2)
+    """
+    found = finest
+    while found > 2 and found * groups > MOST:
+        found //= 2
+    return found
+
+
+@lru_cache(maxsize=8)
+def _encoder(cells: int, law: str) -> NDArray[np.int64]:
+    if law == "laplace":
+        blocks = _blocks(cells)
+        leaves = np.eye(cells, dtype=np.int64)
+        upper = np.kron(np.eye(blocks, dtype=np.int64), np.ones(cells // blocks, dtype=np.int64))
+        return leaves if blocks == 1 else np.vstack([upper, leaves])
+    terms = np.cumprod([1.0, *((2 * j - 1) / (2 * j) for j in range(1, cells))])
+    whole = np.rint(terms * FINE).astype(np.int64)
+    places = np.arange(cells)
+    shift = places[:, None] - places[None, :]
+    return np.where(shift >= 0, whole[np.maximum(shift, 0)], 0)
+
+
+@lru_cache(maxsize=32)
+def _square(cells: int) -> int:
+    # Entries are at most 2^16 and there are at most 2^10 of them, so the sums are exact in 64 bits.
+    return int((_encoder(cells, "gaussian") ** 2).sum(axis=0).max())
+
+
+@lru_cache(maxsize=32)
+def _error(cells: int, law: str) -> float:
+    return float(np.sqrt((_decoder(cells, law) ** 2).sum(axis=1).mean()))
+
+
+def _blocks(cells: int) -> int:
+    """How many blocks the upper level of the tree has; one level where there are few cells."""
+    return 1 if cells <= 16 else 2 ** ((cells.bit_length() - 1) // 2)
+
+
+@lru_cache(maxsize=8)
+def _decoder(cells: int, law: str) -> Floats:
+    from scipy.linalg import solve_triangular
+
+    sums = np.tril(np.ones((cells, cells)))
+    if law == "laplace":
+        blocks = _blocks(cells)
+        if blocks == 1:
+            return sums
+        inside = cells // blocks
+        # Least squares: C'C is one plus a block of ones, whose inverse is one minus a block of 1 / (inside + 1).
+        inverse = np.eye(cells) - np.kron(np.eye(blocks), np.ones((inside, inside))) / (inside + 1)
+        found: Floats = sums @ (inverse @ _encoder(cells, law).T)
+        return found
+    # R C = sums with C lower triangular: C' R' = sums'.
+    solved: Floats = solve_triangular(_encoder(cells, law).astype(float).T, sums.T, lower=False).T
+    return solved
+
+
+def half_width(weights: Any, law: str, confidence: float) -> Floats:
+    """What |weights times independent noise of scale 1, added up| exceeds with probability at most 1 - confidence; one for each row.
+
+    Exact for Gaussian noise and for one Laplace variable; Chernoff's bound for several: E exp(t X) = 1 / (1 - t^2).
+
+    >>> half_width([3.0, 4.0], "gaussian", 0.95).tolist()
+    [9.79981992270027]
+    >>> round(float(half_width([2.0], "laplace", 0.95)[0]), 6)
+    5.991465
+    """
+    rows = np.atleast_2d(np.abs(np.asarray(weights, dtype=float)))
+    if law == "gaussian":
+        from scipy.special import ndtri
+
+        normal: Floats = np.sqrt((rows**2).sum(axis=1)) * float(ndtri(0.5 + confidence / 2))
+        return normal
+    largest = rows.max(axis=1, initial=0.0)
+    single = (rows > 0).sum(axis=1) <= 1
+    alone: Floats = -largest * math.log1p(-confidence)
+    if single.all():
+        return alone
+    safe = np.where(largest > 0, largest, 1.0)
+    scaled = (rows / safe[:, None]) ** 2
+    best = np.full(len(rows), np.inf)
+    for t in (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.88, 0.95):
+        best = np.minimum(best, (math.log(2 / (1 - confidence)) - np.log1p(-(t**2) * scaled).sum(axis=1)) / t)
+    several: Floats = np.where(single, alone, best * largest)
+    return several
+
+
+@lru_cache(maxsize=32)
+def _wide(cells: int, law: str, q: float, confidence: float) -> Floats:
+    decoder = _decoder(cells, law)
+    return half_width(decoder - q * decoder[-1:], law, (1 + confidence) / 2)
+
+
+def quantile(
+    ladder: Ladder, noisy: Floats, scale: float, law: str, q: float, confidence: float
+) -> tuple[Floats, Floats, Floats]:
+    """Value, low and high of the q-quantile for each row of released numbers.
+
+    Let D be the running total minus q n. The quantile's cell is one where D is at least 0 while it is at most 0 one cell before; those
+    cells where neither is ruled out, each by half of the error, hold it with the confidence. One row is allowed for interpolation between
+    rows; the least row is where D becomes at least 1, the greatest where it ceases to be at most -1.
+    """
+    decoder = ladder.decoder(law)
+    tests = decoder - q * decoder[-1:]
+    wide = scale * _wide(ladder.cells, law, q, confidence) + np.abs(tests).sum(axis=1) / 2
+    here, there = {0.0: (1.0, 0.0), 1.0: (0.0, -1.0)}.get(q, (-1.0, 1.0))
+    shift = noisy @ tests.T  # one line a group, one column a cell: D at the upper edge
+    edges = ladder.edges
+    before = np.concatenate([np.full((len(shift), 1), -np.inf), shift[:, :-1]], axis=1)
+    possible = (shift >= here - wide) & (before <= there + np.concatenate([[0.0], wide[:-1]]))
+    some = possible.any(axis=1)
+    low = np.where(some, edges[:-1][possible.argmax(axis=1)], edges[0])
+    high = np.where(some, edges[1:][ladder.cells - 1 - possible[:, ::-1].argmax(axis=1)], edges[-1])
+    # The least and greatest of rows are few: only what stands out of the noise says where they are.
+    above = shift > (wide if q == 0 else 0.0)
+    upto = shift < (-wide if q == 1 else 0.0)
+    first = np.where(above.any(axis=1), above.argmax(axis=1), ladder.cells - 1)
+    last = np.where(upto.any(axis=1), ladder.cells - upto[:, ::-1].argmax(axis=1), 0)
+    place = first if q == 0 else np.minimum(last, ladder.cells - 1) if q == 1 else (first + np.minimum(last, ladder.cells - 1)) / 2
+    middles = (edges[:-1] + edges[1:]) / 2
+    value = np.interp(place, np.arange(ladder.cells), middles)
+    return np.clip(value, low, high), low, high

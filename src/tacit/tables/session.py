@@ -1,0 +1,369 @@
+"""A session ties a source, a unit, a ledger account and an analyst together.
+
+>>> import pyarrow as pa
+>>> visits = pa.table({"id": [1, 1, 2, 3], "region": ["N", "S", "N", "N"], "age": [30, 31, 44, 60]})
+>>> import pathlib, tempfile
+>>> book = Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
+>>> session = Session(visits, unit=Unit("id", max_rows=2), budget=Budget(epsilon=1, delta="1e-6"), name="visits", ledger=book)
+>>> answer = session.sql("SELECT region, COUNT(*) AS n, AVG(age) AS age FROM visits GROUP BY region",
+...     bounds={"age": (0, 100)}, keys={"region": ["N", "S"]}, epsilon=0.5)
+>>> answer.to_arrow().column_names
+['region', 'n', 'n_low', 'n_high', 'age', 'age_low', 'age_high']
+>>> float(session.left()["epsilon"]) >= 0.5
+True
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from sqlglot import exp
+
+from tacit import noise
+from tacit.accounting import account
+from tacit.accounting.parameters import probability
+from tacit.ledger import Account, Budget, DataIdentity, Ledger
+from tacit.ledger.errors import LedgerError
+from tacit.ledger.exact import Typed, at_most, exact
+from tacit.ledger.period import days
+from tacit.tables import automatic, outputs
+from tacit.tables import plan as plans
+from tacit.tables.answer import Answer, Noise
+from tacit.tables.builder import Query
+from tacit.tables.engines.engine import Engine
+from tacit.tables.errors import EngineError, Refused, TableError
+from tacit.tables.explain import Price, explained, price_for_accuracy, priced
+from tacit.tables.plan import Plan, Settings
+from tacit.tables.question import Question
+from tacit.tables.ranks import half_width
+from tacit.tables.relation import Catalog, Table
+from tacit.tables.released import Released, integers, loss_note, release
+from tacit.tables.schema import Schema
+from tacit.tables.source import Source
+from tacit.tables.split import Spend
+from tacit.tables.sql import parse
+from tacit.tables.statement import rows_of
+from tacit.tables.unit import Auto, Unit
+
+#: What `sql`, `ask`, `price` and `explain` take beside the question.
+OPTIONS = ("epsilon", "delta", "rho", "mu", "bounds", "keys", "weights", "law", "loss", "period", "accuracy")
+
+
+class Session:
+    """Ask private questions about a table; every answer is paid for from one account.
+
+    `columns` says what is public about the table (a `Schema`, or a mapping of bounds and categories); `public` are tables to join with that
+    hold nothing private. Without a ledger, the book is the one
+    that TACIT_LEDGER names, or `tacit.db` in this directory. With `cache`, the same question with the same price is answered from the
+    book, for nothing. `loss=False` leaves out what the caps cut off; it is otherwise measured with a 2000th of each question's budget.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        unit: Unit,
+        budget: Budget,
+        name: str,
+        columns: Schema | Mapping[str, Any] | None = None,
+        public: Mapping[str, Any] | None = None,
+        ledger: Ledger | None = None,
+        data: DataIdentity | str | None = None,
+        analyst: str = "",
+        confidence: float = 0.95,
+        cache: bool = False,
+        loss: bool = True,
+    ) -> None:
+        if not isinstance(unit, Unit):
+            raise TableError("unit must say whom the guarantee protects: Unit('patient_id', max_rows=12), or Unit.row()")
+        if not 0 < float(probability("confidence", confidence)) < 1:
+            raise TableError(f"confidence must lie between 0 and 1, such as 0.95, not {confidence}")
+        self.unit = unit
+        self.name = name
+        self.analyst = analyst
+        self.confidence = float(confidence)
+        self.schema = Schema.of(columns)
+        self.loss = loss
+        self.source = Source.several({name: source, **public}, public=list(public)) if public else Source.of(source, name=name)
+        self.engine: Engine = self.source.engine
+        self.ledger = ledger or Ledger.open(os.environ.get("TACIT_LEDGER", "sqlite:///tacit.db"))
+        self.account: Account = self.ledger.account(
+            name,
+            budget,
+            data=self.source.identity() if data is None else data,
+            unit=str(unit.person or "row"),
+            adjacency=unit.adjacency,
+            window=unit.window,
+            cache=cache or None,
+        )
+
+    def left(self, period: str | None = None) -> Mapping[str, Fraction]:
+        """What is left of the budget."""
+        return self.account.left(period)
+
+    # --- before asking ------------------------------------------------------------------------------------------------------------
+
+    def plan(self, question: Question | str, **options: Any) -> Plan:
+        """What would be measured, with which noise, at which price. Nothing is spent and no data is touched."""
+        return self._planned(self._question(question), options)[0]
+
+    def price(self, question: Question | str, *, rows: int = 1000, **options: Any) -> Price:
+        """The cost of a question and the error of each figure, for a group of so many rows. Nothing is spent and no data is touched.
+
+        With `accuracy={"n": 50}` in place of a price: what it costs to have these figures within so much, with the session's confidence.
+        """
+        return priced(self._planned(self._question(question), options, rows)[0], rows, self.confidence)
+
+    def explain(self, question: Question | str, *, rows: int = 1000, **options: Any) -> str:
+        """The plan in words: the statement, how far one unit reaches at each step, the noise, the errors to expect. No data is touched."""
+        plan, _ = self._planned(self._question(question), options, rows)
+        return explained(plan, plan.statement(self.engine, 0).sql(dialect=self.engine.dialect, pretty=True), rows, self.confidence)
+
+    # --- asking -------------------------------------------------------------------------------------------------------------------
+
+    def sql(self, text: str, *, purpose: str = "", **options: Any) -> Answer:
+        """Answer a question in SQL; `epsilon` (or rho, mu: the account's currency) is the price of the whole question.
+
+        `bounds`, `keys`: what is public about values and groups, where the session's columns do not say it. `weights`: how much of the
+        budget each figure deserves. `accuracy`: errors wanted in place of a price. `period`: which period, for units with a window.
+        """
+        return self.ask(self._question(text), purpose=purpose, **options)
+
+    def query(self, table: str | None = None) -> Query:
+        """The same questions in Python: `session.query().group_by("region").count("n").ask(epsilon=0.1)`."""
+        return Query.of(self.source.tables[0] if table is None else table, self.catalog, self.engine.dialect, self.ask)
+
+    def ask(self, question: Question, *, purpose: str = "", **options: Any) -> Answer:
+        """Reserve, run, commit. Everything that can be refused is refused before; what fails after is spent and says nothing of why."""
+        notes: list[str] = []
+        if self.unit.automatic:
+            notes.append(self._settle_cap(question, purpose, options.get("period")))
+        options, found = self._settle_bounds(question, purpose, options)
+        plan, period = self._planned(question, options)
+        asked = self._asked(plan) if self.account.spec.cache else None
+        reservation = self.account.reserve(
+            plan.event, purpose=purpose, analyst=self.analyst, delta=plan.spend.delta or None, period=period, question=asked
+        )
+        if reservation.cached:
+            kept = Released.from_record(reservation.answer)  # type: ignore[arg-type]
+            return self._answer(plan, kept, reservation.receipt.private, "", reservation.receipt.entry, (*notes, *found))
+        with reservation:
+            statement = plan.statement(self.engine, noise.uniform_integers(2**60))
+            with noise.watch() as seen:
+                released = self._released(plan, statement)
+            record = released.to_record() if asked is not None else None
+            reservation.commit(record if record is None or _plain(record) else None)
+        return self._answer(
+            plan, released, seen.private, statement.sql(dialect=self.engine.dialect), reservation.receipt.entry, (*notes, *found)
+        )
+
+    def _released(self, plan: Plan, statement: exp.Select) -> Released:
+        failed = False
+        released: Released | None = None
+        try:
+            released = release(integers(self.engine.run(statement), plan), plan)
+        except Exception:
+            failed = True
+        if failed or released is None:
+            # raised outside the handler, so that no traceback leads back to the data
+            raise EngineError("the question failed after the data was touched; it stays spent. session.explain(...) shows the statement")
+        return released
+
+    def _answer(self, plan: Plan, released: Released, private: bool, text: str, entry: int, notes: tuple[str, ...] = ()) -> Answer:
+        delta = plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6)
+        note = loss_note(plan, released, self.confidence)
+        keys, found = outputs.columns(plan, released, self.confidence)
+        answer = Answer(
+            keys=keys,
+            figures=found,
+            raw={share.measure.name: row.tolist() for share, row in zip(plan.shares, released.sums, strict=True)},
+            noise=tuple(Noise(s.measure.name, s.law, s.deviation) for s in plan.shares),
+            event=plan.event,
+            adjacency=plan.unit.adjacency,
+            cost=account(plan.event, plan.unit.adjacency).epsilon(at_most(delta)),
+            delta=float(delta),
+            confidence=self.confidence,
+            private=private,
+            notes=(*notes, *plan.notes, *([note] if note else [])),
+            entry=entry,
+            statement=text,
+        )
+        places = outputs.lines(plan, released, keys, found)
+        return answer if places is None else answer.taken(places)
+
+    # --- what is public, and what a question costs --------------------------------------------------------------------------------
+
+    def _question(self, question: Question | str) -> Question:
+        return parse(question, self.engine.dialect, self.catalog) if isinstance(question, str) else question
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The session's tables and what is public about them; read once, and no row of a private table."""
+        tables = {name: Table(self.source.columns(name), public=name in self.source.public) for name in self.source.tables}
+        return Catalog(tables, self.unit, self._counted, lambda values: self.engine.shuffle_key(1, values))
+
+    def _counted(self, statement: exp.Select) -> int:
+        """A number about public tables only."""
+        return int(self.engine.run(statement).column(0).to_pylist()[0] or 0)
+
+    def _unit_for(self, question: Question) -> Unit:
+        """The session's unit with the caps that the question itself asks for; whom it protects cannot be changed by asking."""
+        asked = question.asked
+        if asked.person is not None and asked.person != self.unit.person:
+            raise TableError(f"privacy_unit_column must be the session's own unit, {self.unit!r}; leave it out")
+        if asked.max_groups is None and asked.rows_per_group is None:
+            return self.unit
+        if self.unit.person is None or self.unit.capped:
+            raise TableError("max_groups_contributed: this session's unit is not capped by the question; leave it out")
+        groups = asked.max_groups or self.unit.max_groups
+        rows = asked.rows_per_group or self.unit.rows_per_group or (self.unit.most_rows if groups is not None else None)
+        return replace(self.unit, max_groups=groups, rows_per_group=rows)
+
+    def _planned(self, question: Question, options: Mapping[str, Any], rows: int = 1000) -> tuple[Plan, str | None]:
+        unknown = [name for name in options if name not in OPTIONS]
+        if unknown:
+            raise TableError(f"{unknown[0]!r} is no option of a question; there are {', '.join(OPTIONS)}")
+        if self.unit.automatic:
+            raise Refused("the cap is still to be found: ask a question first, or session.find_cap(...); then prices are known")
+        options = {"epsilon": question.asked.epsilon, "delta": question.asked.delta, **_given(options)}
+        if self.account.budget.currency != "approximate":
+            options["delta"] = None if options["delta"] == question.asked.delta else options["delta"]
+        period, unit = options.get("period"), self._unit_for(question)
+        settings = self._settings(options, None if self.unit.window is None else days(self.unit.window, period))
+        wanted = options.get("accuracy")
+        if wanted is None:
+            spend = self._spend(*(options.get(name) for name in ("epsilon", "delta", "rho", "mu")))
+            return plans.make(question, unit, self.engine, settings, spend), period
+        if any(options.get(name) is not None for name in ("epsilon", "rho", "mu")):
+            raise TableError("give accuracy or a price, not both")
+
+        def planned(amount: Fraction) -> Plan:
+            name = {"approximate": "epsilon", "pure": "epsilon", "rho": "rho", "mu": "mu"}.get(self.account.budget.currency)
+            if name is None:
+                raise TableError("accuracy needs an account in epsilon, rho or mu")
+            given = {"epsilon": None, "delta": options.get("delta"), "rho": None, "mu": None, name: amount}
+            return plans.make(question, unit, self.engine, settings, self._spend(**given))
+
+        return price_for_accuracy(planned, wanted, rows, self.confidence), period
+
+    def _settings(self, options: Mapping[str, Any], span: Any) -> Settings:
+        """What the question declares, over what the session's columns say."""
+        keys = options.get("keys")
+        if keys is None or isinstance(keys, Mapping):
+            keys = {**self.schema.categories, **(keys or {})}
+        bounds = {**self.schema.bounds, **(options.get("bounds") or {})}
+        loss = options.get("loss")
+        return Settings(bounds, keys, options.get("weights") or {}, options.get("law"), self.loss if loss is None else bool(loss), span)
+
+    def _spend(self, epsilon: Typed | None, delta: Typed | None, rho: Typed | None, mu: Typed | None) -> Spend:
+        """The price of a question; its share of delta is as asked, or in proportion to its epsilon."""
+        given = {name: exact(name, value) for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None}
+        currency = self.account.budget.currency
+        fits = {"approximate": "epsilon", "pure": "epsilon", "rho": "rho", "mu": "mu"}.get(currency)
+        if len(given) != 1 or (fits is not None and fits not in given):
+            raise TableError(f"the account counts in {fits or currency}, so a question needs {fits or 'rho'}=, its price in all")
+        if delta is not None and currency != "approximate":
+            raise TableError("delta: the account has none; leave it out, or open the account with Budget(epsilon=..., delta=...)")
+        if "epsilon" not in given:
+            return Spend(**given)
+        limits = self.account.budget.limits
+        if delta is not None:
+            return Spend(epsilon=given["epsilon"], delta=exact("delta", delta))
+        if "delta" not in limits or not limits["epsilon"]:
+            return Spend(epsilon=given["epsilon"])
+        return Spend(epsilon=given["epsilon"], delta=min(limits["delta"] * given["epsilon"] / limits["epsilon"], limits["delta"]))
+
+    def _asked(self, plan: Plan) -> dict[str, Any]:
+        """What makes two questions the same: the statement without its salt, and the price."""
+        text = plan.statement(self.engine, 0).sql(dialect=self.engine.dialect)
+        return {"statement": text, "spend": str(plan.spend), "unit": repr(plan.unit), "event": repr(plan.event)}
+
+    # --- bounds and caps for a price ----------------------------------------------------------------------------------------------
+
+    def find_bounds(
+        self, question: Question | str, value: str | exp.Expression, *, epsilon: Typed, period: str | None = None, purpose: str = ""
+    ) -> automatic.FoundBounds:
+        """Bounds for a column over a question's rows, up to powers of two, by noisy counts: an answer of its own, paid for."""
+        about = self._question(question)
+        column = exp.column(value, quoted=True) if isinstance(value, str) else value
+        asked = automatic.bounds_question(rows_of(about), column, about.where)
+        answer = self._count(self, asked, automatic.cells(), epsilon, period, purpose or "bounds")
+        return automatic.bounds_from(answer[automatic.COUNT].tolist(), _threshold(answer))
+
+    def find_cap(
+        self,
+        question: Question | str,
+        *,
+        epsilon: Typed,
+        quantile: float = 0.95,
+        most: int = 1024,
+        period: str | None = None,
+        purpose: str = "",
+    ) -> int:
+        """A cap on rows that about this share of people does not exceed, by noisy counts: an answer of its own, paid for."""
+        about = self._question(question)
+        if self.unit.person is None:
+            raise Refused("a cap is for people: Unit('patient_id', max_rows=auto(epsilon=0.1))")
+        asked, listed = automatic.cap_question(rows_of(about), self.unit.person, about.where)
+        # One line a person, because the statement groups by person: nothing is left to cap.
+        alone = Unit(self.unit.person, max_rows=1, adjacency=self.unit.adjacency, capped=True)
+        answer = self._count(self._with(alone), asked, listed, epsilon, period, purpose or "cap")
+        return automatic.cap_from(answer[automatic.COUNT].tolist(), quantile, most, _threshold(answer))
+
+    def _with(self, unit: Unit) -> Session:
+        other = object.__new__(Session)
+        other.__dict__ = {**self.__dict__, "unit": unit}
+        return other
+
+    @staticmethod
+    def _count(session: Session, asked: Question, listed: list[int], epsilon: Typed, period: str | None, purpose: str) -> Answer:
+        options = {} if period is None else {"period": period}
+        currency = session.account.budget.currency
+        price = {"epsilon" if currency in ("approximate", "pure") else currency: epsilon}
+        return session.ask(asked, purpose=purpose, keys={automatic.CELL: listed}, loss=False, **price, **options)
+
+    def _settle_cap(self, question: Question, purpose: str, period: str | None) -> str:
+        wanted = self.unit.max_rows
+        assert isinstance(wanted, Auto)
+        if self.unit.window is not None:
+            raise Refused("a cap is found for all periods at once, so a unit with a window needs a number: max_rows=12")
+        cap = self.find_cap(question, epsilon=wanted.epsilon, quantile=wanted.quantile, most=wanted.most, purpose=purpose)
+        self.unit = self.unit.with_cap(cap)
+        return f"cap found privately: max_rows={cap}, for {float(wanted.epsilon):g}"
+
+    def _settle_bounds(self, question: Question, purpose: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        bounds, notes = dict(options.get("bounds") or {}), []
+        for name, declared in list(bounds.items()):
+            if isinstance(declared, Auto):
+                found = self.find_bounds(question, name, epsilon=declared.epsilon, period=options.get("period"), purpose=purpose)
+                bounds[name] = (found.lower, found.upper)
+                word = "found privately" if found.found else "not found, the widest taken"
+                notes.append(f"bounds of {name} {word}: ({float(found.lower):g}, {float(found.upper):g}), for {float(declared.epsilon):g}")
+        return ({**options, "bounds": bounds} if notes else dict(options)), notes
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _threshold(answer: Answer) -> float:
+    """What the noise of no cell exceeds, except with a small probability over all cells."""
+    law, deviation = answer.noise[0].law, answer.noise[0].deviation
+    scale = deviation / (2**0.5 if law == "laplace" else 1.0)
+    return float(half_width([scale], law, 1 - 2 * automatic.BETA / answer.rows)[0])
+
+
+def _plain(record: object) -> bool:
+    """Whether an answer can be kept as JSON: dates, for one, cannot, and such an answer is simply not kept."""
+    from tacit.ledger.chain import canonical
+
+    try:
+        canonical(record)
+    except LedgerError:
+        return False
+    return True

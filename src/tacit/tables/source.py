@@ -1,0 +1,263 @@
+"""Where the data is: a file, a frame, a database table or a Spark table becomes an engine, the names of its tables, and an identity.
+
+Nothing is read from rows to say what a table looks like. Parquet, frames and databases carry their types; a CSV file carries names only, so
+its columns are texts unless `types` declares them, and what cannot be read as its type is NULL. (Sniffing types would make the shape of
+the answer depend on single rows.) A file is known to the ledger by its bytes, a database by its address: a new name buys no second budget.
+
+>>> import pyarrow as pa
+>>> source = Source.of(pa.table({"id": [1, 2], "age": [31, 40]}), name="visits")
+>>> source.columns("visits")
+{'id': 'BIGINT', 'age': 'BIGINT'}
+>>> source.identity().kind
+'rows'
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from tacit.ledger import DataIdentity
+from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables.engines.engine import Engine
+from tacit.tables.errors import TableError
+
+#: How files are told apart: by the end of their names.
+PARQUET = (".parquet", ".pq", ".parq")
+CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
+DUCKDB = (".duckdb", ".ddb", ".db")
+
+
+@dataclass(frozen=True)
+class Source:
+    """An engine with named tables. `public` names the tables that are about nobody; all others are private.
+
+    `identity()` is what the ledger knows the private data by. It reads files once, so it is computed when it is asked for.
+    """
+
+    engine: Engine
+    tables: tuple[str, ...]
+    public: frozenset[str] = frozenset()
+    _identity: Callable[[], DataIdentity] = field(default=lambda: DataIdentity.declared("data"), repr=False, compare=False)
+
+    @staticmethod
+    def of(
+        data: Any, *, name: str = "data", table: str | None = None, types: Mapping[str, str] | None = None, delimiter: str | None = None
+    ) -> Source:
+        """The source for one table of almost any kind.
+
+        - a path or glob of CSV or Parquet files; `types` declares the columns of a CSV file;
+        - an Arrow table, a pandas or polars frame, or a mapping of columns;
+        - a DuckDB file and its `table`; a postgresql:// address and its `table`;
+        - a Spark data frame, or a Spark session and its `table`;
+        - an engine, for one that you have made yourself.
+        """
+        if isinstance(data, Source):
+            return data
+        if not isinstance(name, str) or not name:
+            raise TableError("name must be what questions call the table, such as 'visits'")
+        if isinstance(data, (str, os.PathLike)):
+            return _addressed(os.fspath(data), name, table, dict(types or {}), delimiter)
+        if types:
+            raise TableError("types are declared for CSV files only; this source has types of its own")
+        if hasattr(data, "run") and hasattr(data, "dialect"):
+            return Source(data, (table or name,), _identity=lambda: DataIdentity.declared(name))
+        if type(data).__module__.startswith("pyspark."):
+            return _spark(data, name, table)
+        return _framed(data, name)
+
+    @staticmethod
+    def several(tables: Mapping[str, Any], *, public: Sequence[str] = (), types: Mapping[str, Mapping[str, str]] | None = None) -> Source:
+        """Several files or frames under their names, in one DuckDB; `public` names those that are about nobody.
+
+        >>> import pyarrow as pa
+        >>> both = Source.several({"visits": {"id": [1], "region": ["N"]}, "regions": {"region": ["N"], "size": [3]}}, public=["regions"])
+        >>> both.tables, sorted(both.public)
+        (('visits', 'regions'), ['regions'])
+        """
+        unknown = sorted(set(public) - set(tables))
+        if unknown:
+            raise TableError(f"public names {unknown[0]!r}, which is none of the tables {', '.join(tables)}")
+        if not set(tables) - set(public):
+            raise TableError("at least one table must be private; data about nobody needs no privacy")
+        engine, identities, files = DuckDB(), [], list[str]()
+        for name, data in tables.items():
+            if isinstance(data, (str, os.PathLike)):
+                found = _files(os.fspath(data))
+                _read(engine, name, found, dict((types or {}).get(name, {})), None)
+                files += found
+                identity = _of_files(found)
+            else:
+                identity = _register(engine, name, data)
+            if name not in public:
+                identities.append(identity)
+        if files:
+            engine.only(files)
+        return Source(engine, tuple(tables), frozenset(public), lambda: _joined([identity() for identity in identities]))
+
+    def identity(self) -> DataIdentity:
+        """What the ledger knows the private tables by."""
+        return self._identity()
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        close = getattr(self.engine, "close", None)
+        if close is not None:
+            close()
+
+    def columns(self, table: str) -> dict[str, str]:
+        """Names and types of a table's columns, from its declaration and never from rows."""
+        if table not in self.tables:
+            raise TableError(f"there is no table {table!r}; there are {', '.join(self.tables)}")
+        return self.engine.columns(exp.to_table(table, quoted=True) if "." not in table else exp.to_table(table))
+
+    def check(self, table: str, columns: Sequence[str]) -> None:
+        """Refuse a column that a table does not have, with the names it has."""
+        known = self.columns(table)
+        for column in columns:
+            if column not in known:
+                near = next((name for name in known if name.casefold() == column.casefold()), None)
+                hint = f"; did you mean {near!r}?" if near else f"; it has {', '.join(known)}"
+                raise TableError(f"table {table!r} has no column {column!r}{hint}")
+
+
+# ---- addresses -----------------------------------------------------------------------------------------------------------------------
+
+
+def _addressed(address: str, name: str, table: str | None, types: dict[str, str], delimiter: str | None) -> Source:
+    scheme = address.partition("://")[0].partition("+")[0] if "://" in address else ""
+    if scheme in ("postgresql", "postgres"):
+        from tacit.tables.engines.postgres import Postgres
+
+        if table is None:
+            raise TableError("a database has many tables: Source.of('postgresql://...', table='visits')")
+        return Source(Postgres(address), (table,), _identity=lambda: DataIdentity.source(address, table=table))
+    if scheme and scheme != "file":
+        raise TableError(f"{scheme}:// is not supported; use a path, postgresql://, or hand in an engine")
+    path = address.removeprefix("file://")
+    if path.lower().endswith(DUCKDB):
+        if table is None:
+            raise TableError("a DuckDB file has many tables: Source.of('book.duckdb', table='visits')")
+        engine = DuckDB(path)
+        if table not in engine.tables():
+            raise TableError(f"{path!r} has no table {table!r}; it has {', '.join(engine.tables()) or 'none'}")
+        place = Path(path).resolve().as_uri()
+        return Source(engine, (table,), _identity=lambda: DataIdentity.source(place, table=table))
+    files, engine = _files(path), DuckDB()
+    _read(engine, name, files, types, delimiter)
+    engine.only(files)
+    return Source(engine, (name,), _identity=_of_files(files))
+
+
+def _files(path: str) -> list[str]:
+    """The files of a path or a glob, as they are now; a glob is not looked at again, so that data do not grow under a budget."""
+    found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else [path]
+    for file in found:
+        if not os.path.isfile(file):
+            raise TableError(f"there is no file {file!r}; check the path (a directory is read as {os.path.join(file, '*.parquet')!r})")
+    if not found:
+        raise TableError(f"no file matches {path!r}")
+    return [os.path.abspath(file) for file in found]
+
+
+def _read(engine: DuckDB, name: str, files: list[str], types: dict[str, str], delimiter: str | None) -> None:
+    ends = {end for file in files for end in (*PARQUET, *CSV) if file.lower().endswith(end)}
+    if ends and ends <= set(PARQUET):
+        if types:
+            raise TableError("types are declared for CSV files only; a Parquet file has types of its own")
+        engine.parquet(name, files)
+    elif ends and ends <= set(CSV):
+        mark = delimiter or ("\t" if any(".tsv" in end for end in ends) else ",")
+        names = _header(files, mark)
+        unknown = sorted(set(types) - set(names))
+        if unknown:
+            raise TableError(f"types names {unknown[0]!r}, which is no column of the file; its header has {', '.join(names)}")
+        engine.csv(name, files, names, types, delimiter=mark)
+    else:
+        raise TableError(f"{files[0]!r} is neither CSV nor Parquet by its name; known ends are {', '.join((*CSV, *PARQUET, *DUCKDB))}")
+
+
+def _header(files: list[str], delimiter: str) -> list[str]:
+    """The names in the first line, which must be the same in all files."""
+    import gzip
+
+    if len(delimiter) != 1:
+        raise TableError(f"delimiter must be one character, such as ';', not {delimiter!r}")
+    headers = []
+    for file in files:
+        with gzip.open(file, "rb") if file.endswith(".gz") else open(file, "rb") as stream:
+            lines = (line.decode("utf-8-sig" if number == 0 else "utf-8", "replace") for number, line in enumerate(stream))
+            headers.append(next(csv.reader(lines, delimiter=delimiter), []))
+    names = headers[0]
+    if not names or len({name.casefold() for name in names}) != len(names) or not all(names):
+        # Not the line itself: where the header is missing, it is a row.
+        raise TableError("the first line of a CSV file must be its header: a different name, not empty, for every column")
+    if any(header != names for header in headers):
+        raise TableError("the CSV files have different headers; give files of one table")
+    return names
+
+
+# ---- frames and sessions -------------------------------------------------------------------------------------------------------------
+
+
+def _framed(data: Any, name: str) -> Source:
+    engine = DuckDB()
+    return Source(engine, (name,), _identity=_register(engine, name, data))
+
+
+def _register(engine: DuckDB, name: str, data: Any) -> Callable[[], DataIdentity]:
+    if isinstance(data, Mapping):
+        data = pa.table(dict(data))
+    known = isinstance(data, (pa.Table, pa.RecordBatch)) or type(data).__module__.partition(".")[0] in ("pandas", "polars")
+    if not known:
+        raise TableError(
+            f"a {type(data).__name__} cannot be a source; give a path, an Arrow table, a pandas or polars frame, an address or an engine"
+        )
+    engine.register(name, data)
+    return lambda: _of_rows(engine, name)
+
+
+def _spark(data: Any, name: str, table: str | None) -> Source:
+    from tacit.tables.engines.spark import Spark
+
+    if hasattr(data, "createOrReplaceTempView"):
+        engine = Spark(data.sparkSession)
+        engine.register(name, data)
+        return Source(engine, (name,), _identity=lambda: DataIdentity.declared(name))
+    if table is None:
+        raise TableError("a Spark session has many tables: Source.of(session, table='visits')")
+    return Source(Spark(data), (table,), _identity=lambda: DataIdentity.source("spark://catalog/tables", table=table))
+
+
+# ---- identities ----------------------------------------------------------------------------------------------------------------------
+
+
+def _of_files(files: list[str]) -> Callable[[], DataIdentity]:
+    return lambda: _joined([DataIdentity.file(file) for file in files])
+
+
+def _joined(parts: list[DataIdentity]) -> DataIdentity:
+    """One identity for several, in any order."""
+    if len(parts) == 1:
+        return parts[0]
+    return DataIdentity("content", hashlib.sha256(b"".join(sorted(part.digest for part in parts))).digest())
+
+
+def _of_rows(engine: DuckDB, name: str) -> DataIdentity:
+    """A frame by its rows, in any order and however it is cut into pieces: sums of md5 over canonical texts of the columns."""
+    columns = sorted(engine.columns(exp.to_table(name, quoted=True)))
+    text = exp.Anonymous(this="row", expressions=[exp.column(column, quoted=True) for column in columns])
+    number = exp.Anonymous(this="md5_number_lower", expressions=[exp.cast(text, "TEXT")])
+    sums = [exp.alias_(exp.func("SUM", number), "a"), exp.alias_(exp.Anonymous(this="bit_xor", expressions=[number.copy()]), "b")]
+    found = engine.run(exp.Select(expressions=[*sums, exp.alias_(exp.Count(this=exp.Star()), "n")]).from_(exp.to_table(name, quoted=True)))
+    content = repr((columns, [str(value) for value in found.to_pylist()[0].values()]))
+    return DataIdentity("rows", hashlib.sha256(b"rows\0" + content.encode()).digest())

@@ -1,0 +1,198 @@
+"""The budget of one question, split over its measures, and the noise that serves it better.
+
+Each measure has a demand; demands become shares of the budget, and the question as a whole is one Gaussian event (the squared distances of
+`tacit.tables.measure.joint_square`, in units of each measure's sigma, add up) or one Laplace event (`joint_absolute`). A measure that
+excludes others in every row takes the same share as they do, for nothing. The law with the smaller error, weighted by the shares, is taken.
+
+>>> from tacit.tables.measure import row_count
+>>> found = split([row_count()], [Fraction(1)], Unit("id", max_rows=3), False, Spend(epsilon=Fraction(1, 2)))
+>>> found.event, found.shares[0].scale
+(Laplace(noise_multiplier=Fraction(2, 1)), Fraction(6, 1))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from tacit.accounting import Event, Gaussian, Laplace, account
+from tacit.accounting.gaussian import sigma_for
+from tacit.calculus.metrics import root
+from tacit.ledger.exact import at_most
+from tacit.tables.errors import TableError
+from tacit.tables.measure import Measure, joint_absolute, joint_square
+from tacit.tables.unit import Unit
+
+#: Scales are rounded up to this many significant bits, which costs next to nothing and keeps the sampler's arithmetic short.
+BITS = 30
+
+
+@dataclass(frozen=True)
+class Spend:
+    """What a question may cost, in one currency: epsilon, epsilon and delta, rho, or mu."""
+
+    epsilon: Fraction | None = None
+    delta: Fraction = Fraction(0)
+    rho: Fraction | None = None
+    mu: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("epsilon", "rho", "mu") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise TableError("a question has one price: epsilon=, rho= or mu=, in the currency of the account")
+        if getattr(self, given[0]) <= 0:
+            raise TableError(f"{given[0]} must be greater than 0: an answer without a price would tell nothing or everything")
+        if not 0 <= self.delta < 1:
+            raise TableError("delta must be at least 0 and below 1")
+
+    def times(self, share: Fraction) -> Spend:
+        """A share of it: of epsilon, of rho, of mu squared; delta in the same proportion."""
+        if self.epsilon is not None:
+            return Spend(epsilon=self.epsilon * share, delta=self.delta * share)
+        return Spend(rho=self.rho * share) if self.rho is not None else Spend(mu=(self.mu or Fraction(0)) / root(1 / share))
+
+    @property
+    def multiplier(self) -> Fraction | None:
+        """The noise multiplier of a Gaussian event that costs all of it; None where Gaussian noise has no price in the currency."""
+        if self.rho is not None:
+            return root(1 / (2 * self.rho))
+        if self.mu is not None:
+            return 1 / self.mu
+        if not self.delta:
+            return None
+        return Fraction(sigma_for(float(self.epsilon or 0), float(self.delta)))
+
+    @property
+    def pure(self) -> Fraction | None:
+        """The epsilon of a Laplace event that costs all of it: eps^2 / 2 is its rho (Bun and Steinke 2016, Proposition 1.4)."""
+        if self.epsilon is not None:
+            return self.epsilon
+        return None if self.rho is None else 2 * self.rho / root(2 * self.rho)
+
+    def covers(self, event: Event, unit: Unit) -> bool:
+        """Whether the event costs no more."""
+        priced = account(event, unit.adjacency)
+        if self.epsilon is not None:
+            return Fraction(priced.epsilon(at_most(self.delta)).upper) <= self.epsilon
+        if isinstance(event, Gaussian):  # closed forms, in fractions
+            return 1 / Fraction(event.noise_multiplier) ** 2 <= (2 * self.rho if self.rho is not None else (self.mu or 0) ** 2)
+        return self.rho is not None and Fraction(priced.rho().upper) <= self.rho * (1 + Fraction(1, 10**9))
+
+    def __str__(self) -> str:
+        if self.epsilon is not None:
+            return f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
+        return f"rho {float(self.rho):g}" if self.rho is not None else f"mu {float(self.mu or 0):g}"
+
+
+@dataclass(frozen=True)
+class Share:
+    """The noise of one measure, in its granules: the scale of a Laplace law or the sigma of a Gaussian one, and its part of the budget."""
+
+    measure: Measure
+    law: str
+    scale: Fraction
+    part: Fraction
+
+    @property
+    def spread(self) -> float:
+        """The scale in the measure's unit."""
+        return float(self.scale) * float(self.measure.granularity)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise, in the measure's unit; of a running total where cells are measured."""
+        ladder = self.measure.ladder
+        return self.spread * (math.sqrt(2) if self.law == "laplace" else 1.0) * (1.0 if ladder is None else ladder.error(self.law))
+
+
+@dataclass(frozen=True)
+class Split:
+    """Noise for every measure of a question, and the event of them all."""
+
+    shares: tuple[Share, ...]
+    event: Event
+
+    @property
+    def law(self) -> str:
+        return self.shares[0].law
+
+
+def parts_of(measures: Sequence[Measure], demands: Sequence[Fraction]) -> list[Fraction]:
+    """Shares of the budget in proportion to the demands; a measure without demand takes what its subject's other branches take."""
+    branches: dict[tuple[str, str], Fraction] = {}
+    for measure, demand in zip(measures, demands, strict=True):
+        key = (measure.subject, measure.branch)
+        branches[key] = branches.get(key, Fraction(0)) + demand
+    own = {(m.subject, m.branch): sum(1 for n in measures if (n.subject, n.branch) == (m.subject, m.branch)) for m in measures}
+    found = []
+    for measure, demand in zip(measures, demands, strict=True):
+        if demand == 0:
+            others = [value for (subject, branch), value in branches.items() if subject == measure.subject and branch != measure.branch]
+            demand = max(others, default=Fraction(0)) / own[measure.subject, measure.branch]
+        if demand == 0:
+            raise TableError(f"{measure.name} has no share of the budget; give it a weight")
+        found.append(demand)
+    whole = sum((max(v for (s, _), v in branches.items() if s == subject) for subject in {s for s, _ in branches} if subject), Fraction(0))
+    whole += sum((d for m, d in zip(measures, demands, strict=True) if not m.subject), Fraction(0))
+    return [demand / whole for demand in found]
+
+
+def split(
+    measures: Sequence[Measure],
+    demands: Sequence[Fraction],
+    unit: Unit,
+    grouped: bool,
+    spend: Spend,
+    multiplicity: int = 1,
+    law: str | None = None,
+) -> Split:
+    """Noise for every measure, within the price."""
+    parts = parts_of(measures, demands)
+    found: dict[str, Split] = {}
+    if spend.pure is not None and law != "gaussian":
+        found["laplace"] = _laplace(measures, parts, unit, grouped, spend.pure, multiplicity)
+    if spend.multiplier is not None and law != "laplace":
+        found["gaussian"] = _gaussian(measures, parts, unit, grouped, spend, multiplicity)
+    if not found:
+        raise TableError(f"{law} noise has no price in this currency; use an account with epsilon and delta, or with rho")
+    if len(found) == 1:
+        return next(iter(found.values()))
+    pairs = zip(found["gaussian"].shares, found["laplace"].shares, parts, strict=True)
+    ratio = math.fsum(float(part) * math.log(g.deviation / p.deviation) for g, p, part in pairs)
+    return found["gaussian" if ratio < 0 else "laplace"]
+
+
+def _laplace(
+    measures: Sequence[Measure], parts: Sequence[Fraction], unit: Unit, grouped: bool, epsilon: Fraction, multiplicity: int
+) -> Split:
+    scales = [_short(m.absolute_of(unit, grouped, multiplicity) / (p * epsilon)) for m, p in zip(measures, parts, strict=True)]
+    shares = tuple(Share(m, "laplace", s, p) for m, s, p in zip(measures, scales, parts, strict=True))
+    moved = joint_absolute(measures, scales, unit, grouped, multiplicity)
+    assert moved <= epsilon
+    return Split(shares, Laplace(1 / moved, adjacency=unit.adjacency))
+
+
+def _gaussian(
+    measures: Sequence[Measure], parts: Sequence[Fraction], unit: Unit, grouped: bool, spend: Spend, multiplicity: int
+) -> Split:
+    multiplier = spend.multiplier
+    assert multiplier is not None
+    lengths = [root(m.square_of(unit, grouped, multiplicity) / p) for m, p in zip(measures, parts, strict=True)]
+    while True:
+        sigmas = [_short(multiplier * length) for length in lengths]
+        # The largest float below what the sigmas together amount to: a short number to write down, and never above the truth.
+        event = Gaussian(Fraction(at_most(1 / root(joint_square(measures, sigmas, unit, grouped, multiplicity)))), adjacency=unit.adjacency)
+        if spend.covers(event, unit):
+            return Split(tuple(Share(m, "gaussian", s, p) for m, s, p in zip(measures, sigmas, parts, strict=True)), event)
+        multiplier *= 1 + Fraction(1, 2**28)  # what the roundings and the bracket's own width may cost
+
+
+def _short(value: Fraction) -> Fraction:
+    """The value with at most BITS significant bits, rounded up; short fractions stay as they are."""
+    if value.denominator < 2**BITS and value.numerator < 2 ** (2 * BITS):
+        return value
+    power = value.numerator.bit_length() - value.denominator.bit_length() - BITS
+    unit = Fraction(2) ** power
+    return -(-value // unit) * unit

@@ -1,0 +1,427 @@
+"""Questions in SQL: parsed in the user's dialect into a `Question`, or refused with what is not understood and what to write instead.
+
+>>> parse("SELECT region, COUNT(*) AS n, AVG(age) FROM visits GROUP BY region", "duckdb").aggregates[0].name
+'n'
+>>> question = parse("SELECT SUM(cost) / COUNT(*) AS each FROM visits ORDER BY each DESC LIMIT 5", "postgres")
+>>> [a.kind for a in question.aggregates], question.outputs[0].value.sql(), question.limit
+(['sum', 'count'], '"sum(cost)" / "count(*)"', 5)
+
+Garbage in any form gives a `TableError`, of which `Refused` is one kind, and never another exception.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from tacit.tables.bigquery import per_group, settled, understood
+from tacit.tables.errors import Refused, TableError
+from tacit.tables.expressions import number, total, why_not
+from tacit.tables.question import EVALUATED, Aggregate, Asked, Key, Order, Output, Question
+from tacit.tables.relation import Catalog, Resolve, named_key, refuse_clauses, rows_of
+
+#: Longer questions are refused before they are parsed.
+LONGEST = 100_000
+MOST_NODES, DEEPEST = 5_000, 100
+
+_PLAIN: dict[type[exp.Expression], str] = {
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+    exp.Stddev: "stddev_samp",
+    exp.StddevSamp: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+}
+_PAIRS: dict[type[exp.Expression], str] = {exp.CovarPop: "covar_pop", exp.CovarSamp: "covar_samp", exp.Corr: "corr"}
+_QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
+_NEEDS_NUMBERS = ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "quantile", "min", "max", *_PAIRS.values())
+
+
+def parse(text: str, dialect: str, catalog: Catalog | None = None) -> Question:
+    """The question that a SELECT statement asks. Without a catalogue of tables only one table can be asked about, and types are not
+    known."""
+    if not isinstance(text, str):
+        raise TableError("a question must be text: SELECT COUNT(*) FROM visits")
+    plain, asked = understood(text) if len(text) <= LONGEST else (text, Asked())
+    return question_of(read(plain, dialect), dialect, catalog, asked)
+
+
+def read(text: str, dialect: str, into: type[exp.Expression] | None = None) -> exp.Expression:
+    """One statement or expression, small enough to be worked on; every failure is a TableError."""
+    if len(text) > LONGEST:
+        raise TableError(f"a question must have at most {LONGEST} characters, not {len(text)}")
+    if "\0" in text:
+        raise TableError("a question must not contain the character NUL")
+    trees: Sequence[object] = []
+    try:
+        trees = sqlglot.parse(text, read=dialect) if into is None else [sqlglot.parse_one(text, read=dialect, into=into)]
+        problem = None
+    except ParseError as error:
+        found = error.errors[0] if error.errors else {}
+        where = f" at line {found['line']}, column {found['col']}" if found.get("line") is not None else ""
+        problem = f"{str(found.get('description') or 'it does not parse').rstrip('.')}{where}"
+    except RecursionError:
+        problem = "it is nested too deeply"
+    except Exception:
+        problem = "it does not parse"
+    if problem is not None:
+        raise TableError(f"this is not SQL that {dialect} understands: {problem}")
+    present = [tree for tree in trees if isinstance(tree, exp.Expression)]
+    if len(present) != 1:
+        raise TableError("a question is one statement" if present else "the question is empty: SELECT COUNT(*) FROM visits")
+    _check_size(present[0])
+    return present[0]
+
+
+def _check_size(tree: exp.Expression) -> None:
+    seen = 0
+    level = [tree]
+    for _ in range(DEEPEST):
+        seen += len(level)
+        if seen > MOST_NODES:
+            raise TableError("the question is too large; split it, or compute parts of it in a view")
+        level = [child for node in level for child in node.iter_expressions()]
+        if not level:
+            return
+    raise TableError("the question is nested too deeply; split it, or compute parts of it in a view")
+
+
+def question_of(tree: exp.Expression, dialect: str, catalog: Catalog | None = None, asked: Asked | None = None) -> Question:
+    """The question of a parsed statement."""
+    while isinstance(tree, exp.Subquery) and tree.args.get("alias") is None:
+        tree = tree.this
+    if isinstance(tree, exp.SetOperation):
+        raise Refused(
+            "a question is one SELECT; ask two questions, or put UNION ALL into FROM: SELECT COUNT(*) FROM (... UNION ALL ...) AS t"
+        )
+    if not isinstance(tree, exp.Select):
+        raise Refused("a question is one SELECT statement")
+    refuse_clauses(tree, "having", "order", "limit")
+    person = catalog.unit.person if catalog is not None else None
+    asked = asked or Asked()
+    given, tree = tree, per_group(tree, person or asked.person)
+    asked = settled(asked, person, given is not tree)
+    rows, resolve = rows_of(tree, catalog)
+    if rows.public:
+        raise Refused("only public tables are asked about; they need no noise: query them directly")
+    found = _Reader(tree, dialect, resolve, person, asked).question()
+    return replace(found, relation=rows) if catalog is not None else replace(found, relation=rows.expression())
+
+
+@dataclass
+class _Reader:
+    """Reads the SELECT list and what stands behind it; aggregates are gathered as they occur."""
+
+    tree: exp.Select
+    dialect: str
+    resolve: Resolve
+    person: str | None
+    asked: Asked
+    aggregates: list[Aggregate] = field(default_factory=list)
+    keys: list[tuple[exp.Expression, Key]] = field(default_factory=list)
+    names: dict[str, exp.Expression] = field(default_factory=dict)
+
+    def question(self) -> Question:
+        projections = self.tree.expressions
+        grouping = self._grouping()
+        outputs: list[Output] = []
+        simple = True
+        for projection in projections:
+            inner = projection.unalias()
+            if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
+                raise Refused("SELECT * asks for rows, which are never released; ask for aggregates: COUNT(*), SUM(column), AVG(column)")
+            alias = projection.alias
+            name = alias or (inner.name if isinstance(inner, exp.Column) else inner.sql(dialect=self.dialect).lower())
+            place = self._place(inner, grouping)
+            if place is not None:
+                self._key(grouping[place], name)
+                value: exp.Expression = exp.column(name, quoted=True)
+            else:
+                aggregate = _aggregated(inner)
+                if aggregate is None and not any(_aggregated(node) for node in inner.walk()):
+                    raise Refused(f"{name} is neither an aggregate nor in GROUP BY: rows themselves are never released")
+                value = self.released(inner, name if aggregate is not None else None)
+                simple = simple and isinstance(value, exp.Column)
+            if name in [output.name for output in outputs]:
+                raise TableError(f"two columns of the answer are called {name}; give one another name with AS")
+            outputs.append(Output(name, value))
+            self.names[name] = value
+        for key in grouping:
+            if not any(key == known for known, _ in self.keys):
+                self._key(key, key.name if isinstance(key, exp.Column) else key.sql(dialect=self.dialect).lower())
+                simple = False
+        shown = len(self.aggregates)
+        having = self._having()
+        order, limit = self._order(outputs), self._limit()
+        if not self.aggregates:
+            raise Refused("the question has no aggregate: rows themselves are never released")
+        keys = tuple(key for _, key in self.keys)
+        direct = [key.name for key in keys] + [a.name for a in self.aggregates]
+        if (
+            simple
+            and shown == len(self.aggregates)
+            and direct == [o.name for o in outputs]
+            and all(o.value.name == o.name for o in outputs)
+        ):
+            outputs = []
+        where = self.tree.args.get("where")
+        condition = None if where is None else total(where.this, self.resolve, boolean=True).sql
+        return Question(exp.null(), keys, tuple(self.aggregates), condition, having, order, limit, tuple(outputs), self.asked)
+
+    def _grouping(self) -> list[exp.Expression]:
+        group = self.tree.args.get("group")
+        if group is None:
+            return []
+        if any(value not in (None, False, []) for name, value in group.args.items() if name != "expressions"):
+            raise Refused("GROUPING SETS, CUBE, ROLLUP and GROUP BY ALL are not understood; name the columns, or ask several questions")
+        keys = [named_key(key, self.tree.expressions) for key in group.expressions]
+        for key in keys:
+            if any(_aggregated(node) for node in key.walk()):
+                raise Refused("GROUP BY cannot contain an aggregate")
+        return list(dict.fromkeys(keys))
+
+    def _place(self, tree: exp.Expression, keys: Sequence[exp.Expression]) -> int | None:
+        """Which key a term is, however it is written: with a table's name or not, in capitals or not."""
+        if tree in keys:
+            return list(keys).index(tree)
+        if not keys or any(_aggregated(node) for node in tree.walk()) or not any(tree.find_all(exp.Column)):
+            return None
+        meant = total(tree, self.resolve).sql
+        return next((i for i, key in enumerate(keys) if total(key, self.resolve).sql == meant), None)
+
+    def _key(self, tree: exp.Expression, name: str) -> None:
+        value = total(tree, self.resolve)
+        if value.kind in ("other", "null"):
+            raise Refused(f"{name} has a type that cannot be a key; cast it: GROUP BY CAST({name} AS VARCHAR)")
+        if value.constant is not None:
+            raise Refused(f"{name} is a constant, so there is nothing to group by")
+        if self.person is not None and isinstance(value.sql, exp.Column) and value.sql.name == self.person:
+            raise Refused(f"GROUP BY {name} would answer about single people; group by something that many share")
+        if all(known.name != name for _, known in self.keys):
+            self.keys.append((tree, Key(value.sql, name)))
+
+    # --- aggregates ---------------------------------------------------------------------------------------------------------------
+
+    def aggregate(self, node: exp.Expression, name: str | None) -> exp.Expression:
+        """The column of released figures that an aggregate stands for; asked for once however often it is written."""
+        text = node.sql(dialect=self.dialect).lower()
+        made = self._aggregate(node, name or text)
+        for known in self.aggregates:
+            if replace(known, name=made.name) == made and (name is None or known.name == name):
+                return exp.column(known.name, quoted=True)
+        taken = {known.name for known in self.aggregates}
+        if made.name in taken:
+            raise TableError(f"two columns of the answer are called {made.name}; give one another name with AS")
+        self.aggregates.append(made)
+        return exp.column(made.name, quoted=True)
+
+    def _aggregate(self, node: exp.Expression, name: str) -> Aggregate:
+        condition: exp.Expression | None = None
+        if isinstance(node, exp.Filter):
+            node, condition = node.this, node.expression.this
+        node, order = (node.this, node.expression) if isinstance(node, exp.WithinGroup) else (node, None)
+        if isinstance(node, exp.Bracket):
+            return self._approximate(node, name)
+        node, bounds, per_group = _bounds(node)
+        if per_group:
+            raise Refused("contribution_bounds_per_group belongs to SUM, COUNT and AVG of a SELECT WITH DIFFERENTIAL_PRIVACY")
+        if order is not None:
+            if not isinstance(node, _QUANTILES) or len(order.expressions) != 1:
+                raise Refused("WITHIN GROUP belongs to PERCENTILE_CONT and PERCENTILE_DISC, with one ORDER BY")
+            q = _rank(node.this)
+            node = exp.Quantile(
+                this=order.expressions[0].this, quantile=exp.Literal.number(str(1 - q if order.expressions[0].args.get("desc") else q))
+            )
+        made = self._kind(node, name, condition)
+        return replace(made, bounds=bounds) if bounds is not None else made
+
+    def _kind(self, node: exp.Expression, name: str, condition: exp.Expression | None) -> Aggregate:
+        inner = node.this
+        one = exp.Literal.number(1)
+        if isinstance(node, exp.CountIf):
+            return Aggregate("count_value", self.value(one, _both(condition, inner), "count_value"), name)
+        if isinstance(node, exp.Count):
+            if node.expressions or (isinstance(inner, exp.Distinct) and len(inner.expressions) != 1):
+                raise Refused("COUNT takes one value; COUNT(DISTINCT a || ' ' || b) counts pairs")
+            if isinstance(inner, exp.Distinct):
+                value = self.value(inner.expressions[0], condition, "count_distinct")
+                if self.person is not None and isinstance(value, exp.Column) and value.name == self.person:
+                    return Aggregate("count_person", None, name)
+                return Aggregate("count_distinct", value, name)
+            if isinstance(inner, exp.Star) or (isinstance(inner, exp.Literal) and not inner.is_string):
+                return (
+                    Aggregate("count", None, name)
+                    if condition is None
+                    else Aggregate("count_value", self.value(one, condition, "count_value"), name)
+                )
+            return Aggregate("count_value", self.value(inner, condition, "count_value"), name)
+        if isinstance(inner, exp.Distinct):
+            raise Refused(f"{node.key.upper()}(DISTINCT ...) can change by any amount with one row; only COUNT takes DISTINCT")
+        if isinstance(node, exp.Median):
+            return Aggregate("quantile", self.value(inner, condition, "quantile"), name, quantile=Fraction(1, 2))
+        if isinstance(node, _QUANTILES):
+            rank = node.args.get("quantile") or node.args.get("expression")
+            return Aggregate("quantile", self.value(inner, condition, "quantile"), name, quantile=_rank(rank))
+        if type(node) in _PAIRS:
+            kind = _PAIRS[type(node)]
+            return Aggregate(kind, self.value(inner, condition, kind), name, self.value(node.expression, condition, kind))
+        if type(node) in _PLAIN and not node.expressions:
+            kind = _PLAIN[type(node)]
+            quantile = {"min": Fraction(0), "max": Fraction(1)}.get(kind)
+            return Aggregate(kind, self.value(inner, condition, kind), name, quantile=quantile)
+        raise Refused(
+            f"{node.key.upper()} is not one of the aggregates that can be answered; they are COUNT, COUNT(DISTINCT), COUNT_IF, SUM, AVG, "
+            "VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, MEDIAN, PERCENTILE_CONT, QUANTILE, COVAR_POP, COVAR_SAMP and CORR"
+        )
+
+    def _approximate(self, node: exp.Bracket, name: str) -> Aggregate:
+        """BigQuery's APPROX_QUANTILES(x, 4)[OFFSET(2)] is the rank 2/4."""
+        inner, places = node.this, node.expressions
+        if not isinstance(inner, exp.ApproxQuantiles) or len(places) != 1:
+            raise Refused("brackets are understood only in APPROX_QUANTILES(x, n)[OFFSET(k)]")
+        parts, place = _rank(inner.expression, whole=True), _rank(places[0], whole=True)
+        if not 0 <= place <= parts or parts < 1:
+            raise TableError("APPROX_QUANTILES(x, n)[OFFSET(k)] needs 0 <= k <= n")
+        return Aggregate("quantile", self.value(inner.this, None, "quantile"), name, quantile=place / parts)
+
+    def value(self, tree: exp.Expression, condition: exp.Expression | None, kind: str) -> exp.Expression:
+        """The total expression that an aggregate is about, NULL where a FILTER does not hold."""
+        if condition is not None:
+            tree = exp.Case(ifs=[exp.If(this=condition.copy(), true=tree.copy())])
+        found = total(tree, self.resolve)
+        if kind == "count_distinct" and found.kind == "other":
+            raise Refused("COUNT(DISTINCT ...) of this type is not understood; CAST it to a text first")
+        if kind in _NEEDS_NUMBERS and found.kind not in ("integer", "real", "float"):
+            # A bare column of unknown type stays as it is: the planner knows its type.
+            found = found if found.kind == "any" and isinstance(found.sql, exp.Column) else number(found, kind.upper())
+        return found.sql
+
+    # --- released values ----------------------------------------------------------------------------------------------------------
+
+    def released(self, tree: exp.Expression, name: str | None = None) -> exp.Expression:
+        """An expression of aggregates and keys as one of released names."""
+        if _aggregated(tree) is not None:
+            return self.aggregate(tree, name)
+        if isinstance(tree, exp.Column) and not tree.table and tree.name in self.names:
+            return self.names[tree.name].copy()
+        place = next((i for i, (known, _) in enumerate(self.keys) if known == tree), None)
+        if place is None and isinstance(tree, exp.Column):
+            place = self._place(tree, [known for known, _ in self.keys])
+        if place is not None:
+            return exp.column(self.keys[place][1].name, quoted=True)
+        if isinstance(tree, exp.Column):
+            raise Refused(f"{tree.name} is neither an aggregate, nor in GROUP BY, nor a name of the SELECT list")
+        if isinstance(tree, (exp.Window, exp.Query, exp.Exists)):
+            raise Refused(why_not(tree))
+        if not isinstance(tree, EVALUATED):
+            raise Refused(
+                f"{tree.key.upper()} cannot be computed of released values; arithmetic, comparisons, ROUND, CASE and COALESCE can"
+            )
+        made = tree.copy()
+        for part, child in list(made.args.items()):
+            if isinstance(child, list):
+                made.set(part, [self.released(c) if isinstance(c, exp.Expression) else c for c in child])
+            elif isinstance(child, exp.Expression) and not isinstance(child, exp.Identifier):
+                made.set(part, self.released(child))
+        if isinstance(made, exp.Div):
+            # Released values are numbers of one kind: no dialect's whole division, no flags that differ between dialects.
+            made = exp.Div(this=made.this, expression=made.expression)
+        if isinstance(made, exp.Round) and made.args.get("decimals") is not None:
+            decimals = made.args["decimals"]
+            if not isinstance(decimals, exp.Literal) or not decimals.this.isdigit() or int(decimals.this[:9]) > 15:
+                raise Refused("the decimals of ROUND must be a whole constant from 0 to 15")
+        return made
+
+    def _having(self) -> exp.Expression | None:
+        having = self.tree.args.get("having")
+        if having is None:
+            return None
+        return self.released(having.this)
+
+    def _order(self, outputs: Sequence[Output]) -> tuple[Order, ...]:
+        order = self.tree.args.get("order")
+        found = []
+        for term in order.expressions if order is not None else []:
+            inner = term.this if isinstance(term, exp.Ordered) else term
+            if isinstance(inner, exp.Literal) and not inner.is_string:
+                if not inner.this.isdigit() or not 1 <= int(inner.this[:9]) <= len(outputs):
+                    raise TableError(f"ORDER BY {inner.this[:9]} must be the place of a column, from 1 to {len(outputs)}")
+                value = outputs[int(inner.this) - 1].value.copy()
+            else:
+                value = self.released(inner)
+            found.append(Order(value, bool(isinstance(term, exp.Ordered) and term.args.get("desc"))))
+        return tuple(found)
+
+    def _limit(self) -> int | None:
+        limit = self.tree.args.get("limit")
+        if limit is None:
+            return None
+        count = limit.expression if isinstance(limit, exp.Limit) else limit.args.get("count")
+        if (
+            not isinstance(count, exp.Literal)
+            or not count.this.isdigit()
+            or len(count.this) > 9
+            or (isinstance(limit, exp.Fetch) and limit.args.get("limit_options"))
+        ):
+            raise TableError("LIMIT must be a whole number, such as LIMIT 10")
+        return int(count.this)
+
+
+def _aggregated(node: object) -> exp.Expression | None:
+    """The node if it is an aggregate with what belongs to it."""
+    if isinstance(node, (exp.Filter, exp.WithinGroup)):
+        return node if _aggregated(node.this) is not None else None
+    if isinstance(node, exp.Bracket):
+        return node if isinstance(node.this, exp.ApproxQuantiles) else None
+    return node if isinstance(node, exp.Expression) and isinstance(node, exp.AggFunc) else None
+
+
+def _both(first: exp.Expression | None, second: exp.Expression) -> exp.Expression:
+    return second if first is None else exp.And(this=exp.Paren(this=first.copy()), expression=exp.Paren(this=second.copy()))
+
+
+def _rank(node: exp.Expression | None, *, whole: bool = False) -> Fraction:
+    """A constant rank, as a fraction."""
+    text = node.this if isinstance(node, exp.Literal) else ""
+    what = "a whole constant" if whole else "a constant between 0 and 1, such as 0.5"
+    if not re.fullmatch(r"[0-9]{1,9}" if whole else r"[0-9]{0,9}(\.[0-9]{0,18})?|[0-9]+/[0-9]+", text) or not re.search("[0-9]", text):
+        raise TableError(f"the rank of a quantile must be {what}")
+    found = Fraction(f"0{text}" if text.startswith(".") else text.rstrip("."))
+    if not whole and found > 1:
+        raise TableError(f"the rank of a quantile must be {what}")
+    return found
+
+
+def _bounds(node: exp.Expression) -> tuple[exp.Expression, tuple[Fraction, Fraction] | None, bool]:
+    """The aggregate without BigQuery's contribution bounds, the bounds, and whether they are of a person's total in a group."""
+    mark = node.this
+    if not isinstance(mark, exp.Anonymous) or mark.name.lower() not in ("contribution_bounds_per_row_", "contribution_bounds_per_group_"):
+        return node, None, False
+    *inner, low, high = mark.expressions
+    ends = []
+    for end in (low, high):
+        sign, digits = (-1, end.this) if isinstance(end, exp.Neg) else (1, end)
+        if (
+            not isinstance(digits, exp.Literal)
+            or digits.is_string
+            or len(digits.this) > 40
+            or not re.fullmatch(r"[0-9]*\.?[0-9]+([eE][+-]?[0-9]{1,2})?", digits.this)
+        ):
+            raise TableError("contribution bounds must be two constants, such as (0, 100)")
+        ends.append(sign * Fraction(digits.this))
+    if ends[0] > ends[1]:
+        raise TableError("contribution bounds must be (lower, upper); swap them")
+    made = node.copy()
+    made.set("this", inner[0].copy())
+    if len(inner) > 1:
+        made.set("expression", inner[1].copy())
+    return made, (ends[0], ends[1]), mark.name.lower() == "contribution_bounds_per_group_"

@@ -1,0 +1,149 @@
+"""The unit of privacy: whom the guarantee protects, and how much one of them may contribute.
+
+>>> Unit("patient_id", max_rows=12)
+Unit(person='patient_id', max_rows=12)
+>>> Unit("patient_id", max_groups=4, rows_per_group=3).most_rows
+12
+>>> Unit.row()
+Unit(row)
+>>> Unit("patient_id", max_rows=12, window="month", when="admitted").window
+'month'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tacit.accounting import Adjacency
+from tacit.accounting.parameters import Number, count, nonnegative, probability
+from tacit.ledger.period import WINDOWS
+from tacit.tables.errors import TableError
+
+
+@dataclass(frozen=True)
+class Auto:
+    """A bound or a cap to be found privately: what it may cost, and the range it is looked for in."""
+
+    epsilon: Number
+    most: int = 1024
+    quantile: float = 0.95
+
+    def __post_init__(self) -> None:
+        nonnegative("epsilon", self.epsilon)
+        object.__setattr__(self, "most", count("most", self.most))
+        probability("quantile", self.quantile)
+
+
+def auto(epsilon: Number, *, most: int = 1024, quantile: float = 0.95) -> Auto:
+    """A cap or bounds chosen privately for `epsilon`: a cap that about a share `quantile` of people stays below, at most `most`.
+
+    >>> auto(0.1).most
+    1024
+    """
+    return Auto(epsilon, most, quantile)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far one unit's rows can spread: over how many groups, in all, and the greatest sum of squared rows in a group."""
+
+    groups: int
+    rows: int
+    heaped: int
+
+
+@dataclass(frozen=True, repr=False)
+class Unit:
+    """One person with all her rows (`person` names the column that tells people apart), or a single row.
+
+    A person's rows are capped before anything is computed: at `max_rows` in all, or at `max_groups` groups of a question with at most
+    `rows_per_group` rows in each. Which of her rows are kept is chosen at random. With `window` ('day', 'month', ...) and `when`, a public
+    date column, the unit is what a person does within one such period, and each question is about one period.
+    `capped=True` declares that the data already obey the caps, so that no capping is run; the guarantee then rests on that.
+    """
+
+    person: str | None = None
+    max_rows: int | Auto | None = None
+    max_groups: int | None = None
+    rows_per_group: int | None = None
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    capped: bool = False
+    window: str | None = None
+    when: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.adjacency, Adjacency) or self.adjacency is Adjacency.ZERO_OUT:
+            raise TableError("adjacency must be Adjacency.ADD_REMOVE or Adjacency.REPLACE_ONE")
+        if (self.window is None) != (self.when is None):
+            raise TableError("window and when belong together: window='month', when='visit_date' is a person within a month")
+        if self.window is not None and self.window not in WINDOWS:
+            raise TableError(f"window must be one of {', '.join(WINDOWS)}, not {self.window!r}")
+        if self.person is None:
+            if (self.max_rows, self.max_groups, self.rows_per_group) != (1, 1, 1):
+                raise TableError("a unit needs the column that tells people apart: Unit('patient_id', max_rows=12); or write Unit.row()")
+            return
+        if not isinstance(self.person, str) or not self.person:
+            raise TableError("person must be the name of a column, such as 'patient_id'")
+        for name in ("max_rows", "max_groups", "rows_per_group"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Auto):
+                object.__setattr__(self, name, count(name, value))
+        if self.max_rows is None and (self.max_groups is None or self.rows_per_group is None):
+            raise TableError(
+                "a person may own any number of rows, so a cap is needed: max_rows=12, or max_groups=4 with rows_per_group=3; "
+                "there is no default because what is cut off is your decision"
+            )
+
+    @staticmethod
+    def row(adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Unit:
+        """Every row is its own unit. Only for data with at most one row a person: otherwise it protects nobody."""
+        return Unit(None, 1, 1, 1, adjacency, True)
+
+    @staticmethod
+    def edge(adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Unit:
+        """One relation between two parties: a row of a table of edges. It protects who met whom, not who took part."""
+        return Unit.row(adjacency)
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the cap is still to be found."""
+        return isinstance(self.max_rows, Auto)
+
+    def with_cap(self, rows: int) -> Unit:
+        """The unit with the cap that was found."""
+        return replace(self, max_rows=rows)
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows of one unit that can reach an answer."""
+        if isinstance(self.max_rows, Auto):
+            raise TableError("the cap is still to be found privately; ask a question, or session.find_cap(...)")
+        grouped = self.max_groups * self.rows_per_group if self.max_groups is not None and self.rows_per_group is not None else None
+        return min(cap for cap in (self.max_rows, grouped) if cap is not None)
+
+    def spread(self, grouped: bool) -> tuple[int, int]:
+        """The most groups that one unit can touch, and the most rows it can have in one of them."""
+        if not grouped:
+            return 1, self.most_rows
+        most = self.most_rows
+        return min(self.max_groups or most, most), min(self.rows_per_group or most, most)
+
+    def reach(self, grouped: bool, multiplicity: int = 1) -> Reach:
+        """How one unit's rows can lie, where each row of the data may stand for `multiplicity` rows of the question.
+
+        Squares are greatest where rows are heaped: as many full groups as the caps allow, and the rest in one more. Caps are applied to
+        the question's rows, so the multiplicity matters only where nothing is capped.
+        """
+        groups, rows = self.spread(grouped)
+        total = min(self.most_rows, groups * rows)
+        if self.person is None or self.capped:
+            total *= multiplicity
+            groups, rows = (groups * multiplicity if grouped else 1), rows * multiplicity
+        return Reach(min(groups, total), total, (total // rows) * rows**2 + (total % rows) ** 2)
+
+    def __repr__(self) -> str:
+        if self.person is None:
+            return "Unit(row)"
+        caps = [f"{n}={getattr(self, n)}" for n in ("max_rows", "max_groups", "rows_per_group") if getattr(self, n) is not None]
+        caps += [f"window={self.window!r}", f"when={self.when!r}"] if self.window else []
+        return f"Unit({', '.join([f'person={self.person!r}', *caps, *(['capped=True'] if self.capped else [])])})"

@@ -1,0 +1,82 @@
+"""The desk: a job's questions with everything SQL may say of released values, joins with public tables, and periods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.release.jobs import book, changed, visits
+
+from tacit import noise
+from tacit.release.errors import JobError
+from tacit.release.planning import plan
+from tacit.release.running import run
+
+COUNT = "SELECT COUNT(*) AS n FROM visits, weight: 1, postprocess: {nonnegative: [n], whole: [n]}"
+MANY = ("rho: 0.5", "rho: 5000")
+
+
+def test_having_order_and_limit_are_about_released_values(tmp_path: Path) -> None:
+    job = changed(
+        (COUNT, "'SELECT region, COUNT(*) AS n FROM visits GROUP BY region HAVING n > 100 ORDER BY n DESC LIMIT 1', weight: 1"), MANY
+    )
+    done = run(job, base=tmp_path, ledger=book(tmp_path), tables={"visits": visits()}, report=False)
+    # 180 north and 60 south; noise of deviation below one
+    assert done.answers["overall"].keys["region"] == ["north"] and done.answers["overall"].rows == 1
+
+
+def test_a_figure_may_be_computed_of_others(tmp_path: Path) -> None:
+    job = changed((COUNT, "'SELECT SUM(age) / COUNT(*) AS each FROM visits', weight: 1, checks: {each: {least: 0, most: 110}}"), MANY)
+    done = run(job, base=tmp_path, ledger=book(tmp_path), tables={"visits": visits()}, report=False)
+    truth = sum(i % 90 for i in range(240)) / 241
+    assert done.answers["overall"]["each"][0] == pytest.approx(truth, abs=1)
+
+
+def test_a_public_table_may_be_joined(tmp_path: Path) -> None:
+    job = changed(
+        ("{path: visits.parquet}", "{path: visits.parquet}, regions: {path: regions.parquet, public: true}"),
+        *((f"{name}: {{type:", f"{name}: {{table: visits, type:") for name in ("patient_id", "region", "ward", "age")),
+        ("outputs:", "  zone: {table: regions, type: text, categories: [cold, warm]}\n  name: {table: regions, type: text}\noutputs:"),
+        (COUNT, "'SELECT r.zone, COUNT(*) AS n FROM visits v JOIN regions r ON v.region = r.name GROUP BY r.zone', weight: 1"),
+        MANY,
+    )
+    regions = pa.table({"name": ["north", "south"], "zone": ["cold", "warm"]})
+    done = run(job, base=tmp_path, ledger=book(tmp_path), tables={"visits": visits(), "regions": regions}, report=False)
+    assert done.answers["overall"]["n"] == pytest.approx([180, 60], abs=5)
+    assert plan(job).outputs[1].groups == 2
+
+
+def test_a_price_in_the_question_is_refused() -> None:
+    sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 3, delta = 0.01) COUNT(*) AS n FROM visits"
+    with pytest.raises(JobError, match="leave OPTIONS out"):
+        plan(changed((COUNT, f"'{sql}', weight: 1")))
+
+
+def test_a_unit_with_a_window_is_asked_about_one_period(tmp_path: Path) -> None:
+    import datetime
+
+    days = [datetime.date(2026, 1 + i % 2, 1 + i % 28) for i in range(241)]
+    job = changed(
+        ("adjacency: add_remove}", "adjacency: add_remove, window: month, when: day}\nperiod: 2026-01"),
+        ("outputs:", "  day: {type: date}\noutputs:"),
+        MANY,
+    )
+    ledger = book(tmp_path)
+    table = visits().append_column("day", pa.array(days))
+    done = run(job, base=tmp_path, ledger=ledger, tables={"visits": table}, report=False)
+    assert done.answers["overall"]["n"][0] == pytest.approx(121, abs=5)
+    assert ledger.accounts()[0].spent("2026-01")["rho"] == done.plan.charge["rho"]
+    assert done.record["unit"]["period"] == "2026-01"
+
+
+def test_keys_selected_privately_drop_the_lonely(tmp_path: Path) -> None:
+    """The canary's ward has one person: it appears with probability at most delta, and in test mode with this seed it does not."""
+    job = changed(
+        ("rho: 0.5", "epsilon: 4, delta: 1e-6"),
+        (COUNT, "'SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward', keys: private, weight: 1"),
+    )
+    with noise.test_mode(5):
+        done = run(job, base=tmp_path, ledger=book(tmp_path), tables={"visits": visits()}, report=False)
+    assert sorted(done.answers["overall"].keys["ward"]) == ["A", "B"]
+    assert not done.private

@@ -1,0 +1,66 @@
+"""Spark: started with the Java that comes along, total in ANSI mode, and silent. One test, so that one process starts one Java."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from sqlglot import exp, parse_one
+
+from tacit.tables.engines.spark import VECTORS, Spark, _home
+from tacit.tables.errors import EngineError, TableError
+
+
+def test_the_java_shim_drops_one_option_and_keeps_the_others(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text('#!/bin/sh\nfor word do echo "<$word>"; done\n')
+    java.chmod(0o755)
+    shim = _home(tmp_path)
+    assert shim.is_dir() and shim != tmp_path
+    words = ["-cp", "a b", VECTORS, "", "Main", "it's"]
+    printed = subprocess.run([shim / "bin" / "java", *words], capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
+    shutil.rmtree(shim)
+    assert printed == ["<-cp>", "<a b>", "<>", "<Main>", "<it's>"]
+
+
+def test_spark(spark: Spark, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+    assert "JAVA_HOME" not in os.environ or not os.environ["JAVA_HOME"].startswith("/tmp/tacit-java")
+    sums = parse_one("SELECT SUM(n) AS s, COUNT(*) AS k, SUM(CAST(t AS BIGINT)) AS t FROM visits", read="duckdb")
+    found = []
+    for ansi in ("true", "false"):
+        spark.session.conf.set("spark.sql.ansi.enabled", ansi)
+        found.append(spark.run(sums).to_pylist())
+    spark.session.conf.set("spark.sql.ansi.enabled", "true")
+    assert found[0] == found[1] and found[0][0]["k"] == 600
+    assert abs(found[0][0]["s"]) > 2**63  # which would have overflowed
+
+    caplog.set_level(logging.DEBUG)
+    failing = exp.Select(expressions=[exp.Anonymous(this="raise_error", expressions=[exp.column("region")])]).from_("visits")
+    with pytest.raises(EngineError) as caught:
+        spark.run(failing)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+    printed = capfd.readouterr()
+    # py4j logs its own calls at debug level; none of them carries a row
+    for place in (printed.out, printed.err, "\n".join(r.getMessage() for r in caplog.records if not r.name.startswith("py4j"))):
+        assert "USER_RAISED" not in place and "raise_error" not in place
+
+    with pytest.raises(EngineError, match="no such table"):
+        spark.columns(exp.to_table("nowhere"))
+
+    # A session that is handed in is used as it is, and not stopped.
+    given = Spark(spark.session)
+    frame = spark.session.createDataFrame([(1, "a"), (2, "b")], "id bigint, word string")
+    given.register("words", frame)
+    assert given.columns(exp.to_table("words")) == {"id": "BIGINT", "word": "VARCHAR"}
+    given.close()
+    assert given.run(parse_one("SELECT COUNT(*) AS n FROM words")).to_pylist() == [{"n": 2}]
+
+
+def test_what_was_asked_is_checked() -> None:
+    with pytest.raises(TableError, match="not both"):
+        Spark(object(), connect="sc://localhost")

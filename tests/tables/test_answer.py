@@ -1,0 +1,75 @@
+"""Answers: they convert, print, plot and are post-processed without losing what was released."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit.accounting import Adjacency, Bound, Gaussian
+from tacit.tables import Answer, Figures, TableError
+from tacit.tables.answer import Noise
+
+
+def answer(rows: int = 3, private: bool = True) -> Answer:
+    values = np.array([-4.0, 10.25, 30.0] * rows)[:rows]
+    return Answer(
+        keys={"region": [f"<r{i}>" for i in range(rows)]},
+        figures={"n": Figures(values, values - 5, values + 5)},
+        raw={"rows": values.tolist()},
+        noise=(Noise("rows", "gaussian", 2.5),),
+        event=Gaussian(4),
+        adjacency=Adjacency.ADD_REMOVE,
+        cost=Bound(0.9, 1.0, "closed form"),
+        delta=1e-6,
+        confidence=0.95,
+        private=private,
+        notes=("rows lost to the caps: about 3%",),
+    )
+
+
+def test_conversions_hold_keys_values_and_ends() -> None:
+    names = ["region", "n", "n_low", "n_high"]
+    assert answer().to_arrow().column_names == names
+    assert list(answer().to_pandas().columns) == names
+    assert answer().to_polars().columns == names
+    assert answer().to_arrow().schema.metadata[b"tacit.private"] == b"True"
+
+
+def test_words_and_pages() -> None:
+    assert "rows lost" in repr(answer()) and "epsilon 1 at delta 1e-06" in repr(answer())
+    assert "... 5 more rows" in repr(answer(25))
+    page = answer(private=False)._repr_html_()
+    assert "&lt;r0&gt;" in page and "<r0>" not in page and "NOT PRIVATE" in page
+
+
+def test_post_processing_keeps_what_was_released() -> None:
+    found = answer().finished(nonnegative=["n"], whole=["n"])
+    assert found["n"].tolist() == [0, 10, 30] and found.raw_figures is not None
+    assert found.raw_figures["n"].value.tolist() == [-4, 10.25, 30]
+    assert found.finished(whole=["n"]).raw_figures["n"].value.tolist() == [-4, 10.25, 30]  # type: ignore[index]
+    with pytest.raises(TableError, match="no figure"):
+        answer().finished(whole=["m"])
+
+
+def test_totals_are_met_by_least_squares() -> None:
+    exactly = answer().finished(totals={"n": (48.25, 0.0)})
+    assert exactly["n"].sum() == pytest.approx(48.25)
+    assert np.diff(exactly["n"]).tolist() == pytest.approx(np.diff(answer()["n"]).tolist())
+    half = answer().finished(totals={"n": (48.25, np.sqrt(3) * 5 / 1.96)})
+    assert half["n"].sum() == pytest.approx((36.25 + 48.25) / 2)
+    assert (exactly.figures["n"].low <= answer().figures["n"].low).all()
+
+
+def test_lines_can_be_taken() -> None:
+    assert answer().taken([2, 0]).keys["region"] == ["<r2>", "<r0>"]
+    assert answer().taken([]).rows == 0 and "cost" in repr(answer().taken([]))
+
+
+def test_pictures(tmp_path: Path) -> None:
+    for rows in (1, 3, 60):
+        answer(rows).plot("n", path=str(tmp_path / f"{rows}.png"))
+        assert (tmp_path / f"{rows}.png").stat().st_size > 5000
+    with pytest.raises(TableError, match="no figure"):
+        answer().plot("m")

@@ -1,0 +1,318 @@
+"""Total expressions: each form against Python's own arithmetic, intervals against brute force, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlglot import exp, parse_one
+from tests.tables.random_expressions import TYPES, Expressions, rows
+
+from tacit.tables.errors import Refused, TableError
+from tacit.tables.expressions import column, interval, total
+
+DATA = rows(80)
+
+
+@pytest.fixture(scope="module")
+def table() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute(f"CREATE TABLE t (n INTEGER, {', '.join(f'{name} {kind}' for name, kind in TYPES.items())})")
+    connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * (len(TYPES) + 1))})", [(n, *row) for n, row in enumerate(DATA)])
+    return connection
+
+
+def read(text: str) -> exp.Expression:
+    return parse_one(f"SELECT {text}", read="duckdb").expressions[0]
+
+
+def values(connection: duckdb.DuckDBPyConnection, text: str) -> list[Any]:
+    sql = total(read(text), TYPES).sql.sql(dialect="duckdb")
+    return [row[0] for row in connection.execute(f"SELECT {sql} FROM t ORDER BY n").fetchall()]
+
+
+def constant(text: str) -> Any:
+    sql = total(read(text), {}).sql.sql(dialect="duckdb")
+    return duckdb.execute(f"SELECT {sql}").fetchone()[0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("7 / 2", 3.5),
+        ("1 / 0", None),
+        ("0.0 / 0", None),
+        ("SQRT(-1)", None),
+        ("SQRT(9)", 3),
+        ("LN(0)", None),
+        ("LN(-2)", None),
+        ("LN(EXP(2))", 2),
+        ("LOG10(1000)", 3),
+        ("LOG(1000)", 3),
+        ("LOG2(8)", 3),
+        ("EXP(1000)", None),
+        ("POWER(10, 400)", None),
+        ("POWER(-2, 3)", -8),
+        ("POWER(2, 0.5)", 2**0.5),
+        ("POWER(0, -1)", None),
+        ("POWER(-8, 0.5)", None),
+        ("1e100 * 1e100", None),
+        ("1e-100 * 1e-100", 0),
+        ("1e100 - 1e100", 0),
+        ("ROUND(2.5)", 3),
+        ("ROUND(-2.5)", -2),
+        ("ROUND(1.2345, 2)", 1.23),
+        ("FLOOR(-1.5)", -2),
+        ("CEIL(1.2)", 2),
+        ("ABS(-3)", 3),
+        ("MOD(17, 5)", 2),
+        ("LEAST(3, NULL, 2)", 2),
+        ("GREATEST(3, NULL, 2)", 3),
+        ("COALESCE(NULL, 4)", 4),
+        ("NULLIF(3, 3)", None),
+        ("CAST('12.5' AS DOUBLE)", 12.5),
+        ("CAST('abc' AS DOUBLE)", None),
+        ("CAST('1e400' AS DOUBLE)", None),
+        ("CAST('nan' AS DOUBLE)", None),
+        ("CAST(' 7' AS DOUBLE)", None),
+        ("CAST(2.5 AS INTEGER)", 3),
+        ("CAST('99999999999999999999' AS BIGINT)", None),
+        ("CAST(TRUE AS INTEGER)", 1),
+        ("LENGTH('añb')", 3),
+        ("SUBSTRING('abcdef', 2, 3)", "bcd"),
+        ("LEFT('abc', 2)", "ab"),
+        ("UPPER('a') || LOWER('B')", "Ab"),
+        ("CONCAT('a', NULL, 'b')", "ab"),
+        ("'a' || NULL", None),
+        ("TRIM('  a ')", "a"),
+        ("YEAR(CAST('2020-02-29' AS DATE))", 2020),
+        ("EXTRACT(QUARTER FROM DATE '2020-11-02')", 4),
+        ("CASE 2 WHEN 1 THEN 'a' WHEN 2 THEN 'b' END", "b"),
+        ("IF(1 > 2, 1, 2)", 2),
+        ("5 BETWEEN 1 AND 5", True),
+        ("3 NOT IN (1, 2)", True),
+        ("'abc' NOT LIKE 'a%'", False),
+        ("'abc' ILIKE 'AB_'", True),
+        ("NULL IS NULL", True),
+        ("(1 > 2) IS FALSE", True),
+        ("1 IS DISTINCT FROM NULL", True),
+        ("-(-3)", 3),
+        ("'3' < 4", True),
+    ],
+)
+def test_values(text: str, wanted: Any) -> None:
+    found = constant(text)
+    assert (found is None) == (wanted is None)
+    assert found == (
+        pytest.approx(wanted, rel=1e-12, abs=1e-200) if isinstance(wanted, (int, float)) and not isinstance(wanted, bool) else wanted
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RANDOM() < 1",
+        "NOW()",
+        "CURRENT_DATE = d",
+        "my_function(i)",
+        "(SELECT 1)",
+        "EXISTS (SELECT 1)",
+        "i IN (SELECT 1)",
+        "COUNT(*) OVER ()",
+        "SUM(i)",
+        "*",
+        "s + 1",
+        "s > 3",
+        "i = 'x' AND f",
+        "i AND f",
+        "s LIKE u",
+        "s LIKE 'a\\%'",
+        "CAST(s AS JSON)",
+        "CAST(x AS VARCHAR)",
+        "CAST(s AS BOOLEAN)",
+        "SUBSTRING(s, i)",
+        "SUBSTRING(s, -1)",
+        "MOD(i, 0)",
+        "MOD(i, b)",
+        "MOD(x, 2)",
+        "ROUND(x, i)",
+        "ROUND(x, 99)",
+        "x // 2",
+        "s ~ 'a'",
+        "d + 1",
+        "d - d",
+        "EXTRACT(EPOCH FROM t)",
+        "DATE_TRUNC('century', d)",
+        "YEAR(s)",
+        "d >= 'tomorrow'",
+        "x IN (y, 1)",
+        "CASE WHEN f THEN 1 ELSE 'a' END",
+        "missing + 1",
+        "CAST(x AS DECIMAL(5, 2))",
+        "LOG(i, x)",
+        "REPEAT(s, 1000)",
+        "SLEEP(1)",
+        "i[1]",
+        "1e999 + x",
+        "GETENV('HOME')",
+        "x IS y",
+        "TRIM(BOTH 'a' FROM s)",
+    ],
+)
+def test_refused(text: str) -> None:
+    with pytest.raises(TableError) as caught:
+        total(read(text), TYPES)
+    assert len(str(caught.value)) > 20
+
+
+def test_refusals_name_the_function_and_the_alternatives() -> None:
+    with pytest.raises(Refused, match=r"MY_FUNCTION is not one of the functions.*COALESCE"):
+        total(read("my_function(i)"), TYPES)
+
+
+def test_no_random_expression_fails(table: duckdb.DuckDBPyConnection) -> None:
+    made = present = 0
+    for seed in range(150):
+        stream = Expressions(seed)
+        try:
+            found = values(table, stream.any(1 + seed % 4))
+        except TableError:
+            continue
+        made += 1
+        present += sum(value is not None for value in found)
+        assert not any(isinstance(value, float) and not math.isfinite(value) for value in found)
+    assert made > 120 and present > 3000
+
+
+@pytest.mark.parametrize(
+    "text", ["x / y", "LN(x)", "SQRT(x)", "CAST(s AS DOUBLE) + 0", "CAST(s AS DATE)", "POWER(10, x)", "b * b", "MOD(CAST(x AS BIGINT), 7)"]
+)
+def test_the_plain_form_fails_or_is_not_finite_where_the_total_one_is_not(table: duckdb.DuckDBPyConnection, text: str) -> None:
+    """The rows are nasty enough to tell: what the user wrote raises an error, or gives infinity, on them."""
+    try:
+        plain = [row[0] for row in table.execute(f"SELECT {text} FROM t").fetchall()]
+        broken = any(isinstance(value, float) and not math.isfinite(value) for value in plain)
+    except duckdb.Error:
+        broken = True
+    assert broken
+    assert not any(isinstance(value, float) and not math.isfinite(value) for value in values(table, text))
+
+
+def test_arithmetic_is_that_of_doubles(table: duckdb.DuckDBPyConnection) -> None:
+    for row, found in zip(DATA, values(table, "i * x + 1"), strict=True):
+        i, x = row[0], row[2]
+        if i is None or x is None or not abs(x) < 1e150:
+            assert found is None
+        elif i == 0 or x == 0 or abs(x) > 1e-100:
+            assert found == i * x + 1
+
+
+def test_texts_do_not_grow_without_limit() -> None:
+    text = "s" + " || s" * 40
+    sql = total(read(text), TYPES).sql.sql(dialect="duckdb")
+    found = duckdb.execute(f"SELECT LENGTH({sql}) FROM (SELECT REPEAT('x', 1000000) AS s)").fetchone()
+    assert found == (41 * 10_000,)
+
+
+def test_large_expressions_are_refused_and_long_chains_stay_small() -> None:
+    assert len(total(read("x" + " * x" * 8), TYPES).sql.sql(dialect="duckdb")) < 6_000
+    assert len(total(read("i" + " + i" * 40), TYPES).sql.sql(dialect="duckdb")) < 6_000
+    cast, case = "s", "i"
+    for _ in range(14):
+        cast = f"CAST(CAST(CAST({cast} AS DOUBLE) AS BIGINT) AS VARCHAR)"
+        case = f"CASE {case} WHEN 1 THEN 2 WHEN 2 THEN 3 WHEN 3 THEN 4 END"
+    for bomb in (cast, case, "x" + " * x" * 60):
+        with pytest.raises(Refused, match="too large"):
+            total(read(bomb), TYPES)
+
+
+def test_zoned_timestamps_and_unknown_types() -> None:
+    assert column("t", "TIMESTAMP WITH TIME ZONE").kind == "other"
+    with pytest.raises(Refused, match="this type"):
+        total(read("t = t"), {"t": "TIMESTAMP WITH TIME ZONE"})
+    assert total(read("t IS NULL"), {"t": "STRUCT(a INTEGER)"}).kind == "boolean"
+    assert total(read("q > 3"), lambda node: column(node.name, None)).sql.sql("duckdb").startswith("(NULLIF(NULLIF(LEAST(GREATEST(TRY_CAST")
+
+
+# ---- intervals ----------------------------------------------------------------------------------------------------------------------
+
+_NUMBERS = {"a": "DOUBLE", "c": "INTEGER"}
+
+
+@settings(max_examples=60)
+@given(
+    st.recursive(
+        st.sampled_from(["a", "c", "2", "-3", "0.5", "10"]),
+        lambda inner: st.one_of(
+            st.tuples(inner, st.sampled_from(["+", "-", "*", "/"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+            st.tuples(st.sampled_from(["ABS", "FLOOR", "CEIL", "SQRT", "LN", "EXP", "ROUND"]), inner).map(lambda t: f"{t[0]}({t[1]})"),
+            st.tuples(st.sampled_from(["LEAST", "GREATEST", "COALESCE", "NULLIF"]), inner, inner).map(lambda t: f"{t[0]}({t[1]}, {t[2]})"),
+            st.tuples(inner, inner).map(lambda t: f"CASE WHEN a > c THEN {t[0]} ELSE {t[1]} END"),
+            inner.map(lambda t: f"POWER({t}, 2)"),
+            inner.map(lambda t: f"MOD(CAST({t} AS BIGINT), 5)"),
+        ),
+        max_leaves=6,
+    )
+)
+def test_values_lie_in_the_interval(text: str) -> None:
+    value = total(read(text), _NUMBERS)
+    found = interval(value.sql, {"a": (-2, 3), "c": (1, 4)})
+    if found is None:
+        return
+    points = [(a, c) for a in (-2.0, -1.5, -1e-9, 0.0, 0.7, 3.0, None) for c in (1, 2, 4, None)]
+    listed = ", ".join(f"({'NULL' if a is None else repr(a)}::DOUBLE, {'NULL' if c is None else c}::INTEGER)" for a, c in points)
+    results = duckdb.execute(f"SELECT {value.sql.sql(dialect='duckdb')} FROM (VALUES {listed}) AS v(a, c)").fetchall()
+    for (result,) in results:
+        if result is not None:
+            slack = 1e-12 * max(1.0, abs(float(result)))  # the engine's own roundings; the statement clamps to the interval in any case
+            assert float(found.lower) - slack <= float(result) <= float(found.upper) + slack
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("a * 2 + 1", -3, 7),
+        ("a * a", -6, 9),
+        ("POWER(a, 2)", 0, 9),
+        ("ABS(a)", 0, 3),
+        ("c / 2", Fraction(1, 2), 2),
+        ("1 / c", Fraction(1, 4), 1),
+        ("LEAST(GREATEST(z, 0), 10)", 0, 10),
+        ("CASE WHEN z > 1 THEN 1 ELSE 0 END", 0, 1),
+        ("CAST(z > 1 AS INTEGER)", 0, 1),
+        ("COALESCE(a, 5)", -2, 5),
+        ("EXTRACT(MONTH FROM d)", 1, 12),
+        ("MOD(CAST(z AS BIGINT), 7)", -6, 6),
+        ("LEAST(a, c)", -2, 4),
+        ("CASE WHEN z > 1 THEN a END", -2, 3),
+        ("-a", -3, 2),
+    ],
+)
+def test_intervals(text: str, low: Fraction, high: Fraction) -> None:
+    types = {**_NUMBERS, "z": "DOUBLE", "d": "DATE"}
+    found = interval(total(read(text), types).sql, {"a": (-2, 3), "c": (1, 4)})
+    assert found is not None
+    # Ends that are no floating-point numbers are rounded outward.
+    assert low - Fraction(1, 10**9) <= found.lower <= low
+    assert high <= found.upper <= high + Fraction(1, 10**9)
+
+
+@pytest.mark.parametrize(
+    "text", ["z", "a / z", "1 / a", "EXP(z)", "LEAST(z, 3)", "POWER(a, c)", "LENGTH(s)", "GREATEST(a, z)", "COALESCE(z, 1)"]
+)
+def test_no_interval_where_there_is_none(text: str) -> None:
+    types = {**_NUMBERS, "z": "DOUBLE", "s": "VARCHAR"}
+    found = interval(total(read(text), types).sql, {"a": (-2, 3), "c": (1, 4)})
+    assert found is None or text == "POWER(a, c)"
+
+
+def test_a_null_skipped_by_least_does_not_narrow() -> None:
+    """LEAST(a, b) is b where a is NULL: taking the least upper end of both would be wrong."""
+    found = interval(total(read("LEAST(a, c)"), _NUMBERS).sql, {"a": (-2, 3), "c": (1, 40)})
+    assert found is not None and found.upper == 40
+    assert duckdb.execute("SELECT LEAST(NULL, 40)").fetchone() == (40,)

@@ -1,0 +1,67 @@
+"""Ladders: the decoder inverts the encoder, sensitivities are the matrices' own, quantiles lie in their intervals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import laplace as laplace_law
+
+from tacit.tables.ranks import FINE, Ladder, cells_for, half_width, quantile
+
+SIZES = [2, 4, 16, 32, 64, 256]
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+@pytest.mark.parametrize("cells", SIZES)
+def test_running_totals_come_back(cells: int, law: str) -> None:
+    ladder = Ladder(Fraction(0), Fraction(1), cells)
+    counts = np.random.default_rng(cells).integers(0, 1000, cells)
+    released = ladder.encoder(law) @ counts
+    np.testing.assert_allclose(ladder.decoder(law) @ released, np.cumsum(counts), rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("cells", SIZES)
+def test_sensitivities_are_those_of_the_columns(cells: int) -> None:
+    ladder = Ladder(Fraction(0), Fraction(1), cells)
+    columns = ladder.encoder("gaussian").T.tolist()
+    assert ladder.square() == max(sum(v * v for v in column) for column in columns)
+    assert ladder.absolute() == max(sum(abs(v) for v in column) for column in ladder.encoder("laplace").T.tolist())
+    assert (ladder.encoder("gaussian") >= 0).all()  # exchanged rows rely on one sign
+
+
+def test_the_square_root_is_better_than_counting_cells() -> None:
+    """The error of a running total in units of the noise multiplier: about 1 + log(n)/pi, where plain counts have sqrt(n/2)."""
+    ladder = Ladder(Fraction(0), Fraction(1), 256)
+    error = ladder.error("gaussian") * np.sqrt(ladder.square())
+    assert error < 1 + np.log(256) / np.pi + 0.1 < np.sqrt(256 / 2)
+    terms = [float(np.prod([(2 * j - 1) / (2 * j) for j in range(1, k + 1)])) for k in range(256)]
+    assert ladder.square() / FINE**2 == pytest.approx(sum(term**2 for term in terms), rel=1e-3)
+
+
+def test_widths_are_exact_or_safe() -> None:
+    draw = np.random.default_rng(5)
+    assert half_width([2.0], "laplace", 0.95)[0] == pytest.approx(2 * laplace_law.ppf(0.975))
+    for weights in ([1.0, 1.0], [3.0, 1.0, 0.5], [1.0] * 30):
+        sums = np.abs(draw.laplace(size=(200_000, len(weights))) @ np.array(weights))
+        width = half_width(weights, "laplace", 0.95)[0]
+        assert (sums > width).mean() < 0.05
+        assert width < 2.2 * np.quantile(sums, 0.95)
+
+
+def test_cells_follow_the_number_of_groups() -> None:
+    assert [cells_for(groups) for groups in (1, 1024, 1025, 10**6, 10**7)] == [1024, 1024, 512, 2, 2]
+
+
+@pytest.mark.parametrize("q", [0.0, 0.1, 0.5, 0.99, 1.0])
+def test_without_noise_the_quantile_is_in_its_cell(q: float) -> None:
+    ladder = Ladder(Fraction(0), Fraction(64), 64)
+    rows = np.random.default_rng(3).uniform(5, 50, 4000)
+    counts = np.histogram(rows, ladder.edges)[0]
+    for law in ("gaussian", "laplace"):
+        value, low, high = quantile(ladder, (ladder.encoder(law) @ counts)[None, :].astype(float), 1e-9, law, q, 0.95)
+        true = np.quantile(rows, q)
+        assert low[0] <= true <= high[0]
+        # Rounding to whole numbers is 2^-16 of a row for the square root, and half a row for each of a tree's nodes.
+        assert law == "laplace" or (abs(value[0] - true) <= 1.5 and high[0] - low[0] <= 3)

@@ -1,0 +1,102 @@
+"""Statements: one for each question, integers only, caps that hold for everybody, sums that an independent count confirms."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.tables.people import AGGREGATES, REGIONS, TABLE, engine_on, exact_sums, planned, question, random_rows, table
+
+from tacit.tables import Unit
+from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables.statement import GROUP
+
+
+@pytest.mark.parametrize("grouped", [True, False], ids=["grouped", "whole"])
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_only_integers_come_back(name: str, grouped: bool) -> None:
+    engine = engine_on(random_rows(1))
+    plan = planned(question(name, grouped=grouped), Unit("id", max_rows=3), engine)
+    table = engine.run(plan.statement(engine, 5))
+    for field in table.schema:
+        assert pa.types.is_integer(field.type) or (pa.types.is_decimal(field.type) and field.type.scale == 0)
+    assert (GROUP in table.column_names) == grouped
+
+
+def test_without_binding_caps_the_sums_are_python_s() -> None:
+    rows = random_rows(9, people=40)
+    engine = engine_on(rows)
+    plan = planned(question("everything", grouped=True), Unit("id", max_rows=1000), engine)
+    exact = exact_sums(plan, engine)
+    kept = [row for row in rows if row[0] is not None and row[1] in REGIONS]
+
+    def present(value: Any) -> bool:
+        return value is not None and not math.isnan(value)
+
+    by_name = {measure.name: found for measure, found in zip(plan.wanted.measures, exact.sums, strict=True)}
+    regions = Counter(row[1] for row in kept)
+    assert by_name["rows"].tolist() == [regions[region] for region in REGIONS]
+    assert by_name["people"].tolist() == [len({row[0] for row in kept if row[1] == region}) for region in REGIONS]
+    different = [len({row[3] for row in kept if row[1] == region and present(row[3])}) for region in REGIONS]
+    assert by_name['different "cost"'].tolist() == different
+    with_cost = [sum(1 for row in kept if row[1] == region and present(row[3])) for region in REGIONS]
+    assert by_name['rows with "cost"'].tolist() == with_cost
+    assert by_name["rows before the caps"].tolist() == [len(kept)]
+    total = next(m for m in plan.wanted.measures if m.name.startswith('sum of "cost"'))
+    for place, region in enumerate(REGIONS):
+        values = [min(max(row[3], -7.0), 30.0) - 11.5 for row in kept if row[1] == region and present(row[3])]  # type: ignore[type-var]
+        found = float(exact.sums[plan.wanted.measures.index(total)][place] * total.granularity)
+        assert found == pytest.approx(sum(values), abs=1e-6 * (1 + len(values)))
+    cells = next(found for measure, found in zip(plan.wanted.measures, exact.sums, strict=True) if measure.over == "cells")
+    assert cells.sum(axis=1).tolist() == [sum(1 for row in kept if row[1] == region and present(row[2])) for region in REGIONS]
+
+
+@pytest.mark.parametrize("portable", [False, True], ids=["fast", "portable"])
+@pytest.mark.parametrize("by_row", [False, True], ids=["sums", "rows"])
+def test_caps_hold_for_everybody(by_row: bool, portable: bool) -> None:
+    rows = [(person, region, 1.0, float(i)) for person in range(5) for region in REGIONS for i in range(6)]
+    engine = engine_on(rows, portable=portable)
+    for unit, most, per_group in ((Unit("id", max_rows=7), 7, 6), (Unit("id", max_groups=2, rows_per_group=3), 6, 3)):
+        plan = planned(question("everything" if by_row else "count", grouped=True), unit, engine)
+        for salt in (1, 2):
+            counts = exact_sums(plan, engine, salt).sums[0]
+            assert counts.sum() == 5 * most and max(counts) <= 5 * per_group
+        whole = planned(question("count", grouped=False), unit, engine)
+        assert exact_sums(whole, engine).sums[0].tolist() == [5 * most]
+
+
+def test_the_choice_follows_the_salt_and_nobody_else() -> None:
+    rows = [(1, region, 1.0, float(i)) for region in REGIONS[:3] for i in range(20)]
+    engine, unit = engine_on(rows), Unit("id", max_rows=5)
+    plan = planned(question("count", grouped=True), unit, engine)
+    choices = {tuple(exact_sums(plan, engine, salt).sums[0].tolist()) for salt in range(12)}
+    assert len(choices) > 4
+    others = engine_on([*rows, *((2, "empty", 3.0, float(i)) for i in range(50))])
+    for salt in range(4):
+        alone, beside = exact_sums(plan, engine, salt).sums[0].tolist(), exact_sums(plan, others, salt).sums[0].tolist()
+        assert alone[:3] == beside[:3]
+
+
+def test_a_statement_reads_well_on_every_dialect() -> None:
+    plan = planned(question("everything", grouped=True), Unit("id", max_groups=2, rows_per_group=2), engine_on([]))
+    tree = plan.statement(engine_on([]), 3)
+    for dialect in ("duckdb", "postgres", "spark"):
+        assert "GROUPING SETS" in tree.sql(dialect=dialect)
+
+
+@pytest.mark.parametrize("portable", [False, True], ids=["fast", "portable"])
+def test_every_row_has_the_same_chance_however_many_are_alike(portable: bool) -> None:
+    """A person with 9 rows of 0 and one of 100, of which one is kept: the 100 in a tenth of the draws, not in half of them."""
+    many = 800
+    engine = DuckDB(threads=1, portable=portable)
+    engine.register(TABLE, table([(person, "N", 100.0 if i == 4 else 0.0, 0.0) for person in range(many) for i in range(10)]))
+    for keys, unit in (({}, Unit("id", max_rows=1)), (None, Unit("id", max_groups=1, rows_per_group=1))):
+        plan = planned(question("count and mean", grouped=keys is None), unit, engine, keys=keys, loss=False)
+        total = next(i for i, measure in enumerate(plan.wanted.measures) if measure.name.startswith("sum"))
+        sums = exact_sums(plan, engine, 11).sums
+        share = float(sums[total][0] * plan.wanted.measures[total].granularity) / many / 100 + 0.5
+        assert sums[0][0] == many
+        assert abs(share - 0.1) < 5 * math.sqrt(0.1 * 0.9 / many)
