@@ -146,7 +146,8 @@ def test_what_cannot_be_a_source(data: Any, options: dict[str, Any], message: st
 def test_a_csv_field_that_cannot_be_cast_costs_the_field_and_not_the_row(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("age,code\nxx,b\n12,a\n,c\n", encoding="utf-8")
-    found = Source.of(path, name="t", types={"age": "DOUBLE"}).engine.run(parse_one("SELECT COUNT(*) AS n, COUNT(age) AS a, SUM(age) AS s FROM t"))
+    source = Source.of(path, name="t", types={"age": "DOUBLE"})
+    found = source.engine.run(parse_one("SELECT COUNT(*) AS n, COUNT(age) AS a, SUM(age) AS s FROM t"))
     assert found.to_pydict() == {"n": [3], "a": [1], "s": [12.0]}
 
 
