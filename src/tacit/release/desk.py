@@ -16,22 +16,21 @@ from typing import Any
 from sqlglot import exp
 
 from tacit import noise
-from tacit.accounting import account
 from tacit.accounting.errors import AccountingError
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.exact import at_most, exact
+from tacit.ledger.exact import exact
 from tacit.ledger.period import days
 from tacit.release.errors import JobError
 from tacit.release.job import Job, OutputSpec
 from tacit.tables import outputs
 from tacit.tables import plan as plans
-from tacit.tables.answer import Answer, Noise
+from tacit.tables.answer import Answer
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import EngineError, TableError
 from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Asked, Question
 from tacit.tables.relation import Catalog, Table
-from tacit.tables.released import Released, integers, loss_note, release
+from tacit.tables.released import Released, integers, release
 from tacit.tables.split import Spend
 from tacit.tables.sql import parse
 
@@ -126,23 +125,6 @@ class Desk:
 def answered(plan: Plan, released: Released, spec: OutputSpec, confidence: float, private: bool, entry: int | None) -> Answer:
     """The answer that a draw amounts to, post-processed as the job says. Nothing here touches the data."""
     delta = plan.spend.delta or SHOWN_DELTA if plan.selection is not None or plan.split.law == "gaussian" else Fraction(0)
-    note = loss_note(plan, released, confidence)
-    keys, shown = outputs.columns(plan, released, confidence)
-    found = Answer(
-        keys=keys,
-        figures=shown,
-        raw={share.measure.name: row.tolist() for share, row in zip(plan.shares, released.sums, strict=True)},
-        noise=tuple(Noise(s.measure.name, s.law, s.deviation) for s in plan.shares),
-        event=plan.event,
-        adjacency=plan.unit.adjacency,
-        cost=account(plan.event, plan.unit.adjacency).epsilon(at_most(delta)),
-        delta=float(delta),
-        confidence=confidence,
-        private=private,
-        notes=(*plan.notes, *([note] if note else [])),
-        entry=entry,
-    )
-    places = outputs.lines(plan, released, keys, shown)
-    found = found if places is None else found.taken(places)
+    found = outputs.answer_of(plan, released, delta=delta, confidence=confidence, private=private, entry=entry)
     post = spec.postprocess
     return found.finished(nonnegative=post.nonnegative, whole=post.whole) if post.nonnegative or post.whole else found

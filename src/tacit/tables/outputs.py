@@ -7,17 +7,20 @@ so that the confidence still holds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from sqlglot import exp
 
-from tacit.tables.answer import Figures
+from tacit.accounting import account
+from tacit.ledger.exact import at_most
+from tacit.tables.answer import Answer, Figures, Noise
 from tacit.tables.expressions import interval
 from tacit.tables.figures import figures
 from tacit.tables.plan import Plan
 from tacit.tables.question import evaluate
-from tacit.tables.released import Released
+from tacit.tables.released import Released, loss_note
 
 
 def columns(plan: Plan, released: Released, confidence: float) -> tuple[dict[str, list[Any]], dict[str, Figures]]:
@@ -80,3 +83,36 @@ def lines(plan: Plan, released: Released, keys: Mapping[str, Sequence[Any]], sho
 def _sortable(value: Any) -> tuple[int, Any]:
     """Numbers before texts, so that no mixture of keys can fail to be ordered."""
     return (0, float(value)) if isinstance(value, (bool, int, float)) else (1, str(value))
+
+
+def answer_of(
+    plan: Plan,
+    released: Released,
+    *,
+    delta: Fraction,
+    confidence: float,
+    private: bool,
+    entry: int | None,
+    statement: str = "",
+    notes: tuple[str, ...] = (),
+) -> Answer:
+    """What a draw amounts to: figures, noise, price (told at `delta`) and notes. Post-processing only."""
+    note = loss_note(plan, released, confidence)
+    keys, shown = columns(plan, released, confidence)
+    found = Answer(
+        keys=keys,
+        figures=shown,
+        raw={share.measure.name: row.tolist() for share, row in zip(plan.shares, released.sums, strict=True)},
+        noise=tuple(Noise(share.measure.name, share.law, share.deviation) for share in plan.shares),
+        event=plan.event,
+        adjacency=plan.unit.adjacency,
+        cost=account(plan.event, plan.unit.adjacency).epsilon(at_most(delta)),
+        delta=float(delta),
+        confidence=confidence,
+        private=private,
+        notes=(*notes, *plan.notes, *([note] if note else [])),
+        entry=entry,
+        statement=statement,
+    )
+    places = lines(plan, released, keys, shown)
+    return found if places is None else found.taken(places)

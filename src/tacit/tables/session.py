@@ -25,15 +25,14 @@ from typing import Any
 from sqlglot import exp
 
 from tacit import noise
-from tacit.accounting import account
 from tacit.accounting.parameters import probability
 from tacit.ledger import Account, Budget, DataIdentity, Ledger
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.exact import Typed, at_most, exact
+from tacit.ledger.exact import Typed, exact
 from tacit.ledger.period import days
 from tacit.tables import automatic, outputs
 from tacit.tables import plan as plans
-from tacit.tables.answer import Answer, Noise
+from tacit.tables.answer import Answer
 from tacit.tables.builder import Query
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import EngineError, Refused, TableError
@@ -42,7 +41,7 @@ from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Question
 from tacit.tables.ranks import half_width
 from tacit.tables.relation import Catalog, Table
-from tacit.tables.released import Released, integers, loss_note, release
+from tacit.tables.released import Released, integers, release
 from tacit.tables.schema import Schema
 from tacit.tables.source import Source
 from tacit.tables.split import Spend
@@ -175,26 +174,16 @@ class Session:
         return released
 
     def _answer(self, plan: Plan, released: Released, private: bool, text: str, entry: int, notes: tuple[str, ...] = ()) -> Answer:
-        delta = plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6)
-        note = loss_note(plan, released, self.confidence)
-        keys, found = outputs.columns(plan, released, self.confidence)
-        answer = Answer(
-            keys=keys,
-            figures=found,
-            raw={share.measure.name: row.tolist() for share, row in zip(plan.shares, released.sums, strict=True)},
-            noise=tuple(Noise(s.measure.name, s.law, s.deviation) for s in plan.shares),
-            event=plan.event,
-            adjacency=plan.unit.adjacency,
-            cost=account(plan.event, plan.unit.adjacency).epsilon(at_most(delta)),
-            delta=float(delta),
+        return outputs.answer_of(
+            plan,
+            released,
+            delta=plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6),
             confidence=self.confidence,
             private=private,
-            notes=(*notes, *plan.notes, *([note] if note else [])),
             entry=entry,
             statement=text,
+            notes=notes,
         )
-        places = outputs.lines(plan, released, keys, found)
-        return answer if places is None else answer.taken(places)
 
     # --- what is public, and what a question costs --------------------------------------------------------------------------------
 
