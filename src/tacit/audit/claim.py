@@ -1,0 +1,206 @@
+"""What is promised, and whether evidence breaks it: the two sides every audit sets against each other.
+
+A claim is an event under a relation, so the accountant says what the claim permits at any false positive rate and any delta. Evidence is
+what an attack found: a lower bound that holds with a stated confidence. An estimate without a confidence is never evidence.
+
+>>> claim = Claim.parse("eps=1,delta=1e-6")
+>>> claim.describe()
+'epsilon 1 at delta 1e-06 (add-remove)'
+>>> found = Evidence("threshold on the sum", "worst case: both inputs fixed", lower=1.9, delta=1e-6, confidence=0.999, trials=10**5)
+>>> verdict = judge(claim, found)
+>>> verdict.broken
+True
+>>> print(verdict)
+BROKEN: threshold on the sum reached epsilon 1.9 at delta 1e-06 (confidence 99.9%); the claim permits 1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tacit.accounting import GDP, ZCDP, Account, Adjacency, ApproxDP, Event, ParameterError, PureDP, account, from_json, to_json
+from tacit.audit.rates import OperatingPoint
+
+NAMES = {"eps": "epsilon", "epsilon": "epsilon", "delta": "delta", "mu": "mu", "rho": "rho"}
+FORMS = "eps=1,delta=1e-6, or eps=1, or mu=1, or rho=0.1"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A promise: what the event permits under the relation.
+
+    >>> Claim.of(mu=1).tpr(0.01) < 0.0924
+    True
+    """
+
+    event: Event
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    text: str = ""
+
+    @staticmethod
+    def of(
+        *,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        mu: float | None = None,
+        rho: float | None = None,
+        adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
+    ) -> Claim:
+        """A claim in one of the field's currencies: epsilon with delta, mu of Gaussian privacy, or rho of concentrated privacy.
+
+        >>> Claim.of(rho=0.1).describe()
+        'rho 0.1 (add-remove)'
+        """
+        relation = Adjacency(adjacency)
+        if sum(value is not None for value in (epsilon, mu, rho)) != 1:
+            raise ParameterError(f"a claim is exactly one of epsilon (with delta), mu and rho; write for example {FORMS}")
+        if mu is not None:
+            return Claim(GDP(mu), relation, f"mu {mu:g}")
+        if rho is not None:
+            return Claim(ZCDP(rho), relation, f"rho {rho:g}")
+        if epsilon is not None and delta:
+            return Claim(ApproxDP(epsilon, delta), relation, f"epsilon {epsilon:g} at delta {delta:g}")
+        return Claim(PureDP(epsilon or 0.0), relation, f"epsilon {epsilon:g}")
+
+    @staticmethod
+    def parse(text: str, adjacency: Adjacency | str = Adjacency.ADD_REMOVE) -> Claim:
+        """A claim as it is typed on a command line.
+
+        >>> Claim.parse("mu=0.5").describe()
+        'mu 0.5 (add-remove)'
+        """
+        values: dict[str, float] = {}
+        for part in text.split(","):
+            name, _, value = part.partition("=")
+            known = NAMES.get(name.strip().lower())
+            try:
+                number = float(value)
+            except ValueError:
+                number = math.nan
+            if known is None or known in values or not math.isfinite(number):
+                raise ParameterError(f"the claim {text!r} is not understood at {part.strip()!r}; write for example {FORMS}")
+            values[known] = number
+        if "delta" in values and "epsilon" not in values:
+            raise ParameterError(f"the claim {text!r} gives delta without eps; write for example {FORMS}")
+        return Claim.of(**values, adjacency=adjacency)
+
+    @cached_property
+    def account(self) -> Account:
+        """The accountant's view of the promise."""
+        return account(self.event, self.adjacency)
+
+    def epsilon(self, delta: float) -> float:
+        """The largest epsilon at `delta` that the claim permits; infinite where it promises none."""
+        if isinstance(self.event, PureDP):
+            return float(self.event.epsilon)
+        if isinstance(self.event, ApproxDP) and delta < self.event.delta:
+            return math.inf
+        return self.account.epsilon(delta).upper if delta > 0 else math.inf
+
+    def tpr(self, fpr: float) -> float:
+        """The largest true positive rate that the claim permits at this false positive rate."""
+        return self.account.tpr(fpr).upper
+
+    def describe(self) -> str:
+        """The claim in words, with its relation."""
+        return f"{self.text or repr(self.event)} ({self.adjacency.value})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The claim as plain values; `from_json` reads it back.
+
+        >>> Claim.from_json(Claim.of(mu=1).to_json()) == Claim.of(mu=1)
+        True
+        """
+        return {"event": to_json(self.event), "adjacency": self.adjacency.value, "text": self.text}
+
+    @staticmethod
+    def from_json(record: Mapping[str, Any]) -> Claim:
+        """The claim that `to_json` wrote."""
+        return Claim(from_json(record["event"]), Adjacency(record["adjacency"]), str(record["text"]))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What an attack found: `lower` is a bound on epsilon at `delta` (or on mu) from below, with `confidence`.
+
+    `attack` says what was tried and `game` what was fixed and what was fresh; a report without them says nothing. `point` is the test that
+    was found, where there is one: it can be held against any claim. `estimate` is a point estimate, kept apart because it proves nothing.
+
+    >>> point = OperatingPoint(fpr=0.01, tpr=0.1, confidence=0.95)
+    >>> round(Evidence.of_point(point, attack="loss", game="fixed model", delta=0, trials=1000).lower, 4)
+    2.3026
+    """
+
+    attack: str
+    game: str
+    lower: float
+    delta: float
+    confidence: float
+    trials: int
+    measure: str = "epsilon"
+    point: OperatingPoint | None = None
+    estimate: float | None = None
+    assumptions: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.measure not in ("epsilon", "mu"):
+            raise ParameterError(f"measure must be 'epsilon' or 'mu', not {self.measure!r}")
+        if not self.attack or not self.game:
+            raise ParameterError("evidence must name its attack and its game: what was tried, and what was fixed while it was tried")
+        if not 0 < self.confidence < 1:
+            raise ParameterError(f"confidence must lie between 0 and 1, not {self.confidence!r}: no finite sample is certain")
+
+    @staticmethod
+    def of_point(point: OperatingPoint, *, attack: str, game: str, delta: float, trials: int, **more: Any) -> Evidence:
+        """The evidence that a test with these rates gives at `delta`."""
+        return Evidence(attack, game, point.epsilon(delta), delta, point.confidence, trials, point=point, **more)
+
+    def __str__(self) -> str:
+        at = f" at delta {self.delta:g}" if self.measure == "epsilon" and self.delta else ""
+        return f"{self.attack} reached {self.measure} {self.lower:.4g}{at} (confidence {100 * self.confidence:g}%)"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim and what an attack found against it. It is never "safe": an attack that finds nothing proves nothing."""
+
+    claim: Claim
+    evidence: Evidence
+    permitted: float
+    broken: bool
+
+    @property
+    def share(self) -> float:
+        """How much of what is permitted the attack reached: near 1 says that the claim is tight and the attack strong."""
+        return self.evidence.lower / self.permitted if 0 < self.permitted < math.inf else 0.0
+
+    def __str__(self) -> str:
+        if self.broken:
+            return f"BROKEN: {self.evidence}; the claim permits {self.permitted:.4g}"
+        return f"not broken by this attack: {self.evidence}; the claim permits {self.permitted:.4g}"
+
+
+def judge(claim: Claim, evidence: Evidence) -> Verdict:
+    """Hold evidence against a claim.
+
+    A test that was found is held against the claim's whole trade-off curve; a bound on epsilon against the claim at the same delta; a
+    bound on mu against a claim of Gaussian privacy.
+
+    >>> evidence = Evidence("threshold", "worst case", lower=0.9, delta=0, confidence=0.99, trials=1000)
+    >>> judge(Claim.of(epsilon=1), evidence).broken
+    False
+    """
+    if evidence.measure == "mu":
+        if not isinstance(claim.event, GDP):
+            raise ParameterError("a bound on mu can be held only against a claim of mu; ask the attack for epsilon at the claim's delta")
+        permitted = float(claim.event.mu)
+    else:
+        permitted = claim.epsilon(evidence.delta)
+    point = evidence.point
+    beaten = point is not None and 0 < point.fpr < 1 and point.tpr > claim.tpr(point.fpr)
+    return Verdict(claim, evidence, permitted, beaten or evidence.lower > permitted)
