@@ -1,0 +1,23 @@
+"""The packages that deep learning needs and the core does not: a missing one is named with the command that installs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def needs(extra: str, package: str) -> Iterator[None]:
+    """Turn a failed import of `package` into an error that names the extra.
+
+    >>> with needs("torch", "nowhere"):
+    ...     import nowhere
+    Traceback (most recent call last):
+    ImportError: nowhere is not installed; run: pip install 'tacit[torch]'
+    """
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] != package:
+            raise
+        raise ImportError(f"{package} is not installed; run: pip install 'tacit[{extra}]'") from None

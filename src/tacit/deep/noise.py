@@ -1,0 +1,89 @@
+"""Gaussian noise for millions of parameters: cryptographic bits, at a few nanoseconds a number.
+
+Each call draws a fresh 256-bit key from the operating system and expands it with AES-256 in counter mode, so no two calls, processes or
+forks share a stream and nobody who sees some of the noise can predict the rest. Uniform bits become normal numbers by the inverse of
+the distribution function; the outermost 1/512 is drawn again with 53 more bits, so the tails reach 9 standard deviations and are smooth.
+
+>>> z = standard_normal(100_000)
+>>> z.dtype, bool(abs(z.std() - 1) < 0.02), bool(z.abs().max() > 3)
+(torch.float32, True, True)
+
+What this does not promise: these are floating-point numbers, and the theorems are about real ones. `lattice_normal` is the exact
+alternative: the sum is rounded to a lattice and the noise is a real Gaussian variable rounded to the same lattice (docs/decisions/0005), at
+about twenty times the price.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tacit.deep.extra import needs
+from tacit.noise import rounded_gaussian
+from tacit.noise.source import words
+
+with needs("torch", "cryptography"):
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+TAIL = 2.0**-9  # drawn again with more bits
+_WIDTH = {torch.float32: torch.int32, torch.float64: torch.int64}
+
+
+def secure_bytes(count: int) -> bytearray:
+    """`count` bytes of AES-256 in counter mode under a key drawn for this call alone.
+
+    >>> len(secure_bytes(10)), secure_bytes(16) == secure_bytes(16)
+    (10, False)
+    """
+    stream = Cipher(algorithms.AES256(words(4).tobytes()), modes.CTR(bytes(16))).encryptor()
+    block = bytearray(count + 15)  # the cipher asks for a block of room beyond the text
+    stream.update_into(memoryview(bytes(count)), block)
+    del block[count:]
+    return block
+
+
+def standard_normal(count: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Independent standard normal numbers.
+
+    >>> standard_normal(3, torch.float64).dtype, standard_normal(0).shape
+    (torch.float64, torch.Size([0]))
+    """
+    if count == 0:
+        return torch.empty(0, dtype=dtype)
+    width = _WIDTH.get(dtype, torch.int32)
+    exact = dtype if dtype in _WIDTH else torch.float32
+    bits = torch.frombuffer(secure_bytes(count * width.itemsize), dtype=width)
+    uniform = torch.empty(count, dtype=exact)
+    torch.mul(bits, 2.0 ** (1 - 8 * width.itemsize), out=uniform)  # in [-1, 1]
+    outer = torch.nonzero(uniform.abs() > 1 - TAIL).flatten()
+    sign = torch.where(bits[outer] < 0, -1.0, 1.0).to(torch.float64)
+    uniform.erfinv_().mul_(math.sqrt(2))
+    uniform[outer] = (sign * _outer_normal(len(outer))).to(exact)
+    return uniform.to(dtype)
+
+
+def _outer_normal(count: int) -> Tensor:
+    """|Z| given that it lies in the outermost part: minus the quantile of a uniform share of half of it."""
+    if count == 0:
+        return torch.empty(0, dtype=torch.float64)
+    whole = torch.from_numpy((words(count) >> np.uint64(11)).astype(np.int64))
+    return -torch.special.ndtri((whole + 1).to(torch.float64) * (2.0**-53 * TAIL / 2))
+
+
+def lattice_normal(values: Tensor, sigma: float, granule: float) -> Tensor:
+    """`values` rounded to multiples of `granule`, plus Gaussian noise of standard deviation `sigma` rounded to the same lattice: exact.
+
+    Rounding moves each coordinate by at most half a granule on either input, so the L2 sensitivity grows by at most
+    granule * sqrt(dimension): whoever calls this charges for it. In float64, where multiples of a granule are exact.
+
+    >>> out = lattice_normal(torch.zeros(4), sigma=1.0, granule=2.0**-20)
+    >>> bool((out * 2**20 == (out * 2**20).round()).all())
+    True
+    """
+    whole = torch.round(values.to(torch.float64) / granule)
+    drawn = rounded_gaussian(Fraction(sigma) / Fraction(granule), size=values.numel())
+    return (whole + torch.from_numpy(np.asarray(drawn, dtype=np.float64)).reshape(values.shape)) * granule
