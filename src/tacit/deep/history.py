@@ -44,10 +44,8 @@ class History:
         self.drowned = False
         self._excess: list[float] = []
 
-    def record(
-        self, step: int, released: Sequence[Tensor | None], noise_scale: float, clip: float, clipped: float | None = None
-    ) -> None:
-        """One step: its released gradient, the noise in each coordinate, the clipping threshold, the noisy clipped share if it was paid for."""
+    def record(self, step: int, released: Sequence[Tensor | None], noise_scale: float, clip: float, clipped: float | None = None) -> None:
+        """One step: its released gradient, the noise in each coordinate, the threshold, and the noisy clipped share if it was paid for."""
         gradients = [gradient for gradient in released if gradient is not None]
         count = sum(gradient.numel() for gradient in gradients)
         energy = float(sum(torch.linalg.vector_norm(gradient) ** 2 for gradient in gradients))
@@ -69,8 +67,8 @@ class History:
         if sum(recent) / math.sqrt(len(recent)) < DETECTED:
             self.drowned = True
             warnings.warn(
-                f"over the last {self.window} steps the noise drowns the update: the released gradients look like pure noise. Use a larger batch, "
-                "fewer steps, a smaller model, or more epsilon",
+                f"over the last {self.window} steps the noise drowns the update: the released gradients look like pure noise. Use a larger "
+                "batch, fewer steps, a smaller model, or more epsilon",
                 NoiseDrownsSignal,
                 stacklevel=4,
             )

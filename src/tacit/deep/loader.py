@@ -1,7 +1,7 @@
 """The loader of a private run: it draws the batches the accountant was told of, and refuses every other source.
 
-A logical batch is what one step sees. Where it is larger than `physical_batch`, it is handed out in pieces and the optimiser steps after the
-last, so memory is bounded and the result unchanged. A batch that came out empty never reaches the training loop: the loader takes that
+A logical batch is what one step sees. Where it is larger than `physical_batch`, it is handed out in pieces and the optimiser steps after
+the last, so memory is bounded and the result unchanged. A batch that came out empty never reaches the training loop: the loader takes that
 step itself, noise and all, because a step that is skipped would tell that nobody was drawn.
 """
 
@@ -19,7 +19,7 @@ from tacit.accounting import ParameterError
 from tacit.deep.samplers import Indices, Sampler
 
 UNKNOWN_LOADER = (
-    "a DataLoader decides by itself which records a step sees, and the accountant cannot know. Hand over its data set and say how to sample:\n"
+    "a DataLoader decides by itself which records a step sees, and the accountant cannot know. Hand over its data set and the sampler:\n"
     "    data = loader.dataset\n"
     "    make_private(model, optimizer, data, sampler=Poisson(expected_batch=256, size=60000), ...)"
 )

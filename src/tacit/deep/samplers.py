@@ -1,9 +1,10 @@
 """Which records a step sees: the object that samples is the object that is priced.
 
-A sampler draws index sets from the operating system's entropy and hands the accountant the event of exactly that law. What it needs to know of
-the data (the size it divides by, the rate) is declared by the user and public; under add/remove the true number of records is private
-and is used for nothing but drawing.
+A sampler draws index sets from the operating system's entropy and hands the accountant the event of exactly that law. What it needs to
+know of the data (the size it divides by, the rate) is declared by the user and public; under add/remove the true number of records is
+private and is used for nothing but drawing.
 
+>>> from tacit.accounting import Gaussian
 >>> sampler = Poisson(expected_batch=256, size=60000)
 >>> sampler.rate, sampler.divisor
 (Fraction(8, 1875), 256)
@@ -28,7 +29,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Event, Gaussian, ParameterError, RandomAllocation, Repeated, Sampled, WithoutReplacement
+from tacit.accounting import Adjacency, Event, ParameterError, RandomAllocation, Repeated, Sampled, WithoutReplacement
 from tacit.accounting import Poisson as PoissonScheme
 from tacit.accounting.parameters import Number, count
 from tacit.deep.noise import secure_bytes
@@ -95,7 +96,7 @@ class Poisson:
         count("expected_batch", self.expected_batch)
         count("size", self.size)
         if self.expected_batch > self.size:
-            raise ParameterError(f"expected_batch must be at most size ({self.size}), not {self.expected_batch}; use FullBatch for all of them")
+            raise ParameterError(f"expected_batch must be at most size ({self.size}), not {self.expected_batch}; FullBatch takes all")
 
     @property
     def rate(self) -> Fraction:
@@ -124,6 +125,7 @@ class Allocation:
 
     `size` is the public number the divisor size / steps is made from. A price is per epoch: an epoch that was begun is paid for.
 
+    >>> from tacit.accounting import Gaussian
     >>> sampler = Allocation(steps=100, size=60000)
     >>> sampler.divisor, sampler.event(Gaussian(1), steps=150)
     (Fraction(600, 1), Repeated(event=Sampled(scheme=RandomAllocation(steps=100, selected=1), event=Gaussian(noise_multiplier=1)), count=2))
@@ -160,6 +162,7 @@ class Allocation:
 class FullBatch:
     """Every record in every step: no credit for sampling, and none needed. `size` is public and only the divisor.
 
+    >>> from tacit.accounting import Gaussian
     >>> FullBatch(size=1000).event(Gaussian(30), steps=10)
     Repeated(event=Gaussian(noise_multiplier=30), count=10)
     """
@@ -220,6 +223,6 @@ class FixedSize:
 
     def batches(self, records: int) -> Iterator[Indices]:
         if records != self.size:
-            raise ParameterError(f"the data has {records} records, and size={self.size} was declared; a fixed size is public, so correct it")
+            raise ParameterError(f"the data has {records} records, not the size={self.size} that was declared; correct it: it is public")
         while True:
             yield np.sort(permutation(records)[: self.batch])
