@@ -1,1 +1,47 @@
-"""Private training of PyTorch models: the model and optimiser one already has, clipped per example, noised once a step, priced by event."""
+"""Private training of PyTorch models: the model and optimiser one already has, clipped per example, noised once a step, priced by event.
+
+>>> import torch
+>>> model = torch.nn.Linear(4, 2)
+>>> optimizer = torch.optim.Adam(model.parameters())
+>>> data = torch.randn(500, 4), torch.randint(2, (500,))
+>>> plan = dict(epsilon=2, delta=1e-5, clip=1.0, sampler=Poisson(expected_batch=50, size=500), epochs=2)
+>>> private = make_private_with_epsilon(model, optimizer, data, **plan)
+>>> for _ in range(2):
+...     for x, y in private.loader:
+...         optimizer.zero_grad()
+...         torch.nn.functional.cross_entropy(model(x), y).backward()
+...         optimizer.step()
+>>> 1.9 < private.get_epsilon(delta=1e-5).upper <= 2
+True
+"""
+
+from tacit.deep.extra import needs
+
+with needs("torch", "torch"):
+    import torch as _torch  # noqa: F401
+
+from tacit.deep.clipping import ClippingError, Rule, adaptive, automatic, flat, per_layer
+from tacit.deep.errors import TrainingError
+from tacit.deep.history import History, NoiseDrownsSignal
+from tacit.deep.private import PrivateTraining, make_private, make_private_with_epsilon
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler
+
+__all__ = [
+    "Allocation",
+    "ClippingError",
+    "FixedSize",
+    "FullBatch",
+    "History",
+    "NoiseDrownsSignal",
+    "Poisson",
+    "PrivateTraining",
+    "Rule",
+    "Sampler",
+    "TrainingError",
+    "adaptive",
+    "automatic",
+    "flat",
+    "make_private",
+    "make_private_with_epsilon",
+    "per_layer",
+]

@@ -72,7 +72,8 @@ def _outer_normal(count: int) -> Tensor:
         return torch.empty(0, dtype=torch.float64)
     whole = torch.from_numpy((words(count) >> np.uint64(11)).astype(np.int64))
     share: Tensor = (whole + 1).to(torch.float64) * (2.0**-53 * TAIL / 2)
-    return torch.special.ndtri(share).neg()
+    quantile: Tensor = torch.special.ndtri(share)
+    return -quantile
 
 
 def lattice_normal(values: Tensor, sigma: float, granule: float) -> Tensor:

@@ -1,0 +1,7 @@
+"""What a training loop can do wrong."""
+
+from __future__ import annotations
+
+
+class TrainingError(RuntimeError):
+    """The loop did something that the price does not cover. Nothing was released by it."""

@@ -1,0 +1,417 @@
+"""Private training of an unchanged model with an unchanged optimiser: the loop stays plain, the step is clipped, noised and priced.
+
+>>> import torch
+>>> model = torch.nn.Linear(4, 2)
+>>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+>>> data = torch.randn(200, 4), torch.randint(2, (200,))
+>>> private = make_private(model, optimizer, data, noise_multiplier=1.0, clip=1.0, sampler=Poisson(expected_batch=20, size=200), steps=10)
+>>> model, optimizer, loader = private
+>>> for x, y in loader:
+...     optimizer.zero_grad()
+...     loss = torch.nn.functional.cross_entropy(model(x), y)
+...     loss.backward()
+...     optimizer.step()
+>>> private.steps, round(private.get_epsilon(delta=1e-5).upper, 3)
+(10, 2.855)
+
+**What is done.** Each example's gradient is clipped, the clipped gradients of the batch are summed, Gaussian noise of `noise_multiplier`
+times the sensitivity is added *once* to the sum, and the result is divided by the public expected size of a batch (Abadi et al. 2016; the
+textbook's (7.6) prints the noise inside the sum over examples, which is another algorithm). The optimiser sees only that.
+
+Guarantee
+    Statement: the sequence of all steps' gradients, and so everything the optimiser makes of them, costs `private.event`.
+    Conditions: the relation of the sampler; the loss of an example depends on that example and the parameters alone (no batch
+    statistics: `validate` refuses them); the divisor, the size, the learning rates and the number of steps are public; nothing else
+    computed from the data leaves the loop (a training loss printed on the way is not covered).
+    Proved in: Abadi et al. 2016, Section 3; composition by the accountant's privacy-loss distributions, since the plan is fixed in advance.
+    Arithmetic: noise is drawn in floating point from cryptographic bits; `exact=True` puts sum and noise on a lattice instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from types import MethodType
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from tacit.accounting import Bound, Composed, Event, Gaussian, NoOp, ParameterError, account, calibrate, from_json, to_json
+from tacit.accounting.parameters import count, positive
+from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
+from tacit.deep.errors import TrainingError
+from tacit.deep.history import History
+from tacit.deep.loader import PrivateLoader, as_dataset
+from tacit.deep.noise import lattice_normal, standard_normal
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler
+from tacit.ledger import Account
+from tacit.ledger.account import Reservation
+from tacit.noise import is_private, rounded_gaussian
+
+__all__ = ["Allocation", "FixedSize", "FullBatch", "Poisson", "PrivateTraining", "make_private", "make_private_with_epsilon"]
+
+
+class Noise(Protocol):
+    """Where the noise of a step comes from, in units of `noise_multiplier` times the sensitivity, and what it makes a run cost."""
+
+    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
+        """The noise of the next step."""
+
+    def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
+        """The price of the first `steps` steps."""
+
+
+class Independent:
+    """Fresh noise in every step: DP-SGD and everything made of it."""
+
+    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
+        return standard_normal(parameters, dtype)
+
+    def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
+        return sampler.event(Gaussian(noise_multiplier), steps) if steps else NoOp()
+
+
+# Norms and sums are computed in floating point: the noise is this much larger than the rule's sensitivity asks, so that rounding can
+# never make the true sensitivity the larger one. A float32 norm of 1e9 squares, summed in blocks, is off by less than 1e-5.
+ROUNDING = 1 + 1e-4
+GRANULE = 2.0**-24  # of the sensitivity; with exact=True
+
+
+class PrivateTraining:
+    """A run: the model, the optimiser and the loader to train with, and what it has cost so far. Made by `make_private`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        data: Any,
+        *,
+        noise_multiplier: float,
+        rule: Rule,
+        sampler: Sampler,
+        steps: int,
+        noise: Noise | None = None,
+        exact: bool = False,
+        loss_reduction: Literal["mean", "sum"] = "mean",
+        physical_batch: int | None = None,
+        workers: int = 0,
+        collate: Callable[[list[Any]], Any] | None = None,
+        ledger: Account | None = None,
+        purpose: str = "training",
+        delta: float | None = None,
+    ) -> None:
+        self.model = model
+        self.optimizer = optimizer
+        self.sampler = sampler
+        self.noise_multiplier = float(positive("noise_multiplier", noise_multiplier))
+        self.planned = count("steps", steps)
+        self.steps = 0
+        self.private = True
+        self.history = History()
+        self._noise = Independent() if noise is None else noise
+        self._exact = exact
+        if exact and noise is not None:
+            raise ParameterError("exact=True draws independent noise on a lattice; it cannot be combined with noise=")
+        self._past: tuple[Event, ...] = ()
+        self._ledger, self._purpose, self._delta = ledger, purpose, delta
+        self._reservation: Reservation | None = None
+        self._in_hand = False  # a piece is in the loop's hands
+        self._last = False  # ... and it completes its batch
+        self._handed = 0  # records handed out since the last step
+        _all_trained(model, optimizer)
+        self._clipper = Clipper(model, rule, loss_reduction=loss_reduction)
+        self._gradient_multiplier()  # refuses what cannot be split before anything is patched
+        records = as_dataset(data)
+        self.loader = PrivateLoader(records, sampler, self, physical_batch=physical_batch, workers=workers, collate=collate)
+        self._clipper.attach()
+        self._plain_step = optimizer.step
+        optimizer.step = MethodType(self._guarded(), optimizer)  # type: ignore[method-assign]
+
+    def __iter__(self) -> Iterator[Any]:
+        """`model, optimizer, loader = make_private(...)`."""
+        return iter((self.model, self.optimizer, self.loader))
+
+    def __repr__(self) -> str:
+        mark = "" if self.private else ", NOT PRIVATE"
+        return f"PrivateTraining({self.steps} of {self.planned} steps, noise_multiplier={self.noise_multiplier:g}, {self.sampler!r}{mark})"
+
+    @property
+    def rule(self) -> Rule:
+        """The clipping rule in force: an adaptive one moves."""
+        return self._clipper.rule
+
+    # The price
+
+    @property
+    def event(self) -> Event:
+        """What the steps so far cost, those before a checkpoint included."""
+        now = self._noise.event(self.sampler, self.noise_multiplier, self.steps)
+        return Composed(*self._past, now) if self._past else now
+
+    def get_epsilon(self, delta: float) -> Bound:
+        """A certified bracket on the epsilon of everything done so far."""
+        if not self.private:
+            raise TrainingError("noise was drawn in test mode: this run is NOT PRIVATE and has no epsilon")
+        if self.steps == 0 and not self._past:
+            return Bound(0.0, 0.0, "nothing was done")
+        return account(self.event, self.sampler.adjacency).epsilon(delta)
+
+    # What the loader tells
+
+    def remaining(self) -> int:
+        """The steps that are planned and not yet taken."""
+        return self.planned - self.steps
+
+    def begin(self) -> None:
+        """Before a pass: the plan is paid for, or refused, before a record is read."""
+        self._forget()  # a loop that broke off left a batch without its step
+        if self.remaining() <= 0:
+            raise TrainingError(f"all {self.planned} planned steps are taken; plan more with steps= or epochs= in a new make_private call")
+        if self._ledger is not None and self._reservation is None:
+            plan = self._noise.event(self.sampler, self.noise_multiplier, self.remaining())
+            self._reservation = self._ledger.reserve(plan, purpose=self._purpose, delta=self._delta)
+
+    def handed_out(self, records: int, *, last: bool) -> None:
+        """A piece goes to the loop."""
+        self._in_hand, self._last = True, last
+        self._handed += records
+
+    def moved_on(self) -> None:
+        """The loop came back: it must have stepped."""
+        if self._in_hand:
+            self._forget()
+            raise TrainingError(
+                "the loop asked for the next batch before optimizer.step(). Every batch is one priced step; to use less memory set "
+                "physical_batch= and call optimizer.step() after each piece: it waits for the last one by itself"
+            )
+
+    def empty_step(self) -> None:
+        """Nobody was drawn: the step is taken all the same."""
+        self._forget()
+        self._release()
+
+    # The step
+
+    def _guarded(self) -> Callable[..., None]:
+        """What stands in for `optimizer.step`: a plain function, because torch's schedulers bind it to the optimiser anew."""
+
+        def step(optimizer: Optimizer, closure: Any = None) -> None:
+            self._step(closure)
+
+        if hasattr(self._plain_step, "_wrapped_by_lr_sched"):  # a scheduler made earlier watches the step that this one calls
+            step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+        step.run = self  # type: ignore[attr-defined]
+        return step
+
+    def _step(self, closure: Any = None) -> None:
+        if closure is not None:
+            raise TrainingError("an optimiser that evaluates the loss again (closure=) would see the batch more than once; use another one")
+        if not self._in_hand:
+            raise TrainingError("optimizer.step() was called without a batch of the private loader; iterate over make_private's loader")
+        self._in_hand = False
+        if self._last:
+            self._release()
+
+    def _release(self) -> None:
+        """Take the clipped sum, add noise once, divide by the public number, and let the optimiser have it."""
+        if self.remaining() <= 0:
+            raise TrainingError(f"all {self.planned} planned steps are taken")
+        handed, self._handed = self._handed, 0
+        collected = self._clipper.collect()
+        if collected.count != handed:
+            raise TrainingError(
+                "the backward pass saw other examples than the loader handed out: run model(x) and loss.backward() once for each batch, on "
+                "the whole batch, in train mode, and evaluate under torch.no_grad()"
+            )
+        self.private = self.private and is_private()
+        scale = self._noisy_gradients(collected)
+        self.steps += 1
+        clip = collected.sensitivity
+        clipped = self._adapt(collected)
+        self.history.record(self.steps, [parameter.grad for parameter in self.model.parameters()], scale, clip, clipped)
+        self._plain_step()
+        if self.remaining() == 0:
+            self.close()
+
+    @torch.no_grad()
+    def _noisy_gradients(self, collected: ClippedSum) -> float:
+        """Set every gradient to (sum + noise) / divisor; returns the deviation of the noise in each."""
+        parameters = dict(self.model.named_parameters())
+        total = sum(part.numel() for part in collected.sums.values())
+        sensitivity = collected.sensitivity * ROUNDING
+        divisor = float(self.sampler.divisor)
+        if self._exact:
+            granule = sensitivity * GRANULE
+            sensitivity += granule * math.sqrt(total)
+        sigma = self._gradient_multiplier() * sensitivity
+        if self._exact:
+            flat_sum = torch.cat([part.reshape(-1) for part in collected.sums.values()])
+            noisy = lattice_normal(flat_sum, sigma, granule).div_(divisor)
+        else:
+            noisy = self._noise.draw(total, next(iter(collected.sums.values())).dtype).mul_(sigma / divisor)
+        start = 0
+        for name, part in collected.sums.items():
+            piece = noisy[start : start + part.numel()].view(part.shape)
+            start += part.numel()
+            if not self._exact:
+                piece = piece.to(part.dtype).add_(part, alpha=1 / divisor)
+            parameters[name].grad = piece.to(part.dtype)
+        return sigma / divisor
+
+    def _gradient_multiplier(self) -> float:
+        """The multiplier of the gradient's noise: an adaptive threshold's count takes its share of the step's."""
+        rule = self._clipper.rule
+        return rule.gradient_multiplier(self.noise_multiplier) if isinstance(rule, Adaptive) else self.noise_multiplier
+
+    def _adapt(self, collected: ClippedSum) -> float | None:
+        """Move an adaptive threshold by its noisy count; the noisy share of clipped examples, where it was paid for."""
+        rule = self._clipper.rule
+        if not isinstance(rule, Adaptive):
+            return None
+        size = float(self.sampler.divisor)
+        # counts are whole halves, so exact noise on that lattice is affordable
+        noise = rounded_gaussian(2 * Fraction(rule.count_noise)) / 2
+        noisy = halves(collected.within(), collected.count) + noise
+        self._clipper.rule = rule.updated(noisy, size)
+        return min(1.0, max(0.0, 0.5 - noisy / size))
+
+    def _forget(self) -> None:
+        self._clipper.discard()
+        self._in_hand, self._handed = False, 0
+
+    # The end, and the beginning again
+
+    def close(self) -> None:
+        """Conclude the ledger's entry. What was planned and not done stays spent."""
+        if self._reservation is not None:
+            reservation, self._reservation = self._reservation, None
+            reservation.commit()
+
+    def detach(self) -> None:
+        """Give model and optimiser back as they were."""
+        self.close()
+        self._clipper.detach()
+        if getattr(self.optimizer.__dict__.get("step"), "run", None) is self:
+            self.optimizer.step = self._plain_step
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps beside the states of model and optimiser: the price so far. No state of noise is kept, on purpose."""
+        kept = {"event": to_json(self.event), "steps": self.steps, "planned": self.planned, "private": self.private}
+        return kept | ({"clip": self.rule.clip} if isinstance(self.rule, Adaptive) else {})
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint: its price is carried, its remaining steps are planned, and paid for anew, with fresh noise."""
+        if self.steps or self._past:
+            raise TrainingError("a checkpoint is loaded into a new run, before its first step")
+        taken = count("steps", state["steps"], least=0)
+        self._past = (from_json(state["event"]),) if taken else ()
+        self.planned = max(0, int(state["planned"]) - taken)
+        self.private = bool(state["private"])
+        if isinstance(self.rule, Adaptive):
+            self._clipper.rule = replace(self.rule, clip=float(state["clip"]))
+
+
+def _all_trained(model: nn.Module, optimizer: Optimizer) -> None:
+    """Every trainable parameter must be the optimiser's, and the other way round: otherwise something is clipped that is not trained."""
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"] if parameter.requires_grad}
+    trained = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
+    if not trained:
+        raise ParameterError("the model has no trainable parameter")
+    if held != trained:
+        missing = [name for name, parameter in model.named_parameters() if parameter.requires_grad and id(parameter) not in held]
+        raise ParameterError(
+            f"the optimizer does not hold {missing}; give it model.parameters(), or freeze those with requires_grad_(False)"
+            if missing
+            else "the optimizer holds parameters that are not the model's; make it from model.parameters()"
+        )
+
+
+def make_private(
+    model: nn.Module,
+    optimizer: Optimizer,
+    data: Any,
+    *,
+    noise_multiplier: float,
+    clip: float | Rule,
+    sampler: Sampler,
+    steps: int | None = None,
+    epochs: int | None = None,
+    noise: Noise | None = None,
+    exact: bool = False,
+    loss_reduction: Literal["mean", "sum"] = "mean",
+    physical_batch: int | None = None,
+    workers: int = 0,
+    collate: Callable[[list[Any]], Any] | None = None,
+    account: Account | None = None,
+    purpose: str = "training",
+    delta: float | None = None,
+) -> PrivateTraining:
+    """Train `model` privately on `data` with the optimiser it already has, at a given noise.
+
+    `data` is a Dataset with a length, or tensors; `sampler` says how each step's batch is drawn; `clip` is the norm each example's gradient
+    is clipped to, or a rule (`flat`, `per_layer`, `automatic`, `adaptive`). The plan is `steps`, or `epochs` of the sampler's passes. With
+    `account`, a ledger account, the whole plan is paid before the first record is read (`delta` prices it where the account needs one).
+
+    >>> import torch
+    >>> model = torch.nn.Linear(3, 1)
+    >>> data = torch.zeros(50, 3), torch.zeros(50, 1)
+    >>> run = make_private(model, torch.optim.Adam(model.parameters()), data, noise_multiplier=2, clip=1, sampler=FullBatch(50), epochs=4)
+    >>> run
+    PrivateTraining(0 of 4 steps, noise_multiplier=2, FullBatch(size=50, adjacency=Adjacency.ADD_REMOVE))
+    """
+    return PrivateTraining(
+        model,
+        optimizer,
+        data,
+        noise_multiplier=noise_multiplier,
+        rule=flat(clip) if isinstance(clip, int | float) else clip,
+        sampler=sampler,
+        steps=planned_steps(sampler, steps, epochs),
+        noise=noise,
+        exact=exact,
+        loss_reduction=loss_reduction,
+        physical_batch=physical_batch,
+        workers=workers,
+        collate=collate,
+        ledger=account,
+        purpose=purpose,
+        delta=delta,
+    )
+
+
+def make_private_with_epsilon(
+    model: nn.Module, optimizer: Optimizer, data: Any, *, epsilon: float, delta: float, sampler: Sampler, **plan: Any
+) -> PrivateTraining:
+    """As `make_private`, with the least noise for which the whole plan costs at most `epsilon` at `delta`.
+
+    >>> import torch
+    >>> model = torch.nn.Linear(3, 1)
+    >>> data = torch.zeros(50, 3), torch.zeros(50, 1)
+    >>> how = dict(clip=1, sampler=Poisson(expected_batch=5, size=50), steps=100)
+    >>> run = make_private_with_epsilon(model, torch.optim.SGD(model.parameters(), lr=0.1), data, epsilon=1, delta=1e-5, **how)
+    >>> round(run.noise_multiplier, 3)
+    3.942
+    """
+    if "noise_multiplier" in plan:
+        raise ParameterError("give epsilon (and get the noise) or noise_multiplier (and get the epsilon, with make_private), not both")
+    steps = planned_steps(sampler, plan.pop("steps", None), plan.pop("epochs", None))
+    noise = plan.get("noise") or Independent()
+    found = calibrate(lambda z: noise.event(sampler, z, steps), epsilon=epsilon, delta=delta, adjacency=sampler.adjacency)
+    return make_private(
+        model, optimizer, data, noise_multiplier=found, sampler=sampler, steps=steps, **({"delta": delta} | plan)
+    )
+
+
+def planned_steps(sampler: Sampler, steps: int | None, epochs: int | None) -> int:
+    """The steps of a plan, given one way.
+
+    >>> planned_steps(Poisson(expected_batch=10, size=100), steps=None, epochs=3)
+    30
+    """
+    if (steps is None) == (epochs is None):
+        raise ParameterError("give either steps= or epochs=: the plan is fixed before it is priced")
+    return count("steps", steps) if steps is not None else count("epochs", epochs) * sampler.epoch
