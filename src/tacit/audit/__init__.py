@@ -1,1 +1,38 @@
-"""Attacks on measurements, training runs, channels and releases: a lower bound, with its confidence, beside every proof."""
+"""Attacks on measurements, training runs, channels and releases: a lower bound, with its confidence, beside every proof.
+
+>>> from tacit.noise import discrete_laplace
+>>> def count(rows):
+...     return len(rows) + discrete_laplace(2)  # half of what is claimed
+>>> report = audit_mechanism(count, "eps=1", data=[1, 2, 3], trials=2000, seed=1)
+>>> report.broken, report.worst.share < 0.6
+(False, True)
+"""
+
+from tacit.audit.claim import Claim, Evidence, Verdict, judge
+from tacit.audit.finite import Pair, worst_pair
+from tacit.audit.mechanism_report import MechanismReport, audit_mechanism
+from tacit.audit.page import Page, page_of
+from tacit.audit.rates import OperatingPoint, epsilon_of, mu_of, operating_point
+from tacit.audit.search import attack, band, certify
+from tacit.audit.sequential import audit_until
+
+__all__ = [
+    "Claim",
+    "Evidence",
+    "MechanismReport",
+    "OperatingPoint",
+    "Page",
+    "Pair",
+    "Verdict",
+    "attack",
+    "audit_mechanism",
+    "audit_until",
+    "band",
+    "certify",
+    "epsilon_of",
+    "judge",
+    "mu_of",
+    "operating_point",
+    "page_of",
+    "worst_pair",
+]

@@ -18,6 +18,8 @@ PureDP(epsilon=Fraction(3, 5))
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -226,9 +228,11 @@ class Measurement(Step):
     def release(self, data: Any, distance: Number = 1) -> Release:
         """Run it once. The input domain is enforced first, so that a wrong declaration costs accuracy and not privacy."""
         event = self.event(distance)
+        observer = None if noise.is_private() else _observer.get()
         with noise.watch() as seen:
-            value = self.function(self.input.domain.complete(data))
-        return Release(value, event, self.adjacency, private=seen.private, unproved=self.unproved)
+            given = self.input.domain.complete(data)
+            value = self.function(given) if observer is None else observer(self, given, _distance(distance))
+        return Release(value, event, self.adjacency, private=seen.private and observer is None, unproved=self.unproved)
 
     def bind(self, space: Space) -> Measurement:
         self.input.accepts(space)
@@ -246,6 +250,28 @@ class Measurement(Step):
 
 
 Plan = Transformation | Measurement
+
+
+Observer = Callable[[Measurement, Any, Number], Any]
+_observer: ContextVar[Observer | None] = ContextVar("tacit_calculus_observer", default=None)
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """For audits: releases in test mode are made by `observer(measurement, data, distance)` and marked NOT PRIVATE. Others never see it.
+
+    >>> from tacit.calculus import AddRemove, Integers, Rows, count
+    >>> from tacit.mechanisms import laplace
+    >>> plan = Space(Rows(Integers()), AddRemove()) >> count() >> laplace(scale=2)
+    >>> with observed(lambda measurement, data, distance: "seen"), noise.test_mode(1):
+    ...     plan.release([1, 2, 3])
+    Release('seen', Laplace(noise_multiplier=2), NOT PRIVATE: drawn in test mode)
+    """
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,16 @@ from tacit.deep.errors import TrainingError
 from tacit.deep.history import History, NoiseDrownsSignal
 from tacit.deep.private import PrivateTraining, make_private, make_private_with_epsilon
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler
+from tacit.deep.validate import Finding, ModelError, fix, validate
 
 __all__ = [
     "Allocation",
     "ClippingError",
+    "Finding",
     "FixedSize",
     "FullBatch",
     "History",
+    "ModelError",
     "NoiseDrownsSignal",
     "Poisson",
     "PrivateTraining",
@@ -40,8 +43,10 @@ __all__ = [
     "TrainingError",
     "adaptive",
     "automatic",
+    "fix",
     "flat",
     "make_private",
     "make_private_with_epsilon",
     "per_layer",
+    "validate",
 ]

@@ -401,9 +401,7 @@ def make_private_with_epsilon(
     steps = planned_steps(sampler, plan.pop("steps", None), plan.pop("epochs", None))
     noise = plan.get("noise") or Independent()
     found = calibrate(lambda z: noise.event(sampler, z, steps), epsilon=epsilon, delta=delta, adjacency=sampler.adjacency)
-    return make_private(
-        model, optimizer, data, noise_multiplier=found, sampler=sampler, steps=steps, **({"delta": delta} | plan)
-    )
+    return make_private(model, optimizer, data, noise_multiplier=found, sampler=sampler, steps=steps, **({"delta": delta} | plan))
 
 
 def planned_steps(sampler: Sampler, steps: int | None, epochs: int | None) -> int:

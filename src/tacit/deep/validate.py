@@ -125,7 +125,10 @@ def _replacement(layer: nn.Module) -> nn.Module | None:
     elif isinstance(layer, _InstanceNorm) and layer.track_running_stats:
         new = type(layer)(layer.num_features, eps=layer.eps, affine=layer.affine)
     elif isinstance(layer, nn.Embedding) and (layer.max_norm is not None or layer.scale_grad_by_freq):
-        return nn.Embedding(layer.num_embeddings, layer.embedding_dim, layer.padding_idx, _weight=layer.weight, _freeze=not layer.weight.requires_grad)
+        table = nn.Embedding(1, 1, layer.padding_idx if layer.padding_idx == 0 else None, sparse=layer.sparse)
+        table.num_embeddings, table.embedding_dim, table.padding_idx = layer.num_embeddings, layer.embedding_dim, layer.padding_idx
+        table.weight = layer.weight  # the parameter itself, which may be tied to another layer's
+        return table.train(layer.training)
     else:
         return None
     for name, param in layer.named_parameters(recurse=False):
@@ -171,7 +174,7 @@ def _layer(layer: nn.Module) -> tuple[str, str] | None:
     if isinstance(layer, nn.Embedding) and layer.max_norm is not None:
         return "max_norm rewrites the rows that the data looks up, without noise", "use max_norm=None, or let fix(model) do it"
     if isinstance(layer, nn.Embedding) and layer.scale_grad_by_freq:
-        return "each gradient is divided by how often its token occurs in the whole batch", "use scale_grad_by_freq=False, or let fix(model) do it"
+        return "each gradient is divided by how often its token occurs in the batch", "use scale_grad_by_freq=False, or fix(model)"
     if isinstance(layer, TURNED) and not _batch_first(layer):
         return "it takes time first and examples second", "build it with batch_first=True and pass (batch, time, features)"
     if any(type(hook).__name__ in ("WeightNorm", "SpectralNorm") for hook in layer._forward_pre_hooks.values()):
@@ -195,7 +198,7 @@ def _mixing(model: nn.Module, args: tuple[Any, ...]) -> Iterator[Finding]:
         if isinstance(layer, nn.modules.dropout._DropoutNd):
             layer.eval()
         if isinstance(getattr(layer, "dropout", None), float):
-            layer.dropout = 0.0
+            setattr(layer, "dropout", 0.0)  # noqa: B010  (a number here, a module elsewhere)
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         whole = _first(model(*args))
@@ -203,16 +206,13 @@ def _mixing(model: nn.Module, args: tuple[Any, ...]) -> Iterator[Finding]:
         alone = _first(model(*_map(args, lambda t: t[:1] if t.ndim else t)))
     for name, buffer in model.named_buffers():
         if not torch.equal(buffer, before[name]):
-            yield Finding(name.rpartition(".")[0], type(model).__name__, f"its buffer {name!r} is updated in training, without noise", "remove or freeze it")
+            why = f"its buffer {name!r} is updated in training, without noise"
+            yield Finding(name.rpartition(".")[0], type(model).__name__, why, "remove or freeze it")
     scale = 1e-4 * (1 + float(whole.abs().max()))
-    if whole.shape != turned.shape or not torch.allclose(whole.roll(1, 0), turned, rtol=0, atol=scale):
-        yield _mixed(model)
-    elif not torch.allclose(whole[:1], alone, rtol=0, atol=scale):
-        yield _mixed(model)
-
-
-def _mixed(model: nn.Module) -> Finding:
-    return Finding("", type(model).__name__, "an example's output changes with the other examples of its batch", "compute each output from its own example only")
+    mixed = whole.shape != turned.shape or not torch.allclose(whole.roll(1, 0), turned, rtol=0, atol=scale)
+    if mixed or not torch.allclose(whole[:1], alone, rtol=0, atol=scale):
+        why = "an example's output changes with the other examples of its batch"
+        yield Finding("", type(model).__name__, why, "compute each output from its own example only")
 
 
 def _first(output: Any) -> Tensor:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.parameters import count as whole
 from tacit.noise.entropy import WORD
-from tacit.noise.source import is_private, words
+from tacit.noise.source import is_private, note, words
 
 Size = int | tuple[int, ...]
 Integers = NDArray[Any]  # int64, or Python integers in an object array where they may not fit
@@ -69,6 +69,7 @@ def hand_out(key: Hashable, bulk: Bulk, size: Size | None) -> Any:
     """The same, but a single private value comes from the pool of `key`, which names the law and its parameters: they must be public."""
     if size is None and is_private():
         return POOLS_OF_THIS_PROCESS.take(key, bulk)
+    note(key, size)
     return shaped(bulk, size)
 
 

@@ -23,8 +23,10 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Hashable
 from contextvars import ContextVar, Token
 from types import TracebackType
+from typing import Any
 
 from tacit.accounting.parameters import count
 from tacit.noise.entropy import SYSTEM, Source, Words
@@ -37,10 +39,14 @@ class SeedRefusedError(RuntimeError):
 
 
 class Seen:
-    """What a `watch` saw. `private` is False as soon as one draw inside came from a test source."""
+    """What a `watch` saw. `private` is False as soon as one draw inside came from a test source.
 
-    def __init__(self) -> None:
+    `draws`, where asked for, lists the laws that were drawn from in test mode, with parameters and shape; never a value or a private draw.
+    """
+
+    def __init__(self, *, draws: bool = False) -> None:
         self.private = True
+        self.draws: list[tuple[Hashable, Any]] | None = [] if draws else None
 
     @property
     def mark(self) -> str:
@@ -64,7 +70,16 @@ def words(count: int) -> Words:
     if not source.private:
         for seen in _watches.get():
             seen.private = False
+        note("words", count)
     return source.words(count)
+
+
+def note(law: Hashable, size: Any) -> None:
+    """Tell the watches that want to know, in test mode only, which law is drawn from."""
+    if not is_private():
+        for seen in _watches.get():
+            if seen.draws is not None:
+                seen.draws.append((law, size))
 
 
 def is_private() -> bool:
@@ -81,17 +96,20 @@ def is_private() -> bool:
 class watch:
     """A context manager that tells whether all draws made inside it were private. Watches nest: an inner one hides nothing.
 
+    With `draws=True` it also lists the laws that test mode was asked for, which is how an audit compares two runs.
+
     >>> with watch() as outer, watch() as inner, test_mode(1):
     ...     _ = words(1)
     >>> outer.private, inner.private, inner.mark
     (False, False, 'NOT PRIVATE')
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, draws: bool = False) -> None:
+        self._draws = draws
         self._tokens: list[Token[tuple[Seen, ...]]] = []
 
     def __enter__(self) -> Seen:
-        seen = Seen()
+        seen = Seen(draws=self._draws)
         self._tokens.append(_watches.set((*_watches.get(), seen)))
         return seen
 

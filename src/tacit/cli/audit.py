@@ -1,0 +1,168 @@
+"""`tacit audit`: attack a function, a training run or Tacit itself, and say what was found against what is claimed.
+
+    tacit audit counts.py:release --claim eps=1,delta=1e-6 --neighbours add-remove --html audit.html
+    tacit audit model train.py:train --data records.npz --claim eps=2,delta=1e-5
+    tacit selftest
+
+Status 0: no attack beat the claim, which is no proof. Status 1: one did. Status 2: the request could not be understood.
+
+>>> split("counts.py:release")
+('counts.py', 'release')
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tacit.cli.numbers import OptionError
+
+
+class DefaultToMechanism(TyperGroup):
+    """`tacit audit path:function` means `tacit audit mechanism path:function`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named, or the one for mechanisms."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = ["mechanism", *args]
+        return super().resolve_command(ctx, args)
+
+
+audit_app = typer.Typer(
+    cls=DefaultToMechanism,
+    add_completion=False,
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    help="Attack a function or a training run, and hold what is found against what is claimed.",
+)
+
+Target = Annotated[
+    str, typer.Argument(help="What to attack: file.py:function or package.module:function.", metavar="PATH:FUNCTION")
+]
+Claimed = Annotated[str, typer.Option("--claim", help="What is promised: eps=1,delta=1e-6, or eps=1, or mu=1, or rho=0.1.")]
+Confidence = Annotated[float, typer.Option("--confidence", help="How sure the lower bounds are, all together.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Make the experiment repeatable; noise drawn by Tacit repeats too.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of words.")]
+Html = Annotated[str | None, typer.Option("--html", help="Write a page with pictures into this file.", metavar="FILE")]
+
+
+@audit_app.command(epilog="[bold]tacit audit counts.py:release --claim eps=1,delta=1e-6 --neighbours add-remove[/bold]")
+def mechanism(
+    target: Target,
+    claim: Claimed,
+    neighbours: Annotated[str, typer.Option("--neighbours", help="add-remove, replace-one or zero-out.")] = "add-remove",
+    data: Annotated[
+        str | None,
+        typer.Option("--data", help="Try neighbours of this data set (CSV, Parquet, or path:name of a Python value).", metavar="FILE"),
+    ] = None,
+    trials: Annotated[int, typer.Option("--trials", min=40, help="How often to run it on each of two neighbours.")] = 10_000,
+    confidence: Confidence = 0.95,
+    timing: Annotated[int, typer.Option("--timing", min=0, help="How many pairs of calls to time; 0 leaves the clock out.")] = 0,
+    seed: Seed = None,
+    html: Html = None,
+    as_json: Json = False,
+) -> int:
+    """Attack a function that takes a data set and returns anything: replay, search, low bits, the clock."""
+    from tacit.accounting import Adjacency
+    from tacit.cli import output
+
+    function = loaded(target)
+    try:
+        relation = Adjacency(neighbours)
+    except ValueError:
+        raise OptionError(f"--neighbours must be add-remove, replace-one or zero-out, not {neighbours!r}") from None
+    from tacit.audit import audit_mechanism, page_of
+
+    with output.working("attacking"):
+        report = audit_mechanism(
+            function,
+            claim,
+            neighbours=relation,
+            data=None if data is None else data_from(data),
+            trials=trials,
+            confidence=confidence,
+            seed=seed,
+            timing=timing,
+        )
+    if html is not None:
+        Path(html).write_text(page_of(report, target).to_html(), encoding="utf-8")
+    if as_json:
+        print(json.dumps(report.to_json() | {"target": target}))
+    else:
+        out = output.console()
+        out.print(str(report))
+        if html is not None:
+            out.print(f"written: {html}")
+    return 1 if report.broken else 0
+
+
+def split(target: str) -> tuple[str, str]:
+    """The file or module, and the name in it."""
+    place, colon, name = target.rpartition(":")
+    if not colon or not place or not name:
+        raise OptionError(f"{target!r} does not name a function; write file.py:function or package.module:function")
+    return place, name
+
+
+def loaded(target: str) -> Callable[..., Any]:
+    """The function that `path:name` names. Its module is run, as an import would."""
+    found = value_of(target)
+    if not callable(found):
+        raise OptionError(f"{target} is not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def value_of(target: str) -> Any:
+    """Whatever `path:name` names."""
+    place, name = split(target)
+    try:
+        if place.endswith(".py"):
+            path = Path(place)
+            if not path.is_file():
+                raise OptionError(f"there is no file {place}")
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[path.stem] = module  # so that its functions can be sent to other processes
+            sys.path.insert(0, str(path.resolve().parent))
+            spec.loader.exec_module(module)
+        else:
+            sys.path.insert(0, "")
+            module = importlib.import_module(place)
+    except OptionError:
+        raise
+    except Exception as error:
+        raise OptionError(f"{place} could not be imported: {type(error).__name__}: {error}") from error
+    value = module
+    for part in name.split("."):
+        if not hasattr(value, part):
+            raise OptionError(f"{place} has no {name}")
+        value = getattr(value, part)
+    return value
+
+
+def data_from(place: str) -> Any:
+    """A data set: a table from a file, or a value of a Python module."""
+    if place.endswith((".csv", ".parquet")):
+        if not Path(place).is_file():
+            raise OptionError(f"there is no file {place}")
+        if place.endswith(".csv"):
+            from pyarrow import csv
+
+            return csv.read_csv(place)
+        from pyarrow import parquet
+
+        return parquet.read_table(place)
+    if place.endswith(".npz"):
+        import numpy as np
+
+        return dict(np.load(place))
+    return value_of(place)

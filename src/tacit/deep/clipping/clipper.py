@@ -1,0 +1,372 @@
+"""The clipper: attached to a model, it turns every training pass into the sum of clipped per-example gradients.
+
+Forward and backward run once, as in ordinary training; autograd computes gradients of activations only. Norms come from each layer's input
+and output gradient, and one weighted product per layer gives the clipped sum.
+
+>>> model = nn.Linear(2, 1, bias=False)
+>>> with Clipper(model, flat(1.0), loss_reduction="sum") as clipper:
+...     model(torch.tensor([[3.0, 4.0], [0.3, 0.4]])).sum().backward()
+...     clipped = clipper.collect()
+>>> clipped.sums["weight"]  # (3, 4) has norm 5 and becomes (0.6, 0.8); (0.3, 0.4) stays
+tensor([[0.9000, 1.2000]])
+>>> clipped.count, clipped.sensitivity
+(2, 1.0)
+
+**Guarantee.** If the model treats examples independently and the loss is the sum or mean over examples of terms that each depend on one
+example (no weights or divisors from the rest of the batch), then `sums`, as real numbers, changes by at most `sensitivity` in Euclidean
+norm when an example is added or removed. An example whose gradient is not finite contributes nothing. Whether anything is refused
+depends on shapes and on the program, not on values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from tacit.accounting.errors import ParameterError
+from tacit.deep.clipping.errors import ClippingError
+from tacit.deep.clipping.fallback import Fallback
+from tacit.deep.clipping.layers import Forward, how
+from tacit.deep.clipping.parts import Part, place, working_dtype
+from tacit.deep.clipping.passes import Pass, Probe, full_precision
+from tacit.deep.clipping.rules import Rule
+from tacit.deep.clipping.rules import flat as flat
+from tacit.deep.clipping.trees import flatten, repeat_first
+from tacit.deep.validate import ensure_valid
+
+SEVERAL = (
+    "several forward passes came before one backward, and nobody can know whether their rows are the same examples; "
+    "call the model once on one batch, then backward, then the next (under torch.no_grad() a forward pass does not count)"
+)
+AGAIN = "backward ran over a forward pass that is already clipped and summed; run the forward pass again"
+
+
+@dataclass(frozen=True)
+class ClippedSum:
+    """What the examples seen since the last collection add up to. Everything but `sensitivity` is private until noise is added."""
+
+    sums: dict[str, Tensor]
+    count: int
+    norms: Tensor  # (groups, examples); for a detector of silent failures, never to be released
+    factors: Tensor
+    sensitivity: float
+
+    def within(self) -> int:
+        """How many examples were not shortened: what an adaptive threshold counts."""
+        return int((self.factors.amin(0) >= 1).sum()) if self.factors.numel() else 0
+
+
+class Clipper:
+    """Clips the gradient of each example that passes through a model.
+
+    `loss_reduction` says whether the loss is the mean or the sum over the batch's examples. `fallback` names modules to treat by the
+    general path because they use the parameters of the layers inside them directly. `check_batch=False` leaves out the one extra
+    forward pass, on the first batch with one row repeated, that shows that every layer's first dimension is the examples.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        rule: Rule,
+        *,
+        loss_reduction: Literal["mean", "sum"] = "mean",
+        fallback: Sequence[str] = (),
+        check_batch: bool = True,
+    ) -> None:
+        if loss_reduction not in ("mean", "sum"):
+            raise ParameterError(f"loss_reduction must be 'mean' or 'sum', not {loss_reduction!r}")
+        if isinstance(fallback, str):
+            raise ParameterError(f"fallback must be a list of module names, not the string {fallback!r}; write [{fallback!r}]")
+        if not isinstance(rule, Rule):
+            raise ParameterError(f"rule must be a clipping rule such as flat(1.0), not {type(rule).__name__}")
+        ensure_valid(model)
+        known = dict(model.named_modules())
+        for name in fallback:
+            if name not in known:
+                raise ParameterError(f"fallback names {name!r}, which is not a module of the model; see dict(model.named_modules())")
+        self.model, self.rule, self.loss_reduction = model, rule, loss_reduction
+        self._fallback, self._check = frozenset(fallback), check_batch
+        self._names = {id(param): name for name, param in model.named_parameters()}
+        self._params = dict(model.named_parameters())
+        self._patched: list[_Patched | _Root] = []
+        self._hooks: dict[str, Any] = {}
+        self.book: Pass | None = None  # the pass in progress
+        self.recording = False
+        self._clear()
+
+    # Attaching
+
+    @property
+    def attached(self) -> bool:
+        """Whether the model's passes are being recorded."""
+        return bool(self._patched)
+
+    def attach(self) -> Self:
+        """Start: from now on training passes of the model leave no ordinary gradients."""
+        if self.attached:
+            return self
+        if any(isinstance(module.__dict__.get("forward"), _Patched | _Root) for module in self.model.modules()):
+            raise ClippingError("another clipper is attached to this model or to a part of it; detach it first")
+        self._patch("", self.model)
+        self._patched.append(_Root(self, self.model))
+        return self
+
+    def detach(self) -> None:
+        """Stop, and leave the model as it was. What was not collected is forgotten."""
+        for patch in reversed(self._patched):
+            patch.undo()
+        self._patched.clear()
+        for hook in self._hooks.values():
+            hook.remove()
+        self._hooks.clear()
+        self._clear()
+        self.book, self.recording = None, False
+
+    def __enter__(self) -> Self:
+        return self.attach()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.detach()
+
+    def _patch(self, path: str, module: nn.Module) -> None:
+        """Patch the smallest modules that own parameters: known layers by book-keeping, others by the fall-back."""
+        if any(isinstance(patch, _Patched) and patch.module is module for patch in self._patched):
+            return  # one module under two names
+        if path in self._fallback:
+            self._patched.append(_Patched(self, path, module, None))
+            return
+        forward = how(module)
+        if forward is not None or any(param is not None for param in module._parameters.values()) or "parametrizations" in module._modules:
+            if any(True for _ in module.parameters()):
+                self._patched.append(_Patched(self, path, module, forward))
+            return
+        for name, child in module.named_children():
+            self._patch(f"{path}.{name}" if path else name, child)
+
+    # Passes
+
+    def begin(self, args: Any) -> None:
+        """A forward pass of the model starts: settle the one before, and find the examples."""
+        if self.book is not None:
+            self._finish()
+        tensors, _ = flatten(args)
+        batch = next((tensor for tensor in tensors if tensor.ndim), None)
+        if batch is None:
+            raise ClippingError("the model was called without a tensor that has a first dimension, so there are no examples to tell apart")
+        self._watch_strays()
+        self.book = Pass(len(batch))
+
+    def probe(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Once, before the first recorded pass: with one more row, every layer must see one more example.
+
+        An argument that all examples share may happen to have as many rows as the batch: then it is left as it is in a second try.
+        """
+        if not self._check or self.book is None or self.book.count == 0:
+            return
+        count = self.book.count
+        real, self.book = self.book, Probe(count + 1)
+        try:
+            with torch.no_grad(), torch.random.fork_rng():
+                try:
+                    more = repeat_first((args, kwargs), count)
+                    forward(*more[0], **more[1])
+                except (RuntimeError, ValueError, IndexError, AssertionError):
+                    more = repeat_first((args, kwargs), count, only_one=True)
+                    forward(*more[0], **more[1])
+        finally:
+            self.book = real
+        self._check = False
+
+    def _watch_strays(self) -> None:
+        """A gradient that autograd brings to a parameter by itself was not clipped: refuse it by name."""
+        for name, param in self._params.items():
+            if param.requires_grad and name not in self._hooks:
+                self._hooks[name] = param.register_hook(self._stray(name))  # type: ignore[no-untyped-call]
+
+    def _stray(self, name: str) -> Any:
+        owner = name.rpartition(".")[0]
+
+        def refuse(gradient: Tensor) -> None:
+            if not self.attached:
+                return
+            raise ClippingError(
+                f"parameter {name!r} got a gradient that was not clipped per example. If a module uses it directly rather than by calling "
+                f"{owner or 'its owner'!r}, name that module in Clipper(fallback=[...]); if the loss holds a penalty on it, use the "
+                "optimiser's weight_decay; if the model was in eval mode, call model.train() before the forward pass"
+            )
+
+        return refuse
+
+    # Sums
+
+    def _clear(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._norms: list[Tensor] = []
+        self._factors: list[Tensor] = []
+        self._count = 0
+
+    def groups(self) -> list[str]:
+        """The names of the groups that the rule clips together: the whole model, or each layer with a trainable parameter."""
+        if not self.rule.by_layer:
+            return [""]
+        return list(dict.fromkeys(name.rpartition(".")[0] for name, param in self._params.items() if param.requires_grad))
+
+    def discard(self) -> None:
+        """Forget everything since the last collection."""
+        self._close()
+        self._clear()
+
+    def collect(self) -> ClippedSum:
+        """The clipped sums of all examples since the last call, and start afresh. Without any pass the sums are zero."""
+        if self.recording:
+            raise ClippingError("collect() was called inside the model's forward pass; call it after backward")
+        self._finish()
+        groups = self.groups()
+        sums = {}
+        for name, param in self._params.items():
+            if param.requires_grad:
+                found = self._sums.get(name)
+                sums[name] = torch.zeros_like(param, requires_grad=False) if found is None else found.to(param.dtype)
+        empty = torch.zeros(len(groups), 0, dtype=torch.float64)
+        result = ClippedSum(
+            sums,
+            self._count,
+            torch.cat(self._norms, 1) if self._norms else empty,
+            torch.cat(self._factors, 1) if self._factors else empty,
+            self.rule.sensitivity(len(groups)),
+        )
+        self._clear()
+        return result
+
+    def _close(self) -> Pass | None:
+        """Take the current pass out of use: its graph may not be differentiated any more."""
+        book, self.book = self.book, None
+        if book is not None:
+            book.closed = AGAIN if book.received else SEVERAL
+        return book
+
+    @torch.no_grad()
+    def _finish(self) -> None:
+        """Clip and add what the last pass received."""
+        book = self._close()
+        if book is None or not book.received:
+            return
+        groups = self.groups()
+        scale = float(book.count) if self.loss_reduction == "mean" else 1.0
+        squares = torch.zeros(len(groups), book.count, dtype=torch.float64)
+        members: list[tuple[int, str, Part]] = []
+        with full_precision(next(iter(self._params.values())).device.type):
+            for part, norms in book.take():
+                name = self._name(part.param)
+                group = groups.index(name.rpartition(".")[0]) if self.rule.by_layer else 0
+                squares[group] += norms.double().cpu()
+                members.append((group, name, part))
+            norms = squares.sqrt() * (scale * (1 + self._rounding()))
+            factors = self.rule.factors(norms)
+            unusable = ~norms.sum(0).isfinite()
+            if unusable.any():
+                factors[:, unusable] = 0
+                for _, _, part in members:
+                    part.drop(unusable.to(part.param.device))
+            weights = {}
+            for group, name, part in members:
+                if group not in weights:
+                    weights[group] = (factors[group] * scale).to(part.param.device, working_dtype(part.param))
+                self._add(name, part, weights[group])
+        self._norms.append(norms)
+        self._factors.append(factors)
+        self._count += book.count
+
+    def _rounding(self) -> float:
+        """What rounding may take from a norm, relative: norms are rounded up by it, so that nobody keeps more than the threshold."""
+        return 4 * max(torch.finfo(working_dtype(param)).eps for param in self._params.values())
+
+    def _add(self, name: str, part: Part, weights: Tensor) -> None:
+        values = part.weighted(weights)
+        found = self._sums.get(name)
+        if found is None and part.whole:
+            self._sums[name] = values.reshape(part.param.shape)
+            return
+        if found is None:
+            found = self._sums[name] = torch.zeros_like(part.param, dtype=values.dtype, requires_grad=False)
+        place(found, part, values, dim=0)
+
+    def _name(self, param: Tensor) -> str:
+        name = self._names.get(id(param))
+        if name is None:
+            raise ClippingError("a parameter was replaced after the clipper was made; detach it and make a new one for the changed model")
+        return name
+
+
+class _Patched:
+    """Stands in for a layer's forward while a clipper is attached."""
+
+    def __init__(self, clipper: Clipper, path: str, module: nn.Module, forward: Forward | None) -> None:
+        self.clipper, self.path, self.module, self.forward = clipper, path, module, forward
+        self.own = module.__dict__.get("forward")
+        self.original = module.forward
+        self.params = list(module.parameters())
+        self.fallback = Fallback(path, module, self.original) if forward is None else None
+        module.forward = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        clipper = self.clipper
+        if not clipper.recording:
+            if clipper.model.training and torch.is_grad_enabled() and any(param.requires_grad for param in self.params):
+                raise ClippingError(
+                    f"layer {self.path!r} was called outside the model's own forward pass; call the model itself (put the pieces in one "
+                    "nn.Module, and leave out activation checkpointing), or use torch.no_grad() if no gradient is wanted"
+                )
+            return self.original(*args, **kwargs)
+        book = clipper.book
+        if book is None or not any(param.requires_grad for param in self.params) or not (torch.is_grad_enabled() or book.probing):
+            return self.original(*args, **kwargs)
+        if self.fallback is not None:
+            return self.fallback(book, *args, **kwargs)
+        assert self.forward is not None
+        return self.forward(book, self.path, self.module, *args, **kwargs)
+
+    def undo(self) -> None:
+        if self.own is None:
+            del self.module.__dict__["forward"]
+        else:
+            self.module.forward = self.own
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A copy of the model is an ordinary model."""
+        copied = memo.get(id(self.module))
+        return self.original if copied is None else type(copied).forward.__get__(copied)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """So is what is loaded from a file."""
+        return getattr, (self.module, "forward")
+
+
+class _Root(_Patched):
+    """Stands in for the model's forward: opens a pass for every call in training."""
+
+    def __init__(self, clipper: Clipper, module: nn.Module) -> None:
+        self.clipper, self.module = clipper, module
+        self.own = module.__dict__.get("forward")
+        self.original = module.forward
+        module.forward = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        clipper = self.clipper
+        if clipper.recording or not clipper.model.training or not torch.is_grad_enabled():
+            return self._plain(*args, **kwargs)
+        clipper.begin((args, kwargs))
+        clipper.recording = True
+        try:
+            clipper.probe(self.original, args, kwargs)
+            return self.original(*args, **kwargs)
+        finally:
+            clipper.recording = False
+
+    def _plain(self, *args: Any, **kwargs: Any) -> Any:
+        return self.original(*args, **kwargs)

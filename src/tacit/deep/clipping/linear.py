@@ -1,0 +1,65 @@
+"""Linear layers, on vectors and on sequences: per-example clipping from inputs and output gradients alone.
+
+>>> layer, book = nn.Linear(3, 2), Pass(count=4)
+>>> layer_forward(book, "layer", layer, torch.ones(4, 5, 3)).sum().backward()
+>>> sorted(part.norms()[0].item() for part, _ in book.take())  # the bias: 2 rows of 5; the weight: 6 numbers of 5
+[50.0, 150.0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tacit.deep.clipping.parts import Explicit, Outer, Part, row_norms, working_dtype
+from tacit.deep.clipping.passes import Pass, Watched
+
+
+def layer_forward(book: Pass, path: str, layer: nn.Linear, inputs: Tensor) -> Tensor:
+    """nn.Linear."""
+    return linear(book, path, inputs, layer.weight, layer.bias)
+
+
+def linear(
+    book: Pass,
+    path: str,
+    inputs: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    start: int = 0,
+    rows: int | None = None,
+) -> Tensor:
+    """`inputs @ weight' + bias`, tapped; with `start` and `rows`, by a slice of the rows of the weight and the bias."""
+    rows = len(weight) if rows is None else rows
+    matrix = weight.detach()[start : start + rows]
+    offset = None if bias is None else bias.detach()[start : start + rows]
+    output = F.linear(inputs, matrix, offset)
+    params = [param for param in (weight, bias) if param is not None and param.requires_grad]
+    if not params:
+        return output
+    book.check(path, inputs)
+    watched = Watched(path, inputs) if weight.requires_grad else None
+
+    def read(gradient: Tensor) -> Iterator[Part]:
+        yield from linear_parts(watched, gradient, weight, bias, start=start)
+
+    return book.tap(path, output, params, read)
+
+
+def linear_parts(
+    inputs: Watched | None, gradient: Tensor, weight: Tensor, bias: Tensor | None, *, start: int = 0
+) -> Iterator[Part]:
+    """The parts of a weight and a bias from the layer's input and the gradient of its output, both (examples, ..., features)."""
+    time = torch.Size(gradient.shape[1:-1]).numel()
+    steps = gradient.reshape(len(gradient), time, gradient.shape[-1])
+    steps = steps.to(working_dtype(steps, weight))
+    squares = row_norms(steps) if time == 1 else None
+    if bias is not None and bias.requires_grad:
+        yield Explicit(bias, steps[:, 0] if time == 1 else steps.sum(1), start=start, norms=squares)
+    if inputs is not None:
+        value = inputs.get()
+        yield Outer(weight, value.reshape(len(value), time, value.shape[-1]), steps, start=start, squares=squares)

@@ -1,0 +1,256 @@
+"""Parts: what one use of one parameter contributes to the gradient of every example, kept in the form that is cheapest to clip.
+
+A part answers three questions without, where it can, writing down the gradient of a single example: the squared norm of each example's
+gradient, the sum of all of them under given weights, and, if nothing else will do, the gradients themselves.
+
+>>> inputs, gradients = torch.eye(2), torch.tensor([[3.0, 4.0], [0.0, 1.0]])
+>>> part = Outer(torch.nn.Parameter(torch.zeros(2, 2)), inputs.unsqueeze(1), gradients.unsqueeze(1))
+>>> part.norms().tolist()
+[25.0, 1.0]
+>>> part.weighted(torch.tensor([0.2, 1.0]))
+tensor([[0.6000, 0.0000],
+        [0.8000, 1.0000]])
+
+Norms of sequences (Li et al. 2022, "ghost norm"): the squared norm of sum_t g_t a_t' is sum_{s,t} <a_s, a_t> <g_s, g_t>, so it needs two
+Gram matrices of side T and no gradient. Which is cheaper, that or the gradient itself, depends on the shapes and is computed from them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+# What reading, writing and first touching one number of a per-example gradient costs, in floating-point operations of a matrix product
+# (0.6 to 2 ns against 64 operations a ns, measured on one core).
+TOUCH = 60
+CHUNK = 1 << 22  # numbers of per-example gradients that may be alive at once where they are not kept
+KEEP = 1 << 26  # numbers of per-example gradients of one parameter that may be kept until the factors are known
+
+
+def working_dtype(*tensors: Tensor) -> torch.dtype:
+    """The type norms and sums are computed in: at least single precision.
+
+    >>> working_dtype(torch.zeros(1, dtype=torch.bfloat16)), working_dtype(torch.zeros(1), torch.zeros(1, dtype=torch.float64))
+    (torch.float32, torch.float64)
+    """
+    dtype = torch.float32
+    for tensor in tensors:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return dtype
+
+
+def row_norms(values: Tensor) -> Tensor:
+    """Squared norm of each row, whatever the row's shape.
+
+    >>> row_norms(torch.ones(2, 3, 4)).tolist()
+    [12.0, 12.0]
+    """
+    lengths: Tensor = torch.linalg.vector_norm(values.reshape(len(values), math.prod(values.shape[1:])), dim=1)
+    return lengths.square_()
+
+
+def weigh(values: Tensor, weights: Tensor) -> Tensor:
+    """The rows of `values` times their weights."""
+    return values * weights.to(values.dtype).view(-1, *[1] * (values.ndim - 1))
+
+
+def weighted_rows(values: Tensor, weights: Tensor) -> Tensor:
+    """The sum of the rows of `values` times their weights, whatever the rows' shape."""
+    rows = values.reshape(len(values), math.prod(values.shape[1:]))
+    return (weights.to(values.dtype) @ rows).view(values.shape[1:])
+
+
+class Part(ABC):
+    """One use of a parameter. `start` is the first row of the parameter it concerns (a slice of an attention's stacked projections)."""
+
+    param: Tensor
+    start: int = 0
+    rows: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether it concerns all of the parameter, not a slice of its rows."""
+        return self.rows == len(self.param) if self.param.ndim else True
+
+    @abstractmethod
+    def norms(self) -> Tensor:
+        """Squared norm of each example's gradient."""
+
+    @abstractmethod
+    def weighted(self, weights: Tensor) -> Tensor:
+        """Sum of the examples' gradients under the weights, in the shape of the rows it concerns."""
+
+    @abstractmethod
+    def explicit(self, first: int, last: int) -> Tensor:
+        """The gradients of the examples from `first` to `last`, in the shape of the rows it concerns."""
+
+    @abstractmethod
+    def drop(self, rows: Tensor) -> None:
+        """Make the gradients of the examples marked in `rows` zero, whatever they held."""
+
+    def settle(self) -> Tensor:
+        """The norms, at a time when the part will stay the only one of its parameter: it may change its form to save memory."""
+        return self.norms()
+
+
+class Explicit(Part):
+    """Per-example gradients as they are."""
+
+    def __init__(self, param: Tensor, gradients: Tensor, *, start: int = 0, norms: Tensor | None = None) -> None:
+        self.param, self.gradients, self.start = param, gradients, start
+        self.rows = gradients.shape[1] if gradients.ndim > 1 else 0
+        self._norms = norms
+
+    def norms(self) -> Tensor:
+        return row_norms(self.gradients) if self._norms is None else self._norms
+
+    def weighted(self, weights: Tensor) -> Tensor:
+        return weighted_rows(self.gradients, weights)
+
+    def explicit(self, first: int, last: int) -> Tensor:
+        return self.gradients[first:last]
+
+    def drop(self, rows: Tensor) -> None:
+        self.gradients = blank(self.gradients, rows)
+
+
+class Outer(Part):
+    """The gradient of a matrix: sum over time of output gradient times input.
+
+    `inputs` is (examples, time, features) and `outputs` (examples, time, rows of the matrix). `norms` may pass on
+    squared norms of the outputs that were needed elsewhere, if time is one step.
+    """
+
+    def __init__(self, param: Tensor, inputs: Tensor, outputs: Tensor, *, start: int = 0, squares: Tensor | None = None) -> None:
+        dtype = working_dtype(inputs, outputs)
+        self.param, self.start = param, start
+        self.inputs, self.outputs = inputs.to(dtype), outputs.to(dtype)
+        self.rows = outputs.shape[2]
+        self._squares = squares
+        self._kept: Tensor | None = None
+
+    def norms(self) -> Tensor:
+        inputs, outputs = self.inputs, self.outputs
+        if inputs.shape[1] == 1:
+            squares = row_norms(outputs) if self._squares is None else self._squares
+            return row_norms(inputs) * squares
+        if ghost_is_cheaper(outputs.shape[1], outputs.shape[2], inputs.shape[2]):
+            return ghost_norms(inputs, outputs)
+        return chunked_norms(self, len(inputs), outputs.shape[2] * inputs.shape[2])
+
+    def settle(self) -> Tensor:
+        count, time, width = self.inputs.shape
+        if time == 1 or ghost_is_cheaper(time, self.rows, width) or count * self.rows * width > KEEP:
+            return self.norms()
+        self._kept = self.explicit(0, count)
+        del self.inputs, self.outputs
+        return row_norms(self._kept)
+
+    def weighted(self, weights: Tensor) -> Tensor:
+        if self._kept is not None:
+            return weighted_rows(self._kept, weights)
+        return weigh(self.outputs, weights).flatten(0, 1).T @ self.inputs.flatten(0, 1)
+
+    def explicit(self, first: int, last: int) -> Tensor:
+        if self._kept is not None:
+            return self._kept[first:last]
+        return torch.bmm(self.outputs[first:last].transpose(1, 2), self.inputs[first:last])
+
+    def drop(self, rows: Tensor) -> None:
+        if self._kept is not None:
+            self._kept = blank(self._kept, rows)
+        else:
+            self.inputs, self.outputs = blank(self.inputs, rows), blank(self.outputs, rows)
+
+
+class Joint(Part):
+    """Several uses of one parameter by the same examples: the norm of a sum is not the sum of the norms, so gradients are added first."""
+
+    def __init__(self, parts: Sequence[Part], count: int) -> None:
+        self.param = parts[0].param
+        self.rows = len(self.param) if self.param.ndim else 0
+        self.parts = list(parts)
+        self.count = count
+
+    def norms(self) -> Tensor:
+        return chunked_norms(self, self.count, self.param.numel())
+
+    def weighted(self, weights: Tensor) -> Tensor:
+        total = torch.zeros_like(self.param, dtype=working_dtype(self.param))
+        for part in self.parts:
+            place(total, part, part.weighted(weights), dim=0)
+        return total
+
+    def explicit(self, first: int, last: int) -> Tensor:
+        total = self.param.new_zeros((last - first, *self.param.shape), dtype=working_dtype(self.param))
+        for part in self.parts:
+            place(total, part, part.explicit(first, last), dim=1)
+        return total
+
+    def drop(self, rows: Tensor) -> None:
+        for part in self.parts:
+            part.drop(rows)
+
+
+def place(total: Tensor, part: Part, values: Tensor, dim: int) -> None:
+    """Add values of a part where its rows lie along `dim` of `total`."""
+    target = total if part.whole else total.narrow(dim, part.start, part.rows)
+    target += values.reshape(target.shape)
+
+
+def blank(values: Tensor, rows: Tensor) -> Tensor:
+    """A copy with the marked rows zero: multiplying by zero would keep a NaN."""
+    return values.masked_fill(rows.view(-1, *[1] * (values.ndim - 1)), 0)
+
+
+def chunked_norms(part: Part, count: int, numbers: int) -> Tensor:
+    """Norms from explicit gradients, a few examples at a time so that memory stays bounded."""
+    step = max(1, CHUNK // max(numbers, 1))
+    parts = [row_norms(part.explicit(first, min(first + step, count))) for first in range(0, count, step)]
+    return torch.cat(parts) if parts else part.param.new_zeros(0)
+
+
+def ghost_is_cheaper(time: int, rows: int, width: int, product: float = 1.0) -> bool:
+    """Whether two Gram matrices and one product cost less than the gradient of each example; operations per example.
+
+    >>> ghost_is_cheaper(16, 512, 512), ghost_is_cheaper(1024, 32, 288)
+    (True, False)
+    """
+    ghost = 2 * time * time * (rows + width) + product * 2 * time * rows * width
+    explicit = (2 * time + TOUCH) * rows * width
+    return ghost < explicit
+
+
+def ghost_norms(inputs: Tensor, outputs: Tensor) -> Tensor:
+    """Squared norms from the two Gram matrices; rounding may leave a tiny negative number where the truth is zero."""
+    gram = torch.bmm(inputs, inputs.transpose(1, 2))
+    gram *= torch.bmm(outputs, outputs.transpose(1, 2))
+    return gram.sum((1, 2)).clamp_(min=0)
+
+
+def combine(parts: Sequence[Part], count: int) -> list[Part]:
+    """Parts of one parameter, rewritten so that squared norms add up: slices that do not meet stay apart, time steps are joined."""
+    if len(parts) == 1:
+        return list(parts)
+    slices: dict[tuple[int, int], list[Part]] = {}
+    for part in parts:
+        slices.setdefault((part.start, part.rows), []).append(part)
+    ends = sorted((start, start + rows) for start, rows in slices)
+    if any(before[1] > after[0] for before, after in pairwise(ends)):
+        return [Joint(parts, count)]
+    joined: list[Part] = []
+    for same in slices.values():
+        if len(same) == 1:
+            joined += same
+        elif all(type(part) is Outer for part in same):
+            outers = [part for part in same if isinstance(part, Outer)]
+            inputs, outputs = torch.cat([part.inputs for part in outers], 1), torch.cat([part.outputs for part in outers], 1)
+            joined.append(Outer(outers[0].param, inputs, outputs, start=outers[0].start))
+        else:
+            joined.append(Joint(same, count))
+    return joined

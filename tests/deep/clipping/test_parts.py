@@ -1,0 +1,105 @@
+"""Parts of gradients: every form of one gradient has the same norms, sums and explicit rows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from tacit.deep.clipping import parts
+from tacit.deep.clipping.embedding import Lookup
+from tacit.deep.clipping.parts import Explicit, Joint, Outer, Part, combine, ghost_is_cheaper, ghost_norms, row_norms
+
+
+def outer(count: int = 4, time: int = 3, rows: int = 5, width: int = 2, **options: int) -> Outer:
+    weight = nn.Parameter(torch.zeros(options.pop("total", rows), width, dtype=torch.float64))
+    inputs, outputs = torch.randn(count, time, width, dtype=torch.float64), torch.randn(count, time, rows, dtype=torch.float64)
+    return Outer(weight, inputs, outputs, **options)
+
+
+def check(part: Part, gradients: torch.Tensor) -> None:
+    weights = torch.rand(len(gradients), dtype=torch.float64)
+    assert torch.allclose(part.norms(), gradients.flatten(1).square().sum(1))
+    assert torch.allclose(part.weighted(weights), torch.einsum("n,n...->...", weights, gradients))
+    assert torch.allclose(part.explicit(1, 3), gradients[1:3])
+    assert torch.allclose(part.settle(), gradients.flatten(1).square().sum(1))
+    assert torch.allclose(part.weighted(weights), torch.einsum("n,n...->...", weights, gradients))
+    part.drop(torch.tensor([True, *[False] * (len(gradients) - 1)]))
+    assert torch.allclose(part.weighted(weights), torch.einsum("n,n...->...", weights[1:], gradients[1:]))
+
+
+@given(st.integers(2, 6), st.sampled_from([1, 2, 40]), st.integers(1, 12), st.integers(1, 12))
+def test_outer_products(count: int, time: int, rows: int, width: int) -> None:
+    part = outer(max(count, 3), time, rows, width)
+    check(part, torch.einsum("ntp,ntd->npd", part.outputs, part.inputs))
+
+
+@pytest.mark.parametrize("cheap", [True, False])
+def test_both_ways_to_a_norm(cheap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "ghost_is_cheaper", lambda *_: cheap)
+    part = outer()
+    check(part, torch.einsum("ntp,ntd->npd", part.outputs, part.inputs))
+
+
+def test_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "ghost_is_cheaper", lambda *_: False)
+    monkeypatch.setattr(parts, "KEEP", 0)
+    monkeypatch.setattr(parts, "CHUNK", 1)
+    part = outer()
+    check(part, torch.einsum("ntp,ntd->npd", part.outputs, part.inputs))
+
+
+@pytest.mark.parametrize("time", [1, 5, 200])
+def test_lookups(time: int) -> None:
+    table = nn.Parameter(torch.zeros(6, 3, dtype=torch.float64))
+    tokens, outputs = torch.randint(0, 6, (4, time)), torch.randn(4, time, 3, dtype=torch.float64)
+    one_hot = nn.functional.one_hot(tokens, 6).double()
+    check(Lookup(table, tokens, outputs), torch.einsum("ntv,ntd->nvd", one_hot, outputs))
+
+
+def test_uses_that_meet_are_added_before_the_norm() -> None:
+    first, second = outer(), outer()
+    second.param = first.param
+    gradients = first.explicit(0, 4) + second.explicit(0, 4)
+    (joined,) = combine([first, second], 4)
+    assert isinstance(joined, Outer)  # time steps of one matrix stay time steps
+    check(joined, gradients)
+    assert not torch.allclose(first.norms() + second.norms(), row_norms(gradients))  # the mutant: norms simply added
+
+
+def test_slices_apart_stay_apart_and_slices_that_overlap_are_joined() -> None:
+    whole = outer(rows=6)
+    low, high = outer(rows=3, start=0, total=6), outer(rows=3, start=3, total=6)
+    low.param = high.param = whole.param
+    assert combine([low, high], 4) == [low, high]
+    (joined,) = combine([low, high, whole], 4)
+    assert isinstance(joined, Joint)
+    check(joined, whole.explicit(0, 4) + torch.cat([low.explicit(0, 4), high.explicit(0, 4)], 1))
+
+
+def test_mixed_forms_are_joined() -> None:
+    first = outer()
+    second = Explicit(first.param, torch.randn(4, 5, 2, dtype=torch.float64))
+    (joined,) = combine([first, second], 4)
+    check(joined, first.explicit(0, 4) + second.explicit(0, 4))
+
+
+def test_a_dropped_row_may_hold_anything() -> None:
+    part = outer()
+    part.inputs[0, 0, 0] = float("nan")
+    part.drop(torch.tensor([True, False, False, False]))
+    assert bool(part.weighted(torch.ones(4)).isfinite().all())
+
+
+def test_rounding_never_gives_a_negative_square() -> None:
+    inputs = torch.randn(50, 2, 3)
+    inputs[:, 1] = inputs[:, 0]
+    outputs = torch.randn(50, 2, 3)
+    outputs[:, 1] = -outputs[:, 0]  # the two steps cancel exactly
+    assert bool((ghost_norms(inputs, outputs) >= 0).all())
+
+
+def test_costs_choose_by_shape() -> None:
+    assert ghost_is_cheaper(1, 100, 100) and not ghost_is_cheaper(1000, 10, 10)
