@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.special import ndtr
 
-from tacit.deep.noise import TAIL, lattice_normal, secure_bytes, standard_normal
+from tacit.deep.noise import TAIL, Stream, lattice_normal, standard_normal
 from tacit.noise import test_mode, watch
 
 N = 2_000_000
@@ -68,7 +68,7 @@ def test_calls_share_nothing_and_test_mode_repeats() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 100_001])
 def test_any_length(count: int) -> None:
-    assert len(secure_bytes(count)) == count
+    assert len(Stream().take(count)) == count
     assert standard_normal(count).shape == (count,)
 
 

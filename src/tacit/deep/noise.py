@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,46 +31,59 @@ with needs("torch", "cryptography"):
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 TAIL = 2.0**-9  # drawn again with more bits
-_WIDTH = {torch.float32: torch.int32, torch.float64: torch.int64}
+CHUNK = 1 << 17  # numbers at a time: everything stays in the processor's cache
+_BITS = {torch.float32: np.dtype(np.uint32), torch.float64: np.dtype(np.uint64)}
 
 
-def secure_bytes(count: int) -> bytearray:
-    """`count` bytes of AES-256 in counter mode under a key drawn for this call alone.
+class Stream:
+    """AES-256 in counter mode under a key drawn for this stream alone.
 
-    >>> len(secure_bytes(10)), secure_bytes(16) == secure_bytes(16)
+    >>> len(Stream().take(10)), bytes(Stream().take(16)) == bytes(Stream().take(16))
     (10, False)
     """
-    stream = Cipher(algorithms.AES256(words(4).tobytes()), modes.CTR(bytes(16))).encryptor()
-    block = bytearray(count + 15)  # the cipher asks for a block of room beyond the text
-    stream.update_into(memoryview(bytes(count)), block)
-    del block[count:]
-    return block
+
+    def __init__(self) -> None:
+        self._cipher = Cipher(algorithms.AES256(words(4).tobytes()), modes.CTR(bytes(16))).encryptor()
+
+    def take(self, count: int) -> memoryview:
+        """The next `count` bytes."""
+        block = bytearray(count + 15)  # the cipher asks for a block of room beyond the text
+        self._cipher.update_into(memoryview(bytes(count)), block)
+        return memoryview(block)[:count]
 
 
-def standard_normal(count: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Independent standard normal numbers.
+def standard_normal(count: int, dtype: torch.dtype = torch.float32, *, scale: float = 1.0) -> Tensor:
+    """Independent normal numbers of mean zero and standard deviation `scale`.
 
     >>> standard_normal(3, torch.float64).dtype, standard_normal(0).shape
     (torch.float64, torch.Size([0]))
     """
-    if count == 0:
-        return torch.empty(0, dtype=dtype)
-    width = _WIDTH.get(dtype, torch.int32)
-    exact = dtype if dtype in _WIDTH else torch.float32
-    bits = torch.frombuffer(secure_bytes(count * width.itemsize), dtype=width)
-    uniform = torch.empty(count, dtype=exact)
-    torch.mul(bits, 2.0 ** (1 - 8 * width.itemsize), out=uniform)  # in [-1, 1]
-    outer = torch.nonzero(uniform.abs() > 1 - TAIL).flatten()
-    sign = torch.where(bits[outer] < 0, -1.0, 1.0).to(torch.float64)
-    uniform.erfinv_().mul_(math.sqrt(2))
-    uniform[outer] = (sign * _outer_normal(len(outer))).to(exact)
-    return uniform.to(dtype)
+    exact = dtype if dtype in _BITS else torch.float32
+    out = torch.empty(count, dtype=exact)
+    stream = Stream()
+    for start in range(0, count, CHUNK):
+        _fill(out[start : start + CHUNK], _BITS[exact], stream, scale)
+    return out.to(dtype)
+
+
+def _fill(out: Tensor, kind: np.dtype[Any], stream: Stream, scale: float) -> None:
+    """Fill with scaled normal numbers: the quantile of uniform bits, and for the outermost share of more of them."""
+    width = 8 * kind.itemsize
+    drawn = np.frombuffer(stream.take(len(out) * kind.itemsize), dtype=kind)
+    signed = drawn.view(np.int32 if width == 32 else np.int64)
+    torch.mul(torch.from_numpy(signed), 2.0 ** (1 - width), out=out)  # uniform in [-1, 1]
+    # The uniform is beyond 1 - TAIL on either side where the signed bits are near the two ends of their range: as unsigned numbers,
+    # in one interval around the middle.
+    half = int(TAIL * 2 ** (width - 1))
+    outer = np.flatnonzero(drawn - kind.type(2 ** (width - 1) - half) < kind.type(2 * half))
+    out.erfinv_().mul_(math.sqrt(2) * scale)
+    if len(outer):
+        sign = torch.from_numpy(np.where(signed[outer] < 0, -scale, scale))
+        out[torch.from_numpy(outer)] = (sign * _outer_normal(len(outer))).to(out.dtype)
 
 
 def _outer_normal(count: int) -> Tensor:
     """|Z| given that it lies in the outermost part: minus the quantile of a uniform share of half of it."""
-    if count == 0:
-        return torch.empty(0, dtype=torch.float64)
     whole = torch.from_numpy((words(count) >> np.uint64(11)).astype(np.int64))
     share: Tensor = (whole + 1).to(torch.float64) * (2.0**-53 * TAIL / 2)
     quantile: Tensor = torch.special.ndtri(share)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from tacit.accounting import Adjacency, Event, ParameterError, RandomAllocation, Repeated, Sampled, WithoutReplacement
 from tacit.accounting import Poisson as PoissonScheme
 from tacit.accounting.parameters import Number, count
-from tacit.deep.noise import secure_bytes
+from tacit.deep.noise import Stream
 from tacit.noise import permutation, uniform_integers
 
 Indices = NDArray[np.int64]
@@ -71,10 +71,11 @@ def coins(rate: Fraction, trials: int) -> Indices:
     if rate >= 1:
         return np.arange(trials, dtype=np.int64)
     heads: list[Indices] = []
+    stream = Stream()
     undecided = np.arange(trials, dtype=np.int64)
     while len(undecided) and rate > 0:
         digit, rate = divmod(rate * 256, 1)
-        drawn = np.frombuffer(secure_bytes(len(undecided)), dtype=np.uint8)
+        drawn = np.frombuffer(stream.take(len(undecided)), dtype=np.uint8)
         heads.append(undecided[drawn < int(digit)])
         undecided = undecided[drawn == int(digit)]
     return np.sort(np.concatenate(heads)) if heads else np.zeros(0, dtype=np.int64)
