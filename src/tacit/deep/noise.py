@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tacit.deep.extra import needs
@@ -32,7 +33,7 @@ with needs("torch", "cryptography"):
 
 TAIL = 2.0**-9  # drawn again with more bits
 CHUNK = 1 << 17  # numbers at a time: everything stays in the processor's cache
-_BITS = {torch.float32: np.dtype(np.uint32), torch.float64: np.dtype(np.uint64)}
+_BITS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.uint32), torch.float64: np.dtype(np.uint64)}
 
 
 class Stream:
@@ -75,7 +76,8 @@ def _fill(out: Tensor, kind: np.dtype[Any], stream: Stream, scale: float) -> Non
     # The uniform is beyond 1 - TAIL on either side where the signed bits are near the two ends of their range: as unsigned numbers,
     # in one interval around the middle.
     half = int(TAIL * 2 ** (width - 1))
-    outer = np.flatnonzero(drawn - kind.type(2 ** (width - 1) - half) < kind.type(2 * half))
+    shifted: NDArray[Any] = drawn - kind.type(2 ** (width - 1) - half)
+    outer = np.flatnonzero(shifted < kind.type(2 * half))
     out.erfinv_().mul_(math.sqrt(2) * scale)
     if len(outer):
         sign = torch.from_numpy(np.where(signed[outer] < 0, -scale, scale))
