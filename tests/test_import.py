@@ -12,6 +12,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+PRICE = "from tacit.accounting import Gaussian, account\naccount(Gaussian(2)).epsilon(1e-6)"
+ANSWER = """
+import pathlib, tempfile
+from tacit.ledger import Budget, Ledger
+from tacit.tables import Session, Unit
+from tacit.tables.source import Source
+rows = pathlib.Path(tempfile.mkdtemp()) / "visits.csv"
+rows.write_text("id,region,age\\n1,N,30\\n2,S,40\\n")
+source = Source.of(str(rows), name="visits", types={"id": "BIGINT", "age": "DOUBLE"}).engine
+book = Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
+session = Session(source, unit=Unit("id", max_rows=2), budget=Budget(epsilon=1, delta="1e-6"), name="visits", ledger=book)
+answer = session.sql("SELECT region, COUNT(*) AS n, AVG(age) AS m FROM visits GROUP BY region",
+                     bounds={"age": (0, 100)}, keys={"region": ["N", "S"]}, epsilon=0.5)
+repr(answer)
+"""
 HEAVY = ("scipy.stats", "matplotlib", "duckdb", "torch", "sklearn", "pandas", "flint", "mpmath", "dp_accounting")
 
 
@@ -41,6 +56,30 @@ def test_import_tacit_loads_nothing_heavy(module: str) -> None:
 @pytest.mark.parametrize("module", [*HEAVY, "typer", "rich"])
 def test_import_accounting_loads_nothing_heavy(module: str) -> None:
     assert module not in loaded_by("import tacit.accounting")
+
+
+@pytest.mark.parametrize("module", [*HEAVY, "typer", "rich", "sqlalchemy", "tacit.ledger"])
+def test_one_price_needs_no_scipy_and_no_book(module: str) -> None:
+    """A Gaussian is priced by closed forms."""
+    assert module not in loaded_by(PRICE) and "scipy" not in loaded_by(PRICE)
+
+
+#: What a question about a table can do without. Asking one loads the engine and the book, and nothing else that is slow to load.
+UNASKED = ("scipy", "matplotlib", "torch", "sklearn", "pandas", "polars", "pyspark", "psycopg", "pydantic", "jinja2", "typer", "rich")
+
+
+@pytest.mark.parametrize("module", [*UNASKED, "tacit.mechanisms", "tacit.release", "tacit.calculus.rows", "numpy.testing", "unittest"])
+def test_importing_tables_loads_nothing_that_a_question_does_without(module: str) -> None:
+    loaded = loaded_by("import tacit.tables")
+    assert {"tacit.tables.session", "duckdb"} <= loaded
+    assert module not in loaded
+
+
+@pytest.mark.parametrize("module", [*UNASKED, "tacit.mechanisms", "tacit.release"])
+def test_a_question_with_its_answer_loads_nothing_more(module: str) -> None:
+    loaded = loaded_by(ANSWER)
+    assert "tacit.tables.outputs" in loaded
+    assert module not in loaded
 
 
 @pytest.mark.parametrize("module", HEAVY)

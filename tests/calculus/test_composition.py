@@ -27,6 +27,7 @@ from tacit.accounting import (
     NoOp,
     PureDP,
     Repeated,
+    Worst,
     account,
 )
 from tacit.calculus import (
@@ -179,12 +180,24 @@ def test_discrete_and_mixed_noise() -> None:
     assert split(AddRemove(), a=deep, b=pure(Fraction(1, 10))).event(1) == PureDP(Fraction(1, 2))
 
 
-def test_prices_that_cannot_be_compared_are_refused_with_the_fix() -> None:
+def test_prices_that_cannot_be_compared_become_the_worst_of_all_ways() -> None:
     plan = split(AddRemove(), a=pure(1), b=child(lambda d: ApproxDP(d, 0.1)))
-    with pytest.raises(CalculusError, match="same measurement"):
-        plan.event(1)
+    assert set(plan.event(1).events) == {PureDP(1), ApproxDP(1, 0.1)} and isinstance(plan.event(1), Worst)
+    for epsilon in (0.0, 0.5, 2.0):
+        dearest = max(account(event).delta(epsilon).upper for event in (PureDP(1), ApproxDP(1, 0.1)))
+        assert account(plan.event(1)).delta(epsilon).upper == pytest.approx(dearest, rel=1e-9)
+    twice = plan.event(2)  # both rows in one part, or one in each
+    assert isinstance(twice, Worst) and Composed(ApproxDP(1, 0.1), PureDP(1)) in twice.events and ApproxDP(2, 0.1) in twice.events
+    assert len(twice.events) == 3
     assert split(AddRemove(), a=pure(1), b=child(lambda d: NonPrivate())).event(1) == NonPrivate()
     assert plan.event(0) == NoOp()
+
+
+def test_too_many_ways_are_refused_with_the_fix() -> None:
+    parts = {f"k{i}": child(lambda d, i=i: ApproxDP(d, Fraction(1, 10 + i))) for i in range(70)}  # type: ignore[misc]
+    maps = [measurement.privacy for measurement in parts.values()]
+    with pytest.raises(CalculusError, match="same measurement"):
+        worst_spread(maps, 1)
 
 
 def test_keys_are_public() -> None:

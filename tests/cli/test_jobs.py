@@ -318,3 +318,24 @@ def test_blanks_in_comments_do_not_count(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("title: ???\n", encoding="utf-8")
     with pytest.raises(OptionError, match="line 1 still has a blank"):
         blank_job.refuse_blanks(str(tmp_path / "b.yaml"))
+
+
+def test_plans_count_the_rows_of_public_tables_beside_the_job(job: Path) -> None:
+    """Where nothing is capped, one row meets as many rows of a public table as share its key: the file beside the job says how many."""
+    pq.write_table(pa.table({"region": ["north", "north", "north", "south"], "ward": ["a", "b", "c", "d"]}), job.parent / "wards.parquet")
+    changed(job, "{path: visits.parquet}", "{path: visits.parquet}\n  wards: {path: wards.parquet, public: true}")
+    changed(job, "unit: {person: patient_id, max_rows: 4, adjacency: add_remove}", "unit: {row: true, adjacency: add_remove}")
+    changed(job, "patient_id: {type: integer}", "patient_id: {type: integer, table: visits}\n  wards.region: {type: text}")
+    changed(job, "  region: {type: text,", "  ward: {type: text, table: wards}\n  region: {type: text, table: visits,")
+    changed(job, "age: {type: integer,", "age: {type: integer, table: visits,")
+    joined = "SELECT COUNT(*) AS n FROM visits v JOIN wards w ON v.region = w.region"
+    changed(job, "SELECT region, COUNT(*) AS visits, AVG(age) AS age FROM visits GROUP BY region", joined)
+    with_file = answer("plan", job, "--quick", "--json")
+    assert "at most 3 rows for each" in ask("explain", job, "by_region").stdout
+    (job.parent / "wards.parquet").unlink()
+    without = answer("plan", job, "--quick", "--json")
+
+    def error(found: dict[str, Any]) -> float:
+        return float(found["outputs"][0]["errors"]["n"]) - 0.5  # the rounding of the noise, which is there in both
+
+    assert error(with_file) == pytest.approx(3 * error(without), rel=1e-6)

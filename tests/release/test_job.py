@@ -69,7 +69,7 @@ def test_an_unknown_field_is_named_with_its_place(old: str, new: str, place: str
         (", max_rows: 3", "", "unit", "cap"),
         ("max_rows: 3", "max_rows: 0", "unit", "max_rows"),
         (", adjacency: add_remove", "", "unit.adjacency", "missing"),
-        ("person: patient_id, ", "", "unit", "either person"),
+        ("person: patient_id, ", "", "unit", "one of person"),
         ("person: patient_id", "person: somebody", "", "not in columns"),
         ("bounds: [0, 110]", "bounds: [110, 0]", "columns.age", "swap"),
         ("bounds: [0, 110]", "bounds: [0]", "columns.age.bounds", ""),

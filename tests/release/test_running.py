@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -321,3 +322,25 @@ def test_the_report_is_published_with_the_rest(tmp_path: Path) -> None:
     run(JOB, base=tmp_path, ledger=book(tmp_path), tables={"visits": visits()})
     assert "Plan beds." in (tmp_path / "out" / "report.html").read_text()
     assert CANARY not in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_job_in_rho_is_paid_from_an_account_in_epsilon_and_delta(tmp_path: Path) -> None:
+    """The account charges the epsilon of the job's event at the delta that the job names, and no more than both."""
+    job = changed(
+        ("budget: {rho: 0.5}", "budget: {rho: 0.01, delta: 1e-7}\naccount: {name: clinic, budget: {epsilon: 2, delta: 1e-6}}"),
+    )
+    ledger = book(tmp_path)
+    with noise.test_mode(3):
+        done = run(job, base=tmp_path, ledger=ledger, tables={"visits": visits()}, report=False)
+    left = ledger.account("clinic").left()
+    spent = 2 - float(left["epsilon"])
+    # Whatever event costs rho lies below rho + 2 sqrt(rho log(1 / delta)) = 0.813 (Bun and Steinke 2016, Proposition 1.3).
+    assert 0.3 < spent <= 0.01 + 2 * math.sqrt(0.01 * math.log(1e7)) + 1e-9
+    assert left["delta"] == Fraction(9, 10**7)
+    assert done.plan.delta == Fraction(1, 10**7) and done.plan.cost.upper == pytest.approx(spent, rel=1e-6)
+
+
+def test_a_delta_beside_rho_must_be_one() -> None:
+    for wrong in ("0", "1", "-1e-6"):
+        with pytest.raises(JobError, match="delta beside rho"):
+            changed(("{rho: 0.5}", f"{{rho: 0.5, delta: {wrong}}}"))

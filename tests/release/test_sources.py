@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,8 +10,11 @@ import pytest
 from pyarrow import csv, parquet
 from sqlglot import parse_one
 from tests.release.jobs import CANARY, book, changed, visits
+from tests.tables.engines import servers
 
+from tacit.noise import test_mode
 from tacit.release.errors import JobError
+from tacit.release.job import Job
 from tacit.release.running import run
 from tacit.release.sources import blank, opened
 
@@ -115,3 +119,64 @@ def test_a_duckdb_file_is_a_source(tmp_path: Path) -> None:
     job = changed(("{path: visits.parquet}", "{path: book.duckdb, table: visits}"))
     done = run(job, base=tmp_path, ledger=book(tmp_path), report=False)
     assert done.answers["by_region"].keys["region"] == ["north", "south"]
+
+
+SEVERAL = (
+    ("sources: {visits: {path: visits.parquet}}", "sources: {visits: {PLACE, table: visits}, wards: {PLACE, table: wards, public: true}}"),
+    (
+        "patient_id: {type: text}",
+        "patient_id: {type: text, table: visits}\n  wards.ward: {type: text}\n  beds: {type: integer, table: wards}",
+    ),
+    ("region: {type: text,", "region: {type: text, table: visits,"),
+    ("ward: {type: text}\n  age: {type: number,", "ward: {type: text, table: visits}\n  age: {type: number, table: visits,"),
+    ("SELECT COUNT(*) AS n FROM visits,", "'SELECT COUNT(*) AS n FROM visits v JOIN wards w ON v.ward = w.ward WHERE w.beds > 3',"),
+)
+WARDS = pa.table({"ward": ["A", "B"], "beds": [2, 9]})
+
+
+def several(place: str) -> Job:
+    """The job over two tables of one database."""
+    return changed(*((old, new.replace("PLACE", place)) for old, new in SEVERAL))
+
+
+def test_several_tables_of_a_duckdb_file(tmp_path: Path) -> None:
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "book.duckdb")) as connection:
+        for name, table in (("visits", visits()), ("wards", WARDS)):
+            connection.register("rows", table)
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM rows")
+    with test_mode(2):
+        done = run(several("path: book.duckdb"), base=tmp_path, ledger=book(tmp_path), report=False)
+    assert 60 < done.answers["overall"]["n"][0] < 180  # of 240 visits those in ward B
+
+
+def test_several_tables_of_postgres(tmp_path: Path) -> None:
+    url = servers.postgres("jobs")
+    servers.load_postgres(url, "visits", visits())
+    servers.load_postgres(url, "wards", WARDS)
+    with test_mode(2):
+        done = run(several(f"url: '{url}'"), base=tmp_path, ledger=book(tmp_path), report=False)
+    assert 60 < done.answers["overall"]["n"][0] < 180
+
+
+def test_tables_of_a_spark_server(tmp_path: Path) -> None:
+    server = servers.spark()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark's own, on newer Python and pandas
+        for name, table in (("visits", visits()), ("wards", WARDS)):
+            parquet.write_table(table, tmp_path / f"{name}.parquet")
+            server.session.sql(f"CREATE TABLE {name} USING parquet LOCATION '{tmp_path / name}.parquet'")
+        try:
+            with test_mode(2):
+                done = run(several(f"url: '{server.address}'"), base=tmp_path, ledger=book(tmp_path), report=False)
+        finally:
+            for name in ("visits", "wards"):
+                server.session.sql(f"DROP TABLE {name}")
+    assert 60 < done.answers["overall"]["n"][0] < 180
+
+
+def test_tables_of_different_databases_are_refused(tmp_path: Path) -> None:
+    two = SEVERAL[0][1].replace("PLACE", "path: a.duckdb", 1).replace("PLACE", "path: b.duckdb", 1)
+    with pytest.raises(JobError, match="one database"):
+        opened(changed((SEVERAL[0][0], two), *SEVERAL[1:]), tmp_path)

@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
+from tests.tables.people import AGE, engine_on, exact_sums, planned, question
 
 from tacit.accounting import Adjacency
-from tacit.tables import TableError, Unit
-from tacit.tables.measure import Interval, Measure, joint_absolute, joint_square, together
+from tacit.tables import Aggregate, TableError, Unit
+from tacit.tables import measure as measures
+from tacit.tables.measure import LARGEST, Interval, Measure, joint_absolute, joint_square, together
+from tacit.tables.plan import Settings, make
+from tacit.tables.split import Spend
 
 ONE = exp.Literal.number(1)
 ROWS = Measure("rows", ONE, 0, 1)
@@ -116,3 +120,30 @@ def test_intervals_are_what_the_engine_will_see(low: float, width: float) -> Non
 def test_bounds_too_close_to_scale_are_refused() -> None:
     with pytest.raises(TableError, match="apart"):
         Interval(Fraction(0), Fraction(1, 2**1000))
+
+
+@given(st.floats(-1e300, 1e300), st.floats(0, 1e300), st.booleans())
+def test_integers_fit_whatever_the_bounds_are(low: float, width: float, centred: bool) -> None:
+    if 0 < width < 1e-200 or low + width > 1e300:
+        return
+    interval = Interval(low, low + width)
+    measure = measures.total("x", AGE, exp.true(), interval, centred=centred)
+    assert measure.most < LARGEST
+    # One granule is nothing beside the bounds: the lattice is as fine as floating point, or 2^-28 of the width.
+    assert measure.granularity <= max(interval.granularity, max(abs(interval.lower), abs(interval.upper)) / 2**51)
+
+
+def test_bounds_far_from_zero_are_added_up_exactly() -> None:
+    """(1e15, 1e15 + 1) in steps of 2^-28 would be integers of 78 bits, which an engine would drop."""
+    engine = engine_on([(i, "N", 1e15 + i % 2, 0.0) for i in range(6)])
+    asked = replace(question("count", grouped=False), aggregates=(Aggregate("sum", AGE, "s"),))
+    settings = Settings({"age": (1e15, 1e15 + 1)}, {}, loss=False)
+    plan = make(asked, Unit("id", max_rows=1), engine, settings, Spend(epsilon=Fraction(1)))
+    found = exact_sums(plan, engine).sums[0][0] * plan.wanted.measures[0].granularity
+    assert found == 6 * 10**15 + 3
+
+
+def test_a_cap_beyond_64_bits_is_refused_before_anything_is_asked() -> None:
+    with pytest.raises(TableError, match=r"below 2\*\*62"):
+        planned(question("count", grouped=True), Unit("id", max_rows=2**60), engine_on([]))
+    assert planned(question("count", grouped=True), Unit("id", max_rows=2**40), engine_on([])).loss is not None

@@ -26,3 +26,17 @@ def test_what_is_not_understood_is_refused(wrong: Any) -> None:
 
 def test_a_pair_of_texts_is_two_categories() -> None:
     assert Schema.of({"sex": ("f", "m")}).categories == {"sex": ("f", "m")}
+
+
+def test_foreign_keys_are_declared_with_their_tables() -> None:
+    schema = Schema.of({"visit.person_id": Column(references="person.id"), "drug.visit_id": {"references": "visit.id"}})
+    assert [str(link) for link in schema.links] == ["visit.person_id -> person.id", "drug.visit_id -> visit.id"]
+    for wrong in ({"person_id": Column(references="person.id")}, {"visit.person_id": {"references": "person"}}):
+        with pytest.raises(TableError):
+            Schema.of(wrong)
+
+
+def test_a_name_in_two_tables_has_the_wider_bounds_and_only_common_categories() -> None:
+    schema = Schema.of({"a.x": (0, 5), "b.x": (-2, 3), "x": (0, 1), "a.k": ["u"], "b.k": ["u"], "a.m": ["u"], "b.m": ["v"]})
+    assert schema.bounds["x"] == (-2, 5) and schema.bounds["a.x"] == (0, 5)
+    assert schema.categories["k"] == ("u",) and "m" not in schema.categories

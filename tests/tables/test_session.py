@@ -20,6 +20,7 @@ from tacit.accounting import Adjacency, account
 from tacit.ledger import Budget, BudgetExceeded, LedgerError
 from tacit.noise import test_mode
 from tacit.tables import Refused, Schema, Session, TableError, Unit, auto
+from tacit.tables import session as session_module
 
 ROWS = random_rows(5)
 UNIT = Unit("id", max_rows=3)
@@ -167,6 +168,37 @@ def test_bounds_and_caps_can_be_found_for_a_price() -> None:
     assert 5.99 < session.left()["epsilon"] < 6.01  # one for the cap, one for the bounds, two for the question
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("SELECT AVG(age) AS m, SUM(cost) AS s FROM visits", {"epsilon": 1, "bounds": {"age": auto(1)}}, "cost has no bounds"),
+        ("SELECT AVG(age) AS m FROM visits", {"epsilon": 9.5, "bounds": {"age": auto(1)}}, "nothing was spent"),
+        (
+            "SELECT AVG(age) AS m, AVG(cost) AS c FROM visits",
+            {"epsilon": 5.5, "bounds": {"age": auto(4), "cost": auto(1)}},
+            "nothing was spent",
+        ),
+        ("SELECT AVG(age) AS m FROM visits", {"epsilon": 1, "bounds": {"age": auto(1)}, "law": "uniform"}, "noise must be"),
+        ("SELECT AVG(age) AS m FROM visits", {"accuracy": {"m": 5}, "bounds": {"age": auto(1)}}, "no price before bounds"),
+        ("SELECT AVG(age) AS m FROM visits", {"bounds": {"age": auto(1)}}, "needs epsilon"),
+    ],
+)
+@pytest.mark.parametrize("rows", [3, auto(1)], ids=["declared", "sought"])
+def test_nothing_is_paid_for_a_question_that_is_refused_later(text: str, options: dict[str, Any], said: str, rows: Any) -> None:
+    session = session_on(ROWS, Unit("id", max_rows=rows), Budget(epsilon=10, delta="1e-6"))
+    before = session.left()
+    with pytest.raises(ValueError, match=said):
+        session.sql(text, **options)
+    assert session.left() == before and not [e for e in session.ledger.entries() if e["kind"] == "reserve"]
+
+
+def test_bounds_that_just_fit_are_found() -> None:
+    session = session_on(ROWS, Unit("id", max_rows=auto(1)), Budget(epsilon=10, delta="1e-6"))
+    with test_mode(1):
+        session.sql("SELECT AVG(age) AS m FROM visits", epsilon=8, bounds={"age": auto(1)})
+    assert 0 <= session.left()["epsilon"] < 0.01
+
+
 def test_the_newcomer_s_task_by_default() -> None:
     """Count 18.9 and mean 0.47 are the best that experts get from any peer. The deviations are exact, the measured ones within 4 sigma."""
     rows = pa.table({"id": range(200_000), "k": [i % 100 for i in range(200_000)], "x": [float(i * 37 % 101) for i in range(200_000)]})
@@ -273,3 +305,58 @@ def test_any_declaration_gives_an_answer_or_a_refusal(bounds: tuple[float, float
 
 
 SHARED = {cap: session_on(ROWS, Unit("id", max_rows=cap)) for cap in range(1, 6)}
+
+
+# ---- asked again -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_that_is_asked_again_is_neither_parsed_nor_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = session_on(ROWS, UNIT)
+    first = session.sql(COUNT, epsilon=1, keys={"region": REGIONS})
+    with monkeypatch.context() as patch:
+        patch.setattr(session_module, "parse", None)
+        patch.setattr(session_module.plans, "make", None)
+        again = session.sql(COUNT, epsilon=1, keys={"region": list(REGIONS)})
+        assert again.entry != first.entry and again.statement == first.statement
+        assert again["n"].tolist() != first["n"].tolist()  # the noise is new: equal with a chance below 1e-6
+        with pytest.raises(TypeError):
+            session.sql(COUNT, epsilon=1, keys={"region": REGIONS[:2]})
+    assert 98 <= session.left()["epsilon"] < 98.001
+    assert session.ledger.verify().ok
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": 2},
+        {"keys": {"region": REGIONS[::-1]}},
+        {"bounds": {"age": (0, 90)}},
+        {"law": "laplace"},
+        {"loss": False},
+        {"weights": {"n": 2}},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_any_change_of_what_is_declared_is_planned_anew(change: dict[str, Any]) -> None:
+    session = session_on(ROWS, UNIT)
+    options: dict[str, Any] = {"epsilon": 1, "keys": {"region": REGIONS}, "bounds": {"age": (0, 100)}}
+    text = "SELECT region, COUNT(*) AS n, AVG(age) AS m FROM visits GROUP BY region"
+    plain, same, changed = session.plan(text, **options), session.plan(text, **options), session.plan(text, **(options | change))
+    assert plain is same and changed is not plain
+    fresh = session_on(ROWS, UNIT).plan(text, **(options | change))
+    assert (changed.event, changed.recipes, changed.wanted) == (fresh.event, fresh.recipes, fresh.wanted)
+
+
+def test_a_list_that_was_changed_after_it_was_declared_is_seen() -> None:
+    session, regions = session_on(ROWS, UNIT), list(REGIONS)
+    assert len(session.sql(COUNT, epsilon=1, keys={"region": regions})["n"]) == 4
+    regions.append("more")
+    assert len(session.sql(COUNT, epsilon=1, keys={"region": regions})["n"]) == 5
+
+
+def test_what_is_over_budget_is_refused_however_often_it_was_asked() -> None:
+    session = session_on(ROWS, UNIT, Budget(epsilon=1, delta="1e-6"))
+    for _ in range(2):
+        session.sql(COUNT, epsilon="0.5", keys={"region": REGIONS})
+    with pytest.raises(BudgetExceeded):
+        session.sql(COUNT, epsilon="0.5", keys={"region": REGIONS})

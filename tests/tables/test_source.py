@@ -195,3 +195,24 @@ def test_an_engine_is_taken_as_it_is() -> None:
     assert Source.of(engine, name="t").engine is engine
     source = Source.of(engine, name="t")
     assert Source.of(source) is source
+
+
+def test_several_tables_of_one_database(tmp_path: Path) -> None:
+    import duckdb
+
+    with duckdb.connect(str(tmp_path / "book.duckdb")) as connection:
+        connection.execute("CREATE TABLE visits (id BIGINT); CREATE TABLE people (id BIGINT); CREATE TABLE codes (c TEXT)")
+    path = str(tmp_path / "book.duckdb")
+    source = Source.of(path, table=["visits", "people", "codes"], public=["codes"])
+    assert source.tables == ("visits", "people", "codes") and source.public == {"codes"}
+    one = Source.of(path, table="visits").identities()
+    assert len(source.identities()) == 2 and one[0] in source.identities()  # a table has one identity, alone or beside others
+    assert source.columns("people") == {"id": "BIGINT"}
+    for wrong in ({"table": ["visits", "nothing"]}, {"table": ["visits"], "public": ["codes"]}, {"table": ["codes"], "public": ["codes"]}):
+        with pytest.raises(TableError):
+            Source.of(path, **wrong)
+    for each in (source, Source.of(source.engine, name="book", table=["visits", "people"])):
+        assert each.identity() == each.identity()
+    source.close()
+    with pytest.raises(TableError, match="many tables"):
+        Source.of("sc://localhost:1")

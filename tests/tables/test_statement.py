@@ -8,11 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 from tests.tables.people import AGGREGATES, REGIONS, TABLE, engine_on, exact_sums, planned, question, random_rows, table
 
 from tacit.tables import Unit
 from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.statement import GROUP
+from tacit.tables.relation import Catalog, Relation, Table
+from tacit.tables.sql import parse
+from tacit.tables.statement import GROUP, SALT, _salted, needs_salt, salt_marked
 
 
 @pytest.mark.parametrize("grouped", [True, False], ids=["grouped", "whole"])
@@ -100,3 +103,74 @@ def test_every_row_has_the_same_chance_however_many_are_alike(portable: bool) ->
         share = float(sums[total][0] * plan.wanted.measures[total].granularity) / many / 100 + 0.5
         assert sums[0][0] == many
         assert abs(share - 0.1) < 5 * math.sqrt(0.1 * 0.9 / many)
+
+
+@pytest.mark.parametrize(
+    "unit", [Unit("id", max_rows=2), Unit("id", max_groups=2, rows_per_group=1), Unit("id", max_rows=3, capped=True)], ids=repr
+)
+@pytest.mark.parametrize("name", ["count and mean", "everything"])
+@pytest.mark.parametrize("portable", [False, True], ids=["fast", "portable"])
+def test_a_statement_depends_on_its_salt_where_it_says_so(name: str, unit: Unit, portable: bool) -> None:
+    engine = engine_on([], portable=portable)
+    plan = planned(question(name, grouped=True), unit, engine)
+    texts = {plan.statement(engine, salt).sql("duckdb") for salt in (1, 10**17 + 3)}
+    uses = needs_salt(plan.question, plan.wanted, engine)
+    # An engine that is portable may still have nothing to order.
+    assert len(texts) == (2 if uses and not unit.capped else 1)
+    assert uses == (portable or (unit.max_groups is not None and name == "everything"))
+
+
+@pytest.mark.parametrize("unit", [Unit("id", max_rows=2), Unit("id", max_groups=1, rows_per_group=2)], ids=repr)
+@pytest.mark.parametrize("name", ["count", "quantiles", "everything"])
+@pytest.mark.parametrize("grouped", [True, False], ids=["grouped", "whole"])
+def test_rows_before_the_caps_are_counted_alike(name: str, unit: Unit, grouped: bool) -> None:
+    """On the way, by the engine that draws, or beside, by another statement: everybody's rows, up to some of each person."""
+    rows = [(1, "N", 1.0, 1.0)] * 50 + [(2, "S", None, None)] * 7 + [(2, "unlisted", 1.0, 1.0)] * 9 + [(None, "N", 1.0, 1.0)] * 4
+    rows += [(person, "Ω-北", float("nan"), 2.0) for person in range(3, 40)]
+    for portable in (False, True):
+        engine = engine_on(rows, portable=portable)
+        plan = planned(question(name, grouped=grouped), unit, engine)
+        assert plan.loss is not None and plan.loss.most < 50
+        truth = plan.loss.most + min(7 + (0 if grouped else 9), plan.loss.most) + 37
+        assert exact_sums(plan, engine).sums[plan.loss.seen].tolist() == [truth]
+    empty = engine_on([], portable=False)
+    assert plan.loss is not None and exact_sums(plan, empty).sums[plan.loss.seen].tolist() == [0]
+
+
+def test_groups_are_chosen_evenly() -> None:
+    """One of three groups of 1500 people: a third each, within five standard deviations."""
+    many = 1500
+    engine = DuckDB(threads=1)
+    engine.register(TABLE, table([(person, region, 1.0, 1.0) for person in range(many) for region in REGIONS[:3]]))
+    for name in ("count", "everything"):
+        plan = planned(question(name, grouped=True), Unit("id", max_groups=1, rows_per_group=1), engine, loss=False)
+        counts = exact_sums(plan, engine, 10**17 + 1).sums[0].tolist()
+        assert sum(counts) == many
+        assert max(abs(count - many / 3) for count in counts[:3]) < 5 * math.sqrt(many * 2 / 9)
+
+
+def test_a_join_of_private_tables_is_capped_in_an_order_of_its_own_each_time() -> None:
+    """The sides of a join are thinned before they meet, in an order keyed by the question's salt, not by a constant."""
+    engine = DuckDB(threads=1)
+    engine.register(TABLE, table(random_rows(1)))
+    unit = Unit("id", max_rows=3)
+    catalog = Catalog({TABLE: Table(engine.columns(exp.to_table(TABLE)))}, unit, shuffle=salt_marked(engine))
+    text = f"SELECT COUNT(*) AS n FROM {TABLE} a JOIN {TABLE} b ON a.id = b.id WHERE a.region <> '{SALT}'"
+    plan = planned(parse(text, "duckdb", catalog), unit, engine)
+    first, second = (plan.statement(engine, salt).sql(dialect="duckdb") for salt in (1000, 2000))
+    assert first != second and "1004" in first and "2004" in second
+    # A number of the user's that looks like the mark stays, and the mark itself is nowhere.
+    assert first.count(str(SALT)) == second.count(str(SALT)) == 1
+    assert needs_salt(plan.question, plan.wanted, engine)
+    # Other rows are kept under other salts: the mutant, a constant key, always keeps the same.
+    rows = table([(1, "N", float(i), 0.0) for i in range(40)])
+    engine.register(TABLE, rows)
+    picked = parse(f"SELECT SUM(b.age) AS s FROM {TABLE} a JOIN (SELECT id, age FROM {TABLE}) b ON a.id = b.id", "duckdb", catalog)
+    relation = picked.relation
+    assert isinstance(relation, Relation)
+    sums = {str(engine.run(_kept(relation, salt)).to_pydict()) for salt in range(6)}
+    assert len(sums) > 1
+
+
+def _kept(relation: Relation, salt: int) -> exp.Select:
+    return _salted(exp.Select(expressions=[exp.Sum(this=exp.column("age", quoted=True))]).from_(relation.expression(), copy=False), salt)

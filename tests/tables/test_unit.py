@@ -51,3 +51,47 @@ def test_an_unknown_cap_is_no_cap() -> None:
 
 def test_edges_are_rows() -> None:
     assert Unit.edge() == Unit.row() and repr(Unit.edge()) == "Unit(row)"
+
+
+def test_nodes_and_edges_say_what_they_protect() -> None:
+    node, edge = Unit.node("clinic.person.id", max_rows=4), Unit.edge("a", "b", max_rows=2)
+    party = Unit.node(ends=("a", "b"), max_rows=9, capped=True)
+    assert (node.person, node.noun, node.whom) == ("person_id", "person", "clinic.person.id")
+    assert (edge.person, edge.noun, edge.whom) == ("a_b_", "edge", "edge a-b")
+    assert (party.person, party.noun, party.whom) == (None, "node", "node a-b")
+    assert Unit.edge("a", "b", max_rows=2, directed=True).whom == "edge a->b"
+    assert (Unit.row().whom, Unit("id", max_rows=1).whom, Unit.row().noun, Unit("id", max_rows=1).noun) == ("row", "id", "row", "person")
+    assert repr(node) == "Unit.node('clinic.person.id', max_rows=4)"
+    assert repr(party) == "Unit.node(ends=('a', 'b'), max_rows=9, capped=True)"
+
+
+def test_a_node_reaches_as_far_as_its_declared_degree() -> None:
+    """Nine rows, all in one group or spread over nine: the greatest squares are where they are heaped."""
+    party = Unit.node(ends=("a", "b"), max_rows=9, capped=True)
+    assert party.reach(True).rows == party.reach(True).groups == 9 and party.reach(True).heaped == 81
+    assert party.reach(False, multiplicity=2).rows == 18
+    assert Unit.node(ends=("a", "b"), max_rows=9, rows_per_group=3, capped=True).reach(True).heaped == 27
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Unit.node(),
+        lambda: Unit.node("id", max_rows=1),
+        lambda: Unit.node("person.id"),
+        lambda: Unit.node("person.id", ends=("a", "b"), max_rows=1, capped=True),
+        lambda: Unit.node(ends=("a", "a"), max_rows=1, capped=True),
+        lambda: Unit.node(ends=("a", "b"), max_rows=1),
+        lambda: Unit.node(ends=("a", "b"), capped=True),
+        lambda: Unit.node(ends=("a", "b"), max_rows=auto(0.1), capped=True),
+        lambda: Unit.edge("a"),
+        lambda: Unit.edge("a", "b"),
+        lambda: Unit.edge(max_rows=5),
+        lambda: Unit.edge(directed=True),
+        lambda: Unit("id", max_rows=1, key="person.id", window="month", when="day"),
+    ],
+    ids=[str(i) for i in range(13)],
+)
+def test_nodes_and_edges_without_a_bound_are_refused(make: Any) -> None:
+    with pytest.raises(TableError):
+        make()

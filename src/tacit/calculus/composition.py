@@ -38,6 +38,7 @@ from tacit.accounting import (
     NoOp,
     PureDP,
     Repeated,
+    Worst,
 )
 from tacit.accounting.events import Leaf
 from tacit.accounting.methods import exact_pure, exact_rho
@@ -48,6 +49,8 @@ from tacit.calculus.errors import CalculusError, DomainError, MetricError
 from tacit.calculus.metrics import AddRemove, Hamming, ReplaceOne, root
 from tacit.calculus.plan import Measurement, Space, Step
 from tacit.calculus.rows import records_domain, rows_domain
+
+_WAYS = 64  # ways to spread changes over the parts that are priced one by one
 
 
 def compose(*measurements: Measurement) -> Measurement:
@@ -182,7 +185,7 @@ def worst_spread(prices: list[Callable[[Number], Event]], changes: int) -> Event
     """The price of the worst way to spread `changes` rows that come or go over parts with these privacy maps.
 
     Where one event is the answer it is returned as it is; otherwise exact prices are compared, pure or zCDP, and what they come to
-    is a guarantee. Events without such prices are refused.
+    is a guarantee. Events without such prices become the `Worst` of all ways, unless there are too many.
     """
     if changes == 0:
         return NoOp()
@@ -205,10 +208,28 @@ def worst_spread(prices: list[Callable[[Number], Event]], changes: int) -> Event
     mixed = _worst_sum(maps, changes, lambda event: exact_rho(_plain(event, concentrated=True), Adjacency.ADD_REMOVE))
     if mixed is not None:
         return ZCDP(mixed)
+    ways = _spreads(maps, changes)
+    if ways is not None:
+        return Worst(*ways)
     raise CalculusError(
-        "the parts' prices cannot be compared: their events have neither exact pure nor exact zCDP prices. "
-        "Give every part the same measurement, or use mechanisms with such prices: Laplace or Gaussian noise, PureDP, ZCDP"
+        "the parts' prices cannot be compared: their events have neither exact pure nor exact zCDP prices, and there are more than "
+        f"{_WAYS} ways to spread the changes. Give every part the same measurement, or use mechanisms with such prices: Laplace or "
+        "Gaussian noise, PureDP, ZCDP"
     )
+
+
+def _spreads(maps: list[list[Event]], changes: int) -> list[Event] | None:
+    """What can be touched together, one event for each way to spread the changes; None where there are too many ways."""
+    ways: set[tuple[int, tuple[Event, ...]]] = {(0, ())}
+    for events in maps:
+        ways = {
+            (used + j, tuple(sorted((*spent, events[j]), key=repr)) if j else spent)
+            for used, spent in ways
+            for j in range(changes - used + 1)
+        }
+        if len(ways) > _WAYS:
+            return None
+    return [_together(list(spent)) for used, spent in sorted(ways, key=repr) if used == changes]
 
 
 def _worst_sum(maps: list[list[Event]], changes: int, exact: Callable[[Event], Fraction | None]) -> Fraction | None:

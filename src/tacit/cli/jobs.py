@@ -112,7 +112,7 @@ def validate(
         from tacit.release import plan as planned
 
         with output.working("checking"):
-            warnings = [str(notice) for notice in planned(loaded(job)).warnings]
+            warnings = [str(notice) for notice in planned(loaded(job), base=Path(job).parent).warnings]
     if as_json:
         output.print_json({"valid": True, "warnings": warnings})
     else:
@@ -138,8 +138,8 @@ def plan(
 
         with output.working("planning"):
             asked = loaded(job)
-            found = planned(asked)
-            better = [] if quick else suggestions(asked, found)
+            found = planned(asked, base=Path(job).parent)
+            better = [] if quick else suggestions(asked, found, base=Path(job).parent)
     if as_json:
         output.print_json({**job_output.plan_record(found), "suggestions": [str(line) for line in better]})
         return
@@ -164,8 +164,8 @@ def explain(
         if output_name not in names:
             raise OptionError(f"{output_name!r} is no output of {job}; there are {', '.join(names)}")
         with output.working("planning"):
-            found = planned(asked)[output_name]
-            engine = blank(asked)
+            found = planned(asked, base=Path(job).parent)[output_name]
+            engine = blank(asked, Path(job).parent)
             statement = found.plan.statement(engine, 0).sql(dialect=engine.dialect, pretty=True)
             text = explained(found.plan, statement, found.rows, asked.publication.confidence)
     if as_json:
@@ -229,7 +229,7 @@ def run(
         asked = loaded(job)
         if not yes:
             with output.working("planning"):
-                found = planned(asked)
+                found = planned(asked, base=Path(job).parent)
             if not as_json:
                 job_output.print_plan(found, [])
             if as_json or not sys.stdin.isatty():

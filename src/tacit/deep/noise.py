@@ -77,7 +77,7 @@ def _fill(out: Tensor, kind: np.dtype[Any], stream: Stream, scale: float) -> Non
     # in one interval around the middle.
     half = int(TAIL * 2 ** (width - 1))
     shifted: NDArray[Any] = drawn - kind.type(2 ** (width - 1) - half)
-    outer = np.flatnonzero(shifted < kind.type(2 * half))
+    outer = np.flatnonzero(np.less(shifted, kind.type(2 * half)))
     out.erfinv_().mul_(math.sqrt(2) * scale)
     if len(outer):
         sign = torch.from_numpy(np.where(signed[outer] < 0, -scale, scale))

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sqlalchemy.engine import Connection
 
 from tacit.accounting import Event, to_json
-from tacit.calculus import Measurement, Release
 from tacit.ledger import journal
 from tacit.ledger.booking import booked, charge_of, keys, refusal_for, refused, room
 from tacit.ledger.budget import Budget
@@ -434,6 +433,8 @@ def _as_json(answer: Any) -> object:
 
 def _as_released(measurement: Releasable, event: Event, answer: object, private: bool) -> Any:
     """A kept answer as the measurement would have returned it."""
+    from tacit.calculus import Measurement, Release
+
     if isinstance(measurement, Measurement):
         return Release(answer, event, measurement.adjacency, private=private)
     return answer

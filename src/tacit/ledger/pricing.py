@@ -27,8 +27,6 @@ from tacit.accounting import (
     Adjacency,
     ApproxDP,
     Composed,
-    DiscreteGaussian,
-    DiscreteLaplace,
     Event,
     Gaussian,
     Group,
@@ -136,25 +134,7 @@ def _finite(value: float, name: str, margin: Fraction = _MARGIN) -> Fraction:
 
 
 def _pure(event: Event, adjacency: Adjacency, null_record: bool) -> Fraction | None:
-    return exact_pure(_stated(event), adjacency, null_record=null_record)
-
-
-def _stated(event: Event) -> Event:
-    """The event with its discrete noise as the guarantee it has in closed form.
-
-    Discrete Laplace noise of scale b is sensitivity/b-DP; discrete Gaussian noise is sensitivity**2 / (2 sigma**2)-zCDP (Canonne, Kamath,
-    Steinke 2020, Theorem 4); both scale with a group as the guarantee does.
-    """
-    match event:
-        case Composed():
-            return Composed(*(_stated(child) for child in event.events))
-        case Repeated() | Group():
-            return replace(event, event=_stated(event.event))
-        case DiscreteLaplace():
-            return PureDP(event.sensitivity / Fraction(event.scale), adjacency=event.adjacency)
-        case DiscreteGaussian():
-            return ZCDP(event.sensitivity**2 / (2 * Fraction(event.sigma) ** 2), adjacency=event.adjacency)
-    return event
+    return exact_pure(event, adjacency, null_record=null_record)
 
 
 def _pure_or_account(event: Event, adjacency: Adjacency, null_record: bool) -> Fraction:
@@ -182,7 +162,7 @@ def _rho(event: Event, adjacency: Adjacency, null_record: bool) -> Fraction | No
         case Composed():
             parts = [_rho(child, adjacency, null_record) for child in event.events]
             return None if any(p is None for p in parts) else sum((p for p in parts if p is not None), Fraction(0))
-    found = exact_rho(_stated(event), adjacency, null_record=null_record)
+    found = exact_rho(event, adjacency, null_record=null_record)
     if found is None and (epsilon := _pure(event, adjacency, null_record)) is not None:
         found = epsilon**2 / 2
     return found
@@ -265,7 +245,7 @@ def mu_of_pure(epsilon: Fraction) -> Fraction:
 
 def _renyi(event: Event, adjacency: Adjacency, null_record: bool, component: str) -> Fraction:
     order = order_of(component)
-    rho = exact_rho(_stated(event), adjacency, null_record=null_record)
+    rho = exact_rho(event, adjacency, null_record=null_record)
     if rho is not None:
         return rho * order
     # divergence grows with the order, so an order that is no float is priced at the next one

@@ -33,6 +33,7 @@ from tacit.tables.relation import Catalog, Table
 from tacit.tables.released import Released, integers, release
 from tacit.tables.split import Spend
 from tacit.tables.sql import parse
+from tacit.tables.statement import salt_marked
 
 #: The delta that a price in rho is also told at, in epsilon.
 SHOWN_DELTA = Fraction(1, 10**6)
@@ -55,7 +56,16 @@ class Desk:
     engine: Engine
 
     def question(self, place: int) -> Question:
-        """One output's question."""
+        """One output's question, read once."""
+        if place not in self._read:
+            self._read[place] = self._parsed(place)
+        return self._read[place]
+
+    @cached_property
+    def _read(self) -> dict[int, Question]:
+        return {}
+
+    def _parsed(self, place: int) -> Question:
         with placed(f"outputs[{place}].sql"):
             found = parse(self.job.outputs[place].sql, self.engine.dialect, self.catalog)
         if found.asked != Asked():
@@ -69,7 +79,7 @@ class Desk:
         with placed("sources"):
             columns = {name: self.engine.columns(exp.to_table(name, quoted=True)) for name in self.job.sources}
             tables = {name: Table(columns[name], public=source.public) for name, source in self.job.sources.items()}
-        return Catalog(tables, unit, self._counted, lambda values: self.engine.shuffle_key(1, values))
+        return Catalog(tables, unit, self._counted, salt_marked(self.engine), self.job.schema_().links)
 
     def _counted(self, statement: exp.Select) -> int:
         """A number about public tables only; at least 1, because a plan is also made where public tables are not there yet."""
@@ -84,8 +94,10 @@ class Desk:
         if unknown:
             raise JobError(f"names {unknown[0]!r}, which the question is not grouped by", place=f"outputs[{place}].keys")
         found: dict[str, Any] = {}
-        for name in names:
-            if spec.keys == "private" or given.get(name) == "private":
+        for name, listed in zip(names, (key.listed for key in question.keys), strict=True):
+            if listed is not None:
+                found[name] = listed
+            elif spec.keys == "private" or given.get(name) == "private":
                 found[name] = None
             elif name in given:
                 found[name] = given[name]

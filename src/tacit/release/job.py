@@ -48,6 +48,7 @@ publication: {folder: release, formats: [csv], confidence: 0.95}
 """
 
 Type = Literal["integer", "number", "decimal", "text", "boolean", "date", "timestamp"]
+_LATER = {"node", "edge", "directed", "references"}
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
@@ -70,7 +71,8 @@ class _Part(BaseModel):
 
 
 class SourceSpec(_Part):
-    """Where a table is: a file (`path`, CSV or Parquet) or a database (`url` and `table`). `public` tables are nobody's data."""
+    """Where a table is: a file (`path`, CSV or Parquet), or a database (`url` and `table`): postgresql://host/name, or a Spark Connect
+    server, sc://host:15002. All tables of a job are files, or all are tables of one database. `public` tables are nobody's data."""
 
     path: str | None = None
     url: str | None = None
@@ -87,10 +89,17 @@ class SourceSpec(_Part):
 
 
 class UnitSpec(_Part):
-    """Whom the guarantee protects: `person` names a column, or `row` is true; caps and adjacency have no defaults."""
+    """Whom the guarantee protects; caps and adjacency have no defaults.
+
+    `person` names a column; `row` is true; `node` is a key such as person.id, to which rows lead along foreign keys, or the two ends of a
+    table of edges; `edge` is the two ends of edges that are protected as such.
+    """
 
     person: str | None = None
     row: bool = False
+    node: str | tuple[str, str] | None = None
+    edge: tuple[str, str] | None = None
+    directed: bool = False
     max_rows: int | None = None
     max_groups: int | None = None
     rows_per_group: int | None = None
@@ -99,10 +108,22 @@ class UnitSpec(_Part):
     window: str | None = None
     when: str | None = None
 
+    @field_validator("node", "edge", mode="before")
+    @classmethod
+    def _list(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
     @model_validator(mode="after")
     def _sound(self) -> UnitSpec:
-        if self.row == (self.person is not None):
-            raise ValueError("a unit is either person: <column>, with a cap such as max_rows: 12, or row: true")
+        if sum((self.row, self.person is not None, self.node is not None, self.edge is not None)) != 1:
+            raise ValueError(
+                "a unit is one of person: <column>, with a cap such as max_rows: 12; row: true; node: <table.column>, with foreign keys "
+                "under columns, or node: [src, dst], with capped: true; edge: [src, dst]"
+            )
+        if self.directed and self.edge is None:
+            raise ValueError("directed belongs to edge: [src, dst]")
+        if self.window is not None and self.person is None:
+            raise ValueError("window belongs to person: <column>")
         try:
             self.typed()
         except ValueError as error:
@@ -115,11 +136,21 @@ class UnitSpec(_Part):
         if self.row:
             return Unit.row(relation)
         caps = (self.max_rows, self.max_groups, self.rows_per_group)
+        if self.node is not None or self.edge is not None:
+            named = {"max_rows": caps[0], "max_groups": caps[1], "rows_per_group": caps[2]}
+            if self.edge is not None:
+                first, second = self.edge
+                return Unit.edge(source=first, target=second, directed=self.directed, adjacency=relation, capped=self.capped, **named)
+            key, ends = (self.node, None) if isinstance(self.node, str) else (None, self.node)
+            return Unit.node(key, ends=ends, **named, adjacency=relation, capped=self.capped)
         return Unit(self.person, *caps, adjacency=relation, capped=self.capped, window=self.window, when=self.when)
 
 
 class BudgetSpec(_Part):
-    """A limit: epsilon with delta (0 for pure), or rho. `reserve` is the share that only corrections may use."""
+    """A limit: epsilon with delta (0 for pure), or rho. `reserve` is the share that only corrections may use.
+
+    Beside rho, `delta` says where its epsilon is told, and where an account that counts in epsilon and delta charges it.
+    """
 
     epsilon: Number | None = None
     delta: Number | None = None
@@ -132,6 +163,8 @@ class BudgetSpec(_Part):
             raise ValueError("a budget is epsilon with delta, or rho; there is no default, because it is a decision")
         if self.epsilon is not None and self.delta is None:
             raise ValueError("delta is missing; write well below one over the number of people, such as 1e-6, or 0 for pure epsilon")
+        if self.rho is not None and self.delta is not None and not 0 < exact("delta", self.delta) < 1:
+            raise ValueError("delta beside rho must lie between 0 and 1, such as 1e-6: it is where the epsilon is told")
         amount = exact("budget", self.epsilon if self.epsilon is not None else self.rho)
         if not 0 < amount <= 10**4:
             raise ValueError("epsilon or rho must be greater than 0, and at most 10000")
@@ -159,13 +192,17 @@ class AccountSpec(_Part):
 
 
 class ColumnSpec(_Part):
-    """What is public about a column. `table` says whose column it is where there is more than one source."""
+    """What is public about a column. Where there are several sources, `table` says whose column it is, or its name does: visit.cost.
+
+    `references` is a foreign key: the table and key that its values name rows of, such as person.id.
+    """
 
     type: Type
     bounds: tuple[Number, Number] | None = None
     categories: tuple[Scalar, ...] | None = None
     nullable: bool = True
     table: str | None = None
+    references: str | None = None
 
     @field_validator("bounds", "categories", mode="before")
     @classmethod
@@ -322,14 +359,21 @@ class Job(_Part):
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise ValueError(f"two outputs are named {twice[0]!r}; each becomes a file of its own")
+        known = {self._full(name) for name in self.columns}
         for name, column in self.columns.items():
-            if column.table is None and len(self.sources) > 1:
-                raise ValueError(f"columns.{name} needs table: there are several sources")
-            if column.table is not None and column.table not in self.sources:
+            table = self._table_of(name)
+            if table is None and len(self.sources) > 1:
+                raise ValueError(f"columns.{name} needs table, or its table in its name, such as visits.{name}: there are several sources")
+            if table is not None and table not in self.sources:
                 raise ValueError(f"columns.{name}.table names no source; there are {', '.join(self.sources)}")
-        for column_name in (self.unit.person, self.unit.when):
-            if column_name is not None and column_name not in self.columns:
+            if column.references is not None and column.references not in known:
+                raise ValueError(f"columns.{name}.references must be a table and its column, both in this job, such as person.id")
+        bare = {name.rpartition(".")[2] for name in known}
+        for column_name in (self.unit.person, self.unit.when, *(self.unit.edge or ())):
+            if column_name is not None and column_name not in bare:
                 raise ValueError(f"the unit's column {column_name!r} is not in columns; add it with its type")
+        if isinstance(self.unit.node, str) and self.unit.node not in known:
+            raise ValueError(f"the unit's key {self.unit.node!r} is not in columns; add it with its type")
         if (self.period is None) != (self.unit.window is None):
             raise ValueError("period belongs to a unit with a window: period: 2026-03 for window: month")
         if all(source.public for source in self.sources.values()):
@@ -337,23 +381,43 @@ class Job(_Part):
         return self
 
     def schema_(self) -> Schema:
-        """Types, bounds and categories for the planner."""
+        """Bounds, categories and foreign keys for the planner."""
         return Schema(
             {
-                name: Column(
-                    bounds=None if c.bounds is None else (exact("bound", c.bounds[0]), exact("bound", c.bounds[1])), categories=c.categories
+                name if c.references is None else self._full(name): Column(
+                    bounds=None if c.bounds is None else (exact("bound", c.bounds[0]), exact("bound", c.bounds[1])),
+                    categories=c.categories,
+                    references=c.references,
                 )
                 for name, c in self.columns.items()
             }
         )
 
+    def _table_of(self, name: str) -> str | None:
+        """The source that a column is declared for: by its field, or by its name."""
+        column = self.columns[name]
+        return column.table if column.table is not None else name.rpartition(".")[0] or None
+
+    def _bare(self, name: str) -> str:
+        return name.rpartition(".")[2] if self.columns[name].table is None else name
+
+    def _full(self, name: str) -> str:
+        """The column with its table in front."""
+        return f"{self._table_of(name) or next(iter(self.sources))}.{self._bare(name)}"
+
     def columns_of(self, table: str) -> dict[str, ColumnSpec]:
-        """The declared columns of one source."""
-        return {name: column for name, column in self.columns.items() if column.table in (None, table)}
+        """The declared columns of one source, by their names in it."""
+        return {self._bare(name): column for name, column in self.columns.items() if self._table_of(name) in (None, table)}
 
     def digest(self) -> str:
         """A hash of the content: stable under order of fields, comments and layout."""
-        return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+        tree = self.model_dump(mode="json")
+        for part in (tree["unit"], *tree["columns"].values()):
+            # Fields that came later are left out where they say nothing, so that older jobs keep their fingerprint.
+            for name in _LATER & set(part):
+                if part[name] in (None, False):
+                    del part[name]
+        return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
 
 def parse(text: str) -> Job:

@@ -125,6 +125,7 @@ class _Planner:
         self.delta = self.budget.limits.get("delta", Fraction(0)) * (1 - self.budget.reserve)
         self.places = range(len(job.outputs))
         self.known: dict[tuple[int, Spend, str | None], Plan] = {}
+        self.plain: dict[int, Fraction] = {}
         self.weights = {i: exact("weight", spec.weight) for i in self.places if (spec := job.outputs[i]).weight is not None}
         self.private = {i for i in self.places if None in desk.keys(i, desk.question(i)).values()}
 
@@ -135,8 +136,10 @@ class _Planner:
         if self.budget.currency == "rho":
             return Spend(rho=self.amount * part)
         if place in self.private:
+            # A rule for keys has a delta of its own, which grows with nothing: of the job's, half goes to the rules, by their plain parts.
             alone = len(self.job.outputs) == 1
-            return Spend(epsilon=self.amount * part, delta=min(part, Fraction(1)) * self.delta * (1 if alone else Fraction(1, 2)))
+            own = min(self.plain.get(place, part), Fraction(1))
+            return Spend(epsilon=self.amount * part, delta=own * self.delta * (1 if alone else Fraction(1, 2)))
         if family == "gaussian":
             return Spend(mu=self._mu / root(1 / part) if part < 1 else self._mu * _floor_root(part))
         return Spend(epsilon=self.amount * part)
@@ -215,14 +218,12 @@ class _Planner:
                 place="outputs",
             )
         parts = {i: weight / whole for i, weight in self.weights.items()}
-        selecting = {i: parts.pop(i) * left for i in sorted(self.private & set(parts))}
+        self.plain = {i: part * left for i, part in parts.items() if i in self.private}
         stretch = left
         if parts and self.budget.currency == "approximate" and (family == "laplace" or self.private):
-            # Outputs that select their keys keep their plain part: a rule for keys is made for an (epsilon, delta), and is slow to make.
-            events += [self.rough(i, part, family) for i, part in selecting.items()]
             stretch = self._stretched(parts, events, family, left)
         while True:
-            shares = {**fixed, **selecting, **{i: part * stretch for i, part in parts.items()}}
+            shares = {**fixed, **{i: part * stretch for i, part in parts.items()}}
             outputs = tuple(self.output(i, shares[i], family) for i in self.places)
             if self.fits([output.plan.event for output in outputs]):
                 return self.finished(outputs, family)
@@ -231,21 +232,30 @@ class _Planner:
             stretch *= _BACK if family == "gaussian" and not self.private else Fraction(999, 1000)
 
     def _stretched(self, parts: Mapping[int, Fraction], fixed: Sequence[Event], family: str, start: Fraction) -> Fraction:
-        """The largest stretch of the weighted outputs' parts whose price, all outputs together, still fits."""
+        """The largest stretch of the weighted outputs' parts, to a share FINE, whose price, all outputs together, still fits.
 
-        def good(stretch: Fraction) -> bool:
-            return self.fits([*fixed, *(self.rough(i, part * stretch, family) for i, part in parts.items())])
-
-        low, high = start, start * 2
-        while not good(low):
-            if low < start / 2**20:
-                raise JobError("what selects its keys takes the whole budget; give the other outputs more weight", place="outputs")
-            low, high = low / 2, low
-        while high > start and good(high) and high < 64:
-            low, high = high, high * 2
-        while float(high / low) > 1 + (4 * FINE if self.private else FINE):
-            middle = Fraction(float(low + high) / 2)
-            low, high = (middle, high) if good(middle) else (low, middle)
+        The price grows like a power of the stretch, near enough: each try fixes the power, and a handful of tries is all it takes.
+        """
+        limit, fine = self.budget.limits["epsilon"] * (1 - self.budget.reserve), 4 * FINE if self.private else FINE
+        low, high, power = Fraction(0), Fraction(64), 1.0
+        tries: list[tuple[float, float]] = []
+        guess = start
+        for _ in range(40):
+            events = [*fixed, *(self.rough(i, part * guess, family) for i, part in parts.items())]
+            ratio = float(self.charge(events)["epsilon"] / limit)
+            low, high = (guess, high) if self.fits(events) else (low, guess)
+            if low and (float(high / low) <= 1 + fine or (guess == low and ratio > 1 - fine / 2)):
+                break
+            if tries and ratio not in (tries[-1][1], 0.0) and math.isfinite(ratio):
+                power = math.log(ratio / tries[-1][1]) / math.log(float(guess) / tries[-1][0])
+            tries = [(float(guess), ratio)] if 0 < ratio < math.inf else []
+            wanted = float(guess) * ((1 - fine / 8) / ratio) ** (1 / min(max(power, 0.3), 3.0)) if tries else 0.0
+            inside = float(low) < wanted < float(high)
+            guess = Fraction(wanted) if inside else (low + high) / 2 if low else min(high, guess) / 2
+            if guess < start / 2**20:
+                break
+        if not low:
+            raise JobError("the accuracies asked for take the whole budget; ask for less, or raise the budget", place="outputs")
         return low
 
     def accurate(self, place: int, family: str) -> Fraction:
@@ -304,7 +314,8 @@ class _Planner:
     def finished(self, outputs: tuple[OutputPlan, ...], family: str) -> JobPlan:
         events = [output.plan.event for output in outputs]
         event = events[0] if len(events) == 1 else Composed(*events)
-        delta = self.delta or (SHOWN_DELTA if self.budget.currency == "rho" else Fraction(0))
+        told = SHOWN_DELTA if self.job.budget.delta is None else exact("delta", self.job.budget.delta)
+        delta = self.delta or (told if self.budget.currency == "rho" else Fraction(0))
         cost = account(event, self.unit.adjacency).epsilon(at_most(delta))
         laws = sorted({output.plan.split.law for output in outputs})
         return JobPlan(self.job, outputs, event, self.charge(events), cost, delta, " and ".join(laws), self._naive())

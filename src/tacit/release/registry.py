@@ -36,7 +36,7 @@ def registry_record(plan: JobPlan, *, date: str, private: bool) -> dict[str, Any
     job, unit = plan.job, plan.job.unit.typed()
     contact = job.registry
     currency = job.budget.typed().currency
-    caps = f"{unit!r}" if unit.person is not None else "one row"
+    caps = f"{unit!r}" if unit.noun != "row" else "one row"
     window = f" within one {unit.window}" if unit.window else ""
     parameters = {"epsilon": plan.cost.upper, "delta": float(plan.delta), "rho": float(plan.charge["rho"]) if currency == "rho" else None}
     posts = sorted({name for o in job.outputs for name in ("nonnegative", "whole") if getattr(o.postprocess, name)})
@@ -60,7 +60,7 @@ def registry_record(plan: JobPlan, *, date: str, private: bool) -> dict[str, Any
             "unprotected_quantities": "declared bounds, categories and caps; nothing computed from the data",
         },
         "privacy_loss": {
-            "privacy_unit": ("person" if unit.person is not None else "row") + window,
+            "privacy_unit": unit.noun + window,
             "privacy_unit_details": f"{caps}; neighbouring tables differ by {unit.adjacency.value}",
             "privacy_parameters": {name: value for name, value in parameters.items() if value is not None},
             "privacy_parameters_details": "certified upper bound for all outputs together, priced as one plan",

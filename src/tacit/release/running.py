@@ -88,10 +88,13 @@ class JobRun:
     def unit_text(self) -> str:
         """Whom the guarantee protects, in a sentence."""
         unit = self.job.unit.typed()
-        if unit.person is None:
+        if unit.noun == "row":
             return "Each row of the data is protected by itself."
         window = f" within one {unit.window}" if unit.window else ""
-        return f"Each person ({unit.person}) is protected with all of her rows{window}; at most {unit.most_rows} of them are counted."
+        told = unit.person or " or ".join(unit.ends or ())
+        count = "touches at most that many rows, as declared" if unit.person is None else "at most that many of them are counted"
+        rows = "all of her rows" if unit.noun == "person" else "all rows that are about it"
+        return f"Each {unit.noun} ({told}) is protected with {rows}{window}; {count} ({unit.most_rows})."
 
 
 Progress = Callable[[Step], None]
@@ -118,7 +121,8 @@ def run(
         raise JobError(f"lost must be one of {', '.join(repr(word) for word in LOST)}, not {lost!r}")
     folder = Path(base)
     book = ledger or Ledger.open(os.environ.get("TACIT_LEDGER", f"sqlite:///{folder / 'tacit.db'}"))
-    return _Run(job, folder, book, tables, progress or (lambda step: None), lost, analyst, report).finish()
+    with _Run(job, folder, book, tables, progress or (lambda step: None), lost, analyst, report) as running:
+        return running.finish()
 
 
 class _Run:
@@ -139,13 +143,23 @@ class _Run:
         if not Work.left_by(self.target):
             publication.free(self.target)
         self.source: Opened = opened(job, base, tables)
-        self.plan = plan(job, self.source.engine)
-        refused = [notice for notice in self.plan.warnings if notice.refuses]
-        if refused:
-            raise JobError(refused[0].text, place=refused[0].place)
+        self.work: Work | None = None
+        try:
+            self.plan = plan(job, self.source.engine)
+            refused = [notice for notice in self.plan.warnings if notice.refuses]
+            if refused:
+                raise JobError(refused[0].text, place=refused[0].place)
+        except BaseException:
+            self.source.close()
+            raise
         self.names = [output.name for output in self.plan.outputs]
         self.desk = Desk(job, self.source.engine)
-        self.work: Work | None = None
+
+    def __enter__(self) -> _Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.source.close()
 
     def step(self, name: str, output: str | None = None) -> None:
         done = 0 if self.work is None else sum(self.work.stored(n) for n in self.names)
@@ -161,7 +175,7 @@ class _Run:
         unit, spec = self.job.unit.typed(), self.job.account
         name = self.job.title if spec is None else spec.name
         budget = (self.job.budget if spec is None else spec.budget).typed()
-        terms = {"unit": str(unit.person or "row"), "adjacency": unit.adjacency, "window": unit.window}
+        terms = {"unit": unit.whom, "adjacency": unit.adjacency, "window": unit.window}
         return self.ledger.account(name, budget, data=list(self.source.identities), **terms)  # type: ignore[arg-type]
 
     def finish(self) -> JobRun:
@@ -181,7 +195,7 @@ class _Run:
                 self.plan.event,
                 purpose=f"{self.job.title} (run {work.token})",
                 analyst=self.analyst,
-                delta=self.plan.delta if "delta" in self.job.budget.typed().limits else None,
+                delta=self.plan.delta if "delta" in account.budget.limits and self.plan.delta else None,
                 period=self.job.period,
             )
             paid = self.paid(account, work)

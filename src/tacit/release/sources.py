@@ -58,6 +58,12 @@ class Opened:
     engine: Engine
     identities: tuple[DataIdentity, ...]
 
+    def close(self) -> None:
+        """Let go of files and connections."""
+        close = getattr(self.engine, "close", None)
+        if close is not None:
+            close()
+
 
 def blank(job: Job, base: Path | None = None) -> Engine:
     """The job's tables as declared, without rows. Public tables may be read, so those that are files below `base` are there with theirs."""
@@ -97,18 +103,22 @@ def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -
     else:
         raise JobError("a database cannot be mixed with other sources; put all tables into it, or none", place="sources")
     matched(job, found.engine)
-    return Opened(found.engine, (_read(found.identity, "sources"),))
+    return Opened(found.engine, _read(found.identities, "sources"))
 
 
 def _database(job: Job, base: Path) -> Source:
-    """One table of a database, under its own name there."""
-    (name, source), *more = job.sources.items()
-    if more:
-        raise JobError("only one table of a database can be a source for now", place=f"sources.{more[0][0]}")
-    if source.table != name:
-        raise JobError(f"questions call a database's table by its own name; call this source {source.table}", place=f"sources.{name}.table")
-    address = source.url if source.url is not None else str(base / (source.path or ""))
-    return _read(lambda: Source.of(address, name=name, table=source.table), f"sources.{name}")
+    """Tables of one database, under their own names there."""
+    addresses = {name: source.url if source.url is not None else str(base / (source.path or "")) for name, source in job.sources.items()}
+    first = next(iter(addresses))
+    for name, source in job.sources.items():
+        if source.table != name:
+            raise JobError(
+                f"questions call a database's table by its own name; call this source {source.table}", place=f"sources.{name}.table"
+            )
+        if addresses[name] != addresses[first]:
+            raise JobError("all tables must be in one database, which answers each question in one statement", place=f"sources.{name}")
+    public = [name for name, source in job.sources.items() if source.public]
+    return _read(lambda: Source.of(addresses[first], name=first, table=list(addresses), public=public), f"sources.{first}")
 
 
 T = TypeVar("T")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tacit.ledger.exact import exact
@@ -50,14 +51,14 @@ class Suggestion:
         return f"{self.change}: errors {self.factor:.2f} times what they are. {self.price}"
 
 
-def suggestions(job: Job, planned: JobPlan | None = None) -> list[Suggestion]:
-    """Changes that help, in order: caps and bounds, then the split, then the total."""
-    now = planned or plan(job)
+def suggestions(job: Job, planned: JobPlan | None = None, *, base: str | Path | None = None) -> list[Suggestion]:
+    """Changes that help, in order: caps and bounds, then the split, then the total. `base` is the job's folder, as for `plan`."""
+    now = planned or plan(job, base=base)
     before = errors_of(now)
     found: list[Suggestion] = []
     for kind, change, price, changed in (*_caps(job), *_bounds(job), *_split(job, now), *_total(job)):
         try:
-            after = errors_of(plan(changed))
+            after = errors_of(plan(changed, base=base))
         except JobError:
             continue  # the change makes the job impossible, so it is none
         suggestion = Suggestion(kind, change, price, changed, before, after)

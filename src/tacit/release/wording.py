@@ -93,7 +93,11 @@ def limits(plan: JobPlan, unit: Unit) -> list[str]:
         + (f", the possible values of {_list(lists)}" if lists else "")
         + ".",
     ]
-    if unit.person is None:
+    if unit.ends is not None and unit.person is not None:
+        found.append("Who takes part at all: each relation between two is protected, and someone with many relations is protected less.")
+    elif unit.ends is not None:
+        found.append("Groups such as a family: the loss grows with each member.")
+    elif unit.person is None:
         found.append("People with more than one row. Each row is protected by itself; a person with several is protected less.")
     else:
         found.append(f"People who go by several values of {unit.person}, or groups such as a family: the loss grows with each member.")
@@ -200,26 +204,24 @@ def relation(unit: Unit) -> str:
 
 
 def one(unit: Unit) -> str:
-    if unit.person is None:
-        return "one row"
-    return "one person" + (f" within one {unit.window}" if unit.window else "")
+    return f"one {unit.noun}" + (f" within one {unit.window}" if unit.window else "")
 
 
 def short(unit: Unit) -> str:
-    if unit.person is None:
+    if unit.noun == "row":
         return "each single row"
-    return f"each person ({unit.person})" + (f" within one {unit.window}" if unit.window else "")
+    return f"each {unit.noun} ({unit.person or ' or '.join(unit.ends or ())})" + (f" within one {unit.window}" if unit.window else "")
 
 
 def cap(unit: Unit) -> str:
-    if unit.person is None:
+    if unit.noun == "row":
         return "one row is one unit"
     caps = [f"at most {unit.max_rows} rows"] if unit.max_rows is not None else []
     if unit.max_groups is not None:
         caps.append(f"at most {unit.max_groups} groups")
     if unit.rows_per_group is not None:
         caps.append(f"at most {unit.rows_per_group} rows a group")
-    return f"{' and '.join(caps)} of one person, " + ("as declared" if unit.capped else "chosen at random, count")
+    return f"{' and '.join(caps)} of one {unit.noun}, " + ("as declared" if unit.capped else "chosen at random, count")
 
 
 def _list(names: Sequence[str]) -> str:

@@ -59,6 +59,7 @@ class Answer:
     entry: int | None = None
     statement: str = field(default="", compare=False)
     raw_figures: Mapping[str, Figures] | None = None
+    bins: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -112,9 +113,7 @@ class Answer:
 
     def to_arrow(self) -> pa.Table:
         """Keys, and value, low and high of each aggregate."""
-        columns: dict[str, Any] = {name: list(values) for name, values in self.keys.items()}
-        for name, found in self.figures.items():
-            columns |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+        columns = self._columns()
         marks = {"tacit.private": str(self.private), "tacit.event": repr(self.event)}
         return pa.table(columns).replace_schema_metadata(marks)
 
@@ -139,10 +138,17 @@ class Answer:
         law = sorted({part.law.capitalize() for part in self.noise})
         return [f"{self.confidence:.0%} intervals for the noise ({', '.join(law)}); cost {price}", *self.notes]
 
+    def _columns(self) -> dict[str, Any]:
+        columns: dict[str, Any] = {name: list(values) for name, values in self.keys.items()}
+        for name, found in self.figures.items():
+            columns |= {name: found.value, f"{name}_low": found.low, f"{name}_high": found.high}
+        return columns
+
     def _lines(self) -> list[list[str]]:
-        table = self.to_arrow()
-        names = table.column_names
-        return [names, *([_short(row[name]) for name in names] for row in table.slice(0, SHOWN).to_pylist())]
+        # Not by way of Arrow, which would load pandas to print a few numbers.
+        columns = self._columns()
+        shown = [values[:SHOWN].tolist() if isinstance(values, np.ndarray) else values[:SHOWN] for values in columns.values()]
+        return [list(columns), *([_short(value) for value in row] for row in zip(*shown, strict=True))]
 
     @property
     def _more(self) -> list[str]:
@@ -163,7 +169,10 @@ class Answer:
         return f"{mark}<table><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>{under}"
 
     def plot(self, name: str | None = None, *, path: str | None = None) -> Any:
-        """One figure with its intervals over the groups, as a matplotlib figure; written to `path` where one is given."""
+        """One figure with its intervals over the groups, as a matplotlib figure; written to `path` where one is given.
+
+        A histogram of numbers is drawn as one: bars over its bins, each as wide as its bin.
+        """
         from matplotlib.figure import Figure
 
         chosen = name if name is not None else next(iter(self.figures))
@@ -175,6 +184,11 @@ class Answer:
         figure = Figure(figsize=(min(12.0, max(4.0, 1.5 + 0.32 * len(labels))), 4.0), layout="constrained")
         axes = figure.add_subplot()
         places = np.arange(len(labels))
+        ends = next(iter(self.bins.values()), None) if len(self.keys) == 1 and set(self.keys) == set(self.bins) else None
+        if ends is not None:
+            edges = np.array([ends[label] for label in labels])
+            places, few = edges.mean(axis=1), False
+            axes.bar(edges[:, 0], found.value, np.diff(edges, axis=1)[:, 0], align="edge", color="#dbe6f2", edgecolor="white")
         axes.vlines(places, found.low, found.high, color="#9db7d5", linewidth=4 if few else 1)
         axes.plot(places, found.value, "o", color="#1f4e79", markersize=5 if few else 2)
         axes.set_ylabel(chosen)

@@ -18,12 +18,18 @@ from fractions import Fraction
 import numpy as np
 from sqlglot import exp
 
+from tacit.ledger import Account
+from tacit.ledger.errors import BudgetExceeded
+from tacit.ledger.pricing import price
+from tacit.tables.plan import Plan
 from tacit.tables.question import Aggregate, Key, Question
 
 #: Cells on either side of 0: values up to 2^40 in size are told apart.
 CELLS = 40
 #: The chance that a cell without rows passes for one with rows, over all cells.
 BETA = 1e-3
+#: What bounds are at most, where nothing stands out.
+WIDEST = (-Fraction(2) ** CELLS, Fraction(2) ** CELLS)
 CELL, COUNT, ROWS = "cell", "rows", "rows_"
 
 
@@ -89,6 +95,23 @@ def _signed(value: float) -> exp.Expression:
     return exp.Neg(this=literal) if value < 0 else literal
 
 
+def afford(account: Account, planned: Sequence[Plan], period: str | None = None) -> None:
+    """Refuse several questions that do not fit together into what is left, before the first of them is paid."""
+    left, limits = account.left(period), tuple(account.budget.limits)
+    charges = [price(plan.event, limits, plan.unit.adjacency, delta=plan.spend.delta or None) for plan in planned]
+    asked = {name: sum((charge[name] for charge in charges), Fraction(0)) for name in limits}
+    short = [name for name in limits if name in left and asked[name] > left[name]]
+    if short:
+        shown = f"{short[0]} {float(asked[short[0]]):g}, and {float(left[short[0]]):g} is left"
+        raise BudgetExceeded(
+            f"the question and the bounds and caps to be found for it cost {shown}; nothing was spent. Declare them, or ask for less",
+            account=account.name,
+            left=left,
+            asked=asked,
+            fits="bounds and caps that are declared cost nothing",
+        )
+
+
 def bounds_from(counts: Sequence[float], threshold: float) -> FoundBounds:
     """The hull of the cells that stand out of the noise.
 
@@ -98,7 +121,7 @@ def bounds_from(counts: Sequence[float], threshold: float) -> FoundBounds:
     passing = [cell for cell, count in zip(cells(), counts, strict=True) if count > threshold]
     if passing:
         return FoundBounds(edges(passing[0])[0], edges(passing[-1])[1], True)
-    return FoundBounds(-Fraction(2) ** CELLS, Fraction(2) ** CELLS, False)
+    return FoundBounds(*WIDEST, False)
 
 
 def cap_from(counts: Sequence[float], share: float, most: int, threshold: float) -> int:

@@ -128,7 +128,7 @@ def per_group(tree: exp.Select, person: str | None) -> exp.Select:
         return tree
     if person is None:
         raise Refused("contribution_bounds_per_group needs a person: Unit('patient_id', max_groups=4, rows_per_group=1)")
-    from tacit.tables.relation import named_key
+    from tacit.tables.by_person import named_key
 
     group = tree.args.get("group")
     keys: list[Any] = [named_key(key, tree.expressions) for key in (group.expressions if group is not None else [])]

@@ -17,13 +17,15 @@ tacit.tables.errors.TableError: an expression must be one value, such as 'age + 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
 
+from tacit.ledger.exact import exact
 from tacit.tables.errors import TableError
+from tacit.tables.histogram import MOST, NAME
 from tacit.tables.question import Question
 from tacit.tables.relation import Catalog, Table
 from tacit.tables.sql import question_of, read
@@ -153,6 +155,35 @@ class Query:
     def correlation(self, of: str, and_: str, name: str | None = None) -> Query:
         """The correlation of two values."""
         return self._agg(exp.Corr(this=self._value(of), expression=self._value(and_)), name)
+
+    def histogram(
+        self,
+        of: str,
+        name: str | None = None,
+        *,
+        bins: Sequence[float | str] | int | None = None,
+        bounds: tuple[float, float] | None = None,
+    ) -> Query:
+        """How many rows lie in each bin, as one measurement: `bins` are edges, categories, or a number of equal bins between `bounds`.
+
+        Without bins, the column's public categories are counted.
+        """
+        listed: Sequence[float | str]
+        if isinstance(bins, int):
+            if bounds is None or not 1 <= bins <= MOST:
+                raise TableError(f"bins must be edges, or a number from 1 to {MOST} with bounds=(lower, upper) to divide")
+            low, high = (exact("bounds", end) for end in bounds)
+            listed = [float(low + (high - low) * i / bins) for i in range(bins + 1)]
+        else:
+            listed = list(bins) if bins is not None else []
+        parts: list[exp.Expression] = []
+        for edge in listed:
+            if isinstance(edge, str):
+                parts.append(exp.Literal.string(edge))
+            else:
+                text = repr(float(exact("bins", edge))).removesuffix(".0")
+                parts.append(exp.Neg(this=exp.Literal.number(text[1:])) if text.startswith("-") else exp.Literal.number(text))
+        return self._agg(exp.Anonymous(this=NAME, expressions=[self._value(of), *parts]), name)
 
     # --- released values ----------------------------------------------------------------------------------------------------------
 

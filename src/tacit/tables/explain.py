@@ -16,6 +16,7 @@ from tacit.ledger.exact import at_most, exact
 from tacit.tables.errors import TableError
 from tacit.tables.figures import expected
 from tacit.tables.plan import Plan, multiplicity_of
+from tacit.tables.relation import Relation
 
 #: A price for an accuracy is found to this share of itself.
 FINE = Fraction(1, 200)
@@ -91,7 +92,10 @@ def explained(plan: Plan, text: str, rows: int, confidence: float) -> str:
     unit, grouped = plan.unit, plan.question.grouped
     reach = unit.reach(grouped, multiplicity_of(plan.question))
     lines = [f"unit: {unit!r}, neighbours by {unit.adjacency.value}"]
-    if unit.person is None:
+    lines += [f"   {step}" for step in (plan.question.relation.steps if isinstance(plan.question.relation, Relation) else ())]
+    if unit.person is None and unit.ends is not None:
+        lines.append(f"1. caps: declared to hold already; one node touches at most {reach.rows} rows, at either end")
+    elif unit.person is None:
         lines.append("1. rows: each is its own unit; one changes")
     elif unit.capped:
         lines.append(f"1. caps: declared to hold already; one unit has at most {reach.rows} rows")

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.special import ndtri
 
 from tacit.tables.answer import Figures, Floats
 from tacit.tables.plan import Linear, Plan, Recipe
@@ -73,13 +72,12 @@ class Maker:
         """total / count, known to lie between -bound and bound."""
         top, bottom = self.sum(total), self.sum(count)
         if self.shares[total[0][0]].law == "gaussian":
-            z = float(ndtri(0.5 + confidence / 2))
             wide_top, wide_bottom = self.half(total, confidence), self.half(count, confidence)
             square = bottom**2 - wide_bottom**2
             root = np.sqrt(np.maximum(wide_top**2 * square + wide_bottom**2 * top**2, 0.0))
             with np.errstate(divide="ignore", invalid="ignore"):
                 ends = np.array([(top * bottom - root) / square, (top * bottom + root) / square])
-            known = (square > 0) & (bottom > 0) & (z > 0)
+            known = (square > 0) & (bottom > 0) & (confidence > 0)
         else:
             # Each part may use half of the error, so together they keep the confidence.
             part = (1 + confidence) / 2

@@ -224,8 +224,8 @@ def keys_of(keys: tuple[Key, ...], declared: KeyList, types: Sequence[str]) -> K
         if set(group) <= set(names):
             lists.append(Listed.of(group, list(declared[group] or ()), [type_of[n] for n in group]))
             covered |= set(group)
-    for name in names:
-        values = declared.get(name)
+    for name, listed in zip(names, (key.listed for key in keys), strict=True):
+        values = listed if listed is not None else declared.get(name)
         if name not in covered and values is not None:
             lists.append(Listed.of([name], [(value,) for value in values], [type_of[name]]))
             covered.add(name)

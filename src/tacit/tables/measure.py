@@ -32,6 +32,10 @@ from tacit.tables.unit import Unit
 
 #: Granules between the bounds of a column: fine enough that rounding is far below any noise, coarse enough that 2^33 rows fit into 64 bits.
 FINENESS = 28
+#: A row's integer stays below this: it has to fit into 64 bits with room. Sums do not: all engines add 64-bit integers up in wider ones.
+LARGEST = 2**62
+#: Bits of a floating-point number: a finer lattice than its last one tells nothing apart.
+DIGITS = 52
 #: Bounds closer than this cannot be told apart by the engines' numbers once they are scaled.
 NARROWEST = Fraction(1, 2**900)
 
@@ -192,8 +196,14 @@ def distinct_count(subject: str, value: exp.Expression, present: exp.Expression)
 
 
 def total(subject: str, value: exp.Expression, present: exp.Expression, interval: Interval, *, centred: bool) -> Measure:
-    """round((clamp(value) - centre) / granularity): a power of two scales exactly, so all engines round alike."""
+    """round((clamp(value) - centre) / granularity): a power of two scales exactly, so all engines round alike.
+
+    Bounds far from zero, as (1e15, 1e15 + 1), need a coarser lattice where they are not centred: integers have 62 bits.
+    """
     step, centre = interval.granularity, interval.centre if centred else Fraction(0)
+    farthest = max(abs(interval.lower), abs(interval.upper))
+    if not centred and farthest:
+        step = max(step, granularity_for(farthest, DIGITS))
     moved = _minus(_clamped(value, interval), centre)
     low = round((interval.lower - centre) / step) - 1
     high = round((interval.upper - centre) / step) + 1

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from tacit.accounting import account
 from tacit.ledger.exact import at_most
 from tacit.tables.answer import Answer, Figures, Noise
-from tacit.tables.expressions import interval
 from tacit.tables.figures import figures
+from tacit.tables.intervals import interval
 from tacit.tables.plan import Plan
 from tacit.tables.question import evaluate
 from tacit.tables.released import Released, loss_note
+from tacit.tables.split import cost_of
 
 
 def columns(plan: Plan, released: Released, confidence: float) -> tuple[dict[str, list[Any]], dict[str, Figures]]:
@@ -106,13 +106,14 @@ def answer_of(
         noise=tuple(Noise(share.measure.name, share.law, share.deviation) for share in plan.shares),
         event=plan.event,
         adjacency=plan.unit.adjacency,
-        cost=account(plan.event, plan.unit.adjacency).epsilon(at_most(delta)),
+        cost=cost_of(plan.event, plan.unit.adjacency, at_most(delta)),
         delta=float(delta),
         confidence=confidence,
         private=private,
         notes=(*notes, *plan.notes, *([note] if note else [])),
         entry=entry,
         statement=statement,
+        bins={key.name: key.ends for key in plan.question.keys if key.ends},
     )
     places = lines(plan, released, keys, shown)
     return found if places is None else found.taken(places)

@@ -8,10 +8,10 @@ its bounds).
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -20,26 +20,27 @@ from tacit.ledger.exact import exact
 from tacit.tables import measure as measures_of
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.expressions import interval as derived
+from tacit.tables.intervals import interval as derived
 from tacit.tables.keys import KeyList, Keys, both, keys_of, kind_of
 from tacit.tables.measure import Interval, Measure
 from tacit.tables.question import Aggregate, Question
 from tacit.tables.ranks import Ladder, cells_for
 from tacit.tables.relation import Relation
-from tacit.tables.selection import Selection, selection_for
-from tacit.tables.split import Share, Spend, Split, split
+from tacit.tables.split import Share, Spend, Split, better, split
 from tacit.tables.statement import Wanted, key_name, rows_of, statement
 from tacit.tables.unit import Unit
+
+if TYPE_CHECKING:
+    from tacit.tables.selection import Selection
 
 Bounds = Mapping[str, Any]
 Linear = tuple[tuple[int, Fraction], ...]
 
-#: The part of the budget that the share of rows lost to the caps is measured with.
-LOSS_PART = Fraction(1, 2000)
-#: The same for pure epsilon, where noise falls with the part and not with its root.
-PURE_LOSS_PART = Fraction(1, 100)
-#: For that share a person's rows count up to this many times the cap.
-LOSS_REACH = 10
+#: The part of the budget that the share of rows lost to the caps is measured with, under each law: Gaussian noise falls with the root of
+#: the part, and costs the other figures half of it; Laplace noise falls with the part itself.
+LOSS_PARTS = {"gaussian": Fraction(1, 2000), "laplace": Fraction(1, 50)}
+#: For that share a person's rows count up to this many times the cap: more would see further, through more noise.
+LOSS_REACH = 4
 
 
 @dataclass(frozen=True)
@@ -139,23 +140,41 @@ def make(question: Question, unit: Unit, engine: Engine, settings: Settings, spe
     planner = _Planner(question, unit, engine, settings, wishes, keys.count, types)
     recipes = tuple(planner.recipe(aggregate) for aggregate in question.aggregates)
     multiplicity = multiplicity_of(question)
-    mixed = bool(spend.delta) or spend.epsilon is None
     capping = unit.person is not None and not unit.capped
-    loss = _loss(wishes, unit, keys, question.grouped, mixed) if settings.loss and capping else None
+    asked = len(wishes.measures)
+    loss = _loss(wishes, unit, keys, question.grouped) if settings.loss and capping else None
 
     def noise(price: Spend, law: str | None) -> Split:
-        return split(wishes.measures, wishes.demands, unit, question.grouped, price, multiplicity, law)
+        if law is None and price.pure is not None and price.multiplier is not None:
+            # The loss takes another part under each law, so both are made, and the better one is taken as it is.
+            return better(noise(price, "gaussian"), noise(price, "laplace"))
+        own = law or ("gaussian" if price.pure is None else "laplace")
+        demands = _demands(wishes.demands, asked, own)
+        return split(wishes.measures, demands, unit, question.grouped, price, multiplicity, law)
 
     selection = None
     if keys.private:
+        from tacit.tables.selection import selection_for  # with all mechanisms, which other questions do without
+
         names = ", ".join(repr(question.keys[i].name) for i in keys.private)
         selection, found = selection_for(noise, unit, spend, settings.law, unit.reach(True, multiplicity).groups, names)
         event: Event = Composed(found.event, *selection.events)
     else:
         found = noise(spend, settings.law)
         event = found.event
+    _fits(wishes.measures)
     wanted = Wanted(keys, tuple(wishes.measures), unit, settings.period, bool(keys.private), loss.most if loss else None)
     return Plan(question, wanted, found, recipes, spend, event, selection, loss)
+
+
+def _fits(measures: Sequence[Measure]) -> None:
+    """Refuse what an engine could not count in 64 bits; what a row can add is public."""
+    for measure in measures:
+        if measure.most >= measures_of.LARGEST:
+            raise TableError(
+                f"{measure.name}: one unit could add {float(measure.most):.3g}, which must stay below 2**62; "
+                "narrow the bounds, or lower max_rows (or max_groups and rows_per_group)"
+            )
 
 
 def multiplicity_of(question: Question) -> int:
@@ -190,18 +209,23 @@ def types_of(question: Question, engine: Engine) -> dict[exp.Expression, str]:
     return {value: found[key_name(i)] for i, value in enumerate(values)}
 
 
-def _loss(wishes: _Wishes, unit: Unit, keys: Keys, grouped: bool, mixed: bool) -> Loss:
+def _loss(wishes: _Wishes, unit: Unit, keys: Keys, grouped: bool) -> Loss:
     """One or two more sums for a small part of the budget: rows of everybody before the caps, and after them."""
-    whole = sum(wishes.demands, Fraction(0))
     most = LOSS_REACH * unit.most_rows
     rows = next((i for i, m in enumerate(wishes.measures) if m.name == "rows"), None)
-    share = LOSS_PART if mixed else PURE_LOSS_PART
-    part = whole * share / (1 - share)
     one = exp.Literal.number(1)
+    seen = wishes.add(Measure("rows before the caps", one, 0, most, over="seen"), Fraction(1))
     if rows is not None and not keys.private:
-        return Loss(wishes.add(Measure("rows before the caps", one, 0, most, over="seen"), part), rows, most)
-    seen = wishes.add(Measure("rows before the caps", one, 0, most, over="seen"), part / 2)
-    return Loss(seen, wishes.add(Measure("rows after the caps", one, 0, unit.reach(grouped).rows, over="kept"), part / 2), most)
+        return Loss(seen, rows, most)
+    return Loss(seen, wishes.add(Measure("rows after the caps", one, 0, unit.reach(grouped).rows, over="kept"), Fraction(1)), most)
+
+
+def _demands(wished: list[Fraction], asked: int, law: str) -> list[Fraction]:
+    """What is asked for, and a small part beside it, under this law, for the measures of the loss that come after."""
+    extra = len(wished) - asked
+    share = LOSS_PARTS[law]
+    part = sum(wished[:asked], Fraction(0)) * share / (1 - share)
+    return [*wished[:asked], *(part / extra for _ in range(extra))]
 
 
 @dataclass(frozen=True)

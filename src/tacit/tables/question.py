@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -65,10 +65,15 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Key:
-    """One column to group by: an expression of a row, and the name of its column in the answer."""
+    """One column to group by: an expression of a row, and the name of its column in the answer.
+
+    `listed` are its public values where the question itself says them, as a histogram does; `ends` are the edges of each bin.
+    """
 
     value: exp.Expression
     name: str
+    listed: tuple[Any, ...] | None = None
+    ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

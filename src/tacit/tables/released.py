@@ -16,12 +16,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit import noise
-from tacit.mechanisms.partition_selection import plain_key
 from tacit.tables.answer import Floats
 from tacit.tables.plan import Plan
 from tacit.tables.ranks import half_width
 from tacit.tables.split import Share
-from tacit.tables.statement import GROUP, PEOPLE, ROW, SEEN, key_name, measure_name
+from tacit.tables.statement import GROUP, PEOPLE, ROW, SEEN, SEEN_HERE, key_name, measure_name
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,11 @@ def integers(table: pa.Table, plan: Plan) -> Exact:
     cells = [measure_name(i) for i, m in enumerate(plan.wanted.measures) if m.over == "cells"]
     numbers = columns.get(GROUP, [0] * table.num_rows)
     private = [columns[key_name(i)] for i in plan.keys.private]
-    names = [(int(numbers[line]), tuple(plain_key(column[line]) for column in private)) for line in lines]
+    names: list[tuple[int, tuple[Any, ...]]] = [(int(number), ()) for number in numbers]
+    if private:
+        from tacit.mechanisms.partition_selection import plain_key  # with all mechanisms, which other questions do without
+
+        names = [(number, tuple(plain_key(column[line]) for column in private)) for line, (number, _) in enumerate(names)]
     base = [line for line in lines if all(columns[cell][line] is None for cell in cells)]
     if private:
         groups = list(dict.fromkeys(names[line] for line in base if None not in names[line][1]))
@@ -72,7 +75,9 @@ def integers(table: pa.Table, plan: Plan) -> Exact:
     sums: list[NDArray[Any]] = []
     for index, measure in enumerate(plan.wanted.measures):
         if measure.over == "seen":
-            found = np.array([int(columns[SEEN][base[0]] or 0) if base else 0], dtype=object)
+            # Told once, the same on every line; or on the lines of those who were counted.
+            told = columns[SEEN][:1] if SEEN in columns else [columns[SEEN_HERE][line] for line in base]
+            found = np.array([sum(int(part or 0) for part in told)], dtype=object)
         elif measure.over == "kept":
             found = np.array([sum(int(columns[measure_name(index)][line] or 0) for line in base)], dtype=object)
         elif measure.over == "cells":
@@ -120,9 +125,10 @@ def noisy(share: Share, sums: NDArray[Any]) -> NDArray[Any]:
 
 
 def loss_note(plan: Plan, released: Released, confidence: float) -> str | None:
-    """What share of the rows the caps left out, with its interval, in a sentence."""
+    """What share of the rows the caps left out, with its interval, in a sentence. It is measured and paid for, or declared, never free."""
     if plan.loss is None:
-        return None
+        named = plan.unit.capped and plan.unit.noun != "row"
+        return "rows lost to the caps: none; that the data obey the caps was declared" if named else None
     part = (1 + confidence) / 2
     seen, kept = plan.shares[plan.loss.seen], plan.shares[plan.loss.kept]
     before, after = float(released.sums[plan.loss.seen][0]), float(np.sum(released.sums[plan.loss.kept]))
@@ -132,7 +138,11 @@ def loss_note(plan: Plan, released: Released, confidence: float) -> str | None:
     ends = ((after - wide_after) / max(before + wide_before, 1.0), _most(after + wide_after, before - wide_before))
     least, most = (max(0.0, min(1.0, share)) for share in ends)
     if most - least > 0.9:
-        return f"rows lost to the caps: too few rows to say ({float(seen.part):.2%} of the budget was spent on asking)"
+        paid = float(seen.part) + (float(kept.part) if kept.measure.over == "kept" else 0.0)
+        return (
+            f"rows lost to the caps: not known, because its noise ({wide_before + wide_after:.3g} rows, for {paid:.2%} of the budget) "
+            "is as large as what it is about; a greater epsilon tells it, and loss=False saves it"
+        )
     value = max(least, min(most, after / max(before, 1.0)))
     return (
         f"rows lost to the caps: about {1 - value:.0%} ({confidence:.0%} interval {1 - most:.0%} to {1 - least:.0%}), "

@@ -1,8 +1,14 @@
-"""What is public about a table: types, bounds and categories of its columns. Nothing of it is ever read from the data.
+"""What is public about tables: types, bounds and categories of columns, and foreign keys. Nothing of it is ever read from the data.
 
 >>> schema = Schema.of({"age": (0, 110), "region": ["N", "S"], "cost": Column(bounds=(0, 5000), nullable=False)})
 >>> schema.bounds["age"], schema.categories["region"]
 ((0, 110), ('N', 'S'))
+
+Where there are several tables, a column may be named with its table, and one that names a row of another table says so:
+
+>>> schema = Schema.of({"visit.person_id": Column(references="person.id"), "visit.cost": (0, 50), "drug.cost": (0, 80)})
+>>> str(schema.links[0]), schema.bounds["cost"]
+('visit.person_id -> person.id', (0, 80))
 """
 
 from __future__ import annotations
@@ -12,22 +18,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tacit.tables.errors import TableError
+from tacit.tables.links import Link, links_of, parted
 from tacit.tables.measure import Interval
 from tacit.tables.plan import interval_of
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: its type (as the engine writes it), its bounds if it is a number, its categories if it has a public list of them."""
+    """One column: its type (as the engine writes it), its bounds if it is a number, its categories if it has a public list of them.
+
+    `references` names the table and key that its values are rows of: a foreign key, such as 'person.id'.
+    """
 
     type: str | None = None
     bounds: tuple[Any, Any] | None = None
     categories: tuple[Any, ...] | None = None
     nullable: bool = True
+    references: str | None = None
 
     def __post_init__(self) -> None:
         if self.categories is not None:
             object.__setattr__(self, "categories", tuple(self.categories))
+        if self.references is not None:
+            parted("references", self.references)
         if self.bounds is not None:
             if len(tuple(self.bounds)) != 2:
                 raise TableError("bounds must be two numbers, such as (0, 100)")
@@ -36,9 +49,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """The public columns of a session's tables, by name."""
+    """The public columns of a session's tables, by name, or by table and name: 'visit.cost'."""
 
     columns: Mapping[str, Column] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        bare = [name for name, column in self.columns.items() if column.references is not None and "." not in name]
+        if bare:
+            raise TableError(f"columns[{bare[0]!r}] references another table, so its own must be named too, such as 'visit.{bare[0]}'")
 
     @staticmethod
     def of(given: Schema | Mapping[str, Any] | None) -> Schema:
@@ -51,13 +69,29 @@ class Schema:
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """Bounds by column."""
-        return {name: column.bounds for name, column in self.columns.items() if column.bounds is not None}
+        """Bounds by column. Values are clamped to them, so where two tables bound a name differently, the wider hold for both."""
+        found: dict[str, Any] = {name: column.bounds for name, column in self.columns.items() if column.bounds is not None}
+        for name, (low, high) in list(found.items()):
+            bare = name.rpartition(".")[2]
+            if bare != name:
+                known = found.get(bare, (low, high))
+                found[bare] = (min(known[0], low), max(known[1], high))
+        return found
 
     @property
     def categories(self) -> dict[str, tuple[Any, ...]]:
-        """Public categories by column."""
-        return {name: column.categories for name, column in self.columns.items() if column.categories is not None}
+        """Public categories by column; a name that two tables list differently has none without its table."""
+        found = {name: column.categories for name, column in self.columns.items() if column.categories is not None}
+        for bare in {name.rpartition(".")[2] for name in found if "." in name} - set(found):
+            lists = {listed for name, listed in found.items() if name.rpartition(".")[2] == bare}
+            if len(lists) == 1:
+                found[bare] = lists.pop()
+        return found
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The declared foreign keys."""
+        return links_of({name: column.references for name, column in self.columns.items() if column.references is not None})
 
     def interval(self, name: str) -> Interval | None:
         """The bounds of a column as an interval."""
@@ -73,9 +107,9 @@ def _column(name: str, value: Any) -> Column:
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in value):
         return Column(bounds=value)
     if isinstance(value, Mapping):
-        unknown = set(value) - {"type", "bounds", "categories", "nullable"}
+        unknown = set(value) - {"type", "bounds", "categories", "nullable", "references"}
         if unknown:
-            raise TableError(f"columns[{name!r}] may say type, bounds, categories and nullable, not {sorted(unknown)[0]!r}")
+            raise TableError(f"columns[{name!r}] may say type, bounds, categories, nullable and references, not {sorted(unknown)[0]!r}")
         return Column(**value)
     if isinstance(value, Sequence):
         return Column(categories=tuple(value))

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -93,10 +94,13 @@ def selection_for(
     return Selection(rule, (rule.price(1),)), pure
 
 
+@lru_cache(maxsize=256)
 def _best(epsilon: Fraction, delta: Fraction, groups: int) -> KeySelection:
+    """The rule that needs fewest people. Of the optimal rules only the one with equal shares for each key is tried: where a person has so
+    many keys that composition would gain more than that, Gaussian noise needs fewer people still (tests/tables/test_selection.py)."""
     rules: list[KeySelection] = [LaplaceSelection.for_budget(epsilon, delta, groups), GaussianSelection.for_budget(epsilon, delta, groups)]
-    if math.log1p(groups * float(epsilon / delta)) * groups / float(epsilon) <= 10**5:
-        rules.append(OptimalSelection.for_budget(epsilon, delta, groups))
+    if math.log1p(groups * float(epsilon / delta)) * groups / float(epsilon) <= 10**4:
+        rules.append(OptimalSelection(epsilon / groups, delta / groups, groups))
     return min(rules, key=lambda rule: rule.people_needed())
 
 
@@ -104,6 +108,7 @@ def _error(found: Split) -> float:
     return math.fsum(float(share.part) * math.log(share.deviation) for share in found.shares)
 
 
+@lru_cache(maxsize=256)
 def _threshold(sigma: Fraction, delta: float, groups: int) -> float:
     """The least threshold, to nine digits, that a person's own keys reach with probability at most delta."""
 

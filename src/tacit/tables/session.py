@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -34,23 +34,38 @@ from tacit.tables import automatic, outputs
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer
 from tacit.tables.builder import Query
-from tacit.tables.engines.engine import Engine
+from tacit.tables.engines.engine import KEPT, Engine
 from tacit.tables.errors import EngineError, Refused, TableError
 from tacit.tables.explain import Price, explained, price_for_accuracy, priced
 from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Question
 from tacit.tables.ranks import half_width
+from tacit.tables.recall import Recall, frozen
 from tacit.tables.relation import Catalog, Table
 from tacit.tables.released import Released, integers, release
 from tacit.tables.schema import Schema
 from tacit.tables.source import Source
 from tacit.tables.split import Spend
 from tacit.tables.sql import parse
-from tacit.tables.statement import rows_of
+from tacit.tables.statement import needs_salt, rows_of, salt_marked
 from tacit.tables.unit import Auto, Unit
 
 #: What `sql`, `ask`, `price` and `explain` take beside the question.
 OPTIONS = ("epsilon", "delta", "rho", "mu", "bounds", "keys", "weights", "law", "loss", "period", "accuracy")
+
+
+@dataclass
+class _Known:
+    """What is known of a question before it is asked; the statement and its text, where they can be sent again as they are.
+
+    `held` are the objects that it was worked out from: as long as they are held, no other objects have their numbers.
+    """
+
+    held: tuple[object, ...]
+    plan: Plan
+    period: str | None
+    statement: exp.Select | None = None
+    text: str = ""
 
 
 class Session:
@@ -59,7 +74,8 @@ class Session:
     `columns` says what is public about the table (a `Schema`, or a mapping of bounds and categories); `public` are tables to join with that
     hold nothing private. Without a ledger, the book is the one
     that TACIT_LEDGER names, or `tacit.db` in this directory. With `cache`, the same question with the same price is answered from the
-    book, for nothing. `loss=False` leaves out what the caps cut off; it is otherwise measured with a 2000th of each question's budget.
+    book, for nothing. `loss=False` leaves out what the caps cut off; it is otherwise measured too, with a 2000th of each question's
+    budget where noise is Gaussian and a 50th where it is Laplace.
     """
 
     def __init__(
@@ -90,12 +106,13 @@ class Session:
         self.loss = loss
         self.source = Source.several({name: source, **public}, public=list(public)) if public else Source.of(source, name=name)
         self.engine: Engine = self.source.engine
+        self._parsed, self._plans = Recall(), Recall()
         self.ledger = ledger or Ledger.open(os.environ.get("TACIT_LEDGER", "sqlite:///tacit.db"))
         self.account: Account = self.ledger.account(
             name,
             budget,
-            data=self.source.identity() if data is None else data,
-            unit=str(unit.person or "row"),
+            data=self.source.identities() if data is None else data,
+            unit=unit.whom,
             adjacency=unit.adjacency,
             window=unit.window,
             cache=cache or None,
@@ -109,18 +126,18 @@ class Session:
 
     def plan(self, question: Question | str, **options: Any) -> Plan:
         """What would be measured, with which noise, at which price. Nothing is spent and no data is touched."""
-        return self._planned(self._question(question), options)[0]
+        return self._planned(self._question(question), options).plan
 
     def price(self, question: Question | str, *, rows: int = 1000, **options: Any) -> Price:
         """The cost of a question and the error of each figure, for a group of so many rows. Nothing is spent and no data is touched.
 
         With `accuracy={"n": 50}` in place of a price: what it costs to have these figures within so much, with the session's confidence.
         """
-        return priced(self._planned(self._question(question), options, rows)[0], rows, self.confidence)
+        return priced(self._planned(self._question(question), options, rows).plan, rows, self.confidence)
 
     def explain(self, question: Question | str, *, rows: int = 1000, **options: Any) -> str:
         """The plan in words: the statement, how far one unit reaches at each step, the noise, the errors to expect. No data is touched."""
-        plan, _ = self._planned(self._question(question), options, rows)
+        plan = self._planned(self._question(question), options, rows).plan
         return explained(plan, plan.statement(self.engine, 0).sql(dialect=self.engine.dialect, pretty=True), rows, self.confidence)
 
     # --- asking -------------------------------------------------------------------------------------------------------------------
@@ -140,26 +157,38 @@ class Session:
     def ask(self, question: Question, *, purpose: str = "", **options: Any) -> Answer:
         """Reserve, run, commit. Everything that can be refused is refused before; what fails after is spent and says nothing of why."""
         notes: list[str] = []
+        self._foresee(question, options)
         if self.unit.automatic:
             notes.append(self._settle_cap(question, purpose, options.get("period")))
         options, found = self._settle_bounds(question, purpose, options)
-        plan, period = self._planned(question, options)
+        known = self._planned(question, options)
+        plan = known.plan
         asked = self._asked(plan) if self.account.spec.cache else None
         reservation = self.account.reserve(
-            plan.event, purpose=purpose, analyst=self.analyst, delta=plan.spend.delta or None, period=period, question=asked
+            plan.event, purpose=purpose, analyst=self.analyst, delta=plan.spend.delta or None, period=known.period, question=asked
         )
         if reservation.cached:
             kept = Released.from_record(reservation.answer)  # type: ignore[arg-type]
             return self._answer(plan, kept, reservation.receipt.private, "", reservation.receipt.entry, (*notes, *found))
         with reservation:
-            statement = plan.statement(self.engine, noise.uniform_integers(2**60))
+            statement, text = self._statement(known)
             with noise.watch() as seen:
                 released = self._released(plan, statement)
             record = released.to_record() if asked is not None else None
             reservation.commit(record if record is None or _plain(record) else None)
-        return self._answer(
-            plan, released, seen.private, statement.sql(dialect=self.engine.dialect), reservation.receipt.entry, (*notes, *found)
-        )
+        return self._answer(plan, released, seen.private, text, reservation.receipt.entry, (*notes, *found))
+
+    def _statement(self, known: _Known) -> tuple[exp.Select, str]:
+        """The statement with a salt of its own, and its text; the same again where the engine itself draws."""
+        salt = noise.uniform_integers(2**60)
+        if known.statement is not None:
+            return known.statement, known.text
+        found = known.plan.statement(self.engine, salt)
+        text = found.sql(dialect=self.engine.dialect)
+        if not needs_salt(known.plan.question, known.plan.wanted, self.engine):
+            found.meta[KEPT] = True
+            known.statement, known.text = found, text
+        return found, text
 
     def _released(self, plan: Plan, statement: exp.Select) -> Released:
         failed = False
@@ -188,13 +217,15 @@ class Session:
     # --- what is public, and what a question costs --------------------------------------------------------------------------------
 
     def _question(self, question: Question | str) -> Question:
-        return parse(question, self.engine.dialect, self.catalog) if isinstance(question, str) else question
+        if not isinstance(question, str):
+            return question
+        return self._parsed.get((question, self.engine.dialect), lambda: parse(question, self.engine.dialect, self.catalog))
 
     @cached_property
     def catalog(self) -> Catalog:
         """The session's tables and what is public about them; read once, and no row of a private table."""
         tables = {name: Table(self.source.columns(name), public=name in self.source.public) for name in self.source.tables}
-        return Catalog(tables, self.unit, self._counted, lambda values: self.engine.shuffle_key(1, values))
+        return Catalog(tables, self.unit, self._counted, salt_marked(self.engine), self.schema.links)
 
     def _counted(self, statement: exp.Select) -> int:
         """A number about public tables only."""
@@ -213,7 +244,13 @@ class Session:
         rows = asked.rows_per_group or self.unit.rows_per_group or (self.unit.most_rows if groups is not None else None)
         return replace(self.unit, max_groups=groups, rows_per_group=rows)
 
-    def _planned(self, question: Question, options: Mapping[str, Any], rows: int = 1000) -> tuple[Plan, str | None]:
+    def _planned(self, question: Question, options: Mapping[str, Any], rows: int = 1000) -> _Known:
+        """The plan of a question. It follows from public things only, so for the same ones it is not made again."""
+        known = frozen(options)
+        parts = (id(question), id(self.engine), id(self.schema), self.unit, self.account.budget, self.loss, self.confidence, rows, known)
+        return self._plans.get(None if known is None else parts, lambda: self._newly_planned(question, options, rows))
+
+    def _newly_planned(self, question: Question, options: Mapping[str, Any], rows: int) -> _Known:
         unknown = [name for name in options if name not in OPTIONS]
         if unknown:
             raise TableError(f"{unknown[0]!r} is no option of a question; there are {', '.join(OPTIONS)}")
@@ -223,11 +260,12 @@ class Session:
         if self.account.budget.currency != "approximate":
             options["delta"] = None if options["delta"] == question.asked.delta else options["delta"]
         period, unit = options.get("period"), self._unit_for(question)
+        held = (question, self.engine, self.schema)
         settings = self._settings(options, None if self.unit.window is None else days(self.unit.window, period))
         wanted = options.get("accuracy")
         if wanted is None:
             spend = self._spend(*(options.get(name) for name in ("epsilon", "delta", "rho", "mu")))
-            return plans.make(question, unit, self.engine, settings, spend), period
+            return _Known(held, plans.make(question, unit, self.engine, settings, spend), period)
         if any(options.get(name) is not None for name in ("epsilon", "rho", "mu")):
             raise TableError("give accuracy or a price, not both")
 
@@ -238,7 +276,7 @@ class Session:
             given = {"epsilon": None, "delta": options.get("delta"), "rho": None, "mu": None, name: amount}
             return plans.make(question, unit, self.engine, settings, self._spend(**given))
 
-        return price_for_accuracy(planned, wanted, rows, self.confidence), period
+        return _Known(held, price_for_accuracy(planned, wanted, rows, self.confidence), period)
 
     def _settings(self, options: Mapping[str, Any], span: Any) -> Settings:
         """What the question declares, over what the session's columns say."""
@@ -278,10 +316,8 @@ class Session:
         self, question: Question | str, value: str | exp.Expression, *, epsilon: Typed, period: str | None = None, purpose: str = ""
     ) -> automatic.FoundBounds:
         """Bounds for a column over a question's rows, up to powers of two, by noisy counts: an answer of its own, paid for."""
-        about = self._question(question)
-        column = exp.column(value, quoted=True) if isinstance(value, str) else value
-        asked = automatic.bounds_question(rows_of(about), column, about.where)
-        answer = self._count(self, asked, automatic.cells(), epsilon, period, purpose or "bounds")
+        asked, options = self._bounds_asked(self._question(question), value, epsilon, period)
+        answer = self.ask(asked, purpose=purpose or "bounds", **options)
         return automatic.bounds_from(answer[automatic.COUNT].tolist(), _threshold(answer))
 
     def find_cap(
@@ -295,32 +331,64 @@ class Session:
         purpose: str = "",
     ) -> int:
         """A cap on rows that about this share of people does not exceed, by noisy counts: an answer of its own, paid for."""
-        about = self._question(question)
+        alone, asked, options = self._cap_asked(self._question(question), epsilon, period)
+        answer = alone.ask(asked, purpose=purpose or "cap", **options)
+        return automatic.cap_from(answer[automatic.COUNT].tolist(), quantile, most, _threshold(answer))
+
+    def _bounds_asked(
+        self, about: Question, value: str | exp.Expression, epsilon: Typed, period: str | None
+    ) -> tuple[Question, dict[str, Any]]:
+        column = exp.column(value, quoted=True) if isinstance(value, str) else value
+        return automatic.bounds_question(rows_of(about), column, about.where), self._counting(automatic.cells(), epsilon, period)
+
+    def _cap_asked(self, about: Question, epsilon: Typed, period: str | None) -> tuple[Session, Question, dict[str, Any]]:
         if self.unit.person is None:
             raise Refused("a cap is for people: Unit('patient_id', max_rows=auto(epsilon=0.1))")
+        if self.unit.window is not None:
+            raise Refused("a cap is found for all periods at once, so a unit with a window needs a number: max_rows=12")
         asked, listed = automatic.cap_question(rows_of(about), self.unit.person, about.where)
         # One line a person, because the statement groups by person: nothing is left to cap.
         alone = Unit(self.unit.person, max_rows=1, adjacency=self.unit.adjacency, capped=True)
-        answer = self._count(self._with(alone), asked, listed, epsilon, period, purpose or "cap")
-        return automatic.cap_from(answer[automatic.COUNT].tolist(), quantile, most, _threshold(answer))
+        return self._with(alone), asked, self._counting(listed, epsilon, period)
+
+    def _foresee(self, question: Question, options: Mapping[str, Any]) -> None:
+        """Refuse now what would be refused after bounds and caps were paid for: all of it is planned and priced before any of it is."""
+        bounds, cap = dict(options.get("bounds") or {}), self.unit.max_rows
+        sought = {name: declared for name, declared in bounds.items() if isinstance(declared, Auto)}
+        if not sought and not isinstance(cap, Auto):
+            return
+        if options.get("accuracy") is not None:
+            raise TableError(
+                "accuracy has no price before bounds and caps are known; find them first, session.find_bounds(...), or give a price"
+            )
+        period = options.get("period")
+        planned: list[Plan] = []
+        settled = self
+        if isinstance(cap, Auto):
+            alone, asked, priced = self._cap_asked(question, cap.epsilon, period)
+            planned.append(alone._planned(asked, priced).plan)
+            settled = self._with(self.unit.with_cap(cap.most))
+        for name, declared in sought.items():
+            asked, priced = settled._bounds_asked(question, name, declared.epsilon, period)
+            planned.append(settled._planned(asked, priced).plan)
+        widest = dict.fromkeys(sought, automatic.WIDEST)
+        planned.append(settled._planned(question, {**options, "bounds": {**bounds, **widest}}).plan)
+        automatic.afford(self.account, planned, period)
 
     def _with(self, unit: Unit) -> Session:
         other = object.__new__(Session)
         other.__dict__ = {**self.__dict__, "unit": unit}
         return other
 
-    @staticmethod
-    def _count(session: Session, asked: Question, listed: list[int], epsilon: Typed, period: str | None, purpose: str) -> Answer:
-        options = {} if period is None else {"period": period}
-        currency = session.account.budget.currency
-        price = {"epsilon" if currency in ("approximate", "pure") else currency: epsilon}
-        return session.ask(asked, purpose=purpose, keys={automatic.CELL: listed}, loss=False, **price, **options)
+    def _counting(self, listed: list[int], epsilon: Typed, period: str | None) -> dict[str, Any]:
+        """The options of a count over public cells, in the account's currency."""
+        currency = self.account.budget.currency
+        amount = {"epsilon" if currency in ("approximate", "pure") else currency: epsilon}
+        return {"keys": {automatic.CELL: listed}, "loss": False, **amount, **({} if period is None else {"period": period})}
 
     def _settle_cap(self, question: Question, purpose: str, period: str | None) -> str:
         wanted = self.unit.max_rows
         assert isinstance(wanted, Auto)
-        if self.unit.window is not None:
-            raise Refused("a cap is found for all periods at once, so a unit with a window needs a number: max_rows=12")
         cap = self.find_cap(question, epsilon=wanted.epsilon, quantile=wanted.quantile, most=wanted.most, purpose=purpose)
         self.unit = self.unit.with_cap(cap)
         return f"cap found privately: max_rows={cap}, for {float(wanted.epsilon):g}"

@@ -41,38 +41,52 @@ DUCKDB = (".duckdb", ".ddb", ".db")
 class Source:
     """An engine with named tables. `public` names the tables that are about nobody; all others are private.
 
-    `identity()` is what the ledger knows the private data by. It reads files once, so it is computed when it is asked for.
+    `identities()` is what the ledger knows the private tables by. It reads files once, so it is computed when it is asked for.
     """
 
     engine: Engine
     tables: tuple[str, ...]
     public: frozenset[str] = frozenset()
-    _identity: Callable[[], DataIdentity] = field(default=lambda: DataIdentity.declared("data"), repr=False, compare=False)
+    _identities: tuple[Callable[[], DataIdentity], ...] = field(default=(lambda: DataIdentity.declared("data"),), repr=False, compare=False)
 
     @staticmethod
     def of(
-        data: Any, *, name: str = "data", table: str | None = None, types: Mapping[str, str] | None = None, delimiter: str | None = None
+        data: Any,
+        *,
+        name: str = "data",
+        table: str | Sequence[str] | None = None,
+        public: Sequence[str] = (),
+        types: Mapping[str, str] | None = None,
+        delimiter: str | None = None,
     ) -> Source:
-        """The source for one table of almost any kind.
+        """The source for one table of almost any kind, or for several tables of one database.
 
         - a path or glob of CSV or Parquet files; `types` declares the columns of a CSV file;
         - an Arrow table, a pandas or polars frame, or a mapping of columns;
-        - a DuckDB file and its `table`; a postgresql:// address and its `table`;
+        - a DuckDB file and its `table`; a postgresql:// address and its `table`; a Spark Connect server, sc://host:15002, and its `table`;
         - a Spark data frame, or a Spark session and its `table`;
         - an engine, for one that you have made yourself.
+
+        `table` may be a list of tables of one database, of which `public` names those that are about nobody.
         """
         if isinstance(data, Source):
             return data
         if not isinstance(name, str) or not name:
             raise TableError("name must be what questions call the table, such as 'visits'")
+        tables = () if table is None else (table,) if isinstance(table, str) else tuple(table)
+        if set(public) - set(tables) or (tables and not set(tables) - set(public)):
+            raise TableError("public must name some of the tables given as table=[...], and at least one table must be private")
         if isinstance(data, (str, os.PathLike)):
-            return _addressed(os.fspath(data), name, table, dict(types or {}), delimiter)
+            return _addressed(os.fspath(data), name, tables, frozenset(public), dict(types or {}), delimiter)
         if types:
             raise TableError("types are declared for CSV files only; this source has types of its own")
         if hasattr(data, "run") and hasattr(data, "dialect"):
-            return Source(data, (table or name,), _identity=lambda: DataIdentity.declared(name))
+            names = tables or (name,)
+            if len(names) == 1:
+                return Source(data, names, frozenset(public), (lambda: DataIdentity.declared(name),))
+            return Source(data, names, frozenset(public), tuple(_declared(f"{name}.{t}") for t in names if t not in public))
         if type(data).__module__.startswith("pyspark."):
-            return _spark(data, name, table)
+            return _spark(data, name, tables, frozenset(public))
         return _framed(data, name)
 
     @staticmethod
@@ -89,7 +103,7 @@ class Source:
             raise TableError(f"public names {unknown[0]!r}, which is none of the tables {', '.join(tables)}")
         if not set(tables) - set(public):
             raise TableError("at least one table must be private; data about nobody needs no privacy")
-        engine, identities, files = DuckDB(), [], list[str]()
+        engine, identities, files = DuckDB(), list[Callable[[], DataIdentity]](), list[str]()
         for name, data in tables.items():
             if isinstance(data, (str, os.PathLike)):
                 found = _files(os.fspath(data))
@@ -102,11 +116,15 @@ class Source:
                 identities.append(identity)
         if files:
             engine.only(files)
-        return Source(engine, tuple(tables), frozenset(public), lambda: _joined([identity() for identity in identities]))
+        return Source(engine, tuple(tables), frozenset(public), tuple(identities))
+
+    def identities(self) -> tuple[DataIdentity, ...]:
+        """What the ledger knows each private table by: one that is asked about beside another still has its own budget's account."""
+        return tuple(identity() for identity in self._identities)
 
     def identity(self) -> DataIdentity:
-        """What the ledger knows the private tables by."""
-        return self._identity()
+        """One identity for all of them."""
+        return _joined(list(self.identities()))
 
     def close(self) -> None:
         """Let go of files and connections."""
@@ -133,29 +151,38 @@ class Source:
 # ---- addresses -----------------------------------------------------------------------------------------------------------------------
 
 
-def _addressed(address: str, name: str, table: str | None, types: dict[str, str], delimiter: str | None) -> Source:
+def _addressed(
+    address: str, name: str, tables: tuple[str, ...], public: frozenset[str], types: dict[str, str], delimiter: str | None
+) -> Source:
     scheme = address.partition("://")[0].partition("+")[0] if "://" in address else ""
     if scheme in ("postgresql", "postgres"):
         from tacit.tables.engines.postgres import Postgres
 
-        if table is None:
+        if not tables:
             raise TableError("a database has many tables: Source.of('postgresql://...', table='visits')")
-        return Source(Postgres(address), (table,), _identity=lambda: DataIdentity.source(address, table=table))
+        return Source(Postgres(address), tables, public, _of_tables(address, tables, public))
+    if scheme == "sc":
+        from tacit.tables.engines.spark import Spark
+
+        if not tables:
+            raise TableError("a Spark server has many tables: Source.of('sc://host:15002', table='visits')")
+        return Source(Spark(connect=address), tables, public, _of_tables(address, tables, public))
     if scheme and scheme != "file":
-        raise TableError(f"{scheme}:// is not supported; use a path, postgresql://, or hand in an engine")
+        raise TableError(f"{scheme}:// is not supported; use a path, postgresql://, sc:// for Spark Connect, or hand in an engine")
     path = address.removeprefix("file://")
     if path.lower().endswith(DUCKDB):
-        if table is None:
+        if not tables:
             raise TableError("a DuckDB file has many tables: Source.of('book.duckdb', table='visits')")
         engine = DuckDB(path)
-        if table not in engine.tables():
-            raise TableError(f"{path!r} has no table {table!r}; it has {', '.join(engine.tables()) or 'none'}")
-        place = Path(path).resolve().as_uri()
-        return Source(engine, (table,), _identity=lambda: DataIdentity.source(place, table=table))
+        known = engine.tables()
+        for table in tables:
+            if table not in known:
+                raise TableError(f"{path!r} has no table {table!r}; it has {', '.join(known) or 'none'}")
+        return Source(engine, tables, public, _of_tables(Path(path).resolve().as_uri(), tables, public))
     files, engine = _files(path), DuckDB()
     _read(engine, name, files, types, delimiter)
     engine.only(files)
-    return Source(engine, (name,), _identity=_of_files(files))
+    return Source(engine, (name,), frozenset(), (_of_files(files),))
 
 
 def _files(path: str) -> list[str]:
@@ -211,7 +238,7 @@ def _header(files: list[str], delimiter: str) -> list[str]:
 
 def _framed(data: Any, name: str) -> Source:
     engine = DuckDB()
-    return Source(engine, (name,), _identity=_register(engine, name, data))
+    return Source(engine, (name,), frozenset(), (_register(engine, name, data),))
 
 
 def _register(engine: DuckDB, name: str, data: Any) -> Callable[[], DataIdentity]:
@@ -226,19 +253,32 @@ def _register(engine: DuckDB, name: str, data: Any) -> Callable[[], DataIdentity
     return lambda: _of_rows(engine, name)
 
 
-def _spark(data: Any, name: str, table: str | None) -> Source:
+def _spark(data: Any, name: str, tables: tuple[str, ...], public: frozenset[str]) -> Source:
     from tacit.tables.engines.spark import Spark
 
     if hasattr(data, "createOrReplaceTempView"):
         engine = Spark(data.sparkSession)
         engine.register(name, data)
-        return Source(engine, (name,), _identity=lambda: DataIdentity.declared(name))
-    if table is None:
+        return Source(engine, (name,), frozenset(), (_declared(name),))
+    if not tables:
         raise TableError("a Spark session has many tables: Source.of(session, table='visits')")
-    return Source(Spark(data), (table,), _identity=lambda: DataIdentity.source("spark://catalog/tables", table=table))
+    return Source(Spark(data), tables, public, _of_tables("spark://catalog/tables", tables, public))
 
 
 # ---- identities ----------------------------------------------------------------------------------------------------------------------
+
+
+def _declared(name: str) -> Callable[[], DataIdentity]:
+    return lambda: DataIdentity.declared(name)
+
+
+def _of_tables(address: str, tables: tuple[str, ...], public: frozenset[str]) -> tuple[Callable[[], DataIdentity], ...]:
+    """Each private table of a database by its address and name."""
+
+    def of(table: str) -> Callable[[], DataIdentity]:
+        return lambda: DataIdentity.source(address, table=table)
+
+    return tuple(of(table) for table in tables if table not in public)
 
 
 def _of_files(files: list[str]) -> Callable[[], DataIdentity]:

@@ -21,10 +21,13 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from tacit.tables.bigquery import per_group, settled, understood
+from tacit.tables.by_person import named_key
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import number, total, why_not
+from tacit.tables.from_clause import refuse_clauses, rows_of
+from tacit.tables.histogram import Bins, unfolded
 from tacit.tables.question import EVALUATED, Aggregate, Asked, Key, Order, Output, Question
-from tacit.tables.relation import Catalog, Resolve, named_key, refuse_clauses, rows_of
+from tacit.tables.relation import Catalog, Resolve
 
 #: Longer questions are refused before they are parsed.
 LONGEST = 100_000
@@ -108,13 +111,24 @@ def question_of(tree: exp.Expression, dialect: str, catalog: Catalog | None = No
     refuse_clauses(tree, "having", "order", "limit")
     person = catalog.unit.person if catalog is not None else None
     asked = asked or Asked()
+    tree, bins = unfolded(tree)
     given, tree = tree, per_group(tree, person or asked.person)
     asked = settled(asked, person, given is not tree)
     rows, resolve = rows_of(tree, catalog)
     if rows.public:
         raise Refused("only public tables are asked about; they need no noise: query them directly")
-    found = _Reader(tree, dialect, resolve, person, asked).question()
+    found = _binned(_Reader(tree, dialect, resolve, person, asked).question(), bins)
     return replace(found, relation=rows) if catalog is not None else replace(found, relation=rows.expression())
+
+
+def _binned(question: Question, bins: Bins | None) -> Question:
+    """The question with the public bins of its histogram, which is all that it asks for."""
+    if bins is None:
+        return question
+    if [a.kind for a in question.aggregates] != ["count"]:
+        raise Refused("beside HISTOGRAM there would be a figure for each bin; ask for other aggregates in a question of their own")
+    keys = tuple(replace(k, listed=bins.labels, ends=bins.ends) if k.name == bins.name else k for k in question.keys)
+    return replace(question, keys=keys)
 
 
 @dataclass
@@ -280,7 +294,8 @@ class _Reader:
             return Aggregate(kind, self.value(inner, condition, kind), name, quantile=quantile)
         raise Refused(
             f"{node.key.upper()} is not one of the aggregates that can be answered; they are COUNT, COUNT(DISTINCT), COUNT_IF, SUM, AVG, "
-            "VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, MEDIAN, PERCENTILE_CONT, QUANTILE, COVAR_POP, COVAR_SAMP and CORR"
+            "VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, MEDIAN, PERCENTILE_CONT, QUANTILE, COVAR_POP, COVAR_SAMP, CORR, "
+            "HISTOGRAM"
         )
 
     def _approximate(self, node: exp.Bracket, name: str) -> Aggregate:

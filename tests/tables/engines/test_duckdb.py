@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp, parse_one
 
-from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables.engines.duckdb import LISTED, LISTS, SHORTEST, DuckDB
+from tacit.tables.engines.engine import KEPT
 from tacit.tables.errors import EngineError, TableError
 
 ROWS = {"id": [1, 2, 2], "x": [0.5, None, 2.0]}
@@ -74,3 +75,126 @@ def test_errors_carry_nothing() -> None:
     assert "secret" not in str(caught.value) and caught.value.__context__ is None and caught.value.__cause__ is None
     with pytest.raises(EngineError, match="no such table"):
         engine.columns(exp.to_table("nowhere"))
+
+
+# ---- quick ways that must not change an answer ---------------------------------------------------------------------------------------
+
+
+def test_bounds_as_comparisons_are_what_the_functions_are() -> None:
+    engine = DuckDB(threads=1)
+    values = [None, float("nan"), float("inf"), float("-inf"), -1.0, -0.0, 0.0, 50.0, 100.0, 100.5, 1e308, 5e-324]
+    engine.register("t", pa.table({"i": list(range(len(values))), "x": pa.array(values, pa.float64())}))
+    bounded = "LEAST(GREATEST(CAST(x AS DOUBLE), CAST(0.0 AS DOUBLE)), CAST(100.0 AS DOUBLE))"
+    tree = parse_one(f"SELECT {bounded} AS y FROM t ORDER BY i", dialect="duckdb")
+    assert "CASE" in engine.prepare(tree).sql("duckdb") and "LEAST" not in engine.prepare(tree).sql("duckdb")
+    functions = engine._connection.execute(f"SELECT {bounded} AS y FROM t ORDER BY i").fetchall()
+    assert engine.run(tree).column("y").to_pylist() == [row[0] for row in functions]
+
+
+OTHERS = ["LEAST(GREATEST(x, y), 1)", "LEAST(GREATEST(x, 0, 2), 1)", "LEAST(x, 1)", "LEAST(GREATEST(x + y, 0), 1)"]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_other_bounds_are_left_alone(other: str) -> None:
+    tree = parse_one(f"SELECT {other} FROM t", dialect="duckdb")
+    assert "LEAST" in DuckDB(threads=1).prepare(tree).sql("duckdb")
+
+
+def listed(values: list[str]) -> exp.Expression:
+    rows = ", ".join(f"({i}, {value})" for i, value in enumerate(values))
+    return parse_one(f"SELECT SUM(k.i) AS s FROM t JOIN (VALUES {rows}) AS k(i, v) ON t.x IS NOT DISTINCT FROM k.v", dialect="duckdb")
+
+
+def test_lists_are_tables_of_their_own_until_there_are_too_many() -> None:
+    engine = DuckDB(threads=1)
+    engine.register("t", pa.table({"x": ["a3", "a5", "b", None]}))
+    for turn in range(2):
+        for first in range(LISTS + 5):
+            values = [f"'a{i + first}'" for i in range(SHORTEST)]
+            truth = sum(i for i in range(SHORTEST) if i + first in (3, 5))
+            assert (engine.run(listed(values)).column("s").to_pylist()[0] or 0) == truth, turn
+    assert len(engine._lists) == LISTS
+    assert engine.tables() == ["t"]
+    # Short lists, and columns of nothing but NULL, which have no type, stay in the statement.
+    assert LISTED not in engine._written(listed(["'a3'"] * 3))[0]
+    nothing = listed(["NULL"] * SHORTEST)
+    assert LISTED not in engine._written(nothing)[0]
+    assert engine.run(nothing).column("s").to_pylist() == [sum(range(SHORTEST))]
+
+
+def test_lists_on_a_file_that_is_read_only_and_of_other_types(tmp_path: Path) -> None:
+    path = tmp_path / "book.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TYPE mood AS ENUM ('sad', 'glad')")
+        connection.execute("CREATE TABLE t AS SELECT 'glad'::mood AS x UNION ALL SELECT 'sad'::mood UNION ALL SELECT NULL")
+    engine = DuckDB(path)
+    engine.only([str(path)])
+    values = ["'glad'", "'other'", *(f"'m{i}'" for i in range(SHORTEST)), "'sad'"]
+    assert engine.run(listed(values)).column("s").to_pylist() == [len(values) - 1]
+    engine.close()
+
+
+def test_a_kept_statement_is_not_written_again_and_a_copy_is() -> None:
+    engine, other = DuckDB(threads=1), DuckDB(threads=1)
+    for place, rows in ((engine, [1]), (other, [1, 2])):
+        place.register("t", pa.table({"x": rows}))
+    statement = parse_one("SELECT COUNT(*) AS n FROM t")
+    statement.meta[KEPT] = True
+    assert engine.run(statement).column("n").to_pylist() == [1]
+    assert engine._written(statement)[0] is engine._written(statement)[0]
+    changed = statement.copy()
+    changed.set("where", exp.Where(this=parse_one("x > 1")))
+    assert engine.run(changed).column("n").to_pylist() == [0]
+    assert other.run(statement).column("n").to_pylist() == [2]
+
+
+def drawn(engine: DuckDB, most: int, values: str = "x, y") -> list[tuple[int, ...]]:
+    rows = parse_one(f"SELECT p, {values} FROM t", dialect="duckdb")
+    assert isinstance(rows, exp.Select)
+    return [tuple(row.values()) for row in engine.run(engine.drawn(rows, ["p"], most, "n")).to_pylist()]
+
+
+@pytest.mark.parametrize("most", [1, 2, 4, 10**6, 10**7])
+def test_lines_are_drawn_and_counted(most: int) -> None:
+    engine = DuckDB(threads=1)
+    engine.register("t", pa.table({"p": [1] * 6 + [2], "x": pa.array([None, 1, 2, 3, 4, None, 7]), "y": pa.array([None] * 7, pa.string())}))
+    found = drawn(engine, most)
+    for person, count in ((1, 6), (2, 1)):
+        own = [row for row in found if row[0] == person]
+        assert len(own) == min(most, count)  # lines of nothing but NULL are lines too
+        assert [row[-1] for row in own if row[-1] is not None] == [count]
+
+
+def test_every_line_has_the_same_chance() -> None:
+    """2 of 5 lines, 3000 times: each in two fifths of the draws; five standard deviations, so one run in a million fails."""
+    many = 3000
+    engine = DuckDB(threads=1)
+    engine.register("t", pa.table({"p": [p for p in range(many) for _ in range(5)], "pack_0": list(range(5)) * many}))
+    found = drawn(engine, 2, "pack_0")
+    counts = [sum(1 for row in found if row[1] == value) for value in range(5)]
+    assert sum(counts) == 2 * many
+    assert max(abs(count - 0.4 * many) for count in counts) < 5 * (many * 0.4 * 0.6) ** 0.5
+
+
+def test_the_keyed_order_is_even_and_one_hash_is_not() -> None:
+    """The first of three groups, over 3000 salts. The mutant is DuckDB's hash of several values, which prefers the middle one."""
+    engine = DuckDB(threads=1)
+
+    def firsts(key: str) -> list[int]:
+        rank = f"ROW_NUMBER() OVER (PARTITION BY s ORDER BY {key})"
+        source = f"SELECT g, {rank} AS r FROM range(3) AS a(g), (SELECT i * 7919 + 13 AS s FROM range(3000) AS b(i))"
+        rows = engine._connection.execute(f"SELECT g, COUNT(*) FROM ({source}) WHERE r = 1 GROUP BY g ORDER BY g").fetchall()
+        return [count for _, count in rows]
+
+    def far(counts: list[int]) -> float:
+        return max(abs(count - 1000) for count in counts) / (3000 * 2 / 9) ** 0.5
+
+    order = engine.shuffle_key(17, [exp.column("s"), exp.column("g")]).sql("duckdb")
+    assert far(firsts(order)) < 5 < far(firsts("hash(17, s, g)"))
+
+
+def test_nothing_is_printed_while_a_long_statement_runs(capfd: pytest.CaptureFixture[str]) -> None:
+    engine = DuckDB(threads=1)
+    assert engine._connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]
+    engine.run(parse_one("SELECT SUM(i) AS s FROM range(1000000) AS r(i)"))
+    assert capfd.readouterr() == ("", "")

@@ -1,4 +1,4 @@
-"""The same plan with the same salt gives the same integers on DuckDB, PostgreSQL and Spark."""
+"""The same plan with the same salt gives the same integers on DuckDB, PostgreSQL, Spark and Spark Connect."""
 
 from __future__ import annotations
 
@@ -54,6 +54,13 @@ CASES: dict[str, tuple[Question, Unit, dict[str, Any], dict[str, Any]]] = {
         {"x": (-1e-5, 1e-5)},
         FLAGS,
     ),
+    "declared": (
+        asked(["region", "flag"], ("count", None), ("avg", "x"), ("count_value", "n")),
+        Unit("id", max_rows=5, capped=True),
+        {"x": (-1, 2)},
+        {"region": [*TEXTS[:9], "nowhere"], **FLAGS},
+    ),
+    "declared floats": (asked(["who"], ("sum", "x")), Unit.row(), {"x": (-1, 2)}, {"who": [0.0, 2.5, 1e300, 7.0]}),
     "pairs": (asked(["region"], ("covariance", "x"), other="n"), Unit("id", max_rows=6), {"x": (-1, 1), "n": (-(10**17), 10**19)}, REGIONS),
 }
 
@@ -75,13 +82,22 @@ def test_postgres_agrees_with_duckdb(case: str, duck: DuckDB, pg: Postgres) -> N
 
 def test_spark_agrees_with_duckdb(duck: DuckDB, spark: Spark) -> None:
     """One test, so that one process starts one Java; the cases that differ most, because Spark takes seconds for each."""
-    for case in ("rows", "groups", "instants", "tiny"):
+    for case in ("rows", "groups", "instants", "tiny", "declared", "declared floats"):
         assert sums(spark, case) == sums(duck, case), case
 
 
+def test_spark_connect_agrees_with_duckdb(duck: DuckDB, connected: Spark) -> None:
+    """A client and a server, and gRPC between them: still the same integers."""
+    assert "connect" in type(connected.session).__module__
+    for case in ("rows", "instants"):
+        assert sums(connected, case) == sums(duck, case), case
+
+
 @pytest.mark.slow
-def test_spark_agrees_with_duckdb_on_everything(duck: DuckDB, spark: Spark) -> None:
-    assert {case: sums(spark, case) for case in CASES} == {case: sums(duck, case) for case in CASES}
+def test_spark_agrees_with_duckdb_on_everything(duck: DuckDB, spark: Spark, connected: Spark) -> None:
+    truth = {case: sums(duck, case) for case in CASES}
+    for engine in (spark, connected):
+        assert {case: sums(engine, case) for case in CASES} == truth
 
 
 def test_the_caps_bind(duck: DuckDB) -> None:

@@ -36,6 +36,23 @@ def test_products_do_as_floats_do(pg: Postgres) -> None:
             assert row["p"] == expected
 
 
+def test_products_on_a_public_scale_need_no_logarithms(pg: Postgres) -> None:
+    """Both sides are held within 1, so a product can only become too small; what is not held keeps the long form."""
+    held = "(LEAST(GREATEST(CAST({} AS DOUBLE), CAST(-3.0 AS DOUBLE)), CAST(5.0 AS DOUBLE)) - CAST(1.0 AS DOUBLE)) / CAST({} AS DOUBLE)"
+    for scale, short in (("4.0", True), ("2.0", False)):
+        product = f"({held.format('x', scale)}) * ({held.format('who', scale)})"
+        tree = parse_one(f"SELECT COUNT({product}) AS n FROM visits", read="duckdb")
+        assert ("LN(" not in total(tree).sql("postgres")) is short
+        assert pg.run(tree).num_rows == 1
+    near = "(LEAST(GREATEST(CAST(x AS DOUBLE), CAST(-1.0 AS DOUBLE)), CAST(1.0 AS DOUBLE)) - CAST(0.0 AS DOUBLE)) / CAST(1.0 AS DOUBLE)"
+    found = pg.run(parse_one(f"SELECT x, ({near}) * ({near}) AS p FROM visits", read="duckdb")).to_pylist()
+    assert any(row["x"] is not None and 0 < abs(row["x"]) < 1e-150 for row in found)
+    for row in found:
+        if row["x"] is not None:
+            value = 1.0 if math.isnan(row["x"]) else min(max(row["x"], -1.0), 1.0)
+            assert abs(row["p"] - value * value) <= 1e-300
+
+
 def test_scaling_by_constants_never_fails(pg: Postgres) -> None:
     for scaled in (
         "CAST(x AS DOUBLE PRECISION) * CAST(1e-290 AS DOUBLE PRECISION)",

@@ -45,8 +45,7 @@ def test_spark(spark: Spark, capfd: pytest.CaptureFixture[str], caplog: pytest.L
         spark.run(failing)
     assert caught.value.__cause__ is None and caught.value.__context__ is None
     printed = capfd.readouterr()
-    # py4j logs its own calls at debug level; none of them carries a row
-    for place in (printed.out, printed.err, "\n".join(r.getMessage() for r in caplog.records if not r.name.startswith("py4j"))):
+    for place in (printed.out, printed.err, caplog.text):
         assert "USER_RAISED" not in place and "raise_error" not in place
 
     with pytest.raises(EngineError, match="no such table"):
@@ -59,6 +58,28 @@ def test_spark(spark: Spark, capfd: pytest.CaptureFixture[str], caplog: pytest.L
     assert given.columns(exp.to_table("words")) == {"id": "BIGINT", "word": "VARCHAR"}
     given.close()
     assert given.run(parse_one("SELECT COUNT(*) AS n FROM words")).to_pylist() == [{"n": 2}]
+
+
+def test_a_connect_session_is_as_total_and_as_silent(
+    connected: Spark, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert connected.columns(exp.to_table("visits"))["at"] == "TIMESTAMP WITH TIME ZONE"
+    sums = parse_one("SELECT SUM(n) AS s, COUNT(*) AS k, SUM(CAST(t AS BIGINT)) AS t FROM visits", read="duckdb")
+    assert abs(connected.run(sums).to_pylist()[0]["s"]) > 2**63
+    caplog.set_level(logging.DEBUG)
+    failing = exp.Select(expressions=[exp.Anonymous(this="raise_error", expressions=[exp.Literal.string("a secret")])]).from_("visits")
+    with pytest.raises(EngineError) as caught:
+        connected.run(failing)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+    printed = capfd.readouterr()
+    assert "USER_RAISED" not in printed.out + printed.err + caplog.text
+
+
+def test_a_server_that_is_not_there_is_said_at_once() -> None:
+    for address in ("sc://127.0.0.1:1", "nonsense", "sc://127.0.0.1:port"):
+        with pytest.raises(TableError, match="cannot be reached") as caught:
+            Spark(connect=address)
+        assert caught.value.__context__ is None
 
 
 def test_what_was_asked_is_checked() -> None:

@@ -12,9 +12,11 @@ A database file is opened read-only, no extension is downloaded, Python variable
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -23,10 +25,18 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from tacit.tables.engines.engine import KEPT
 from tacit.tables.engines.order import Words, portable_key
-from tacit.tables.engines.total import never_failing
+from tacit.tables.engines.packing import Packing
+from tacit.tables.engines.total import constant, prepared, try_cast
 from tacit.tables.errors import EngineError, TableError
 
+#: Lists of public keys are kept as small tables of the connection, which spares planning them anew: so many, and none shorter than this.
+LISTS, SHORTEST = 64, 8
+#: What stands for the lists in the name of their tables.
+LISTED = "tacit_keys_"
+#: DuckDB's own limit on how many lines ARG_MIN keeps.
+MOST_KEPT = 10**6 - 1
 WORDS = Words(exp.DataType.Type.TEXT, "typeof", ("DOUBLE", "FLOAT"), ("TIMESTAMP WITH TIME ZONE",), "epoch_us")
 
 
@@ -52,7 +62,9 @@ class DuckDB:
         self._connection = _connected(place, settings)
         # DuckDB rounds a cast to whole numbers half to even; statements floor before they cast, so that no engine's habit matters.
         self._connection.execute("SET TimeZone = 'UTC'")
+        self._connection.execute("SET enable_progress_bar = false")  # it would write to the standard output of whoever asks
         self._lock = threading.Lock()
+        self._lists: dict[str, str] = {}
 
     def register(self, name: str, data: object) -> None:
         """Make an Arrow table or a data frame readable under a name; nothing is copied."""
@@ -91,17 +103,45 @@ class DuckDB:
 
     def prepare(self, statement: exp.Expression) -> exp.Expression:
         """The statement in a form that no row can make fail."""
-        return never_failing(statement)
+        return prepared(statement, _total)
 
     def run(self, statement: exp.Expression) -> pa.Table:
-        text = self.prepare(statement).sql(dialect=self.dialect)
+        text, lists = self._written(statement)
         found: pa.Table | None = None
         with self._lock, suppress(Exception):
-            found = self._connection.sql(text).to_arrow_table()
+            self._list(lists)
+            found = _fetched(self._connection, text)
         if found is None:
             # The engine's words may quote a row, so they stop here, and no exception is chained to this one.
             raise EngineError("DuckDB could not run the statement; session.explain(...) shows it")
         return found
+
+    def _written(self, statement: exp.Expression) -> tuple[str, dict[str, str]]:
+        """The text of a statement, with the lists of keys it names: each table's name and what it holds."""
+        kept = statement.meta.get(KEPT)
+        if isinstance(kept, _Written) and kept.engine is self:
+            return kept.text, kept.lists
+        tree, lists = self.prepare(statement), {}
+        for values in list(tree.find_all(exp.Values)):
+            if len(values.expressions) >= SHORTEST and values.alias and all(map(_typed, zip(*values.expressions, strict=True))):
+                content = values.sql(dialect=self.dialect)
+                name = LISTED + hashlib.sha256(content.encode()).hexdigest()[:24]
+                lists[name] = content
+                alias = exp.TableAlias(this=exp.to_identifier(values.alias, quoted=True))
+                values.replace(exp.Table(this=exp.to_identifier(name, quoted=True), alias=alias))
+        text = tree.sql(dialect=self.dialect)
+        if kept is not None:
+            statement.meta[KEPT] = _Written(self, text, lists)
+        return text, lists
+
+    def _list(self, lists: Mapping[str, str]) -> None:
+        for name, content in lists.items():
+            if name not in self._lists:
+                self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {_name(name)} AS SELECT * FROM {content}")
+            self._lists[name] = self._lists.pop(name, content)  # the latest is the last
+        for name in list(self._lists)[: max(0, len(self._lists) - max(LISTS, len(lists)))]:
+            self._connection.execute(f"DROP TABLE IF EXISTS temp.{_name(name)}")
+            del self._lists[name]
 
     def columns(self, relation: exp.Expression) -> dict[str, str]:
         query = exp.Select(expressions=[exp.Star()]).from_(relation.copy(), copy=False)
@@ -116,14 +156,41 @@ class DuckDB:
     def tables(self) -> list[str]:
         """The names of all tables and views."""
         with self._lock:
-            return [
-                str(row[0]) for row in self._connection.execute("SELECT table_name FROM information_schema.tables ORDER BY 1").fetchall()
-            ]
+            rows = self._connection.execute("SELECT table_name FROM information_schema.tables ORDER BY 1").fetchall()
+        return [str(row[0]) for row in rows if not str(row[0]).startswith(LISTED)]
 
     def shuffle_key(self, salt: int, values: list[exp.Expression]) -> exp.Expression:
         if self.portable:
             return portable_key(salt, values, WORDS)
-        return exp.Anonymous(this="hash", expressions=[exp.Literal.number(salt), *(value.copy() for value in values)])
+        mixed = exp.Anonymous(this="hash", expressions=[exp.Literal.number(salt), *(value.copy() for value in values)])
+        # Once is not even: of three groups it takes one half of the time, because hashes of several values are put together too simply.
+        return exp.Anonymous(this="hash", expressions=[mixed])
+
+    def drawn(self, rows: exp.Select, partition: Sequence[str], most: int, counted: str | None) -> exp.Select:
+        """At most `most` lines of each partition, every choice of lines alike; with `counted`, one line of each says how many there were.
+
+        A window over the lines costs the same, but cannot count them on the way.
+        """
+        values = [p.alias_or_name for p in rows.selects if p.alias_or_name not in partition]
+        fields = [exp.PropertyEQ(this=exp.to_identifier(n, quoted=True), expression=_column(n)) for n in values]
+        # ARG_MIN passes over lines whose value is NULL. A packed word never is; anything else is put into a structure, which is slower.
+        alone = values == [Packing({}).name(0)]
+        line = _column(values[0]) if alone else exp.Struct(expressions=fields)
+        keys = [_column(name) for name in partition]
+        chosen: list[Any] = [*keys, exp.alias_(_chosen(line, most), "lines_", quoted=True)]
+        chosen += [] if counted is None else [exp.alias_(exp.Count(this=exp.Star()), counted, quoted=True)]
+        lists = _selected(chosen, rows, "drawn_")
+        lists.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+        apart: list[Any] = [key.copy() for key in keys]
+        apart.append(exp.alias_(_unnested(_column("lines_")), "line_", quoted=True))
+        # Of two lists of different lengths the shorter is filled up with NULL: the number stands on one line.
+        apart += [] if counted is None else [exp.alias_(_unnested(exp.array(_column(counted))), counted, quoted=True)]
+        lines = _selected(apart, lists, "lists_")
+        found: list[Any] = [key.copy() for key in keys]
+        for name in values:
+            part = exp.Anonymous(this="struct_extract", expressions=[_column("line_"), exp.Literal.string(name)])
+            found.append(exp.alias_(_column("line_") if alone else part, name, quoted=True))
+        return _selected([*found, *([] if counted is None else [_column(counted)])], lines, "lines_")
 
     def is_nan(self, value: exp.Expression) -> exp.Expression:
         return exp.Anonymous(this="isnan", expressions=[exp.cast(value, "DOUBLE")])
@@ -132,6 +199,69 @@ class DuckDB:
         """Let go of files and memory."""
         with self._lock:
             self._connection.close()
+
+
+class _Written:
+    """The text of a statement on one engine, kept with the statement."""
+
+    def __init__(self, engine: DuckDB, text: str, lists: dict[str, str]) -> None:
+        self.engine, self.text, self.lists = engine, text, lists
+
+    def __deepcopy__(self, memory: object) -> bool:
+        """A copy of a statement may be changed, so it has no text yet."""
+        return True
+
+
+def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
+    """The result of one statement, bound once; a relation would be bound twice, which costs as much as a small answer."""
+    answer = connection.execute(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the rows are copied once more: they are few
+        fetch: Any = getattr(answer, "to_arrow_table", None) or getattr(answer, "fetch_arrow_table", None)  # the older name
+        table: pa.Table = fetch()
+    return table
+
+
+def _total(node: exp.Expression) -> exp.Expression:
+    """Casts that do not fail, and bounds as comparisons: DuckDB's LEAST and GREATEST take five times as long.
+
+    NULL and NaN end where the functions take them: at the lower bound, and at the upper.
+    """
+    if isinstance(node, exp.Least) and isinstance(node.this, exp.Greatest) and len(node.expressions) == len(node.this.expressions) == 1:
+        value, low, high = node.this.this, node.this.expressions[0], node.expressions[0]
+        inner = value.this if isinstance(value, exp.Cast) else value
+        if isinstance(inner, exp.Column) and constant(low) and constant(high):
+            # Most values lie within their bounds, so that is asked first.
+            inside = exp.If(this=exp.Between(this=value.copy(), low=low.copy(), high=high.copy()), true=value.copy())
+            above = exp.If(this=exp.GT(this=value.copy(), expression=high.copy()), true=high.copy())
+            return exp.Case(ifs=[inside, above], default=low.copy())
+    return try_cast(node)
+
+
+def _chosen(line: exp.Expression, most: int) -> exp.Expression:
+    """A list of lines chosen at random."""
+    if most <= MOST_KEPT:
+        return exp.ArgMin(this=line, expression=exp.Rand(), count=exp.Literal.number(most))
+    shuffled = exp.ArrayAgg(this=exp.Order(this=line, expressions=[exp.Ordered(this=exp.Rand())]))
+    return exp.Anonymous(this="list_slice", expressions=[shuffled, exp.Literal.number(1), exp.Literal.number(most)])
+
+
+def _unnested(values: exp.Expression) -> exp.Expression:
+    return exp.Anonymous(this="unnest", expressions=[values])
+
+
+def _typed(column: Sequence[exp.Expression]) -> bool:
+    """Whether a column of a list has a type of its own: one of nothing but NULLs would become a column of numbers."""
+    return any(not isinstance(value, exp.Null) for value in column)
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(name, quoted=True)
+
+
+def _selected(chosen: Sequence[exp.Expression], rows: exp.Select, name: str) -> exp.Select:
+    inner = exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+    return exp.Select(expressions=list(chosen)).from_(inner, copy=False)
 
 
 def _connected(place: str, settings: dict[str, Any]) -> duckdb.DuckDBPyConnection:

@@ -12,6 +12,9 @@ from typing import Protocol
 import pyarrow as pa
 from sqlglot import exp
 
+#: The mark, in a statement's `meta`, that it will be sent again as it is: an engine may keep its text with it.
+KEPT = "tacit_kept"
+
 
 class Engine(Protocol):
     """A place where rows live. Adding one is writing these members; docs/engines.md shows it on a toy."""

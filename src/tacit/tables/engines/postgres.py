@@ -11,6 +11,7 @@ rules these out.
 
 from __future__ import annotations
 
+import math
 import threading
 from contextlib import suppress
 from decimal import Decimal
@@ -203,12 +204,41 @@ def _number(node: exp.Expression) -> float | None:
     return float(node.name) if isinstance(node, exp.Literal) and not node.is_string else None
 
 
+def _most(node: exp.Expression) -> float:
+    """The greatest size of a clamped, shifted and scaled value, from the constants in it; infinity for anything else."""
+    match node:
+        case exp.Paren():
+            return _most(node.this)
+        case exp.Least(this=exp.Greatest() as above) if len(node.expressions) == len(above.expressions) == 1:
+            ends = [_signed(above.expressions[0]), _signed(node.expressions[0])]
+            return max((abs(end) for end in ends), default=math.inf)
+        case exp.Sub(this=exp.Least() as clamped) if isinstance(clamped.this, exp.Greatest):
+            ends = [_signed(end) - _signed(node.expression) for end in (*clamped.this.expressions, *clamped.expressions)]
+            return max((abs(end) for end in ends), default=math.inf)
+        case exp.Div() if constant(node.expression):
+            return _most(node.this) / (_number(node.expression) or 1.0)
+        case exp.Case() if len(node.args["ifs"]) == 1 and _number(node.args["ifs"][0].args["true"]) == 0 and node.args.get("default"):
+            return _most(node.args["default"])  # what `_unless_small` has made of a quotient
+    return math.inf
+
+
+def _signed(node: exp.Expression) -> float:
+    """A public number with its sign; infinity for anything else."""
+    size, sign = _number(node), 1
+    while isinstance(node, (exp.Paren, exp.Neg, exp.Cast)):
+        sign, node = (-sign if isinstance(node, exp.Neg) else sign), node.this
+    return math.inf if size is None else sign * size
+
+
 def _product(left: exp.Expression, right: exp.Expression) -> exp.Expression:
     plain = exp.Mul(this=left.copy(), expression=right.copy())
     for factor, other in ((_number(left), right), (_number(right), left)):
         if factor is not None:
             # A factor of at least 1 makes nothing smaller. Values are clamped before they are scaled, so nothing grows too large.
             return plain if factor >= 1 or factor == 0 else _unless_small(other, SMALLEST / factor, plain)
+    if _most(left) <= 1 and _most(right) <= 1:
+        # Values on their public scale can only become too small, and next to 1 what is below the root of the smallest is nothing.
+        return _unless_small(left, SMALLEST**0.5, _unless_small(right, SMALLEST**0.5, plain))
     logarithms = [exp.func("LN", exp.func("ABS", exp.Paren(this=side.copy()))) for side in (left, right)]
     size = exp.Add(this=logarithms[0], expression=logarithms[1])
     zero = exp.or_(*(exp.EQ(this=exp.Paren(this=side.copy()), expression=_double(0)) for side in (left, right)))

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from sqlglot import exp
@@ -35,6 +37,10 @@ LOCAL = {
 }
 #: An option that Spark always gives to Java, and that a Java without the optional vector module does not start with.
 VECTORS = "--add-modules=jdk.incubator.vector"
+#: From here on every float is a whole number; and from here on it is no 64-bit integer.
+WHOLE, LONGEST = 2**52, 2**63
+#: Where a Spark Connect server listens unless its address says otherwise, and how many seconds it has to answer.
+PORT, PATIENCE = 15002, 10.0
 
 
 class Spark:
@@ -108,41 +114,78 @@ def _total(node: exp.Expression) -> exp.Expression:
     # In ANSI mode a sum of 64-bit integers raises when it overflows; 38 digits are enough for any number of rows.
     if isinstance(node, exp.Sum) and not isinstance(node.this, exp.Distinct):
         return exp.Sum(this=exp.TryCast(this=node.this.copy(), to=exp.DataType.build("DECIMAL(38, 0)"), safe=True))
+    if isinstance(node, (exp.Floor, exp.Ceil)):
+        return _whole(node)
     return try_cast(node)
+
+
+def _whole(node: exp.Floor | exp.Ceil) -> exp.Expression:
+    """FLOOR and CEIL of any float. Spark's own give 64-bit integers, and raise where the number is too large for one."""
+    function, value = type(node), node.this
+    integer = type(node.parent) is exp.Cast and node.parent.to.this == exp.DataType.Type.BIGINT
+    near = exp.LT(this=exp.func("ABS", exp.Paren(this=value.copy())), expression=_double(LONGEST if integer else WHOLE))
+    whole = function(this=value.copy())
+    if integer:  # the cast would give NULL
+        return exp.Case(ifs=[exp.If(this=near, true=whole)])
+    return exp.Case(ifs=[exp.If(this=near, true=exp.cast(whole, "DOUBLE"))], default=value.copy())
+
+
+def _double(value: int) -> exp.Expression:
+    literal = exp.Literal.number(repr(float(abs(value))))
+    return exp.cast(exp.Neg(this=literal) if value < 0 else literal, "DOUBLE")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the log line that the client writes for every error of the server."""
-    logger = logging.getLogger("SQLQueryContextLogger")
-    before, logger.disabled = logger.disabled, True
+    """Without the log line that the client writes for every error of the server, and without py4j's record of every word between them."""
+    errors, words = logging.getLogger("SQLQueryContextLogger"), logging.getLogger("py4j")
+    before, errors.disabled, level = errors.disabled, True, words.level
+    words.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.disabled = before
+        errors.disabled = before
+        words.setLevel(level)
 
 
 def _started(connect: str | None, options: dict[str, str]) -> Any:
+    if connect is not None:
+        return _connected(connect, options)
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise TableError("Spark needs pyspark and a Java: pip install 'tacit[spark]'") from None
-    builder: Any = SparkSession.builder
     session: Any = None
-    if connect is not None:
-        with suppress(Exception):
-            session = builder.remote(connect).getOrCreate()
-        if session is None:
-            raise TableError("the Spark Connect server cannot be reached; check the address, and run: pip install 'pyspark[connect]'")
-        return session
-    builder = builder.master(options.get("spark.master", "local[*]")).appName("tacit")
-    for name, value in {**LOCAL, **options}.items():
+    builder: Any = SparkSession.builder.master(options.get("spark.master", "local[*]")).appName("tacit")
+    # Spark makes this directory wherever it is started from; nothing is ever written to it.
+    tables = {"spark.sql.warehouse.dir": str(Path(gettempdir()) / "tacit-spark-warehouse")}
+    for name, value in {**LOCAL, **tables, **options}.items():
         builder = builder.config(name, value)
     with _java(), suppress(Exception):
         session = builder.getOrCreate()
     if session is None:
         raise TableError("Spark did not start; it needs a Java: pip install 'tacit[spark]', or set JAVA_HOME")
     session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def _connected(address: str, options: dict[str, str]) -> Any:
+    """A session of its own on a Spark Connect server; a local session in the same process does not mind."""
+    try:
+        from pyspark.sql.connect.session import SparkSession
+    except ImportError:
+        raise TableError("Spark Connect needs pyspark and gRPC: pip install 'tacit[spark]'") from None
+    session: Any = None
+    with suppress(Exception):
+        place = urlsplit(address)
+        # Without this, the client tries again for ten minutes before it says that nobody is there.
+        socket.create_connection((place.hostname or "", place.port or PORT), PATIENCE).close()
+        made = SparkSession.builder.remote(address).create()
+        for name, value in {"spark.sql.session.timeZone": "UTC", **options}.items():
+            made.conf.set(name, value)
+        session = made
+    if session is None:
+        raise TableError("the Spark Connect server cannot be reached; give its address as sc://host:15002, and check that it runs")
     return session
 
 

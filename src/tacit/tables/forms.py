@@ -1,0 +1,307 @@
+"""Total forms: values of a row that no engine can fail on, and what is certain of their size whatever the row is.
+
+Guards stand around the arguments, each of which is written once. Division by zero, a logarithm of a negative, a text that is no number, a
+number beyond 1e150: each gives NULL, on every engine.
+
+>>> arithmetic(exp.Div(), number(column("a", "INTEGER")), number(column("b", "INTEGER"))).sql.sql("duckdb")
+'(CAST("a" AS DOUBLE) / NULLIF(CAST("b" AS DOUBLE), CAST(0 AS DOUBLE)))'
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from sqlglot import exp
+
+from tacit.tables.errors import Refused, TableError
+from tacit.tables.keys import kind_of
+
+#: Numbers of greater magnitude are NULL, so that a product of two never overflows (PostgreSQL raises an error where others give infinity).
+GREATEST = 1e150
+#: (x + c) - c is x for every x above 1e-114, and 0 or at least LEAST in magnitude for all: no product or quotient underflows (an error
+#: there too).
+FLUSH, LEAST = 1e-130, 2.0**-486
+#: exp(340) is below the greatest number, exp(-340) above the least one.
+EXPONENT = 340
+#: An expression may not become larger or deeper than this once it is made total: parsers and printers of SQL are recursive.
+MOST_NODES, DEEPEST = 20_000, 120
+
+NUMBERS = ("integer", "decimal", "real", "float", "any")
+_NUMBER = "^[+-]?[0-9]{1,15}([.][0-9]{1,15})?([eE][+-]?[0-9]{1,2})?$"
+_DATE = (
+    "([12][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+    "|([12][0-9](0[48]|[2468][048]|[13579][26])|(1[26]|2[048])00)-02-29)"
+)
+_TIMESTAMP = f"^{_DATE}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?)?$"
+_DATA_TYPES = {name: exp.DataType.build(name) for name in ("DOUBLE", "BIGINT", "INT", "TEXT", "BOOLEAN", "DATE", "TIMESTAMP")}
+#: The parts of a date that may be asked for, with what they can be where that is certain.
+PARTS = {"YEAR": None, "QUARTER": (1, 4), "MONTH": (1, 12), "DAY": (1, 31), "HOUR": (0, 23), "MINUTE": (0, 59)}
+_WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "UINT64", "INT128", "UINT128")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A total expression: its kind, and what is certain of its size whatever the rows are.
+
+    Kinds: integer, decimal, real (a column as it is), float (a guarded double), text, boolean, date, timestamp, null, any (of unknown
+    type), other.
+    """
+
+    sql: exp.Expression
+    kind: str
+    most: float = math.inf
+    least: float = 0.0
+    constant: Any = None
+    name: str = ""
+
+
+def column(name: str, sql_type: str | None) -> Value:
+    """A column of a relation, as the public type of it allows."""
+    sql = exp.column(name, quoted=True)
+    if sql_type is None:
+        return Value(sql, "any", name=name)
+    kind = kind_of(sql_type)
+    upper = sql_type.upper()
+    if kind == "integer":
+        return Value(sql, "decimal" if upper.startswith(_WIDE) else "integer", 2.0**64, 1.0, name=name)
+    if kind == "text" and not upper.startswith(("VARCHAR", "TEXT", "STRING")):
+        return Value(cast(sql, "TEXT"), kind, name=name)
+    if kind == "timestamp" and (("ZONE" in upper and "WITHOUT" not in upper) or ("TZ" in upper and "NTZ" not in upper)):
+        kind = "other"
+    return Value(sql, {"float": "real"}.get(kind, kind), name=name)
+
+
+def check_size(sql: exp.Expression) -> None:
+    seen, level = 0, [sql]
+    for _ in range(DEEPEST):
+        seen += len(level)
+        level = [child for node in level for child in node.iter_expressions()]
+        if not level or seen > MOST_NODES:
+            break
+    if level or seen > MOST_NODES:
+        raise Refused("an expression is too large once every step of it is made safe; compute parts of it in a sub-query")
+
+
+def cast(sql: exp.Expression, name: str) -> exp.Cast:
+    """CAST without the copy that sqlglot's own builder makes of everything below."""
+    return exp.Cast(this=sql, to=_DATA_TYPES[name].copy())
+
+
+def extreme_of(function: type[exp.Expression], first: exp.Expression, *others: exp.Expression) -> exp.Expression:
+    """LEAST, GREATEST or COALESCE as all three engines have them; unless told that they skip NULL, sqlglot writes other forms."""
+    made = function(this=first, expressions=list(others))
+    if function is not exp.Coalesce:
+        made.set("ignore_nulls", True)
+    return made
+
+
+def double(number: float) -> exp.Expression:
+    text = repr(abs(number))
+    literal = exp.Literal.number(text.removesuffix(".0"))
+    return cast(exp.Neg(this=literal) if number < 0 else literal, "DOUBLE")
+
+
+def limited(sql: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
+    """The value if it lies strictly between two constants, else NULL; so is NaN, which all engines order last. The value is written once.
+
+    LEAST and GREATEST skip NULL on all three engines, so a NULL becomes the lower limit, and NULLIF makes it NULL again.
+    """
+    inside = extreme_of(exp.Least, extreme_of(exp.Greatest, sql, low), high)
+    return exp.Nullif(this=exp.Nullif(this=inside, expression=high.copy()), expression=low.copy())
+
+
+def settled(value: Value, most: float = GREATEST) -> Value:
+    """Within the greatest number, or NULL."""
+    if value.most < most or (value.most == most and most == GREATEST):
+        return value
+    return replace(value, sql=limited(value.sql, double(-most), double(most)), most=most)
+
+
+def flushed(value: Value, flush: float = FLUSH, least: float = LEAST) -> Value:
+    """Zero where it is so small that a product could underflow."""
+    if value.least >= least:
+        return value
+    there = exp.Paren(this=exp.Add(this=value.sql, expression=double(flush)))
+    return replace(value, sql=exp.Paren(this=exp.Sub(this=there, expression=double(flush))), least=least, most=value.most * 2)
+
+
+def number(value: Value, what: str = "arithmetic") -> Value:
+    """A finite double, or NULL."""
+    if value.kind == "float":
+        return value
+    if value.constant is not None and value.kind == "integer":
+        return Value(
+            double(float(value.constant)), "float", abs(float(value.constant)), abs(float(value.constant)) or math.inf, value.constant
+        )
+    if value.kind == "integer":
+        return Value(cast(value.sql, "DOUBLE"), "float", value.most, value.least)
+    if value.kind == "decimal":
+        # PostgreSQL's numbers may be larger and smaller than a double can be, and the cast is then an error.
+        ends = exp.Literal.number("-1e37"), exp.Literal.number("1e37")
+        return Value(cast(exp.Round(this=limited(value.sql, *ends), decimals=exp.Literal.number(30)), "DOUBLE"), "float", 1e37, 1e-31)
+    if value.kind == "real":
+        return settled(Value(cast(value.sql, "DOUBLE"), "float"))
+    if value.kind == "any":
+        return settled(Value(exp.TryCast(this=value.sql, to=exp.DataType.build("DOUBLE"), safe=True), "float"))
+    if value.kind == "null":
+        return Value(cast(exp.null(), "DOUBLE"), "float", 0.0, math.inf)
+    fix = f"CAST({value.name or '...'} AS DOUBLE)" if value.kind == "text" else "a CASE that says which number each stands for"
+    raise Refused(f"{what} needs numbers, and {value.name or 'an operand'} is a {value.kind}; write {fix}")
+
+
+def as_text(value: Value, what: str) -> Value:
+    if value.kind == "text":
+        return value
+    if value.kind in ("any", "null"):
+        return Value(cast(value.sql, "TEXT"), "text", name=value.name)
+    raise Refused(f"{what} needs a text, and {value.name or 'an operand'} is a {value.kind}; write CAST({value.name or '...'} AS VARCHAR)")
+
+
+def _day(year: int, month: int, day: int, kind: str) -> exp.Expression:
+    return cast(exp.Literal.string(f"{year:04}-{month:02}-{day:02}"), "DATE" if kind == "date" else "TIMESTAMP")
+
+
+def dated(value: Value) -> exp.Expression:
+    """A date or timestamp within the years that all engines share: others, and infinite ones, are NULL."""
+    return limited(value.sql, _day(1, 1, 1, value.kind), _day(9999, 12, 31, value.kind))
+
+
+def public(constant: Fraction) -> Value:
+    """A constant of the question as a value."""
+    if constant.denominator == 1 and abs(constant) < 2**63:
+        literal = exp.Literal.number(str(abs(constant)))
+        size = float(abs(constant))
+        return Value(exp.Neg(this=literal) if constant < 0 else literal, "integer", size, size or math.inf, constant)
+    if not Fraction(1, 10**140) < abs(constant) < 10**140:
+        raise TableError("a number in a question must lie between 1e-140 and 1e140 in magnitude, or be 0")
+    size = abs(float(constant))
+    return Value(double(float(constant)), "float", size, size, constant)
+
+
+def constant_of(node: exp.Literal) -> Value:
+    if node.is_string:
+        return Value(node.copy(), "text", constant=node.this)
+    if not re.fullmatch(r"[0-9]*\.?[0-9]*([eE][+-]?[0-9]{1,3})?", node.this) or not re.search("[0-9]", node.this):
+        raise TableError("a number in a question must be written like 12, 1.5 or 1e-3")
+    if len(node.this) > 60:
+        raise TableError("a number in a question must have at most 60 characters")
+    return public(Fraction(node.this.rstrip(".") if not node.this.startswith(".") else f"0{node.this}"))
+
+
+def arithmetic(node: exp.Expression, left: Value, right: Value) -> Value:
+    left, right = number(left), number(right)
+    match node:
+        case exp.Add() | exp.Sub():
+            sql = type(node)(this=left.sql, expression=right.sql)
+            least = 1.0 if left.least == right.least == 1.0 and left.most + right.most < 2.0**53 else 0.0
+            return settled(Value(exp.Paren(this=sql), "float", left.most + right.most, least))
+        case exp.Mul():
+            left, right = settled(left), settled(right)
+            if left.least * right.least < 1e-300:
+                left, right = flushed(left), flushed(right)
+            product = exp.Mul(this=left.sql, expression=right.sql)
+            return settled(Value(exp.Paren(this=product), "float", left.most * right.most, left.least * right.least))
+    left, right = flushed(settled(left)), flushed(settled(right))
+    bottom = right.sql if right.constant else exp.Nullif(this=right.sql, expression=double(0.0))
+    quotient = Value(exp.Paren(this=exp.Div(this=left.sql, expression=bottom)), "float", left.most / min(right.least, 1e300), 0.0)
+    return settled(replace(quotient, least=left.least / max(right.most, 1e-300) if right.most else math.inf))
+
+
+def divided(value: Value, by: int) -> Value:
+    return value if by == 1 else arithmetic(exp.Div(), value, public(Fraction(by)))
+
+
+def logarithm(value: Value) -> Value:
+    zero = double(0.0)
+    positive = exp.Nullif(this=extreme_of(exp.Greatest, flushed(settled(value)).sql, zero), expression=zero.copy())
+    return Value(exp.Ln(this=positive), "float", 400.0, 1e-17)
+
+
+def exponential(value: Value) -> Value:
+    inside = settled(replace(value, most=math.inf), float(EXPONENT))
+    return Value(exp.Exp(this=inside.sql), "float", math.exp(EXPONENT), math.exp(-EXPONENT))
+
+
+def cut(sql: exp.Expression, start: int, length: int) -> exp.Expression:
+    return exp.Substring(this=sql, start=exp.Literal.number(start), length=exp.Literal.number(length))
+
+
+def matching(value: Value, pattern: str) -> exp.Expression:
+    """The text where it has the form of a number or date, else NULL."""
+    check_size(value.sql)
+    return exp.Case(ifs=[exp.If(this=exp.RegexpLike(this=value.sql, expression=exp.Literal.string(pattern)), true=value.sql.copy())])
+
+
+def read_number(value: Value) -> Value:
+    """A text read as a number: NULL where it is none."""
+    if value.kind != "text":
+        return value
+    return Value(cast(matching(value, _NUMBER), "DOUBLE"), "float", 1e115, 1e-130)
+
+
+def as_whole(value: Value) -> Value:
+    """Rounded to a whole number, ties up; NULL beyond 2^53."""
+    if value.kind == "integer":
+        return value
+    if value.kind == "boolean":
+        return Value(cast(value.sql, "INT"), "integer", 1.0, 1.0)
+    inside = settled(replace(number(read_number(value), "a whole number"), most=math.inf), 2.0**53)
+    return Value(cast(exp.Floor(this=exp.Add(this=inside.sql, expression=double(0.5))), "BIGINT"), "integer", 2.0**53, 1.0)
+
+
+def as_date(value: Value, kind: str) -> Value:
+    name = "DATE" if kind == "date" else "TIMESTAMP"
+    if value.kind in ("date", "timestamp"):
+        return value if value.kind == kind else Value(cast(dated(value), name), kind)
+    if value.constant is not None and value.kind == "text":
+        return written(value.constant, kind)
+    if value.kind == "null":
+        return Value(cast(exp.null(), name), kind)
+    text = as_text(value, f"CAST AS {name}")
+    return Value(cast(matching(text, f"^{_DATE}$" if kind == "date" else _TIMESTAMP), name), kind)
+
+
+def written(text: str, kind: str) -> Value:
+    """A date in the question, checked here so that no engine has to."""
+    reader = datetime.date.fromisoformat if kind == "date" else datetime.datetime.fromisoformat
+    try:
+        found = reader(text)
+    except ValueError:
+        raise TableError(
+            f"a {kind} in a question must be written like {'2026-01-31' if kind == 'date' else '2026-01-31 12:00:00'}"
+        ) from None
+    if isinstance(found, datetime.datetime) and found.tzinfo is not None:
+        raise TableError("a timestamp in a question must have no time zone")
+    shown = found.isoformat(sep=" ") if isinstance(found, datetime.datetime) else found.isoformat()
+    return Value(cast(exp.Literal.string(shown), "DATE" if kind == "date" else "TIMESTAMP"), kind, constant=shown)
+
+
+def as_number(value: Value, kinds: set[str], what: str, plain: bool) -> Value:
+    if value.constant is not None and value.kind == "text":
+        if not re.fullmatch(_NUMBER, value.constant):
+            raise TableError(f"the text compared with a number in {what} must be a number")
+        value = public(Fraction(value.constant))
+    if kinds == {"integer"} and value.kind in ("integer", "null"):
+        return value if value.kind == "integer" else Value(cast(exp.null(), "BIGINT"), "integer", 0.0, math.inf)
+    if plain and value.kind in ("integer", "real") and value.constant is None:
+        return value
+    return number(value, what)
+
+
+def as_kind(value: Value, kind: str, what: str) -> Value:
+    if value.kind == kind:
+        return value
+    if kind == "text":
+        return as_text(value, what)
+    if kind in ("date", "timestamp") and (
+        value.kind in ("date", "timestamp", "null") or (value.constant is not None and value.kind == "text")
+    ):
+        return as_date(value, kind)
+    if value.kind == "null":
+        return Value(cast(exp.null(), "BOOLEAN"), kind)
+    raise Refused(f"the operands of {what} must be of one kind, and they are {kind} and {value.kind}; CAST one of them")

@@ -1,0 +1,234 @@
+"""What a question selects from: FROM with its sub-queries, CTEs and unions become a relation whose rows belong to people.
+
+Whatever is nested in whatever, the person is carried along in every row, under the unit's name, whether she is selected or not.
+
+>>> from sqlglot import parse_one
+>>> catalog = Catalog({"visits": Table({"id": "BIGINT", "age": "INTEGER"})}, Unit("id", max_rows=3))
+>>> found, _ = rows_of(parse_one("SELECT 1 FROM (SELECT age + 1 AS older FROM visits WHERE age > 17) v"), catalog)
+>>> found.names, found.person
+(('older',), 'id')
+>>> rows_of(parse_one("SELECT 1 FROM (SELECT DISTINCT age FROM visits) v"), catalog)
+Traceback (most recent call last):
+...
+tacit.tables.errors.Refused: DISTINCT rows mix people; GROUP BY the columns instead, or COUNT(DISTINCT column)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from tacit.tables.by_person import Grouping
+from tacit.tables.errors import Refused, TableError
+from tacit.tables.expressions import NUMBERS, column, number, total
+from tacit.tables.joins import Joins, Side, resolver
+from tacit.tables.owners import owned
+from tacit.tables.relation import Catalog, Field, Relation, Resolve, Table, add, base_table, carried, field_of, named, nested
+from tacit.tables.unit import Unit
+
+__all__ = ["Catalog", "Table", "refuse_clauses", "rows_of"]
+
+#: Nested sub-queries beyond this are a mistake or an attack.
+DEEPEST = 20
+
+
+def rows_of(select: exp.Select, catalog: Catalog | None) -> tuple[Relation, Resolve]:
+    """The rows a SELECT is about (its FROM and joins, not its WHERE), and what its names stand for."""
+    return Compiler(catalog).rows(select)
+
+
+def refuse_clauses(select: exp.Select, *allowed: str) -> None:
+    """Refuse what a SELECT may not have here, with the reason."""
+    reasons = {
+        "distinct": "DISTINCT rows mix people; GROUP BY the columns instead, or COUNT(DISTINCT column)",
+        "limit": "LIMIT in a sub-query lets one person decide whose rows are left; the unit's caps limit rows",
+        "offset": "OFFSET is not understood; use LIMIT on the answer",
+        "qualify": "QUALIFY filters by window functions, which mix people",
+        "windows": "window functions mix people",
+        "laterals": "LATERAL joins are not understood; join on a column",
+        "into": "a question cannot write tables",
+        "locks": "a question cannot lock rows",
+        "having": "HAVING needs GROUP BY",
+    }
+    plain = {"expressions", "from_", "from", "joins", "where", "group", "with_", "with", "kind", "hint", *allowed}
+    for name, value in select.args.items():
+        if name not in plain and value not in (None, False, []):
+            raise Refused(reasons.get(name, f"{name.replace('_', ' ').upper()} is not understood in a question"))
+    if select.args.get("kind") is not None or select.args.get("hint") is not None:
+        raise Refused("SELECT AS STRUCT, SELECT AS VALUE and hints are not understood; select plain columns")
+
+
+@dataclass
+class Compiler:
+    """Turns FROM, sub-queries, joins and unions into relations."""
+
+    catalog: Catalog | None
+    views: dict[str, Relation] = field(default_factory=dict)
+    depth: int = 0
+
+    def rows(self, select: exp.Select) -> tuple[Relation, Resolve]:
+        inside = self.with_views(select)
+        source = select.args.get("from_") or select.args.get("from")
+        if source is None:
+            raise Refused("the question has no FROM: name the table")
+        first = inside.relation(source.this)
+        joins = select.args.get("joins") or []
+        if not joins:
+            return first, resolver([Side(source.this.alias_or_name, first, "")], first)
+        return Joins(inside.unit(), inside.known(), inside.relation).joined(source.this.alias_or_name, first, joins)
+
+    def with_views(self, select: exp.Expression) -> Compiler:
+        """The compiler that knows the CTEs of a statement; each sees those before it."""
+        clause = select.args.get("with_") or select.args.get("with")
+        inside = Compiler(self.catalog, dict(self.views), self.depth + 1)
+        if inside.depth > DEEPEST:
+            raise Refused(f"sub-queries may be nested at most {DEEPEST} deep")
+        if clause is None:
+            return inside
+        if clause.args.get("recursive"):
+            raise Refused("a recursive CTE can multiply one person's rows without bound")
+        for view in clause.expressions:
+            if view.args.get("alias") is not None and view.args["alias"].columns:
+                raise Refused("name the columns of a CTE inside it: WITH t AS (SELECT age AS a ...)")
+            inside.views[view.alias] = inside.query(view.this)
+        return inside
+
+    # --- one item of FROM ---------------------------------------------------------------------------------------------------------
+
+    def relation(self, node: exp.Expression) -> Relation:
+        if isinstance(node, exp.Subquery):
+            alias = node.args.get("alias")
+            extra = [n for n, v in node.args.items() if n not in ("this", "alias", "with_", "with") and v not in (None, False, [])]
+            if extra or (alias is not None and alias.columns):
+                raise Refused("a sub-query in FROM may have a name and nothing else: (SELECT ...) AS t")
+            return self.query(node.this)
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            raise Refused("FROM takes tables of the session and sub-queries; functions and files are not allowed there")
+        extra = [n for n, v in node.args.items() if n not in ("this", "db", "catalog", "alias") and v not in (None, False, [])]
+        alias = node.args.get("alias")
+        if extra or (alias is not None and alias.columns):
+            raise Refused("a table in FROM may have a name and nothing else: no sample, pivot, hint or list of columns")
+        if node.name in self.views and node.args.get("db") is None:
+            return self.views[node.name]
+        return self.base(node)
+
+    def base(self, node: exp.Table) -> Relation:
+        if self.catalog is None:
+            return Relation(base_table(node), tables=(node.name,))
+        dotted = ".".join(part.name for part in node.parts)
+        tables = self.catalog.tables
+        by_case = {name.lower(): name for name in tables}
+        name = dotted if dotted in tables else by_case.get(dotted.lower(), by_case.get(node.name.lower()))
+        if name is None:
+            raise TableError(f"there is no table {dotted}; the session has {', '.join(tables)}")
+        return owned(name, self.catalog)
+
+    def unit(self) -> Unit:
+        if self.catalog is None:
+            raise Refused(
+                "sub-queries and joins need to know whose rows they carry; ask through a session, which knows its unit and its columns"
+            )
+        if self.catalog.unit.when is not None:
+            # A sub-query could give another date the name of the unit's, and so bring all periods into one.
+            raise Refused(
+                f"the unit is a person within a period, told by {self.catalog.unit.when}; ask about one table, without sub-queries or joins"
+            )
+        return self.catalog.unit
+
+    def known(self) -> Catalog:
+        """The catalogue, where there is one: `unit` refuses before where there is none."""
+        assert self.catalog is not None
+        return self.catalog
+
+    # --- sub-queries --------------------------------------------------------------------------------------------------------------
+
+    def query(self, node: exp.Expression) -> Relation:
+        self.unit()
+        if isinstance(node, exp.Subquery):
+            return self.relation(node)
+        if isinstance(node, exp.SetOperation):
+            return self.union(node)
+        if not isinstance(node, exp.Select):
+            raise Refused("a sub-query must be a SELECT")
+        refuse_clauses(node, "having", "order")
+        rows, resolve = self.rows(node)
+        if rows.fields is None:
+            raise Refused("the columns of the table are not known, so a sub-query of it cannot be checked")
+        group = node.args.get("group")
+        aggregated = any(isinstance(part, exp.AggFunc) for projection in node.expressions for part in projection.walk())
+        if group is None and (aggregated or node.args.get("having") is not None):
+            raise Refused(
+                "a sub-query that aggregates over everybody has no rows of single people; GROUP BY the person in it, "
+                f"{self.unit().person or 'who must be the unit'}, or ask for the figure itself"
+            )
+        if group is not None:
+            return Grouping(self.unit(), rows, resolve, node).relation()
+        return self.selected(node, rows, resolve)
+
+    def selected(self, node: exp.Select, rows: Relation, resolve: Resolve) -> Relation:
+        """Row by row: the person is carried along."""
+        chosen, fields = carried(rows)
+        for projection in node.expressions:
+            star = projection if isinstance(projection, exp.Star) else projection.this if isinstance(projection, exp.Column) else None
+            if isinstance(star, exp.Star):
+                if projection is star and any(star.args.get(part) for part in ("except_", "except", "replace", "rename")):
+                    raise Refused("SELECT * with EXCEPT, REPLACE or RENAME is not understood; name the columns")
+                if isinstance(projection, exp.Column) and node.args.get("joins"):
+                    raise Refused("name the columns of a join instead of table.*")
+                parts: list[tuple[str, exp.Expression, Field]] = [(f.name, exp.column(f.name, quoted=True), f) for f in rows.fields or ()]
+            else:
+                value = total(projection.unalias(), resolve)
+                name = projection.alias or (projection.name if isinstance(projection, exp.Column) else "")
+                if not name:
+                    raise Refused("give every expression of a sub-query a name: SELECT age + 1 AS older")
+                parts = [(name, value.sql, field_of(name, value, rows))]
+            for name, sql, made in parts:
+                add(chosen, fields, rows.person, name, sql, made)
+        query = exp.Select(expressions=chosen).from_(rows.expression(), copy=False)
+        where = node.args.get("where")
+        if where is not None:
+            query = query.where(total(where.this, resolve, boolean=True).sql, copy=False)
+        return replace(rows, source=nested(query, "rows_of_"), fields=tuple(fields))
+
+    def union(self, node: exp.Expression) -> Relation:
+        if not isinstance(node, exp.Union) or node.args.get("distinct") is not False or node.args.get("by_name"):
+            raise Refused("of the set operations only UNION ALL keeps apart whose rows are whose")
+        extra = [
+            n for n, v in node.args.items() if n not in ("this", "expression", "distinct", "with_", "with") and v not in (None, False, [])
+        ]
+        if extra:
+            raise Refused(f"{extra[0].upper()} after UNION ALL is not understood; put it around the union")
+        inside = self.with_views(node)
+        left, right = inside.query(node.this), inside.query(node.expression)
+        if left.public != right.public:
+            raise Refused("a union of a public and a private table has rows that nobody owns; ask about them apart")
+        if len(left.names) != len(right.names):
+            raise TableError("both sides of UNION ALL must have the same number of columns")
+        queries, fields = [], []
+        for first, second in zip(left.fields or (), right.fields or (), strict=True):
+            kinds = {column("x", first.type).kind, column("x", second.type).kind}
+            if len(kinds) > 1 and not kinds <= set(NUMBERS):
+                raise TableError(f"both sides of UNION ALL must have the same type in {first.name}; CAST one of them")
+            fields.append(Field(first.name, first.type if len(kinds) == 1 else "DOUBLE", first.person and second.person))
+        for side in (left, right):
+            chosen: list[exp.Expression] = []
+            if left.person is not None and left.person not in left.names:
+                chosen.append(exp.column(left.person, quoted=True))
+            for own, common in zip(side.fields or (), fields, strict=True):
+                value = column(own.name, own.type)
+                chosen.append(named(number(value).sql if value.kind != column("x", common.type).kind else value.sql, common.name))
+            queries.append(exp.Select(expressions=chosen).from_(side.expression(), copy=False))
+        if left.person in left.names and not next(f for f in fields if f.name == left.person).person:
+            raise Refused(f"{left.person} must be the person on both sides of UNION ALL")
+        caps = (left.rows_per_person, right.rows_per_person)
+        return Relation(
+            nested(exp.Union(this=queries[0], expression=queries[1], distinct=False), "union_"),
+            tuple(fields),
+            left.person,
+            left.multiplicity + right.multiplicity,
+            None if None in caps else sum(c for c in caps if c is not None),
+            tuple(dict.fromkeys((*left.tables, *right.tables))),
+            left.public,
+            (*left.steps, *right.steps, "union: the rows of both, capped together"),
+        )

@@ -1,0 +1,291 @@
+"""Joins: with public tables, between private ones on the person, and along declared foreign keys.
+
+A join may multiply rows, but only one person's own: private tables meet on the person, or along a foreign key with the person added to the
+condition. So the caps, applied after the join, bound what one person can do, and everybody else's rows stay as they were.
+
+>>> from sqlglot import parse_one
+>>> from tacit.tables.from_clause import rows_of
+>>> from tacit.tables.relation import Table
+>>> catalog = Catalog({"visits": Table({"id": "BIGINT", "code": "VARCHAR"}), "stays": Table({"id": "BIGINT", "code": "VARCHAR"})},
+...     Unit("id", max_rows=3))
+>>> rows_of(parse_one("SELECT 1 FROM visits v JOIN stays s ON v.id = s.id"), catalog)[0].names
+('id', 'code', 's_id', 's_code')
+>>> rows_of(parse_one("SELECT 1 FROM visits v JOIN stays s ON v.code = s.code"), catalog)
+Traceback (most recent call last):
+...
+tacit.tables.errors.Refused: s and v are both private, and joined on something else than the person...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from sqlglot import exp
+
+from tacit.tables.errors import Refused, TableError
+from tacit.tables.expressions import Value, column, total
+from tacit.tables.relation import Catalog, Field, Relation, Resolve, named, nested
+from tacit.tables.unit import Auto, Unit
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a join: the name the user gave it, its rows, and our own name for it."""
+
+    alias: str
+    relation: Relation
+    own: str
+
+
+@dataclass(frozen=True)
+class Joins:
+    """Turns the joins of a FROM into one flat relation. `relation` reads one item of FROM."""
+
+    unit: Unit
+    catalog: Catalog
+    relation: Callable[[exp.Expression], Relation]
+
+    def joined(self, alias: str, first: Relation, joins: Sequence[exp.Join]) -> tuple[Relation, Resolve]:
+        """All sides as one relation, and what the names of the SELECT stand for in it."""
+        unit, catalog = self.unit, self.catalog
+        sides = [Side(alias, first, "side_0_")]
+        conditions: list[tuple[str, exp.Expression]] = []
+        multiplicity, steps, thin = first.multiplicity, list(first.steps), False
+        for place, join in enumerate(joins, start=1):
+            side = Side(join.this.alias_or_name, self.relation(join.this), f"side_{place}_")
+            if side.alias.lower() in {s.alias.lower() for s in sides}:
+                raise TableError(f"two sides of a join are called {side.alias}; give one another name")
+            how = _how(join)
+            if any(s.relation.fields is None for s in (*sides, side)):
+                raise Refused("the columns of a joined table are not known; list them in the session")
+            pairs, condition = _matched(join, sides, side)
+            private = [s for s in sides if not s.relation.public]
+            if not side.relation.public and private:
+                multiplicity *= side.relation.multiplicity * (unit.most_rows if unit.capped else 1)
+                if self._on_person(pairs, side, private):
+                    thin = True
+                    how_far = "on the person: her rows of one times her rows of the other"
+                else:
+                    condition = exp.And(this=condition, expression=_same_owner(private[0], side, unit))
+                    how_far = "along a foreign key, where both rows are the same person's"
+                steps.append(f"join with {side.alias} {how_far}, capped after the join")
+            elif side.relation.public or how == "INNER":
+                lookup = side if side.relation.public else sides[0]
+                names = [new if side.relation.public else old for old, new in pairs]
+                most = self._matches(lookup, [f.name for f in names]) if catalog.uncapped else 1
+                multiplicity *= max(1, most) * (1 if side.relation.public else side.relation.multiplicity)
+                steps.append(f"join with the public table {lookup.alias}" + (f": at most {most} rows for each" if catalog.uncapped else ""))
+            else:
+                raise Refused("a LEFT JOIN that keeps rows of a public table has rows that nobody owns; start from the private table")
+            sides.append(side)
+            conditions.append((how, condition))
+        return self._flat(sides, conditions, multiplicity, tuple(steps), thin)
+
+    def _on_person(self, pairs: Sequence[tuple[Field, Field]], side: Side, private: Sequence[Side]) -> bool:
+        """Whether two private tables meet on the person; False where it is along a declared foreign key; else refused."""
+        if self.unit.person is None:
+            raise Refused(
+                "private tables can be joined only on a person, and the unit has none; declare Unit('patient_id', max_rows=12), "
+                "or Unit.node('person.id', max_rows=12) with foreign keys"
+            )
+        if any(old.person and new.person for old, new in pairs):
+            return True
+        declared = {frozenset((f"{link.table}.{link.column}", f"{link.to_table}.{link.to_column}")) for link in self.catalog.links}
+        if any(frozenset((old.origin, new.origin)) in declared for old, new in pairs):
+            return False
+        raise Refused(
+            f"{side.alias} and {private[0].alias} are both private, and joined on something else than the person "
+            f"one person's rows meet everybody's, without bound; join them on {self.unit.person} or along a declared foreign key, "
+            "or declare one of them public"
+        )
+
+    def _matches(self, side: Side, names: list[str]) -> int:
+        """The most rows of a public table that share the values joined on: declared, or counted, because the table is public."""
+        table = self.catalog.tables[side.relation.tables[0]] if len(side.relation.tables) == 1 else None
+        for key, most in (table.at_most if table is not None else {}).items():
+            if set(key) <= set(names):
+                return most
+        if self.catalog.count is None:
+            raise Refused(
+                f"it is not known how many rows of {side.alias} one row can match; "
+                f"declare at_most={{{tuple(names)!r}: 1}} for the public table"
+            )
+        columns = [exp.column(name, quoted=True) for name in names]
+        each = exp.Select(expressions=[named(exp.Count(this=exp.Star()), "n_")]).from_(side.relation.expression(), copy=False)
+        each.set("group", exp.Group(expressions=columns))
+        return int(
+            self.catalog.count(
+                exp.Select(expressions=[exp.Max(this=exp.column("n_", quoted=True))]).from_(nested(each, "each_"), copy=False)
+            )
+            or 0
+        )
+
+    def _flat(
+        self, sides: Sequence[Side], conditions: Sequence[tuple[str, exp.Expression]], multiplicity: int, steps: tuple[str, ...], thin: bool
+    ) -> tuple[Relation, Resolve]:
+        private = [side for side in sides if not side.relation.public]
+        unit = self.unit
+        chosen: list[exp.Expression] = []
+        fields: list[Field] = []
+        if private and unit.person is not None:
+            chosen.append(named(exp.column(unit.person, table=private[0].own, quoted=True), unit.person))
+        flat: dict[tuple[str, str], Field] = {}
+        for side in sides:
+            for f in side.relation.fields or ():
+                if side is (private[0] if private else None) and f.name == unit.person:
+                    made = Field(f.name, f.type, True, f.origin)
+                else:
+                    taken = {g.name.lower() for g in fields} | {(unit.person or "").lower()}
+                    name = f.name
+                    while name.lower() in taken:
+                        name = f"{side.alias}_{name}"
+                    made = Field(name, f.type, f.person, f.origin)
+                    chosen.append(named(exp.column(f.name, table=side.own, quoted=True), name))
+                fields.append(made)
+                flat[(side.own, f.name)] = made
+        meeting = private if thin else []
+        query = exp.Select(expressions=chosen).from_(_inner_of(self._thinned(sides[0], meeting), sides[0].own), copy=False)
+        for side, (how, condition) in zip(sides[1:], conditions, strict=True):
+            query = query.join(_inner_of(self._thinned(side, meeting), side.own), on=condition, join_type=how.lower(), copy=False)
+        per_person = private[0].relation.rows_per_person if len(sides) == len(private) == 1 else None
+        found = Relation(
+            nested(query, "joined_"),
+            tuple(fields),
+            unit.person if private else None,
+            multiplicity,
+            per_person,
+            tuple(dict.fromkeys(name for side in sides for name in side.relation.tables)),
+            not private,
+            steps,
+        )
+        return found, resolver(sides, found, flat)
+
+    def _thinned(self, side: Side, private: Sequence[Side]) -> Relation:
+        """Where private tables meet, each person's rows of each side are capped first: a million rows must not become a million times as
+        many."""
+        relation, unit = side.relation, self.unit
+        if relation.public or len(private) < 2 or relation.rows_per_person is not None or unit.capped or unit.person is None:
+            return relation
+        most = unit.max_rows.most if isinstance(unit.max_rows, Auto) else unit.most_rows
+        names = list(dict.fromkeys([unit.person, *relation.names]))
+        values: list[exp.Expression] = [
+            exp.column(f.name, quoted=True) for f in relation.fields or () if column(f.name, f.type).kind != "other"
+        ]
+        shuffle = self.catalog.shuffle
+        order = [shuffle(values)] if shuffle is not None else values
+        place = exp.Window(
+            this=exp.RowNumber(),
+            partition_by=[exp.column(unit.person, quoted=True)],
+            order=exp.Order(expressions=[exp.Ordered(this=value.copy()) for value in order]),
+        )
+        columns = [exp.column(name, quoted=True) for name in names]
+        placed = exp.Select(expressions=[*columns, named(place, "place_")]).from_(relation.expression(), copy=False)
+        kept = exp.Select(expressions=[c.copy() for c in columns]).from_(nested(placed, "placed_"), copy=False)
+        kept = kept.where(exp.LTE(this=exp.column("place_", quoted=True), expression=exp.Literal.number(most)), copy=False)
+        return replace(relation, source=nested(kept, "thinned_"), rows_per_person=most)
+
+
+def _same_owner(first: Side, side: Side, unit: Unit) -> exp.Expression:
+    """That both rows belong to one person, whatever the foreign keys say."""
+    assert unit.person is not None
+    return exp.EQ(
+        this=exp.column(unit.person, table=first.own, quoted=True), expression=exp.column(unit.person, table=side.own, quoted=True)
+    )
+
+
+def _inner_of(relation: Relation, name: str) -> exp.Expression:
+    source = relation.expression()
+    if isinstance(source, exp.Subquery):
+        return nested(source.this, name)
+    renamed: Any = exp.alias_(source, name, quoted=True, table=True)
+    return cast(exp.Expression, renamed)
+
+
+def resolver(sides: Sequence[Side], rows: Relation, flat: Mapping[tuple[str, str], Field] | None = None) -> Resolve:
+    """What a column of the SELECT stands for in the flat rows."""
+
+    def resolve(node: exp.Column) -> Value:
+        made = _flat_field(sides, flat, node)
+        return rows.resolve(node) if made is None else column(made.name, made.type)
+
+    return resolve
+
+
+def _flat_field(sides: Sequence[Side], flat: Mapping[tuple[str, str], Field] | None, node: exp.Column) -> Field | None:
+    if node.table:
+        named = [side for side in sides if side.alias.lower() == node.table.lower()]
+        if not named:
+            raise TableError(f"{node.table} is not a table of this FROM; there are {', '.join(side.alias for side in sides)}")
+    else:
+        named = list(sides)
+    if flat is None:
+        return None
+    hits = [(side, f) for side in named for f in side.relation.fields or () if f.name.lower() == node.name.lower()]
+    if not hits:
+        raise TableError(f"there is no column {node.name} in {', '.join(side.alias for side in named)}")
+    if len(hits) > 1 and not (len({side.own for side, _ in hits}) == 1 and any(f.name == node.name for _, f in hits)):
+        raise TableError(f"{node.name} is in several tables; say which: {hits[0][0].alias}.{node.name}")
+    side, f = next(((s, f) for s, f in hits if f.name == node.name), hits[0])
+    return flat[(side.own, f.name)]
+
+
+def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    if isinstance(node, exp.Paren):
+        return _conjuncts(node.this)
+    return [*_conjuncts(node.this), *_conjuncts(node.expression)] if isinstance(node, exp.And) else [node]
+
+
+def _how(join: exp.Join) -> str:
+    side, kind, method = (str(join.args.get(part) or "").upper() for part in ("side", "kind", "method"))
+    extra = [n for n, v in join.args.items() if n not in ("this", "on", "using", "side", "kind") and v not in (None, False, [])]
+    if kind == "CROSS" or (join.args.get("on") is None and not join.args.get("using")):
+        raise Refused("a join needs ON or USING with an equality: without one, every row meets every other")
+    if method or extra or side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
+        raise Refused("of the joins INNER JOIN and LEFT JOIN are understood; others have rows that nobody owns")
+    return "LEFT" if side == "LEFT" else "INNER"
+
+
+def _matched(join: exp.Join, sides: Sequence[Side], side: Side) -> tuple[list[tuple[Field, Field]], exp.Expression]:
+    """The pairs of columns that must be equal, and the whole condition."""
+    everyone = [*sides, side]
+    own = {(s.own, f.name): f for s in everyone for f in s.relation.fields or ()}
+
+    def place(node: exp.Column, among: Sequence[Side]) -> tuple[str, Field]:
+        marked = {key: replace(f, name=f"{key[0]}\0{key[1]}") for key, f in own.items()}
+        made = _flat_field(among, marked, node)
+        assert made is not None
+        holder, name = made.name.split("\0")
+        return holder, replace(made, name=name)
+
+    def resolve(node: exp.Column) -> Value:
+        holder, f = place(node, everyone)
+        value = column(f.name, f.type)
+        for found in value.sql.find_all(exp.Column):
+            found.set("table", exp.to_identifier(holder, quoted=True))
+        return value
+
+    terms: list[exp.Expression] = []
+    pairs: list[tuple[Field, Field]] = []
+    for name in join.args.get("using") or []:
+        old, new = place(exp.column(name.name), sides), place(exp.column(name.name), [side])
+        pairs.append((old[1], new[1]))
+        terms.append(
+            exp.EQ(this=exp.column(old[1].name, table=_alias_of(sides, old[0])), expression=exp.column(new[1].name, table=side.alias))
+        )
+    on = join.args.get("on")
+    for term in _conjuncts(on) if on is not None else []:
+        terms.append(term)
+        if isinstance(term, exp.EQ) and isinstance(term.this, exp.Column) and isinstance(term.expression, exp.Column):
+            first, second = place(term.this, everyone), place(term.expression, everyone)
+            if (first[0] == side.own) != (second[0] == side.own):
+                pairs.append((second[1], first[1]) if first[0] == side.own else (first[1], second[1]))
+    if not pairs:
+        raise Refused(f"the join with {side.alias} needs an equality between a column of each side: ON a.code = b.code")
+    condition: Any = exp.and_(*(total(term, resolve, boolean=True).sql for term in terms), copy=False)
+    return pairs, cast(exp.Expression, condition)
+
+
+def _alias_of(sides: Sequence[Side], own: str) -> str:
+    return next(side.alias for side in sides if side.own == own)

@@ -1,0 +1,96 @@
+"""Prices and plans in words: known before anything is spent, never too low, and the same as what is then paid."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from tests.tables.people import REGIONS, engine_on, planned, question, random_rows, session_on
+
+from tacit.accounting import account
+from tacit.ledger import Budget
+from tacit.noise import test_mode
+from tacit.tables import TableError, Unit
+from tacit.tables.explain import FINE, explained, price_for_accuracy, priced
+from tacit.tables.figures import expected
+from tacit.tables.plan import Plan
+from tacit.tables.split import Spend
+
+UNIT = Unit("id", max_rows=3)
+COUNT = "SELECT region, COUNT(*) AS n FROM visits GROUP BY region"
+
+
+def at(epsilon: Fraction, **settings: Any) -> Plan:
+    return planned(question("count", grouped=True), UNIT, engine_on([]), spend=Spend(epsilon=epsilon, delta=Fraction(1, 10**6)), **settings)
+
+
+def test_a_price_is_what_is_paid() -> None:
+    session = session_on(random_rows(1), UNIT, Budget(epsilon=10, delta="1e-5"))
+    told = session.price(COUNT, epsilon=1, keys={"region": REGIONS})
+    assert session.left() == {"epsilon": 10, "delta": Fraction(1, 10**5)}
+    with test_mode(1):
+        answer = session.sql(COUNT, epsilon=1, keys={"region": REGIONS})
+    assert told.event == answer.event and told.epsilon == answer.cost.upper
+    assert float(10 - session.left()["epsilon"]) <= 1
+
+
+def test_the_error_of_a_price_is_half_the_interval_to_come() -> None:
+    plan = at(Fraction(1))
+    told = priced(plan, 500, 0.95)
+    session = session_on(random_rows(1), UNIT)
+    with test_mode(1):
+        found = session.ask(question("count", grouped=True), epsilon=1, delta="1e-6", keys={"region": REGIONS}).figures["n"]
+    assert told.errors["n"] == pytest.approx(float(found.high[0] - found.low[0]) / 2, rel=1e-6)
+    assert "with 95% confidence in a group of 500 rows: n within" in str(told)
+
+
+@pytest.mark.parametrize("within", [2, 20, 500])
+def test_an_accuracy_has_the_least_price_that_reaches_it(within: int) -> None:
+    plan = price_for_accuracy(at, {"n": within}, 1000, 0.95)
+    assert expected(plan, 1000, 0.95)["n"] <= within
+    assert plan.spend.epsilon is not None
+    less = at(plan.spend.epsilon * (1 - 2 * FINE))
+    assert expected(less, 1000, 0.95)["n"] > within
+    assert account(plan.event).epsilon(1e-6).upper <= plan.spend.epsilon
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [({}, "names figures"), ({"m": 5}, "no figure of the question"), ({"n": 0}, "greater than 0"), ({"n": "1e-9"}, "costs more")],
+)
+def test_accuracies_that_mean_nothing_are_refused(wanted: dict[str, Any], said: str) -> None:
+    with pytest.raises(TableError, match=said):
+        price_for_accuracy(at, wanted, 1000, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [
+        (Unit("id", max_rows=3), "at most 3 rows of one unit in 3 groups are kept"),
+        (Unit("id", max_groups=2, rows_per_group=4), "at most 8 rows of one unit in 2 groups are kept"),
+        (Unit("id", max_rows=3, capped=True), "declared to hold already; one unit has at most 3 rows"),
+        (Unit.row(), "each is its own unit"),
+        (Unit.node(ends=("age", "cost"), max_rows=7, capped=True), "one node touches at most 7 rows"),
+    ],
+    ids=["rows", "groups", "declared", "row", "node"],
+)
+def test_the_plan_in_words(unit: Unit, said: str) -> None:
+    engine = engine_on([])
+    plan = planned(question("count and mean", grouped=True), unit, engine)
+    text = explained(plan, "SELECT 1", 1000, 0.95)
+    assert said in text and text.endswith("statement:\nSELECT 1")
+    assert f"{len(REGIONS)} declared groups" in text and "a row adds at most 1;" in text
+    for share in plan.shares:
+        assert share.measure.name in text
+
+
+def test_steps_of_a_relation_are_told() -> None:
+    session = session_on(random_rows(1), UNIT)
+    text = session.explain("SELECT COUNT(*) AS n FROM (SELECT id, COUNT(*) AS k FROM visits GROUP BY id) t", epsilon=1)
+    assert "aggregated by person: one row each" in text and "at most 1 rows of one unit" in text
+
+
+def test_private_keys_are_explained() -> None:
+    session = session_on(random_rows(1), UNIT)
+    assert "an even chance with" in session.explain(COUNT, epsilon=1)

@@ -1,0 +1,95 @@
+"""FROM: sub-queries, CTEs and unions carry the person along, or are refused with the reason."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from tacit.tables.errors import Refused, TableError
+from tacit.tables.relation import Catalog, Relation, Table
+from tacit.tables.sql import parse
+from tacit.tables.unit import Unit
+
+TABLES = {
+    "visits": Table({"id": "BIGINT", "age": "INTEGER", "code": "VARCHAR"}),
+    "patients": Table({"pid": "BIGINT", "sex": "VARCHAR"}, person="pid"),
+    "codes": Table({"code": "VARCHAR", "name": "VARCHAR"}, public=True),
+}
+CATALOG = Catalog(TABLES, Unit("id", max_rows=3))
+
+
+@pytest.fixture(scope="module")
+def data() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute(
+        "CREATE TABLE visits AS SELECT * FROM (VALUES (1, 30, 'a'), (1, 31, 'b'), (2, 40, 'a'), (3, NULL, 'z'), (NULL, 5, 'a')) "
+        "v(id, age, code)"
+    )
+    connection.execute("CREATE TABLE patients AS SELECT * FROM (VALUES (1, 'f'), (2, 'm'), (9, 'f')) p(pid, sex)")
+    connection.execute("CREATE TABLE codes AS SELECT * FROM (VALUES ('a', 'A'), ('a', 'AA'), ('b', 'B')) c(code, name)")
+    connection.execute("INSERT INTO visits SELECT 7, i, 'a' FROM range(1000) r(i)")
+    return connection
+
+
+def relation(text: str, catalog: Catalog = CATALOG) -> Relation:
+    found = parse(text, "duckdb", catalog).relation
+    assert isinstance(found, Relation)
+    return found
+
+
+def test_names_with_quotes_stay_names() -> None:
+    odd = 'v"; DROP TABLE visits; --'
+    found = relation(
+        f'SELECT COUNT(*) FROM "{odd.replace(chr(34), chr(34) * 2)}"', Catalog({odd: Table({"id": "BIGINT"})}, Unit("id", max_rows=1))
+    )
+    assert found.expression().sql(dialect="duckdb") == '"v""; DROP TABLE visits; --"'
+
+
+def test_a_unit_within_a_period_takes_no_sub_queries() -> None:
+    """A renamed date would bring every period's rows into one."""
+    tables = {"visits": Table({"id": "BIGINT", "day": "DATE"})}
+    catalog = Catalog(tables, Unit("id", max_rows=3, window="month", when="day"))
+    assert relation("SELECT COUNT(*) FROM visits", catalog).names == ("id", "day")
+    with pytest.raises(Refused, match="period"):
+        relation("SELECT COUNT(*) FROM (SELECT DATE '2026-01-01' AS day FROM visits) t", catalog)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT COUNT(*) FROM (SELECT DISTINCT age FROM visits) t", "DISTINCT"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM visits LIMIT 5) t", "LIMIT"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM visits OFFSET 5) t", "OFFSET"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM visits UNION SELECT age FROM visits) t", "UNION ALL"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM visits UNION ALL SELECT name FROM codes) t", "public and a private"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM visits UNION ALL SELECT code FROM visits) t", "same type"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM visits UNION ALL SELECT age, code FROM visits) t", "same number of columns"),
+        ("SELECT COUNT(*) FROM (SELECT age + 1 FROM visits) t", "a name"),
+        ("SELECT COUNT(*) FROM (SELECT ABS(age) FROM visits) t", "a name"),
+        ("SELECT COUNT(*) FROM (SELECT age AS id FROM visits) t", "the person's column"),
+        ("SELECT COUNT(*) FROM (SELECT age AS a, code AS a FROM visits) t", "called a"),
+        ("WITH RECURSIVE t AS (SELECT age FROM visits) SELECT COUNT(*) FROM t", "recursive"),
+        ("WITH t(a) AS (SELECT age FROM visits) SELECT COUNT(*) FROM t", "inside it"),
+        ("SELECT COUNT(*) FROM read_csv('x.csv')", "functions and files"),
+        ("SELECT COUNT(*) FROM visits TABLESAMPLE (10 PERCENT)", "no sample"),
+        ("SELECT COUNT(*) FROM nowhere", "there is no table nowhere"),
+    ],
+)
+def test_what_mixes_people_is_refused(text: str, said: str) -> None:
+    with pytest.raises(TableError, match=said):
+        relation(text)
+
+
+def test_sub_queries_may_not_be_nested_without_end() -> None:
+    text = "visits"
+    for _ in range(25):
+        text = f"(SELECT age FROM {text}) t"
+    with pytest.raises(TableError, match="nested"):
+        relation(f"SELECT COUNT(*) FROM {text}")
+
+
+def test_a_view_sees_those_before_it_and_none_after() -> None:
+    both = "WITH a AS (SELECT age FROM visits), b AS (SELECT age FROM a) SELECT COUNT(*) FROM b"
+    assert relation(both).names == ("age",) and relation(both).person == "id"
+    with pytest.raises(TableError, match="there is no table b"):
+        relation("WITH a AS (SELECT age FROM b), b AS (SELECT age FROM visits) SELECT COUNT(*) FROM a")
