@@ -63,5 +63,5 @@ docs: $(VENV)/.made-dev
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_theory_map.py
 
 clean:
-	rm -rf $(VENV) build dist tacit-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build dist tacit-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

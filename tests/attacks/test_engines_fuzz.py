@@ -1,0 +1,157 @@
+"""Random questions on every engine: what comes back is an answer or a refusal, never another exception; nothing of the data is said; and
+the book has an entry for every statement that was sent.
+
+Half of the questions are whole SQL made of random expressions, joins, unions and sub-queries; the others are such questions with words
+taken out, doubled or put elsewhere.
+"""
+
+from __future__ import annotations
+
+import random
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from sqlglot import exp
+from tests.attacks.test_expressions import KINDS
+from tests.tables.engines.places import Place
+from tests.tables.random_expressions import TYPES, Expressions, rows
+
+from tacit.ledger import Budget
+from tacit.ledger.errors import LedgerError
+from tacit.tables import EngineError, TableError, Unit
+
+SECRETS = ("CANARY-3c1d", "8675309867")
+BOUNDS = {name: (-5, 10) for name in ("i", "b", "x", "y", "m")}
+#: How many questions an engine is asked: Spark takes about a second for each that is not refused.
+QUESTIONS = {"duckdb": 60, "postgres": 30, "spark": 6}
+FIGURES = (
+    "COUNT(*)",
+    "COUNT({n})",
+    "SUM({n})",
+    "AVG({n})",
+    "COUNT(DISTINCT id)",
+    "COUNT(DISTINCT {t})",
+    "MAX({n})",
+    "VAR_POP({n})",
+    "MEDIAN({n})",
+)
+SOURCES = (
+    "visits",
+    "visits",
+    "(SELECT * FROM visits WHERE {c}) AS w",
+    "(SELECT id, i, b, x, y, s, u, d, t, f, m FROM visits UNION ALL SELECT id, i, b, x, y, s, u, d, t, f, m FROM visits) AS w",
+    "(SELECT id, MAX(x) AS x, MAX(i) AS i, MIN(b) AS b, MAX(y) AS y, MAX(m) AS m FROM visits GROUP BY id) AS w",
+)
+
+
+class Questions:
+    """A stream of random questions."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng, self.parts = random.Random(seed), Expressions(seed)
+
+    def whole(self) -> str:
+        pick, parts = self.rng.choice, self.parts
+        words = {"n": parts.number(1), "t": parts.text(1), "c": parts.condition(1)}
+        figures = [f"{pick(FIGURES).format(**words)} AS f{i}" for i in range(self.rng.randrange(1, 4))]
+        key = pick(["", "", parts.text(1), parts.condition(0), f"FLOOR({parts.number(0)})", parts.date(1)])
+        where = f" WHERE {parts.condition(self.rng.randrange(3))}" if self.rng.random() < 0.6 else ""
+        tail = pick(["", " HAVING COUNT(*) > 3", " ORDER BY f0 DESC LIMIT 2"]) if key else ""
+        source = pick(SOURCES).format(**words)
+        if not key:
+            return f"SELECT {', '.join(figures)} FROM {source}{where}"
+        return f"SELECT {key} AS k, {', '.join(figures)} FROM {source}{where} GROUP BY {key}{tail}"
+
+    def broken(self) -> str:
+        words = self.whole().split(" ")
+        for _ in range(self.rng.randrange(1, 4)):
+            at = self.rng.randrange(len(words))
+            match self.rng.randrange(4):
+                case 0:
+                    del words[at]
+                case 1:
+                    words.insert(at, self.rng.choice(words))
+                case 2:
+                    words[at] = self.rng.choice(
+                        ["(", ")", "'", "NULL", "OVER ()", "1/0", ";", "--", "raise_error(s)", "pg_sleep(9)", "s::date", "*"]
+                    )
+                case 3:
+                    other = self.rng.randrange(len(words))
+                    words[at], words[other] = words[other], words[at]
+            words = words or ["SELECT"]
+        return " ".join(words)
+
+
+@dataclass
+class Counted:
+    """An engine that counts the statements it is sent."""
+
+    inner: Any
+    sent: list[str] = field(default_factory=list)
+
+    def run(self, statement: exp.Expression) -> pa.Table:
+        self.sent.append(type(statement).__name__)
+        return self.inner.run(statement)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def load(place: Place) -> None:
+    """The nasty rows with owners, and secrets among texts and numbers."""
+    data = rows(80, seed=9)
+    columns = [list(values) for values in zip(*data, strict=True)]
+    columns[4][::7] = [SECRETS[0]] * len(columns[4][::7])
+    columns[1][::5] = [int(SECRETS[1])] * len(columns[1][::5])
+    typed = {name: pa.array(column, KINDS[kind]) for (name, kind), column in zip(TYPES.items(), columns, strict=True)}
+    place.load("visits", pa.table({"id": pa.array([n % 11 for n in range(len(data))], pa.int64()), **typed}))
+
+
+def entries(session: Any) -> int:
+    return sum(1 for _ in session.ledger.entries())
+
+
+def test_random_questions_are_answered_or_refused(place: Place) -> None:
+    load(place)
+    session = place.session(Unit("id", max_rows=2), Budget(epsilon=1000, delta="1e-3"), loss=False)
+    engine = Counted(session.engine)
+    session.engine = engine  # type: ignore[assignment]
+    rng, answered, refused = random.Random(4), 0, 0
+    for seed in range(10 * QUESTIONS[place.name]):
+        if answered >= QUESTIONS[place.name]:
+            break
+        made = Questions(seed)
+        text = made.whole() if seed % 2 else made.broken()
+        booked, left, sent = entries(session), session.left()["epsilon"], len(engine.sent)
+        said = ""
+        try:
+            answer = session.sql(text, epsilon=1, bounds=BOUNDS, **({"keys": {"k": ["a", "12"]}} if rng.random() < 0.2 else {}))
+            answered += 1
+            said = repr(answer.event) + repr(answer.noise) + answer.statement
+        except EngineError:
+            raise AssertionError(f"a row made this fail: {text}") from None
+        except (TableError, LedgerError) as problem:  # anything else is a fault
+            refused += 1
+            said = "".join(traceback.format_exception(problem))
+        assert not any(secret in said for secret in SECRETS), text
+        ran, entered = len(engine.sent) - sent, entries(session) - booked
+        assert ran <= 1, text
+        assert (entered > 0) == (ran > 0) == (session.left()["epsilon"] < left), text
+    assert answered >= QUESTIONS[place.name] // 2 and refused >= 3
+    assert session.ledger.verify().ok
+
+
+@pytest.mark.parametrize("place", ["duckdb"], indirect=True)
+def test_a_statement_without_an_entry_is_noticed(place: Place) -> None:
+    """The mutant: an engine that is asked behind the book's back."""
+    load(place)
+    session = place.session(Unit("id", max_rows=2), loss=False)
+    engine = Counted(session.engine)
+    session.engine = engine  # type: ignore[assignment]
+    plan = session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=1)
+    booked = entries(session)
+    engine.run(plan.statement(engine, 1))
+    assert len(engine.sent) == 1 and entries(session) == booked
