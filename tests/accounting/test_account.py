@@ -1,6 +1,7 @@
 """What the accountant answers: against closed forms, across methods, and at the edges of its input."""
 
 import math
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +18,7 @@ from tacit.accounting import (
     Composed,
     DiscreteGaussian,
     DiscreteLaplace,
+    Estimate,
     Exponential,
     Gaussian,
     Group,
@@ -221,6 +223,40 @@ def test_truncated_batches_cost_a_little_more_than_plain_ones() -> None:
     assert plain.upper <= roomy.upper <= plain.upper + 1e-6
     assert roomy.upper < tight.upper
     assert account(Repeated(Sampled(TruncatedPoisson(0.01, 10_000, 100), Gaussian(1)), 1000)).epsilon(1e-5).upper == math.inf
+
+
+def test_cut_batches_have_a_finite_price_however_small_delta_is() -> None:
+    """Charged as a total variation, the chance of a cut would be multiplied by e^eps, and here exceed any delta."""
+    found = account(Repeated(Sampled(TruncatedPoisson(0.5, 10**6, 510_000), Gaussian(1)), 10)).epsilon(1e-20)
+    plain = account(Repeated(Sampled(Poisson(0.5), Gaussian(1)), 10)).epsilon(1e-20)
+    assert found.lower <= plain.upper and plain.lower <= found.upper <= plain.upper * (1 + 1e-6)
+
+
+def test_pure_selections_have_a_price_at_delta_zero() -> None:
+    for runs, mean in ((1, 10), (3, 2)):
+        found = account(Repeated(Selection(PureDP(0.1), mean), runs)).epsilon(0)
+        assert found.upper == pytest.approx(runs * 0.3, rel=1e-9) and found.upper >= runs * 0.3 * (1 - 1e-15)  # (2 + shape) epsilon
+    with pytest.raises(ParameterError, match="delta must be positive"):
+        account(Selection(Gaussian(2), 10)).epsilon(0)
+
+
+def test_an_estimate_is_no_bound() -> None:
+    cost = account(Repeated(Laplace(5), 30))
+    assert isinstance(cost.epsilon(1e-6, method="central-limit"), Estimate)
+    assert cost.bound(1e-6, "basic").upper == pytest.approx(6.0)
+    with pytest.raises(ParameterError, match="gives a bound"):
+        cost.bound(1e-6, "central-limit")
+
+
+def test_gdp_of_composed_laplace_noise_is_quick_and_narrow() -> None:
+    """Seven seconds, once. In processor time, with room for a busy machine."""
+    began = time.process_time()
+    report = account(Repeated(Laplace(10), 100)).gdp()
+    assert time.process_time() - began < 4
+    assert report.mu.width <= 0.006 * report.mu.upper
+    cost = account(Repeated(Laplace(10), 100))
+    for epsilon in np.linspace(0, 5, 14):
+        assert cost.delta(float(epsilon)).lower <= gaussian_delta(report.mu.upper, float(epsilon)) + report.slack * 1.000001
 
 
 def _trees():

@@ -20,7 +20,7 @@ from tacit.accounting.laplace import bounded_range, laplace
 from tacit.accounting.lattice import Lattice, compose
 from tacit.accounting.mixture import gaussian as normal
 from tacit.accounting.mixture import poisson_gaussian
-from tacit.accounting.pairs import Array, Disclosure, Pair, Trivial
+from tacit.accounting.pairs import Array, Disclosure, Pair, Trivial, single_delta
 
 mp.dps = 30
 
@@ -455,7 +455,19 @@ def test_pooling_gives_the_greatest_convex_minorant(values: list[float], random:
 def test_sums_from_the_right(length: int) -> None:
     x = np.random.default_rng(length).random(length) * np.exp(np.linspace(0, -30, length))
     expected = [math.fsum(x[i:]) for i in range(0, length, 97)]
-    assert grid._from_the_right(x)[::97] == pytest.approx(expected, rel=grid._PILE * 2.0**-53)
+    assert grid.from_the_right(x)[::97] == pytest.approx(expected, rel=grid._PILE * 2.0**-53)
     x[length // 3 : length // 2] = 0
     flat = grid._tails(x)[length // 3 : length // 2]
     assert np.all(flat == flat[:1])
+
+
+def test_a_bulk_narrower_than_the_grid_keeps_its_mean_from_below() -> None:
+    """A sample of one in a million on a grid of 1e-5: the grid through the bulk's own loss moves it nowhere, another one by half a step."""
+    pair, step = poisson_gaussian(1e-6, 1.0), 1e-5
+    through = optimistic(pair, step, -1e-6, 0.1, grid.core(pair, step))
+    beside = optimistic(pair, step, -1e-6, 0.1, grid.core(pair, step) + 0.4 * step)
+    means = [float(law.p @ law.losses) for law in (through, beside)]
+    truth = pair.moments(np.zeros(1))[1][0]
+    assert means[1] < means[0] <= truth and truth - means[0] < 0.05 * (truth - means[1])
+    for epsilon in (1e-7, 1e-5, 1e-3, 0.05):
+        assert compose([(through, 1)]).delta(epsilon).upper <= single_delta(pair, epsilon)[1] * (1 + 1e-9)

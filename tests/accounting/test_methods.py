@@ -1,13 +1,21 @@
 """One theorem at a time: figures of the book's table, order between theorems, and refusals."""
 
+from fractions import Fraction
+
+import numpy as np
 import pytest
 
 from tacit.accounting import (
     ZCDP,
     AccountingError,
+    Adjacency,
     ApproxDP,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
     Estimate,
     Gaussian,
+    Group,
     Laplace,
     Poisson,
     PureDP,
@@ -17,7 +25,7 @@ from tacit.accounting import (
     UnsupportedError,
     account,
 )
-from tacit.accounting.methods import METHODS
+from tacit.accounting.methods import METHODS, exact_pure, exact_rho
 
 LAPLACE = Repeated(Laplace(10), 100)
 
@@ -74,3 +82,18 @@ def test_theorems_that_do_not_apply_say_what_does() -> None:
 
 def test_every_method_has_a_description() -> None:
     assert all(METHODS.values())
+
+
+def test_exact_prices_know_discrete_noise() -> None:
+    event = Repeated(Group(DiscreteLaplace(Fraction(5, 2), 2), 3), 4)
+    assert exact_pure(event, Adjacency.ADD_REMOVE) == Fraction(4 * 3 * 2 * 2, 5)
+    assert account(event).epsilon(0).upper == pytest.approx(9.6, rel=1e-15)
+    normal = Composed(DiscreteGaussian(3, 2), Gaussian(2))
+    assert exact_rho(normal, Adjacency.ADD_REMOVE) == Fraction(4, 18) + Fraction(1, 8)
+    assert exact_rho(normal, Adjacency.REPLACE_ONE) == 4 * (Fraction(4, 18) + Fraction(1, 8))
+    # a guarantee: no order of the exact divergence, summed over the integers, exceeds it
+    x = np.arange(-200.0, 203.0)
+    for order in (1.5, 2.0, 8.0):
+        terms = order * -((x - 2) ** 2) / 18 + (1 - order) * -(x**2) / 18
+        log_total = np.logaddexp.reduce(terms) - np.logaddexp.reduce(-(x**2) / 18)
+        assert log_total / (order - 1) / order <= 4 / 18 * (1 + 1e-12)

@@ -69,8 +69,8 @@ def test_holds_the_truth_where_the_contour_knows_it(rate: float, sigma: float, s
     [
         (poisson_gaussian(1e-4, 0.5), 3, 1e-10),
         (poisson_gaussian_replaced(1e-4, 1.0), 10, 1e-10),
-        (FixedSizeGaussian(1e-4, [(2.0, 1.0)]), 3, 1e-20),
-        (FixedSizeGaussian(1e-3, [(4.0, 1.0)]), 100, 1e-15),
+        (FixedSizeGaussian(1e-4, 2.0), 3, 1e-20),
+        (FixedSizeGaussian(1e-3, 4.0), 100, 1e-15),
     ],
     ids=["add/remove", "replace-one", "without replacement", "without replacement, more steps"],
 )
@@ -101,7 +101,7 @@ def test_leaving_out_the_jumps_would_be_caught(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_parts_add_up() -> None:
-    pair = FixedSizeGaussian(0.1, [(2.0, 1.0)])
+    pair = FixedSizeGaussian(0.1, 2.0)
     edges = np.linspace(-3, 3, 101)
     pieces = [rare.Restricted(pair, a, b) for a, b in ((-math.inf, 0.5), (0.5, 1.0), (1.0, math.inf))]
     whole = pair.masses(edges)

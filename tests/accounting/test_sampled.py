@@ -47,14 +47,14 @@ def test_poisson_pair_equals_the_closed_forms() -> None:
 
 def test_fixed_size_profile_is_theorem_9() -> None:
     profile = amplification.without_replacement(amplification.gaussian_profile(1.5), 100, 10)
-    for pair in (FixedSizeGaussian(0.1, [(1.5, 1.0)]), Mirrored(PoissonPair(gaussian(1 / 1.5), 0.1))):
+    for pair in (FixedSizeGaussian(0.1, 1.5), Mirrored(PoissonPair(gaussian(1 / 1.5), 0.1))):
         for eps in GRID:
             low, high = single_delta(pair, float(eps))
             assert low - 1e-14 <= profile(float(eps)) <= high + 1e-14
 
 
 def test_mirrored_pairs_are_symmetric() -> None:
-    pair = FixedSizeGaussian(0.2, [(1.0, 0.75), (2.0, 0.25)])
+    pair = FixedSizeGaussian(0.2, 1.0)
     p, q = pair.masses(np.array([-np.inf, -0.5, 0.0, 0.5, np.inf]))
     np.testing.assert_allclose(p, q[::-1], rtol=1e-12)
     _, mass = pair.atoms()
@@ -63,22 +63,13 @@ def test_mirrored_pairs_are_symmetric() -> None:
 
 
 def test_fixed_size_quadrature_against_the_binned_upper_bound() -> None:
-    exact = FixedSizeGaussian(0.05, [(2.0, 1.0)])
+    exact = FixedSizeGaussian(0.05, 2.0)
     binned = Mirrored(poisson_gaussian(0.05, 0.5))
     for c in (0.5, 2.0, 6.0):
         assert exact.kappa(c) <= binned.kappa(c) <= exact.kappa(c) * 1.01
     for t in (0.5, 3.0, 20.0):
         nodes = exact.nodes(1.0, 64.0)
         assert abs(np.sum(nodes.weight * np.exp(1j * t * nodes.loss))) <= exact.decay(1.0, t) + 1e-12
-
-
-def test_trimming_gives_up_at_most_what_it_is_allowed() -> None:
-    pair = FixedSizeGaussian(0.1, [(1.0, 0.9), (2.0, 0.09), (3.0, 0.01)])
-    cut = pair.trimmed(0.0011)
-    assert len(cut.parts) == 2 and cut.infinite == pytest.approx(0.001)
-    for eps in GRID:
-        assert single_delta(cut, float(eps))[1] >= single_delta(pair, float(eps))[0]
-    assert pair.trimmed(1e-9) is pair
 
 
 def test_revealed_mixture_is_the_average() -> None:

@@ -97,9 +97,7 @@ def test_poisson_small_grid(scheme: str) -> None:
     found = _grid(scheme, list(itertools.product((1e-6, 1e-3, 0.3), (0.5, 3.0), (1, 10**6), (1e-5, 1e-25))))
     assert None not in found.values()
     assert not _violations(found)
-    # one corner has no good lower end yet: a million samples of one in a million with little noise, at a large delta
-    wide = [case for case, price in found.items() if price is not None and price.width > max(0.1 * price.upper, 1e-12)]
-    assert set(wide) <= {(1e-6, 0.5, 10**6, 1e-5)}
+    assert not [case for case, price in found.items() if price is not None and price.width > max(0.02 * price.upper, 1e-12)]
 
 
 @pytest.mark.parametrize("scheme", ["zero-out", "truncated", "without", "with", "allocation"])

@@ -10,7 +10,7 @@ from tacit.accounting.laplace import bounded_range, laplace
 from tacit.accounting.mixture import poisson_gaussian
 from tacit.accounting.tails import binned, find_jumps, geometric, tail
 
-PAIRS = [laplace(0.3), laplace(1.0).sampled(0.2), bounded_range(0.7), FixedSizeGaussian(0.1, [(1.0, 1.0)])]
+PAIRS = [laplace(0.3), laplace(1.0).sampled(0.2), bounded_range(0.7), FixedSizeGaussian(0.1, 1.0)]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=repr)

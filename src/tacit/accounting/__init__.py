@@ -13,7 +13,7 @@ from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.calibrate import calibrate
 from tacit.accounting.compare import Comparison, compare
 from tacit.accounting.errors import AccountingError, AdjacencyError, ParameterError, UnsupportedError
-from tacit.accounting.events import Composed, Event, Group, NonPrivate, NoOp, Repeated, Sampled, Selection
+from tacit.accounting.events import Composed, Event, Group, NonPrivate, NoOp, Repeated, Sampled, Selection, Worst
 from tacit.accounting.interchange import from_dp_event, from_json, to_dp_event, to_json
 from tacit.accounting.leaves import (
     GDP,
@@ -77,6 +77,7 @@ __all__ = [
     "UnsupportedError",
     "WithReplacement",
     "WithoutReplacement",
+    "Worst",
     "account",
     "calibrate",
     "compare",

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, cached_property
 from itertools import pairwise
+from typing import Literal, overload
 
 import numpy as np
 
@@ -28,6 +29,10 @@ from tacit.accounting.events import Event
 from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Array, Pair, Trivial
 from tacit.accounting.parameters import number, probability
+
+_PIECES = 24  # between two epsilons of which delta is known
+_NARROW = 5e-3  # relative width of mu
+_ROUGH = 1e-4  # how narrow, relatively, the deltas are to be from which mu is read
 
 
 def account(event: Event, adjacency: Adjacency | None = None, *, null_record: bool = False) -> Account:
@@ -65,23 +70,35 @@ class Account:
     parts: Resolved = field(repr=False)
     null_record: bool = False
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_delta_cache", lru_cache(maxsize=4096)(self._delta))
+    @cached_property
+    def _known(self) -> dict[tuple[float, float], Bound]:
+        """The deltas worked out so far, by epsilon and tolerance."""
+        return {}
 
     # --- the privacy profile -------------------------------------------------------------------------------------------------
 
-    def epsilon(self, delta: float, *, method: str | None = None, certify: bool = False) -> Bound:
+    @overload
+    def epsilon(self, delta: float, *, method: None = None, certify: bool = False) -> Bound: ...
+
+    @overload
+    def epsilon(self, delta: float, *, method: Literal["central-limit"], certify: bool = False) -> Estimate: ...
+
+    @overload
+    def epsilon(self, delta: float, *, method: methods.Theorem, certify: bool = False) -> Bound: ...
+
+    @overload
+    def epsilon(self, delta: float, *, method: str | None, certify: bool = False) -> Bound | Estimate: ...
+
+    def epsilon(self, delta: float, *, method: str | None = None, certify: bool = False) -> Bound | Estimate:
         """The smallest epsilon >= 0 for which the event is (epsilon, delta)-DP.
 
-        `method` picks one theorem (see `tacit.accounting.methods.METHODS`); the default is the tightest valid one. `certify=True` gives
-        a bracket proved in ball arithmetic (needs the extra `proof`).
+        `method` picks one theorem (see `tacit.accounting.methods.METHODS`); the default is the tightest valid one. The central limit is
+        no theorem about epsilon: it gives an `Estimate`, which has no upper end. `certify=True` gives a bracket proved in ball arithmetic
+        (needs the extra `proof`).
         """
         target = float(probability("delta", delta))
         if method is not None and method != "pld":
-            found = methods.epsilon(method, self.event, self.adjacency, self.parts, target)
-            if isinstance(found, Estimate):
-                return found  # type: ignore[return-value]
-            return found
+            return methods.epsilon(method, self.event, self.adjacency, self.parts, target)
         if target == 0 and self._needs_delta():
             raise ParameterError(
                 "delta must be positive: this event has no finite epsilon at delta = 0 (Gaussian noise and approximate guarantees "
@@ -91,12 +108,27 @@ class Account:
             return self._certified("epsilon", target)
         if target == 0 and (exact := methods.exact_pure(self.event, self.adjacency, null_record=self.null_record)) is not None:
             return _outwards(exact, "sum of pure guarantees")
+        if target == 0 and self.parts.renyi:
+            top = float(renyi_curve(self.parts)(np.array([math.inf]))[0])
+            return Bound(0.0, top * (1 + 1e-12), "Rényi divergence of infinite order")
         with _in_range():
-            return self._with_slack(target) if self.parts.slack else self._epsilon(target)
+            return self._with_leak(target) if self.parts.leak else self._epsilon(target)
+
+    def bound(self, delta: float, method: str | None = None) -> Bound:
+        """Epsilon by one theorem, for use where a guarantee is needed: an estimate is refused.
+
+        >>> from tacit.accounting import PureDP, Repeated
+        >>> account(Repeated(PureDP(0.1), 10)).bound(1e-6, "basic").upper
+        1.0
+        """
+        found = self.epsilon(delta, method=method)
+        if isinstance(found, Estimate):
+            raise ParameterError(f"method must be one that gives a bound; {method} is an estimate")
+        return found
 
     def epsilon_one_way(self, delta: float) -> float:
         """The upper end for the direction in which a record is removed: a cheap guide for searches, not a guarantee on its own."""
-        if self.parts.renyi or self.parts.allocations or self.parts.slack or delta == 0:
+        if self.parts.renyi or self.parts.allocations or self.parts.leak or delta == 0:
             return self.epsilon(delta).upper
         with _in_range():
             return compose.epsilon(self._directions()[0], delta).upper
@@ -111,9 +143,13 @@ class Account:
         value = float(number("epsilon", epsilon))
         if certify:
             return self._certified("delta", value)
-        cached: Callable[[float], Bound] = self._delta_cache  # type: ignore[attr-defined]
-        with _in_range():
-            return cached(value)
+        return self._delta_within(value, self._tolerance())
+
+    def _delta_within(self, epsilon: float, tolerance: float) -> Bound:
+        if (epsilon, tolerance) not in self._known:
+            with _in_range():
+                self._known[epsilon, tolerance] = self._delta(epsilon, tolerance)
+        return self._known[epsilon, tolerance]
 
     def profile(self, epsilons: Iterable[float]) -> list[Bound]:
         """delta at each epsilon."""
@@ -155,7 +191,7 @@ class Account:
             found = self._both(ask, settled=settled)
             upper, method = found.upper, found.method
         attained = any(not isinstance(p, Trivial) for d in self._directions(lower=True) for p, _ in d)
-        lower = self._both(ask, lower=True, settled=settled).lower if attained else 0.0
+        lower = self._both(ask, lower=True, settled=settled).lower if attained and upper >= compose.NEGLIGIBLE else 0.0
         return Bound(min(lower, upper), upper, method)
 
     def _epsilon(self, delta: float) -> Bound:
@@ -168,12 +204,12 @@ class Account:
             lambda: conversions.epsilon_from_curve(curve, delta) if delta else math.inf,
         )
 
-    def _delta(self, epsilon: float) -> Bound:
+    def _delta(self, epsilon: float, tolerance: float) -> Bound:
         if self.parts.allocations:
             found = self._allocated(epsilon=epsilon)
         elif epsilon < 0 and self.parts.renyi:
             # HS_a(P||Q) = 1 - a + a HS_1/a(Q||P), and the curves bound both directions
-            other, scale = self._delta(-epsilon), math.exp(epsilon)
+            other, scale = self._delta(-epsilon, tolerance), math.exp(epsilon)
             return Bound(
                 -math.expm1(epsilon) + scale * other.lower - 1e-15,
                 min(1.0, -math.expm1(epsilon) + scale * other.upper + 1e-15),
@@ -182,38 +218,20 @@ class Account:
         else:
             curve = renyi_curve(self.parts)
             found = self._solve(
-                lambda d: compose.delta(d, epsilon, tolerance=self._tolerance()),
+                lambda d: compose.delta(d, epsilon, tolerance=tolerance),
                 lambda d, floor: compose.delta_cap(d, epsilon) <= floor,
                 lambda: conversions.delta_from_curve(curve, max(epsilon, 0.0)),
             )
-        slack = self.parts.slack * (1 + math.exp(min(epsilon, 700.0)))
-        return Bound(max(0.0, found.lower - slack), min(1.0, found.upper + slack), found.method) if slack else found
+        if not self.parts.leak:
+            return found
+        return Bound(found.lower, min(1.0, (self.parts.leak + found.upper) * (1 + 1e-12)), found.method + ", cut batches disclosed")
 
-    def _with_slack(self, delta: float) -> Bound:
-        """delta(eps) + (1 + e^eps) slack <= delta, by a monotone iteration whose end is checked on the safe side."""
-        slack = self.parts.slack
-
-        def cost(epsilon: float) -> Bound:
-            left = delta - slack * (1 + math.exp(min(epsilon, 700.0)))
-            return self._epsilon(left) if left > 0 else Bound(0.0, math.inf, "truncation leaves no delta")
-
-        plain = self._epsilon((1 - 1e-6) * delta)
-        upper, room = plain.upper, 1e-3
-        for _ in range(60):
-            if slack * (1 + math.exp(min(upper, 700.0))) <= 0.5e-6 * delta and upper == plain.upper:
-                break
-            if not math.isfinite(upper):
-                break
-            padded = upper * (1 + room) + 1e-9
-            following = cost(padded).upper
-            if following <= padded:  # and what was left at padded is no more than what is left at `following`
-                upper = following
-                break
-            upper, room = following, 2 * room
-        else:
-            upper = math.inf
-        lower = self._epsilon(min(1.0, delta + slack * (1 + math.exp(min(upper, 700.0))))).lower
-        return Bound(min(lower, upper), upper, plain.method + ", truncation by total variation")
+    def _with_leak(self, delta: float) -> Bound:
+        """leak + (1 - leak) delta(eps) <= delta from above; data sets too small for any batch to be cut cost the plain epsilon."""
+        leak = self.parts.leak * (1 + 1e-12)
+        left = (delta - leak) / (1 - leak) * (1 - 1e-12) if leak < delta else 0.0
+        above = self._epsilon(left) if left > 0 else Bound(0.0, math.inf, "cut batches leave no delta")
+        return Bound(min(self._epsilon(delta).lower, above.upper), above.upper, above.method + ", cut batches disclosed")
 
     def _allocated(self, *, delta: float | None = None, epsilon: float | None = None) -> Bound:
         from tacit.accounting.allocation import allocation_bracket
@@ -233,13 +251,17 @@ class Account:
         return allocation_bracket(sigma, steps, selected, epochs, others, delta=delta, epsilon=epsilon)
 
     def _tolerance(self) -> float:
-        """Grids need not be finer than the theorem: a pair that is only an upper bound gets a coarser one."""
-        return 1e-7 if all(s.floor is None for s in self.parts.steps) else 1e-4
+        """Grids need not be finer than the theorem: pairs that are only upper bounds get coarser ones."""
+        if any(s.floor is not None for s in self.parts.steps):
+            return 1e-4
+        return 1e-5 if self.parts.leak else 1e-7
 
     def _needs_delta(self) -> bool:
         pairs = [p for d in self._directions() for p, _ in d]
         unbounded = any(p.infinite > 0 or not math.isfinite(p.support()[1]) for p in pairs)
-        return bool(unbounded or self.parts.allocations or self.parts.renyi or self.parts.slack)
+        if self.parts.renyi and not math.isfinite(float(renyi_curve(self.parts)(np.array([math.inf]))[0])):
+            return True
+        return bool(unbounded or self.parts.allocations or self.parts.leak)
 
     def _certified(self, what: str, value: float) -> Bound:
         from tacit.accounting import proof
@@ -258,7 +280,7 @@ class Account:
         alpha = float(number("order", order))
         if not alpha > 1:
             raise ParameterError(f"order must be greater than 1, not {alpha}")
-        if self.parts.allocations or self.parts.slack:
+        if self.parts.allocations or self.parts.leak:
             raise UnsupportedError("this event has no certified Rényi curve; ask for epsilon(delta)")
         upper = float(renyi_curve(self.parts)(np.array([alpha]))[0])
         exact = not self.parts.renyi and all(s.floor is None for s in self.parts.steps)
@@ -283,7 +305,7 @@ class Account:
         exact_value = methods.exact_rho(self.event, self.adjacency, null_record=self.null_record)
         if exact_value is not None:
             return _outwards(exact_value, "closed form")
-        if self.parts.allocations or self.parts.slack:
+        if self.parts.allocations or self.parts.leak:
             raise UnsupportedError("this event has no certified Rényi curve; ask for epsilon(delta)")
         orders = 1 + np.geomspace(1e-4, 2e3, 200)
         values = renyi_curve(self.parts)(orders)
@@ -343,23 +365,31 @@ class Account:
         if not math.isfinite(top):
             return GdpReport(Bound(0.0, math.inf, "privacy profile"), floor, 1.0)
         points = [0.0, *np.linspace(0, top, 12)[1:]] if top > 0 else [0.0]
-        found = {e: self.delta(float(e)) for e in points}
+        found = {e: self._delta_within(float(e), _ROUGH) for e in points}
 
         @cache
         def reach(e: float, d: float) -> float:
             return _mu(e, max(0.0, d - floor))
 
-        # between two points delta is at most the earlier one and epsilon at most the later one; halve the worst gap until it is narrow
-        for _ in range(60):
+        def excess(mu: float, a: float, b: float) -> float:
+            """How far mu is from enough between two epsilons: delta is convex in e^eps, so on each piece at most its chord at the start."""
+            middle = np.linspace(a, b, _PIECES + 1)
+            chord = np.interp(np.exp(middle - b), np.exp([a - b, 0.0]), [found[a].upper, found[b].upper])
+            return float(np.max((chord[:-1] * (1 + 1e-12) - floor) / np.maximum(gaussian.delta(mu, middle[1:]), 1e-300)))
+
+        # try a mu a little above the least possible, and halve the gap in which it is furthest from enough
+        for _ in range(40):
             epsilons = sorted(found)
             lower = max(reach(e, found[e].lower) for e in epsilons)
-            caps = [reach(b, found[a].upper) for a, b in pairwise(epsilons)] or [0.0]
-            upper = max(*caps, reach(0.0, found[0.0].upper), 0.0)
-            if upper <= lower * (1 + 1e-3) or len(epsilons) < 2:
+            upper = max(lower, reach(0.0, found[0.0].upper)) * (1 + _NARROW)
+            lacking = [excess(upper, a, b) for a, b in pairwise(epsilons)]
+            if max(lacking, default=0.0) <= 1:
                 break
-            i = int(np.argmax(caps))
+            i = int(np.argmax(lacking))
             middle = 0.5 * (epsilons[i] + epsilons[i + 1])
-            found[middle] = self.delta(middle)
+            found[middle] = self._delta_within(middle, _ROUGH)
+        else:  # between two points delta is at most the earlier one and epsilon at most the later one
+            upper = max(upper, *(reach(b, found[a].upper) for a, b in pairwise(sorted(found))))
         curve = gaussian.tradeoff_gdp(lower, np.geomspace(1e-6, 1 - 1e-6, 200))
         own = _tradeoff_from_profile(
             np.array(sorted(found)), np.array([found[e].upper for e in sorted(found)]), np.geomspace(1e-6, 1 - 1e-6, 200)
@@ -381,7 +411,7 @@ class Account:
             return Bound(1.0, 1.0, "trivial") if rate else Bound(leak.lower, leak.upper, leak.method)
         level = self.delta(math.inf).upper * (1 + 1e-9) + 1e-9 * min(rate, 1 - rate)
         reach = min(self.epsilon(min(1.0, level)).upper, 700.0)
-        if self.parts.renyi or self.parts.allocations or self.parts.slack or any(s.floor for s in self.parts.steps):
+        if self.parts.renyi or self.parts.allocations or self.parts.leak or any(s.floor for s in self.parts.steps):
             found = _minimise_line(self.delta, rate, reach)
             return Bound(min(rate, found.upper), found.upper, found.method)
         return self._both(lambda d: _minimise_line(lambda e: compose.delta(d, e), rate, reach))

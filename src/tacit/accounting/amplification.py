@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, log_ndtr, ndtr
 
 from tacit.accounting import gaussian
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.gaussian import mills, mills_drop
 from tacit.accounting.parameters import Number, count, nonnegative, positive, probability
+from tacit.accounting.special import gammaln, log_ndtr, ndtr
 
 Array = NDArray[np.float64]
 #: epsilon >= 0 (a number or an array) to delta in [0, 1], elementwise. `Any`, so that plain lambdas on numpy functions qualify.

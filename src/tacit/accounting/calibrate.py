@@ -116,7 +116,7 @@ def _excess(
             raise ParameterError("method must be one that gives a bound; central-limit is an estimate and cannot be calibrated to")
 
         def measure(cost: Account) -> float:
-            return cost.epsilon_one_way(level) if quick else cost.epsilon(level, method=method).upper
+            return cost.epsilon_one_way(level) if quick else cost.bound(level, method).upper
 
     elif delta is not None:
         raise ParameterError("delta goes with epsilon; rho and mu stand alone")

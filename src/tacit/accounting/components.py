@@ -1,4 +1,4 @@
-"""From an event tree to what the engines compose: dominating pairs in both directions, Rényi curves, and total-variation slack.
+"""From an event tree to what the engines compose: dominating pairs in both directions, Rényi curves, and what is disclosed.
 
 `resolve` walks the tree once. It is the only place that knows which relation a sampler needs, how a replacement becomes a group
 of two, and which combinations have a proof. What has none is refused with the reason and the fix.
@@ -21,6 +21,8 @@ from tacit.accounting.fixed_size import FixedSizeGaussian
 from tacit.accounting.laplace import bounded_range, laplace
 from tacit.accounting.pairs import Array, Disclosure, Pair, Trivial
 from tacit.accounting.schemes import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
+from tacit.accounting.with_replacement import AttainedDraws, DrawnGaussian, draw_counts
+from tacit.accounting.worst import WorstPair
 
 Curve = Callable[[Array], Array]
 
@@ -64,12 +66,12 @@ class AllocationStep:
 
 @dataclass(frozen=True)
 class Resolved:
-    """Everything a tree composes, plus the total variation between the sampler that runs and the one that is priced."""
+    """Everything a tree composes; with a chance of at most `leak` in all, a batch was cut and counts as disclosed outright."""
 
     steps: tuple[Step, ...] = ()
     renyi: tuple[RenyiStep, ...] = ()
     allocations: tuple[AllocationStep, ...] = ()
-    slack: float = 0.0
+    leak: float = 0.0
 
     def times(self, count: int) -> Resolved:
         """The same, `count` times."""
@@ -77,12 +79,12 @@ class Resolved:
             tuple(replace(s, count=s.count * count) for s in self.steps),
             tuple(replace(s, count=s.count * count) for s in self.renyi),
             tuple(replace(s, count=s.count * count) for s in self.allocations),
-            self.slack * count,
+            self.leak * count,
         )
 
     def plus(self, other: Resolved) -> Resolved:
         """Both."""
-        return Resolved(self.steps + other.steps, self.renyi + other.renyi, self.allocations + other.allocations, self.slack + other.slack)
+        return Resolved(self.steps + other.steps, self.renyi + other.renyi, self.allocations + other.allocations, self.leak + other.leak)
 
 
 def resolve(event: ev.Event, asked: Adjacency, *, null_record: bool = False, group: int = 1) -> Resolved:
@@ -103,6 +105,8 @@ def resolve(event: ev.Event, asked: Adjacency, *, null_record: bool = False, gro
         for child, count in counts.items():
             total = total.plus(resolve(child, asked, null_record=null_record, group=group).times(count))
         return total
+    if isinstance(event, ev.Worst):
+        return _worst(event, asked, null_record, group)
     if isinstance(event, ev.Selection):
         return _selected(event, asked, null_record, group)
     if isinstance(event, ev.Sampled):
@@ -110,6 +114,33 @@ def resolve(event: ev.Event, asked: Adjacency, *, null_record: bool = False, gro
     if isinstance(event, ev.Leaf):
         return _leaf(event, group * hops(event.adjacency, asked, null_record=null_record))
     raise UnsupportedError(f"no proof is known for {type(event).__name__}; compose it from the events of tacit.accounting")
+
+
+def _worst(event: ev.Worst, asked: Adjacency, null_record: bool, group: int) -> Resolved:
+    """The dearest of several events at every alpha, or at every Rényi order where some are known by their curves alone."""
+    children = list(dict.fromkeys(event.events))
+    if len(children) > 1 and group * (hops(event.stated, asked, null_record=null_record) if event.stated else 1) > 1:
+        raise UnsupportedError(
+            "a group, or a replacement seen as a removal and an addition, may touch two of the events at once; state Worst over all that "
+            "can be touched together, such as Worst(Composed(a, b), Group(a, 2), Group(b, 2))"
+        )
+    parts = [resolve(child, asked, null_record=null_record, group=group) for child in children]
+    if len(parts) == 1:
+        return parts[0]
+    if any(part.allocations or part.leak for part in parts):
+        raise UnsupportedError("the worst of events with random allocation or cut batches has no proof yet; use Poisson sampling in them")
+    if any(part.renyi for part in parts):
+        # each output law is one of the events', so its divergence is at most the largest
+        curves = [renyi_curve(part) for part in parts]
+        rhos = [part.renyi[0].rho if not part.steps and len(part.renyi) == 1 and part.renyi[0].count == 1 else None for part in parts]
+        known = [rho for rho in rhos if rho is not None]
+        rho = max(known) if len(known) == len(rhos) else None
+        return Resolved(renyi=(RenyiStep(lambda a: np.max([curve(a) for curve in curves], axis=0), 1, (Trivial(), Trivial()), rho),))
+    steps = [_one_step(part, child) if part.steps else Step(Trivial(), Trivial()) for part, child in zip(parts, children, strict=True)]
+    # whichever part is touched does occur; the one that tells most at once is as good a lower end as one of them can be
+    dearest = max(steps, key=lambda step: [pairs.single_delta(step.lower()[0], e)[0] for e in (0.0, 1.0, 4.0)])
+    worst = WorstPair([step.remove for step in steps]), WorstPair([step.add for step in steps])
+    return Resolved((Step(*worst, 1, dearest.lower()),))
 
 
 def _leaf(event: ev.Leaf, group: int) -> Resolved:
@@ -200,15 +231,11 @@ def _sampled(event: ev.Sampled, asked: Adjacency, null_record: bool, group: int)
         case Poisson():
             return _poisson(inner, stated, float(scheme.rate), asked, null_record, group)
         case TruncatedPoisson():
-            plain = _poisson(inner, stated, float(scheme.rate), asked, null_record, group)
-            tail = math.exp(amplification.log_binomial_tail(scheme.size, float(scheme.rate), scheme.batch))
-            return replace(plain, slack=plain.slack + tail)
+            return _truncated_poisson(inner, stated, scheme, asked, null_record, group)
         case WithoutReplacement():
-            return _fixed_size(inner, float(scheme.rate), asked, group, lambda k: resolve(inner, Adjacency.REPLACE_ONE, group=k), None)
+            return _without_replacement(inner, float(scheme.rate), asked, null_record, group)
         case WithReplacement():
-            n, m = scheme.size, scheme.sample
-            rate = -math.expm1(m * math.log1p(-1 / n)) if n > 1 else 1.0
-            return _fixed_size(inner, rate, asked, group, lambda k: resolve(inner, Adjacency.REPLACE_ONE, group=k), (n, m))
+            return _with_replacement(inner, scheme, asked, null_record, group)
         case RandomAllocation():
             return _allocated(inner, scheme, asked, null_record, group)
     raise UnsupportedError(f"no proof is known for sampling by {type(scheme).__name__}; use a scheme of tacit.accounting")
@@ -225,7 +252,7 @@ def _poisson(inner: ev.Event, stated: Adjacency, rate: float, asked: Adjacency, 
     if rate == 1:
         return resolve(inner, asked, null_record=null_record, group=group)
     base = resolve(inner, stated)
-    if base.allocations or base.slack:
+    if base.allocations or base.leak:
         raise UnsupportedError("a sampled event cannot be sampled again by RandomAllocation or TruncatedPoisson; flatten the schemes")
     mu = _gaussian_mu(base)
     if asked is Adjacency.REPLACE_ONE:
@@ -264,71 +291,85 @@ def _poisson(inner: ev.Event, stated: Adjacency, rate: float, asked: Adjacency, 
     return _grouped(single, k)
 
 
-def _fixed_size(
-    inner: ev.Event, rate: float, asked: Adjacency, group: int, base: Callable[[int], Resolved], draws: tuple[int, int] | None
+def _truncated_poisson(
+    inner: ev.Event, stated: Adjacency, scheme: TruncatedPoisson, asked: Adjacency, null_record: bool, group: int
 ) -> Resolved:
-    """Samples of fixed size: without replacement (draws None) or with replacement (draws = (n, m))."""
-    if asked is Adjacency.ADD_REMOVE and draws is None:
+    """Poisson sampling whose batches are cut: the chance of a batch that is too long, as if it were disclosed outright.
+
+    Fix which others are drawn, O of them. With O < batch nothing is cut on either side, and the pair is that of Poisson sampling. With
+    O = batch only the batch with the record is too long: (1-q) M against M, which for alpha >= 1 tells nothing one way and at most q
+    the other. So HS_alpha <= P(O < batch) HS_alpha(Poisson) + t with t = P(Bin(size, q) > batch) = P(O > batch) + q P(O = batch), in both
+    directions and whatever is cut; and P(O < batch) <= 1 - t. For replacements O = batch tells nothing, and the same holds.
+    For k records at once all batches with O > batch - k count as disclosed. No factor e^eps multiplies t, as it does for a total variation.
+    """
+    rate = float(scheme.rate)
+    plain = _poisson(inner, stated, rate, asked, null_record, group)
+    k = 1 if asked is Adjacency.REPLACE_ONE else group * hops(stated, asked, null_record=null_record)
+    if k > 1 and rate < 1 and _gaussian_mu(resolve(inner, stated)) is None:
+        single = resolve(ev.Sampled(Poisson(rate), inner), stated).steps[0]
+        return _grouped(single, k, math.exp(amplification.log_binomial_tail(scheme.size, rate, scheme.batch)))
+    above = scheme.batch if k == 1 else max(scheme.batch - k, -1)
+    return replace(plain, leak=plain.leak + math.exp(amplification.log_binomial_tail(scheme.size, rate, above)))
+
+
+def _without_replacement(inner: ev.Event, rate: float, asked: Adjacency, null_record: bool, group: int) -> Resolved:
+    if asked is Adjacency.ADD_REMOVE:
         raise AdjacencyError(
             "sampling without replacement keeps the size of the data public, so it has no guarantee for add/remove; ask for "
             "adjacency=Adjacency.REPLACE_ONE, or sample with Poisson."
         )
-    if rate == 1 and draws is None:
-        return base(group)
-    single = base(1)
-    if single.renyi and draws is None and group == 1 and not single.steps:
+    if rate == 1:
+        return resolve(inner, Adjacency.REPLACE_ONE, group=group)
+    single = resolve(inner, Adjacency.REPLACE_ONE)
+    if single.renyi and group == 1 and not single.steps:
         curve = renyi_curve(single)
         return Resolved(renyi=(RenyiStep(lambda a: subsampled_renyi.best(a, rate, curve, "without replacement")),))
-    if single.renyi or single.allocations or single.slack:
-        raise UnsupportedError("fixed-size sampling of this Rényi guarantee has no proof; state the mechanism itself, or use Poisson")
-    if draws is None:
-        mu = _gaussian_mu(single)
-        if mu is not None:
-            gaussian = Step(pair := FixedSizeGaussian(rate, [(mu, 1.0)]), pair)
-            return Resolved((gaussian,)) if group == 1 else _grouped(gaussian, group)
-        base_step = _one_step(single, inner)
-        half: Pair = sampled.PoissonPair(base_step.remove, rate)
-        tight = base_step.floor is None
+    _refuse_black_boxes(single)
+    mu = _gaussian_mu(single)
+    if mu is not None:
+        own = _own_shift(inner, asked, null_record, mu)
+        # under zero-out the others may all be null records, and then the sample with the record is only `own` away
+        attained = None if own == mu else _both_ways(mixture.MixturePair([(0.0, 1 - rate), (own, rate)]))
+        step = Step(gaussian := FixedSizeGaussian(rate, mu), gaussian, 1, attained)
     else:
-        weights, given_up = _draw_counts(*draws)
-        mu = _gaussian_mu(single)
-        if mu is not None:
-            pair = FixedSizeGaussian(rate, [(k * mu, w) for k, w in weights], given_up)
-            attained = _drawn(mu, rate, weights)
-            replaced = Step(pair, pair, 1, (attained, attained.reverse()))
-            return Resolved((replaced,)) if group == 1 else _grouped(replaced, group)
-        pairs = [_one_step(base(k), inner).remove for k, _ in weights]
-        revealed = sampled.Revealed([*pairs, Disclosure()], [*(w for _, w in weights), given_up])
-        half, tight = sampled.PoissonPair(revealed, rate) if rate < 1 else revealed, False
-    mirrored = sampled.Mirrored(half)
-    step = Step(mirrored, mirrored, 1, None if tight else (Trivial(), Trivial()))
+        base = _one_step(single, inner)
+        mirrored = sampled.Mirrored(sampled.PoissonPair(base.remove, rate))
+        tight = base.floor is None and asked is Adjacency.REPLACE_ONE
+        step = Step(mirrored, mirrored, 1, None if tight else (Trivial(), Trivial()))
     return Resolved((step,)) if group == 1 else _grouped(step, group)
 
 
-def _drawn(mu: float, rate: float, weights: list[tuple[int, float]]) -> Pair:
-    """Two data sets that do occur: all records alike but for one. Draws beyond the sixth count as six, which tells less.
+def _with_replacement(inner: ev.Event, scheme: WithReplacement, asked: Adjacency, null_record: bool, group: int) -> Resolved:
+    single = resolve(inner, Adjacency.REPLACE_ONE)
+    _refuse_black_boxes(single)
+    counts, given_up = draw_counts(scheme.size, scheme.sample)
+    mu = _gaussian_mu(single)
+    if mu is not None:
+        attained = AttainedDraws(_own_shift(inner, asked, null_record, mu), counts)
+        step = Step(gaussian := DrawnGaussian(mu, counts, given_up), gaussian, 1, _both_ways(attained))
+    else:
+        rate = min(1.0, math.fsum(w for _, w in counts) + given_up)
+        pairs = [_one_step(resolve(inner, Adjacency.REPLACE_ONE, group=k), inner).remove for k, _ in counts]
+        revealed = sampled.Revealed([*pairs, Disclosure()], [*(w / rate for _, w in counts), given_up / rate])
+        mirrored = sampled.Mirrored(sampled.PoissonPair(revealed, rate) if rate < 1 else revealed)
+        step = Step(mirrored, mirrored, 1, (Trivial(), Trivial()))
+    return Resolved((step,)) if group == 1 else _grouped(step, group)
 
-    Lowering a shift moves P down in the stochastic order, and all of the best tests are half-lines, so no hockey-stick divergence grows.
-    """
-    few = [(k * mu, rate * w) for k, w in weights[:6]]
-    rest = max(0.0, rate - math.fsum(w for _, w in few)) * (1 - 1e-12)
-    few[-1] = (few[-1][0], few[-1][1] + rest)
-    return mixture.MixturePair([(0.0, 1 - math.fsum(w for _, w in few)), *few])
+
+def _both_ways(pair: Pair) -> tuple[Pair, Pair]:
+    return pair, pair.reverse()
 
 
-def _draw_counts(n: int, m: int) -> tuple[list[tuple[int, float]], float]:
-    """How often a record is drawn in m draws from n, given that it is drawn at all; and the chance of more draws than listed."""
-    if n == 1:
-        return [(m, 1.0)], 0.0
-    log_rate = math.log(-math.expm1(m * math.log1p(-1 / n)))
-    log_pmf = m * math.log1p(-1 / n)
-    weights: list[tuple[int, float]] = []
-    for k in range(1, m + 1):
-        log_pmf += math.log((m - k + 1) / k) - math.log(n - 1)
-        if log_pmf < -120 and k > m / n:  # all larger counts together are given up as disclosed
-            return weights, math.exp(amplification.log_binomial_tail(m, 1 / n, k - 1) - log_rate)
-        weights.append((k, math.exp(log_pmf - log_rate)))
-    return weights, 0.0
+def _own_shift(inner: ev.Event, asked: Adjacency, null_record: bool, replaced: float) -> float:
+    """How far apart Gaussian sums over the same draws can be: under zero-out, where the other record is the null record, maybe less."""
+    if asked is not Adjacency.ZERO_OUT:
+        return replaced
+    return _gaussian_mu(resolve(inner, asked, null_record=null_record)) or replaced
+
+
+def _refuse_black_boxes(base: Resolved) -> None:
+    if base.renyi or base.allocations or base.leak:
+        raise UnsupportedError("fixed-size sampling of this Rényi guarantee has no proof; state the mechanism itself, or use Poisson")
 
 
 def _allocated(inner: ev.Event, scheme: RandomAllocation, asked: Adjacency, null_record: bool, group: int) -> Resolved:
@@ -349,7 +390,7 @@ def _allocated(inner: ev.Event, scheme: RandomAllocation, asked: Adjacency, null
 
 def _selected(event: ev.Selection, asked: Adjacency, null_record: bool, group: int) -> Resolved:
     base = resolve(event.event, asked, null_record=null_record, group=group)
-    if base.allocations or base.slack:
+    if base.allocations or base.leak:
         raise UnsupportedError("selection over allocated or truncated runs has no proof; use Poisson sampling inside the runs")
     pure = math.inf
     if not base.renyi and all(s.remove.infinite == s.add.infinite == 0 for s in base.steps):
@@ -389,7 +430,7 @@ def _divergence(pair: Pair, order: float) -> float:
 
 def _gaussian_mu(parts: Resolved) -> float | None:
     """The joint shift of a composition of plain Gaussians, None for anything else."""
-    if parts.renyi or parts.allocations or parts.slack or not parts.steps:
+    if parts.renyi or parts.allocations or parts.leak or not parts.steps:
         return None
     total = 0.0
     for step in parts.steps:
@@ -425,9 +466,10 @@ def _profile(step: Step) -> amplification.Profile:
     return delta
 
 
-def _grouped(step: Step, group: int) -> Resolved:
-    """A black-box group of a sampled step, through its profile."""
-    grown = amplification.group(_profile(step), group)
+def _grouped(step: Step, group: int, leak: float = 0.0) -> Resolved:
+    """A black-box group of a sampled step, through its profile; with probability `leak` the step tells all."""
+    alone = _profile(step)
+    grown = amplification.group(lambda eps: leak + (1 - leak) * alone(eps), group)
     epsilons = group * np.concatenate([np.linspace(0, 1, 401), np.geomspace(1.01, 60, 400)])
     pair = finite.from_profile(list(zip(epsilons.tolist(), np.minimum(grown(epsilons), 1.0).tolist(), strict=True)))
     return Resolved((Step(pair, pair, 1, (Trivial(), Trivial())),))

@@ -11,15 +11,17 @@ from tacit.accounting import contour, gaussian, grid, rare, saddle
 from tacit.accounting.bound import Bound
 from tacit.accounting.errors import UnsupportedError
 from tacit.accounting.finite import FinitePair
-from tacit.accounting.fixed_size import FixedSizeGaussian
 from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Array, Disclosure, Pair, Trivial, single_delta
 from tacit.accounting.saddle import inflated
 from tacit.accounting.tails import binned
+from tacit.accounting.with_replacement import AttainedDraws, DrawnGaussian
 
 Components = Sequence[tuple[Pair, int]]
 
+NEGLIGIBLE = 1e-32  # a delta below this need not be known to more than an order of magnitude
 _EXACT = "closed form"
+_TRIMMED = (DrawnGaussian, AttainedDraws)
 
 
 def merge(components: Components) -> list[tuple[Pair, int]]:
@@ -38,9 +40,9 @@ def merge(components: Components) -> list[tuple[Pair, int]]:
 
 
 def trim(components: Components, mass: float) -> list[tuple[Pair, int]]:
-    """Give up at most `mass` in all of what pairs that are upper bounds anyway can spare from their far tails."""
-    total = sum(count for pair, count in components if isinstance(pair, FixedSizeGaussian))
-    return [(pair.trimmed(mass / total) if isinstance(pair, FixedSizeGaussian) else pair, count) for pair, count in components]
+    """Give up at most `mass` in all of what pairs that are bounds anyway can spare from their far tails."""
+    total = sum(count for pair, count in components if isinstance(pair, _TRIMMED))
+    return [(pair.trimmed(mass / total, count) if isinstance(pair, _TRIMMED) else pair, count) for pair, count in components]
 
 
 def is_gaussian(pair: Pair) -> bool:
@@ -82,7 +84,8 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
             value = gaussian.delta(shift(pair), epsilon)
             return Bound(value * (1 - 1e-11), min(1.0, value * (1 + 1e-11)), _EXACT)
         return Bound(*single_delta(pair, epsilon), _EXACT)
-    parts = trim(parts, 1e-16)
+    # one step alone costs no more than all of them
+    parts = trim(parts, max(1e-6 * max(single_delta(pair, epsilon)[0] for pair, _ in parts), 1e-40))
     if _decays(parts):
         try:
             return contour.delta(parts, epsilon)
@@ -91,9 +94,11 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
     if (cap := _vanishing(parts, epsilon)) < 1e-250:
         leak = -math.expm1(sum(count * math.log1p(-pair.infinite) for pair, count in parts)) * (1 + 1e-9)
         return Bound(0.0, max(leak + cap, 5e-324), "Chernoff bound")
+    if delta_cap(parts, epsilon) < NEGLIGIBLE:
+        tolerance = 0.5
     level = max(sum(count * single_delta(pair, epsilon)[0] for pair, count in parts), 1e-290)
     large = _few_large_losses(parts, level, tolerance, epsilon=epsilon)
-    if large is not None and large.width <= 0.03 * large.upper:
+    if large is not None and (large.width <= 0.03 * large.upper or large.upper < NEGLIGIBLE):
         return large
     found = grid.bracket(parts, epsilon=epsilon, tolerance=tolerance)
     return found if large is None else found.intersect(large)
@@ -138,6 +143,9 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
     found = grid.bracket(parts, delta=delta, tolerance=tolerance)
     for other in known:
         found = found.intersect(other)
+    if found.width > 0.05 * found.upper:  # losses so large that a grid from below cannot hold them: one step alone costs no more
+        alone = max(_single_epsilon(pair, delta).lower for pair, _ in parts)
+        found = Bound(min(max(found.lower, alone), found.upper), found.upper, found.method)
     if found.width > 1e-4 * found.upper and (cap := epsilon_cap(parts, delta)) < found.upper:
         return Bound(min(found.lower, cap), cap, "Rényi divergence, improved conversion")
     return found

@@ -65,6 +65,23 @@ class Leaf(Event):
         return self.adjacency
 
 
+def _children(events: tuple[Event, ...], fix: str) -> tuple[Event, ...]:
+    """The events of a node, all stated for one relation."""
+    if len(events) == 1 and isinstance(events[0], (list, tuple)):
+        events = tuple(events[0])
+    if not events:
+        raise ParameterError(f"events is empty; {fix}, or write NoOp() if nothing touches the data")
+    checked = tuple(_event("events", e) for e in events)
+    relations = sorted({e.stated for e in checked if e.stated is not None}, key=lambda a: a.value)
+    if len(relations) > 1:
+        raise AdjacencyError(
+            f"events stated for different relations cannot be composed: {', '.join(r.value for r in relations)}. "
+            "Restate each for one relation, for example Gaussian(..., adjacency=Adjacency.REPLACE_ONE) with the sensitivity "
+            "measured under that relation."
+        )
+    return checked
+
+
 @dataclass(frozen=True, repr=False)
 class Composed(Event):
     """Several events on the same data, in any order; later ones may depend on the outputs of earlier ones.
@@ -79,21 +96,34 @@ class Composed(Event):
     events: tuple[Event, ...]
 
     def __init__(self, *events: Event) -> None:
-        if len(events) == 1 and isinstance(events[0], (list, tuple)):
-            events = tuple(events[0])
-        if not events:
-            raise ParameterError("events is empty; compose at least one event, or write NoOp() if nothing touches the data")
-        object.__setattr__(self, "events", tuple(_event("events", e) for e in events))
-        relations = sorted({e.stated for e in self.events if e.stated is not None}, key=lambda a: a.value)
-        if len(relations) > 1:
-            raise AdjacencyError(
-                f"events stated for different relations cannot be composed: {', '.join(r.value for r in relations)}. "
-                "Restate each for one relation, for example Gaussian(..., adjacency=Adjacency.REPLACE_ONE) with the sensitivity "
-                "measured under that relation."
-            )
+        object.__setattr__(self, "events", _children(events, "compose at least one event"))
 
     def __repr__(self) -> str:
         return f"Composed({', '.join(map(repr, self.events))})"
+
+    @property
+    def stated(self) -> Adjacency | None:
+        return next((e.stated for e in self.events if e.stated is not None), None)
+
+
+@dataclass(frozen=True, repr=False)
+class Worst(Event):
+    """One of several events, and nobody may know which: a changed record touches at most one of them, as with disjoint parts of the data.
+
+    At every epsilon it costs as much as the dearest of them there, and composes as such.
+
+    >>> from tacit.accounting.leaves import Gaussian, Laplace
+    >>> Worst(Gaussian(2), Laplace(3))
+    Worst(Gaussian(noise_multiplier=2), Laplace(noise_multiplier=3))
+    """
+
+    events: tuple[Event, ...]
+
+    def __init__(self, *events: Event) -> None:
+        object.__setattr__(self, "events", _children(events, "choose from at least one event"))
+
+    def __repr__(self) -> str:
+        return f"Worst({', '.join(map(repr, self.events))})"
 
     @property
     def stated(self) -> Adjacency | None:

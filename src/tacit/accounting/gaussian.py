@@ -19,11 +19,11 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri, ndtri_exp
 
 from tacit.accounting.bound import Estimate
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.parameters import count, nonnegative, number, positive, probability
+from tacit.accounting.special import erfcx, log_ndtr, ndtr, ndtri, ndtri_exp
 
 Array = NDArray[np.float64]
 

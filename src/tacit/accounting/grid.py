@@ -35,16 +35,18 @@ from tacit.accounting.bound import Bound
 from tacit.accounting.errors import ParameterError, UnsupportedError
 from tacit.accounting.finite import FinitePair
 from tacit.accounting.lattice import Composition, Lattice, common_step, compose
+from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Array, Pair, Trivial
 from tacit.accounting.sampled import Mirrored, Revealed
 from tacit.accounting.spectrum import UNIT
+from tacit.accounting.with_replacement import DrawnGaussian
 
 METHOD = "connect-the-dots grid, tilted FFT"
 TAIL_ERROR = 2.0**-44  # relative error of the P- or Q-mass beyond a grid point; the tests hold every pair against it
 _SLACK = 8 * TAIL_ERROR
 _PILE = 256  # roundings of a sum from the right
 _LONGEST = 2**19  # grid points of one pair
-_WORK = 1_100_000  # grid points after which no finer grid is tried
+_WORK = 1_100_000  # grid points times components after which no finer grid is tried
 _FAR = 600.0  # beyond this loss alpha leaves the range of doubles
 
 _Parts = Sequence[tuple[Pair, int]]
@@ -102,21 +104,25 @@ def _cells(pair: Pair, step: float, lo: float, hi: float, offset: float) -> _Cel
     return _Cells(edge, first, p.reshape(-1, 2), q.reshape(-1, 2), atom_p, atom_q, jitter, below, above)
 
 
-def _from_the_right(x: Array) -> Array:
-    """Sums of x[i:] for every i, in blocks of blocks, so that no sum is rounded more than _PILE times."""
+def from_the_right(x: Array) -> Array:
+    """Sums of x[i:] for every i, in blocks of blocks, so that no sum is rounded more than _PILE times.
+
+    >>> from_the_right(np.array([1.0, 2.0, 3.0]))
+    array([6., 5., 3.])
+    """
     if len(x) <= 64:
         return np.asarray(np.cumsum(x[::-1])[::-1])
     padded = np.zeros(-(-len(x) // 64) * 64)
     padded[len(padded) - len(x) :] = x
     rows = np.cumsum(padded.reshape(-1, 64)[:, ::-1], axis=1)[:, ::-1]
-    later = np.append(_from_the_right(rows[:, 0])[1:], 0.0)
+    later = np.append(from_the_right(rows[:, 0])[1:], 0.0)
     return np.asarray((rows + later[:, None]).ravel()[len(padded) - len(x) :])
 
 
 def _tails(x: Array) -> Array:
     """The same, and exactly constant where x is zero."""
     filled = np.flatnonzero(x)
-    return np.asarray(np.append(_from_the_right(x[filled]), 0.0)[np.searchsorted(filled, np.arange(len(x)))])
+    return np.asarray(np.append(from_the_right(x[filled]), 0.0)[np.searchsorted(filled, np.arange(len(x)))])
 
 
 def pessimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0.0) -> Lattice:
@@ -161,8 +167,15 @@ def optimistic(pair: Pair, step: float, lo: float, hi: float, offset: float = 0.
     tail = _tails(np.append(q, 0.0) + own) * (1 - _PILE * UNIT)  # Q-mass at or beyond each point
     gap = _gaps(cells, upper, width, slack)
     chord = tail[1:] + upper  # minus the slope of the curve's chord on each cell
-    height = np.append(_from_the_right(chord * width), 0.0)
+    height = np.append(from_the_right(chord * width), 0.0)
     lowered = np.maximum(np.append(gap, 0.0), np.append(0.0, gap))
+    if not len(pair.atoms()[0]):
+        # A chord also gets below the curve where only its left end comes down to the tangent at the right one, or the other way round:
+        # better where nearly all of a cell's mass lies at one end, as with a smooth bulk that is much narrower than the grid.
+        left, right = upper * width + 4 * slack, (q - upper) * width + 4 * slack
+        at_left, at_right = left < 2 * gap, (right < 2 * gap) & (right < left)
+        lowered = np.append(np.where(at_right, 0.0, np.where(at_left, left, gap)), 0.0)
+        lowered[1:] = np.maximum(lowered[1:], np.where(at_right, right, np.where(at_left, 0.0, gap)))
     # The last corner: from there on 0, before it at least 0 after lowering.
     room = np.minimum.accumulate(height[:-1] - lowered[:-1])
     last = int(np.flatnonzero(height[1:] <= room)[-1]) + 1 if np.any(height[1:] <= room) else 0
@@ -264,7 +277,9 @@ def _refined(parts: _Parts, separate: bool, delta: float | None, epsilon: float 
     level = max(delta, 1e-300) if delta is not None else _expected(parts, epsilon or 0.0)
     plan = _Plan(parts, level, separate)
     best, step, done, floor, spent = None, plan.start, math.inf, 0.0, 0
-    while spent < _WORK:
+    rough = tolerance >= 1e-4  # where the theorem itself is no better, digits beyond the first few are not worth it
+    budget = _WORK // 2 if rough else _WORK
+    while spent < budget:
         try:
             ends, before = [], spent
             for make in (optimistic, pessimistic):
@@ -272,6 +287,7 @@ def _refined(parts: _Parts, separate: bool, delta: float | None, epsilon: float 
                 spent += 1000 + sum(len(law.p) * effort for (law, _), effort in zip(grids, plan.effort, strict=True))
                 composition = compose(grids)
                 ends.append(_ask(composition, delta, epsilon))
+                spent += composition.points // 4 if rough else 0
             low, high = ends
         except UnsupportedError:
             floor = step = 2 * step
@@ -286,11 +302,13 @@ def _refined(parts: _Parts, separate: bool, delta: float | None, epsilon: float 
             level = max(best.lower, 1e-3 * best.upper, 1e-295)
             plan = _Plan(parts, level, separate)
             continue
-        if width <= tolerance:
+        enough = tolerance * max(1.0, best.upper) if rough and epsilon is None and best.upper < math.inf else tolerance
+        if width <= enough:
             break
         # the width goes with the square of the step, once the step is small; and one transform must hold all losses
-        floor = max(floor, plan.finest, composition.extent / (0.9 * lattice.LARGEST), 0.4 * step * (spent - before) / max(_WORK - spent, 1))
-        step = max(step * min(max(math.sqrt(0.7 * tolerance / width), 1 / 64), 0.7), floor)
+        affordable = 0.4 * step * (spent - before) / max(budget - spent, 1)
+        floor = max(floor, plan.finest, composition.extent / (0.9 * lattice.LARGEST), affordable)
+        step = max(step * min(max(math.sqrt(0.7 * enough / width), 1 / 64), 0.7), floor)
         if step > 0.75 * done:
             break
     return best
@@ -365,11 +383,11 @@ class _Plan:
         self.ends = [_ends(pair, level * 1e-11 / count) for pair, count in parts]
         distances: list[list[float]] = [[]]  # of each class
         self.offsets, self.member = [], []
-        for (pair, _), (lo, _, _) in zip(parts, self.ends, strict=True):
+        for pair, _ in parts:
             loss, _ = pair.atoms()
             known = _lattice(pair)
             own = [known.step] if known is not None else [float(x) for x in np.diff(loss)] if len(loss) <= 64 else []
-            self.offsets.append(float(loss[0]) if len(loss) else lo)
+            self.offsets.append(float(loss[0]) if len(loss) else None)
             fits = (i for i, others in enumerate(distances) if not own or not separate or common_step(others + own, 2.0**-12) is not None)
             place = next(fits, len(distances))
             if place == len(distances):
@@ -399,14 +417,33 @@ class _Plan:
             if known is not None and ratio > 0.99 and abs(ratio - round(ratio)) < 1e-9 and (len(known.p) - 1) * ratio < lattice.LARGEST:
                 result.append((known.refined(fitted), count))
             else:
-                result.append((make(pair, fitted, lo, hi, offset), count))
+                result.append((make(pair, fitted, lo, hi, core(pair, fitted) if offset is None else offset), count))
         return result
+
+
+def core(pair: Pair, step: float) -> float:
+    """The one loss to which all losses of the bulk within a step can be contracted without a change of P- or Q-mass.
+
+    Where nearly all losses are all but equal, a grid from below that has this point loses only their variance.
+
+    >>> from tacit.accounting.mixture import poisson_gaussian
+    >>> -1e-6 < core(poisson_gaussian(1e-6, 1.0), 1e-4) < 0
+    True
+    """
+    low, high = pair.support()
+    centre = low if math.isfinite(low) else high if math.isfinite(high) else 0.0
+    p, q = pair.masses(np.array([centre - step, centre + step]))
+    return float(np.log(p[0] / q[0])) if p[0] > 0 and q[0] > 0 else centre
 
 
 def _effort(pair: Pair) -> int:
     """How many components the masses of a pair are sums of, as far as that is more than a few."""
     half = pair.half if isinstance(pair, Mirrored) else pair
-    return max(1, len(half.pairs) // 2) if isinstance(half, Revealed) else 1
+    if isinstance(half, Revealed):
+        return max(1, len(half.pairs) // 2)
+    if isinstance(pair, DrawnGaussian):
+        return max(2, len(pair.counts) // 2)
+    return max(2, (len(half.up) + len(half.down)) // 2) if isinstance(half, MixturePair) else 1
 
 
 def _ends(pair: Pair, budget: float) -> tuple[float, float, float]:
@@ -471,7 +508,7 @@ def _convolved(a: Lattice, b: Lattice) -> Lattice:
     a, b = _placed(a, step), _placed(b, step)
     mass = np.convolve(a.p, b.p)
     # tails that no delta will see: the lower one moves up to the first point kept, the upper one to infinity
-    keep = np.flatnonzero((np.cumsum(mass) > 1e-45) & (_from_the_right(mass) > 1e-45))
+    keep = np.flatnonzero((np.cumsum(mass) > 1e-45) & (from_the_right(mass) > 1e-45))
     first, last = (int(keep[0]), int(keep[-1])) if len(keep) else (0, 0)
     kept = mass[first : last + 1].copy()
     kept[0] += mass[:first].sum()

@@ -38,7 +38,7 @@ from tacit.accounting.schemes import Scheme
 _EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        *(events.Composed, events.Group, events.NoOp, events.NonPrivate, events.Repeated, events.Sampled, events.Selection),
+        *(events.Composed, events.Group, events.NoOp, events.NonPrivate, events.Repeated, events.Sampled, events.Selection, events.Worst),
         *(leaves.ApproxDP, leaves.DiscreteGaussian, leaves.DiscreteLaplace, leaves.Exponential, leaves.GDP, leaves.Gaussian),
         *(leaves.Laplace, leaves.LeakyRandomizedResponse, leaves.MixtureOfGaussians, leaves.PrivacyProfile, leaves.PureDP),
         *(leaves.RandomizedResponse, leaves.RenyiDP, leaves.Staircase, leaves.TruncatedCDP, leaves.ZCDP),
@@ -149,7 +149,7 @@ def _record(tree: object, path: str, depth: int, known: dict[str, type[_T]], wha
         raise ParameterError(f"{path} lacks the field {missing[0]}; {name} has {', '.join(expected)}")
     values = {key: _field(key, value, f"{path}.{key}", depth + 1) for key, value in tree.items() if key != "type"}
     try:
-        return kind(*values["events"]) if kind is events.Composed else kind(**values)
+        return kind(*values["events"]) if kind in (events.Composed, events.Worst) else kind(**values)
     except AccountingError as error:
         raise type(error)(f"{path}: {error}") from None
     except (TypeError, ValueError, ArithmeticError) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
@@ -17,13 +18,28 @@ from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.components import Resolved, renyi_curve
 from tacit.accounting.errors import ParameterError, UnsupportedError
-from tacit.accounting.events import Composed, Event, Group, Leaf, NoOp, Repeated
+from tacit.accounting.events import Composed, Event, Group, Leaf, NoOp, Repeated, Worst
 from tacit.accounting.laplace import HalfTiltPair
-from tacit.accounting.leaves import GDP, ZCDP, Exponential, Gaussian, Laplace, PureDP, RandomizedResponse, Staircase
+from tacit.accounting.leaves import (
+    GDP,
+    ZCDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Laplace,
+    PureDP,
+    RandomizedResponse,
+    Staircase,
+)
 from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Pair
 
 Row = tuple[float, float, int]
+#: The names in `METHODS` that give a bound.
+Theorem = Literal[
+    "basic", "advanced", "strong", "drv", "zcdp", "zcdp-improved", "rdp", "rdp-improved", "optimal", "heterogeneous", "pld"
+]
 
 #: Every theorem that can be asked for by name, with what it is.
 METHODS: dict[str, str] = {
@@ -46,7 +62,7 @@ def epsilon(method: str, event: Event, adjacency: Adjacency, parts: Resolved, de
     """Epsilon at delta by one theorem; `UnsupportedError` where the theorem says nothing about the event."""
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
-    if parts.slack or parts.allocations:
+    if parts.leak or parts.allocations:
         raise UnsupportedError(f"{method} has no form for truncated batches or random allocation; leave method out for the tightest figure")
     simple: dict[str, Callable[[list[Row], float], float]] = {
         "basic": theorems.basic,
@@ -129,7 +145,9 @@ def rho(parts: Resolved) -> float:
 
 
 def exact_rho(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> Fraction | None:
-    """rho as a fraction, for trees of Gaussian noise and zCDP guarantees; None for anything else.
+    """rho as a fraction, for trees of Gaussian noise, continuous or discrete, and zCDP guarantees; None for anything else.
+
+    Discrete Gaussian noise has the rho of the continuous one (Canonne, Kamath, Steinke 2020, Theorem 4).
 
     >>> from tacit.accounting import Gaussian, Repeated
     >>> exact_rho(Repeated(Gaussian(10), 20), Adjacency.ADD_REMOVE)
@@ -144,6 +162,8 @@ def exact_rho(event: Event, adjacency: Adjacency, *, null_record: bool = False) 
                 return (size * Fraction(leaf.mu)) ** 2 / 2
             case Gaussian():
                 return (size / Fraction(leaf.noise_multiplier)) ** 2 / 2
+            case DiscreteGaussian():
+                return (size * leaf.sensitivity / Fraction(leaf.sigma)) ** 2 / 2
         return None
 
     return _exact_sum(event, adjacency, price, null_record, 1)
@@ -163,6 +183,8 @@ def exact_pure(event: Event, adjacency: Adjacency, *, null_record: bool = False)
                 return size * Fraction(leaf.epsilon)
             case Laplace():
                 return size / Fraction(leaf.noise_multiplier)
+            case DiscreteLaplace():
+                return size * leaf.sensitivity / Fraction(leaf.scale)
         return None
 
     return _exact_sum(event, adjacency, price, null_record, 1)
@@ -183,6 +205,9 @@ def _exact_sum(
         case Composed():
             parts = [_exact_sum(child, adjacency, price, null_record, group) for child in event.events]
             return None if any(p is None for p in parts) else sum((p for p in parts if p is not None), Fraction(0))
+        case Worst() if group * (hops(event.stated, adjacency, null_record=null_record) if event.stated else 1) == 1:
+            found = [_exact_sum(child, adjacency, price, null_record, group) for child in event.events]
+            return None if any(p is None for p in found) else max(p for p in found if p is not None)
         case Leaf():
             return price(event, group * hops(event.adjacency, adjacency, null_record=null_record))
     return None

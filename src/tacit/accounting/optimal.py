@@ -18,11 +18,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from tacit.accounting.bound import Bound
 from tacit.accounting.errors import UnsupportedError
 from tacit.accounting.parameters import count, nonnegative, number, positive, probability
+from tacit.accounting.special import gammaln
 from tacit.accounting.theorems import Row, rows_checked, spare_delta, total_delta
 
 Array = NDArray[np.float64]

@@ -199,7 +199,7 @@ def certify(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
 
     Noise multipliers and sampling rates are taken from the event, where they are exact, and not from the pairs, where they are rounded.
     """
-    if parts.renyi or parts.allocations or parts.slack or any(step.floor is not None for step in parts.steps):
+    if parts.renyi or parts.allocations or parts.leak or any(step.floor is not None for step in parts.steps):
         raise UnsupportedError("certify=True covers compositions of plain and Poisson-sampled Gaussians; ask without it")
     ask = {"epsilon": certified_epsilon, "delta": certified_delta}[what]
     known = _parameters(event)

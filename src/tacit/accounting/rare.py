@@ -40,7 +40,7 @@ _MOST = 8  # jumps that are counted one by one
 _JUMPS = 2048  # grid points of near and of far jumps
 _SPARE = 1e-5  # share of delta that what is left out may take
 _ENOUGH = 1e-4  # relative width at which no finer grid is tried
-_WORK = 2_500_000  # points of all transforms together after which none is
+_WORK = 1_200_000  # points of all transforms together after which none is
 _LONGEST = 2**18  # grid points of one step's small losses
 _FAR = 600.0  # beyond this loss alpha leaves the range of doubles
 
@@ -110,7 +110,7 @@ class _Frame:
     pair: Pair
     count: int
     low: float  # smaller losses count as this one, or not at all
-    offset: float  # a point of the grid
+    offset: float | None  # a point of the grid, where an atom is
     cut: float
     border: float
     end: float
@@ -121,10 +121,11 @@ class _Frame:
 
     def ends(self, make: Callable[..., Lattice], step: float) -> _Lattices:
         """All parts on lattices, the small losses with about this step."""
-        if self.cut > self.offset:
-            step = (self.cut - self.offset) / math.ceil((self.cut - self.offset) / step)
+        offset = self.offset if self.offset is not None else grid.core(self.pair, step)
+        if self.cut > offset:
+            step = (self.cut - offset) / math.ceil((self.cut - offset) / step)
         near = far = None
-        body = small = make(Restricted(self.pair, -math.inf, self.cut), step, self.low, self.cut, self.offset)
+        body = small = make(Restricted(self.pair, -math.inf, self.cut), step, self.low, self.cut, offset)
         if self.cut < self.border:
             pitch = (self.border - self.cut) / _JUMPS
             near = make(Restricted(self.pair, self.cut, self.border), pitch, self.cut, self.border, self.cut)
@@ -132,7 +133,7 @@ class _Frame:
             if not self.alone and make is grid.pessimistic:
                 # beside a far jump the others hardly matter, so their grid may be coarse
                 wide = max(step, (self.border - self.low) / 2**14)
-                body = make(Restricted(self.pair, -math.inf, self.border), wide, self.low, self.border, self.offset)
+                body = make(Restricted(self.pair, -math.inf, self.border), wide, self.low, self.border, offset)
             pitch = (self.end - self.border) / _JUMPS
             far = make(Restricted(self.pair, self.border, self.end), pitch, self.border, self.end, self.border)
         return _Lattices(self.count, small, near, body, far)
@@ -236,7 +237,7 @@ def _frame(pair: Pair, table: _Table, count: int, epsilon: float, level: float) 
     spread = math.sqrt(float(np.interp(cut, table.edge, table.square)))
     loss, mass = pair.atoms()
     inside = (loss > low) & (loss < cut)
-    offset = float(loss[inside][np.argmax(mass[inside])]) if inside.any() else _core(pair)
+    offset = float(loss[inside][np.argmax(mass[inside])]) if inside.any() else None
     end = min(max(reach, cut), high)
     # two far jumps are left out, so they must be rare
     border = min(max(1.1 * epsilon, table.quantile(math.sqrt(20 * _SPARE * level) / count), cut), end)
@@ -249,12 +250,6 @@ def _frame(pair: Pair, table: _Table, count: int, epsilon: float, level: float) 
     if alone := log_near + log_far < math.log(_SPARE * level):
         left_out += math.exp(log_near + log_far)
     return _Frame(pair, count, low, offset, cut, border, end, most, spread, alone, left_out * (1 + 1e-9))
-
-
-def _core(pair: Pair) -> float:
-    """Where nearly all losses are, if they are all but equal: a grid through this point loses little of them."""
-    low, high = pair.support()
-    return low if math.isfinite(low) else high if math.isfinite(high) else 0.0
 
 
 def bracket(

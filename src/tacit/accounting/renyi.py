@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.parameters import count, nonnegative, number, positive
+from tacit.accounting.special import logsumexp
 
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
@@ -38,6 +38,26 @@ def _orders(orders: ArrayLike) -> Array:
 
 
 # --- curves -----------------------------------------------------------------------------------------------------------
+
+
+def orders_above_one(orders: ArrayLike) -> Array:
+    """Orders as an array, refused unless all are greater than 1.
+
+    >>> orders_above_one([2, 3])
+    array([2., 3.])
+    """
+    a = np.asarray(orders, dtype=np.float64)
+    if not np.all(a > 1):
+        raise ParameterError("orders must be greater than 1 (and not NaN)")
+    return a
+
+
+def checked_curve(base: Curve, orders: Array) -> Array:
+    """A curve at an array of orders; infinity is fine, NaN and negative values are refused."""
+    values = np.broadcast_to(np.asarray(base(orders), dtype=np.float64), orders.shape)
+    if not np.all(values >= 0):
+        raise ParameterError("base must give a divergence of zero or more at every order; it gave a negative number or NaN")
+    return values
 
 
 def exp_excess(x: Array) -> Array:

@@ -17,6 +17,7 @@ import numpy as np
 from tacit.accounting.pairs import Array, Pair
 
 _BINS = 4096
+END = 800.0  # losses beyond this are not tabulated
 
 
 class BinnedPair(Pair):
@@ -27,7 +28,7 @@ class BinnedPair(Pair):
         self._value = lru_cache(maxsize=256)(self._kappa)
 
     def _make_table(self) -> tuple[Array, Array]:
-        low, high = (min(max(end, -800.0), 800.0) for end in self.support())
+        low, high = (min(max(end, -END), END) for end in self.support())
         scale = 0.01  # bins are fine near 0 and grow with the loss
         edges = scale * np.sinh(np.linspace(math.asinh(low / scale), math.asinh(high / scale), _BINS + 1))
         p, q = self.masses(edges)
@@ -36,21 +37,39 @@ class BinnedPair(Pair):
             top = (p - q * np.exp(edges[:-1])) / -np.expm1(-np.diff(edges))
         top = np.clip(np.nan_to_num(top, nan=0.0), 0.0, p)
         loss, mass = self.atoms()
-        beyond = self.masses(np.array([edges[-1], np.inf]))[0]
         below = self.masses(np.array([-np.inf, edges[0]]))[0]
-        end = high if high < 800 else np.inf
-        return np.concatenate([edges[:-1], edges[1:], [end, edges[0]], loss]), np.concatenate([p - top, top, beyond, below, mass])
+        beyond = self.masses(np.array([edges[-1], np.inf]))[0] if high < END else np.zeros(1)  # a rounding of the last edge
+        return np.concatenate([edges[:-1], edges[1:], edges[[-1, 0]], loss]), np.concatenate([p - top, top, beyond, below, mass])
+
+    def log_beyond(self, c: float) -> float:
+        """An upper bound on log E[exp(c L)] over the finite losses that the table does not reach."""
+        if self.support()[1] <= END:
+            return -math.inf
+        mass = float(self.masses(np.array([END, np.inf]))[0][0])
+        if mass == 0:
+            return -math.inf
+        return math.log(mass) + c * END if c <= 0 else math.inf
 
     def _kappa(self, c: float) -> float:
         """An upper bound on kappa for c >= 0 or c <= -1, where exp(c l) is convex in exp(-l)."""
         loss, mass = self._table()
         keep = mass > 0
-        exponent = np.log(mass[keep]) + (c * loss[keep] if c else 0.0)
-        peak = float(exponent.max(initial=-math.inf))
+        exponent = np.append(np.log(mass[keep]) + c * loss[keep], self.log_beyond(c))
+        peak = float(exponent.max())
         return peak if not math.isfinite(peak) else peak + math.log(float(np.exp(exponent - peak).sum()))
 
     def kappa(self, c: float) -> float:
         return self._value(c)
+
+    def moments(self, c: Array) -> tuple[Array, Array, Array]:
+        loss, mass = self._table()
+        loss, mass = loss[mass > 0], mass[mass > 0]
+        exponent = np.log(mass) + c[:, None] * loss
+        weight = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+        total = weight.sum(axis=1)
+        mean = weight @ loss / total
+        second = np.maximum(weight @ loss**2 / total - mean * mean, 1e-300)
+        return np.array([self.kappa(float(x)) for x in c]), mean, second
 
 
 class PoissonPair(BinnedPair):
@@ -160,8 +179,11 @@ class Mirrored(BinnedPair):
         return np.concatenate([-loss, [0.0], loss]), np.concatenate([q, [rest], p])
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
-        # only the edges on its own side matter to each half
+        # only the edges on its own side matter to each half, and where they are the same, once is enough
         k = int(np.searchsorted(edges, 0.0))
+        if k > 0 and len(edges) == 2 * k + 1 and np.array_equal(edges[: k + 1], -edges[k:][::-1]):
+            p, q = self.half.masses(edges[k:])
+            return np.concatenate([q[::-1], p]), np.concatenate([p[::-1], q])
         p, q = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
         if k < len(edges):
             first = max(k - 1, 0)

@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from tacit.accounting.conversions import delta_from_curve, minimise
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.parameters import Number, count, nonnegative, number, positive, probability
+from tacit.accounting.renyi import checked_curve, orders_above_one
+from tacit.accounting.special import gammaln
 
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
@@ -141,20 +142,6 @@ def pure_poisson(epsilon: Number, mean: Number) -> float:
 # ---- Rényi --------------------------------------------------------------------------------------------------------------------------
 
 
-def _orders(orders: ArrayLike) -> Array:
-    a = np.asarray(orders, dtype=np.float64)
-    if not np.all(a > 1):
-        raise ParameterError("orders must be greater than 1 (and not NaN)")
-    return a
-
-
-def _checked(orders: Array, base: Curve) -> Array:
-    values = np.broadcast_to(np.asarray(base(orders), dtype=np.float64), orders.shape)
-    if not np.all(values >= 0):
-        raise ParameterError("base must give a divergence of zero or more at every order; it gave a negative number or NaN")
-    return values
-
-
 @dataclass(frozen=True)
 class _Run:
     """What is known of one run: its curve on a grid of orders, a guarantee of infinite order, its profile."""
@@ -229,7 +216,7 @@ def curve(
     >>> curve(lambda a: a * 0.005, mean=10, shape=1)([2.0, 8.0]).round(2), theorem([2.0, 8.0], lambda a: a * 0.005, mean=10).round(2)
     (array([2.31, 0.43]), array([2.73, 0.79]))
     """
-    run = _Run(_checked(_AUXILIARY, base), float(pure_epsilon), profile)
+    run = _Run(checked_curve(base, _AUXILIARY), float(pure_epsilon), profile)
     log_mean: float
     empty = -math.inf  # log P[K = 0]
     if shape == math.inf:
@@ -258,8 +245,8 @@ def curve(
         return min(limit, float(np.logaddexp(empty, (order - 1) * eps + worst(order))) / (order - 1))
 
     def evaluate(orders: ArrayLike) -> Array:
-        a = _orders(orders)
-        return np.array([value(float(x), float(v)) for x, v in zip(a.flat, _checked(a, base).flat, strict=True)]).reshape(a.shape)
+        a = orders_above_one(orders)
+        return np.array([value(float(x), float(v)) for x, v in zip(a.flat, checked_curve(base, a).flat, strict=True)]).reshape(a.shape)
 
     return evaluate
 
@@ -281,13 +268,13 @@ def theorem(orders: ArrayLike, base: Curve, mean: Number, shape: Number = 1) -> 
     >>> theorem([8.0], lambda a: a * 0.005, mean=10, shape=0).round(6)
     array([0.632825])
     """
-    a, eta, u = _orders(orders), _shape(shape), _log_inverse_gamma(mean, shape)
+    a, eta, u = orders_above_one(orders), _shape(shape), _log_inverse_gamma(mean, shape)
 
     def auxiliary(b: Array) -> Array:
         return np.asarray((1 - 1 / b) * np.asarray(base(b), dtype=np.float64) + u / b)
 
     least = min(u, minimise(auxiliary)[1])  # b = 1 leaves log(1/gamma)
-    return np.asarray(_checked(a, base) + (1 + eta) * least + _log_mean(u, eta) / (a - 1))
+    return np.asarray(checked_curve(base, a) + (1 + eta) * least + _log_mean(u, eta) / (a - 1))
 
 
 def theorem_poisson(orders: ArrayLike, base: Curve, mean: Number, profile: Profile | None = None) -> Array:
@@ -300,7 +287,7 @@ def theorem_poisson(orders: ArrayLike, base: Curve, mean: Number, profile: Profi
     >>> theorem_poisson([8.0], lambda a: a * 0.005, mean=10).round(6)
     array([0.468312])
     """
-    a, m = _orders(orders), float(positive("mean", mean))
+    a, m = orders_above_one(orders), float(positive("mean", mean))
 
     def value(order: float, eps: float) -> float:
         if order == math.inf or eps == math.inf:
@@ -309,4 +296,4 @@ def theorem_poisson(orders: ArrayLike, base: Curve, mean: Number, profile: Profi
         delta = min(1.0, float(profile(allowed))) if profile is not None else delta_from_curve(base, allowed)
         return float(np.logaddexp(-m, math.log(m) + (order - 1) * (eps + m * delta))) / (order - 1)
 
-    return np.array([value(float(x), float(v)) for x, v in zip(a.flat, _checked(a, base).flat, strict=True)]).reshape(a.shape)
+    return np.array([value(float(x), float(v)) for x, v in zip(a.flat, checked_curve(base, a).flat, strict=True)]).reshape(a.shape)

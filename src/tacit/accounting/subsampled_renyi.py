@@ -19,12 +19,12 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, logsumexp
 
 from tacit.accounting.amplification import amplified_epsilon
 from tacit.accounting.errors import ParameterError, UnsupportedError
 from tacit.accounting.parameters import Number, positive, probability
-from tacit.accounting.renyi import exp_excess, interpolate
+from tacit.accounting.renyi import checked_curve, exp_excess, interpolate, orders_above_one
+from tacit.accounting.special import gammaln, logsumexp
 
 Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
@@ -33,21 +33,6 @@ Scheme = Literal["poisson", "without replacement"]
 
 _LARGEST = 1 << 14  # the largest order at which binomial sums are evaluated; beyond it `single_order` is as good
 _NODES = 1 << 16  # the largest quadrature
-
-
-def _orders(orders: ArrayLike) -> Array:
-    a = np.asarray(orders, dtype=np.float64)
-    if not np.all(a > 1):
-        raise ParameterError("orders must be greater than 1 (and not NaN)")
-    return a
-
-
-def _curve(base: Curve, orders: Array) -> Array:
-    """The base curve at an array of orders; infinity is fine, NaN and negative values are refused."""
-    values = np.broadcast_to(np.asarray(base(orders), dtype=np.float64), orders.shape)
-    if not np.all(values >= 0):
-        raise ParameterError("base must give a divergence of zero or more at every order; it gave a negative number or NaN")
-    return values
 
 
 def _log_expm1(x: Array) -> Array:
@@ -93,16 +78,16 @@ def poisson(orders: ArrayLike, rate: Number, base: Curve) -> Array:
     >>> poisson([2, 2.5, 3], 0.05, lambda a: a / 2).round(10)
     array([0.0042865 , 0.00626966, 0.00726124])
     """
-    a, q = _orders(orders), float(probability("rate", rate))
+    a, q = orders_above_one(orders), float(probability("rate", rate))
     if q in (0.0, 1.0):
-        return np.zeros(a.shape) if q == 0 else _curve(base, a) + 0.0
+        return np.zeros(a.shape) if q == 0 else checked_curve(base, a) + 0.0
     flat = a.ravel()
     finite = flat[flat <= _LARGEST]
     k = np.arange(2.0, math.ceil(finite.max() if finite.size else 2.0) + 1)
-    log_terms = _log_expm1((k - 1) * _curve(base, k))
+    log_terms = _log_expm1((k - 1) * checked_curve(base, k))
     result = _from_integers(flat, lambda order: _binomial_sum(order, log_terms, q, dilute=True) / (order - 1))
     if np.isinf(flat).any():
-        result = np.where(np.isinf(flat), amplified_epsilon(q, _curve(base, flat)), result)
+        result = np.where(np.isinf(flat), amplified_epsilon(q, checked_curve(base, flat)), result)
     return result.reshape(a.shape)
 
 
@@ -112,9 +97,9 @@ def single_order(orders: ArrayLike, rate: Number, base: Curve) -> Array:
     >>> single_order([2, 32], 0.05, lambda a: a / 2).round(8)
     array([ 0.06384224, 12.90763484])
     """
-    a, q = _orders(orders), float(probability("rate", rate))
+    a, q = orders_above_one(orders), float(probability("rate", rate))
     shrink = 1 - 1 / a
-    return np.asarray(amplified_epsilon(q, shrink * _curve(base, a)) / shrink)
+    return np.asarray(amplified_epsilon(q, shrink * checked_curve(base, a)) / shrink)
 
 
 def analytic(orders: ArrayLike, rate: Number, base: Curve, auxiliary: float | None = None) -> Array:
@@ -125,21 +110,21 @@ def analytic(orders: ArrayLike, rate: Number, base: Curve, auxiliary: float | No
     >>> analytic([2, 3], 0.05, lambda a: a / 2).round(6)
     array([0.013802, 0.026826])
     """
-    a, q = _orders(orders), float(probability("rate", rate))
+    a, q = orders_above_one(orders), float(probability("rate", rate))
     if auxiliary is not None and not np.all(a <= auxiliary):
         raise ParameterError(f"auxiliary must be at least every order, not {auxiliary}")
     if q == 0:
         return np.zeros(a.shape)
     if q > 1 - 1 / math.e:
         return np.full(a.shape, math.inf)
-    second = float(_log_expm1(_curve(base, np.array([2.0])))[0])
+    second = float(_log_expm1(checked_curve(base, np.array([2.0])))[0])
 
     def value(order: float) -> float:
         first = 1 - math.log(2) + math.log(order) + math.log(order - 1) + 2 * math.log(q) + second
         w = order * np.concatenate([[1.0], 1 + np.geomspace(1e-3, 1e3, 61)]) if auxiliary is None else np.array([float(auxiliary)])
         least = math.inf
         for _ in range(4):
-            log_rest = w * math.log((order - 1) * q) + (w - 1) * _curve(base, w)
+            log_rest = w * math.log((order - 1) * q) + (w - 1) * checked_curve(base, w)
             at = int(np.argmin(log_rest))
             least = min(least, float(log_rest[at]))
             w = np.linspace(w[max(at - 1, 0)], w[min(at + 1, len(w) - 1)], 33)
@@ -154,10 +139,10 @@ def lower(orders: ArrayLike, rate: Number, base: Curve) -> Array:
     >>> lower([6, 8], 0.05, lambda a: a / 2).round(8)
     array([0.        , 0.57630597])
     """
-    a, q = _orders(orders), float(probability("rate", rate))
+    a, q = orders_above_one(orders), float(probability("rate", rate))
     if q == 0:
         return np.zeros(a.shape)
-    return np.maximum(0.0, _curve(base, a) + math.log(q) / (1 - 1 / a))
+    return np.maximum(0.0, checked_curve(base, a) + math.log(q) / (1 - 1 / a))
 
 
 def truncated_concentrated(rate: Number, rho: Number) -> tuple[float, float]:
@@ -228,7 +213,7 @@ def gaussian(orders: ArrayLike, rate: Number, noise_multiplier: Number, directio
     >>> gaussian([2, 8], 0.05, 1, "add").round(10)
     array([0.00332903, 0.00973661])
     """
-    a, q, mu = _orders(orders), float(probability("rate", rate)), 1 / float(positive("noise_multiplier", noise_multiplier))
+    a, q, mu = orders_above_one(orders), float(probability("rate", rate)), 1 / float(positive("noise_multiplier", noise_multiplier))
     if direction not in ("remove", "add", "both"):
         raise ParameterError(f"direction must be 'remove', 'add' or 'both', not {direction!r}")
     if q == 0:
@@ -265,10 +250,10 @@ def without_replacement_group(orders: ArrayLike, rate: Number, base: Curve) -> A
     >>> without_replacement_group([2], 0.01, lambda a: a / 8).round(10)
     array([0.0001141...])
     """
-    a, q = _orders(orders), float(probability("rate", rate))
+    a, q = orders_above_one(orders), float(probability("rate", rate))
     top = min(4096.0, 4 * float(np.max(a[np.isfinite(a)], initial=2.0)) + 64)
     grid = np.unique(np.concatenate([np.arange(2.0, 65), np.round(np.geomspace(64, max(top, 65), 160))]))
-    values = np.minimum(np.minimum(poisson(grid, q, base), single_order(grid, q, base)), _curve(base, grid))
+    values = np.minimum(np.minimum(poisson(grid, q, base), single_order(grid, q, base)), checked_curve(base, grid))
 
     def value(order: float) -> float:
         if order == math.inf:
@@ -293,13 +278,13 @@ def without_replacement_moments(orders: ArrayLike, rate: Number, base: Curve, pu
     >>> without_replacement_moments([2], 0.01, lambda a: a / 8).round(10)
     array([0.0001136])
     """
-    a, q = _orders(orders), float(probability("rate", rate))
+    a, q = orders_above_one(orders), float(probability("rate", rate))
     if q == 0:
         return np.zeros(a.shape)
     flat = a.ravel()
     finite = flat[flat <= _LARGEST]
     j = np.arange(2.0, math.ceil(finite.max() if finite.size else 2.0) + 1)
-    curve = _curve(base, j)
+    curve = checked_curve(base, j)
     log_pure = float(_log_expm1(np.asarray(float(pure_epsilon))))
     log_terms = (j - 1) * curve + np.minimum(math.log(2), j * log_pure)
     log_terms[0] = min(log_terms[0], math.log(4) + float(_log_expm1(curve[:1])[0]))
@@ -314,9 +299,9 @@ def without_replacement_convex(orders: ArrayLike, rate: Number, base: Curve) -> 
     >>> without_replacement_convex([2.0, np.inf], 0.1, lambda a: np.ones_like(a)).round(10)
     array([0.15856508, 0.15856508])
     """
-    a, q = _orders(orders), float(probability("rate", rate))
+    a, q = orders_above_one(orders), float(probability("rate", rate))
     scale = np.where(np.isinf(a), 1.0, a - 1)
-    return np.asarray(amplified_epsilon(q, scale * _curve(base, a)) / scale)
+    return np.asarray(amplified_epsilon(q, scale * checked_curve(base, a)) / scale)
 
 
 def best(orders: ArrayLike, rate: Number, base: Curve, scheme: Scheme = "poisson", pure_epsilon: float = math.inf) -> Array:
@@ -327,7 +312,7 @@ def best(orders: ArrayLike, rate: Number, base: Curve, scheme: Scheme = "poisson
     >>> best([2], 0.01, lambda a: a / 8, "without replacement").round(10)
     array([0.0001136])
     """
-    a = _orders(orders)
+    a = orders_above_one(orders)
     if scheme == "poisson":
         bounds = [poisson(a, rate, base), single_order(a, rate, base), analytic(a, rate, base)]
     elif scheme == "without replacement":
@@ -335,4 +320,4 @@ def best(orders: ArrayLike, rate: Number, base: Curve, scheme: Scheme = "poisson
         bounds = [without_replacement_group(a, rate, base), moments, without_replacement_convex(a, rate, base)]
     else:
         raise ParameterError(f"scheme must be 'poisson' or 'without replacement', not {scheme!r}")
-    return np.asarray(np.minimum.reduce([*bounds, _curve(base, a)]))
+    return np.asarray(np.minimum.reduce([*bounds, checked_curve(base, a)]))

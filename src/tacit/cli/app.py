@@ -24,33 +24,10 @@ from typer.core import TyperGroup
 
 from tacit import __version__
 from tacit.cli import demo, jobs
+from tacit.cli.audit import audit_app
 from tacit.cli.ledger import ledger_app
 from tacit.cli.numbers import OptionError
-from tacit.cli.options import (
-    Batch,
-    Categories,
-    Certify,
-    Delta,
-    Deltas,
-    Epochs,
-    Epsilon,
-    Epsilons,
-    EventFile,
-    GroupSize,
-    Json,
-    Mechanism,
-    Method,
-    Noise,
-    NullRecord,
-    Plot,
-    Relation,
-    Sampling,
-    Scheme,
-    Size,
-    StepDelta,
-    StepEpsilon,
-    Steps,
-)
+from tacit.cli.options import DESCRIBED, PROTECTED, SHOWN, Certify, Delta, Deltas, Epsilon, Epsilons, Method, takes
 
 # The options behind the parameters that the accountant's messages open with.
 _OPTIONS = {"delta": "--delta", "noise_multiplier": "--noise", "sigma": "--noise", "scale": "--noise", "rate": "--sampling"}
@@ -143,6 +120,7 @@ app = typer.Typer(
 )
 
 
+app.add_typer(audit_app, name="audit")
 app.add_typer(ledger_app, name="ledger")
 
 
@@ -162,6 +140,14 @@ def _examples(*lines: str) -> str:
     return "\n\n".join(["Examples:", *(f"[bold]tacit {line}[/bold]" for line in lines)])
 
 
+_TARGET = {"epsilon": Epsilon, "delta": Delta}
+
+
+def _without(*names: str) -> dict[str, Any]:
+    """The description of a computation, less what is asked for or does not go with it."""
+    return {name: option for name, option in DESCRIBED.items() if name not in names}
+
+
 # --- commands ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -172,29 +158,8 @@ def _examples(*lines: str) -> str:
         "epsilon --mechanism laplace --noise 10 --steps 100 --delta 0,1e-6 --json",
     )
 )
-def epsilon(
-    context: typer.Context,
-    mechanism: Mechanism = None,
-    noise: Noise = None,
-    step_epsilon: StepEpsilon = None,
-    step_delta: StepDelta = None,
-    categories: Categories = None,
-    sampling: Sampling = None,
-    scheme: Scheme = None,
-    size: Size = None,
-    batch: Batch = None,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    event: EventFile = None,
-    delta: Deltas = None,
-    adjacency: Relation = None,
-    null_record: NullRecord = False,
-    group: GroupSize = None,
-    method: Method = None,
-    certify: Certify = False,
-    plot: Plot = None,
-    as_json: Json = False,
-) -> None:
+@takes(**DESCRIBED, delta=Deltas, **PROTECTED, method=Method, certify=Certify, **SHOWN)
+def epsilon(context: typer.Context, **_: Any) -> None:
     """The epsilon that a computation spends at a delta."""
     from tacit.cli import questions
 
@@ -207,28 +172,8 @@ def epsilon(
         "delta --epsilon 1/2 --mechanism laplace --noise 1",
     )
 )
-def delta(
-    context: typer.Context,
-    mechanism: Mechanism = None,
-    noise: Noise = None,
-    step_epsilon: StepEpsilon = None,
-    step_delta: StepDelta = None,
-    categories: Categories = None,
-    sampling: Sampling = None,
-    scheme: Scheme = None,
-    size: Size = None,
-    batch: Batch = None,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    event: EventFile = None,
-    epsilon: Epsilons = None,
-    adjacency: Relation = None,
-    null_record: NullRecord = False,
-    group: GroupSize = None,
-    certify: Certify = False,
-    plot: Plot = None,
-    as_json: Json = False,
-) -> None:
+@takes(**DESCRIBED, epsilon=Epsilons, **PROTECTED, certify=Certify, **SHOWN)
+def delta(context: typer.Context, **_: Any) -> None:
     """The delta that a computation spends at an epsilon."""
     from tacit.cli import questions
 
@@ -241,24 +186,8 @@ def delta(
         "noise --epsilon 1 --mechanism laplace --steps 10",
     )
 )
-def noise(
-    context: typer.Context,
-    mechanism: Mechanism = None,
-    sampling: Sampling = None,
-    scheme: Scheme = None,
-    size: Size = None,
-    batch: Batch = None,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    adjacency: Relation = None,
-    null_record: NullRecord = False,
-    group: GroupSize = None,
-    method: Method = None,
-    plot: Plot = None,
-    as_json: Json = False,
-) -> None:
+@takes(**_without("noise", "step_epsilon", "step_delta", "categories", "event"), **_TARGET, **PROTECTED, method=Method, **SHOWN)
+def noise(context: typer.Context, **_: Any) -> None:
     """The least noise that keeps a computation within a target; the answer never exceeds it."""
     from tacit.cli import questions
 
@@ -271,27 +200,8 @@ def noise(
         "steps --epsilon 1 --delta 1e-6 --event query.json",
     )
 )
-def steps(
-    context: typer.Context,
-    mechanism: Mechanism = None,
-    noise: Noise = None,
-    step_epsilon: StepEpsilon = None,
-    step_delta: StepDelta = None,
-    categories: Categories = None,
-    sampling: Sampling = None,
-    scheme: Scheme = None,
-    size: Size = None,
-    batch: Batch = None,
-    event: EventFile = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    adjacency: Relation = None,
-    null_record: NullRecord = False,
-    group: GroupSize = None,
-    method: Method = None,
-    plot: Plot = None,
-    as_json: Json = False,
-) -> None:
+@takes(**_without("steps", "epochs"), **_TARGET, **PROTECTED, method=Method, **SHOWN)
+def steps(context: typer.Context, **_: Any) -> None:
     """The most steps that a target allows."""
     from tacit.cli import questions
 
@@ -304,27 +214,8 @@ def steps(
         "curve --mechanism randomized-response --step-epsilon 1/2 --categories 10 --epsilon 0.1,0.2 --json",
     )
 )
-def curve(
-    context: typer.Context,
-    mechanism: Mechanism = None,
-    noise: Noise = None,
-    step_epsilon: StepEpsilon = None,
-    step_delta: StepDelta = None,
-    categories: Categories = None,
-    sampling: Sampling = None,
-    scheme: Scheme = None,
-    size: Size = None,
-    batch: Batch = None,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    event: EventFile = None,
-    epsilon: Epsilons = None,
-    adjacency: Relation = None,
-    null_record: NullRecord = False,
-    group: GroupSize = None,
-    plot: Plot = None,
-    as_json: Json = False,
-) -> None:
+@takes(**DESCRIBED, epsilon=Epsilons, **PROTECTED, **SHOWN)
+def curve(context: typer.Context, **_: Any) -> None:
     """The whole curve: delta at every epsilon, and the best attack at every false-positive rate."""
     from tacit.cli import questions
 
@@ -337,27 +228,8 @@ def curve(
         "compare --noise 1 --sampling 0.01 --steps 1000 --delta 1e-5",
     )
 )
-def compare(
-    context: typer.Context,
-    mechanism: Mechanism = None,
-    noise: Noise = None,
-    step_epsilon: StepEpsilon = None,
-    step_delta: StepDelta = None,
-    categories: Categories = None,
-    sampling: Sampling = None,
-    scheme: Scheme = None,
-    size: Size = None,
-    batch: Batch = None,
-    steps: Steps = None,
-    epochs: Epochs = None,
-    event: EventFile = None,
-    delta: Deltas = None,
-    adjacency: Relation = None,
-    null_record: NullRecord = False,
-    group: GroupSize = None,
-    plot: Plot = None,
-    as_json: Json = False,
-) -> None:
+@takes(**DESCRIBED, delta=Deltas, **PROTECTED, **SHOWN)
+def compare(context: typer.Context, **_: Any) -> None:
     """What every composition theorem says, side by side."""
     from tacit.cli import questions
 

@@ -10,6 +10,7 @@ Fraction(1, 100000)
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
@@ -103,3 +104,14 @@ def several(option: str, texts: Iterable[str] | None, read: Callable[[str, str],
     if not found:
         raise OptionError(f"{option} is missing; give for example {option} {example}")
     return found
+
+
+def proved_digits(lower: float, upper: float, *, least: int = 7, most: int = 17) -> int:
+    """How many significant digits a bracket settles, and two more: what is printed beyond them would be noise.
+
+    >>> proved_digits(1.0, 1.5), proved_digits(1.0, 1 + 1e-12), proved_digits(2.0, 2.0)
+    (7, 14, 17)
+    """
+    if not 0 < lower <= upper < math.inf or lower == upper:
+        return most if lower == upper else least
+    return min(max(math.ceil(-math.log10((upper - lower) / upper)) + 2, least), most)

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -82,3 +84,42 @@ Certify = Annotated[
 ]
 Plot = Annotated[str | None, _option(SHOW, "Draw the picture into this .png, .pdf or .svg.", "--plot", metavar="FILE")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel=SHOW, show_default=False)]
+
+#: Options of the same command group under the names that `questions` reads.
+DESCRIBED: Mapping[str, Any] = {
+    "mechanism": Mechanism,
+    "noise": Noise,
+    "step_epsilon": StepEpsilon,
+    "step_delta": StepDelta,
+    "categories": Categories,
+    "sampling": Sampling,
+    "scheme": Scheme,
+    "size": Size,
+    "batch": Batch,
+    "steps": Steps,
+    "epochs": Epochs,
+    "event": EventFile,
+}
+PROTECTED: Mapping[str, Any] = {"adjacency": Relation, "null_record": NullRecord, "group": GroupSize}
+SHOWN: Mapping[str, Any] = {"plot": Plot, "as_json": Json}
+
+
+def takes(**options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command these options, all of them optional; it reads them from its context.
+
+    >>> @takes(steps=Steps, as_json=Json)
+    ... def command(context: typer.Context, **options: Any) -> None: ...
+    >>> list(inspect.signature(command).parameters)
+    ['context', 'steps', 'as_json']
+    """
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    given = [inspect.Parameter("context", keyword, annotation=typer.Context)]
+    for name, option in options.items():
+        given.append(inspect.Parameter(name, keyword, annotation=option, default=False if get_args(option)[0] is bool else None))
+
+    def with_options(command: Callable[..., None]) -> Callable[..., None]:
+        command.__signature__ = inspect.Signature(given)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in given}
+        return command
+
+    return with_options

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.accounting import Account, Adjacency, Bound, Estimate, Event, to_json
 from tacit.accounting.compare import rounded_up
+from tacit.cli.numbers import proved_digits
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,7 +104,8 @@ def print_figure(out: Console, headline: str, found: Bound | Estimate) -> None:
         out.print("  an estimate that may lie below the truth: no guarantee, do not publish it", style="red")
     else:
         out.print(headline.format(rounded_up(found.upper, 7)), style="bold")
-        out.print(f"  between    {rounded_down(found.lower, 12)} and {rounded_up(found.upper, 12)}")
+        digits = proved_digits(found.lower, found.upper)
+        out.print(f"  between    {rounded_down(found.lower, digits)} and {rounded_up(found.upper, digits)}")
     out.print(f"  method     {found.method}")
 
 

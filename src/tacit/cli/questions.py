@@ -61,7 +61,7 @@ def noise(options: Options) -> None:
     with output.working("searching"):
         sigma = calibrate(lambda x: plan.event(noise=x), epsilon=goal, delta=level, method=method, **_relation(plan))
         cost = account(plan.event(noise=sigma), **_relation(plan))
-        spent = cost.epsilon(level, method=method)
+        spent = cost.bound(level, method)
     if options.get("as_json"):
         _print_search(cost, spent, {"noise": sigma, "target_epsilon": goal, "delta": level})
     else:
@@ -84,7 +84,7 @@ def steps(options: Options) -> None:
         )
         count = int(found)
         cost = account(plan.event(steps=count), **_relation(plan))
-        spent = cost.epsilon(level, method=method)
+        spent = cost.bound(level, method)
     total = count * plan.per_epoch
     epochs = float(total * plan.rate) if plan.rate is not None else None
     if options.get("as_json"):
