@@ -318,3 +318,13 @@ def test_extreme_numbers_are_priced_or_refused(event) -> None:
 def test_ten_tenths_are_one() -> None:
     assert account(Repeated(PureDP(Fraction(1, 10)), 10)).epsilon(0).upper == 1.0
     assert account(Repeated(Laplace(10), 10)).epsilon(0).upper == 1.0
+
+
+@pytest.mark.parametrize("rho", [0.05, 0.5])
+@pytest.mark.parametrize("fpr", [0.01, 0.3])
+def test_a_rate_from_a_renyi_curve_alone_lies_above_the_gaussian_one(rho: float, fpr: float) -> None:
+    """rho-zCDP permits at least what Gaussian noise of the same rho attains, and less than everything."""
+    permitted = account(ZCDP(rho)).tpr(fpr)
+    attained = account(Gaussian(1 / math.sqrt(2 * rho))).tpr(fpr).upper
+    assert attained <= permitted.upper < 1
+    assert account(ZCDP(rho)).delta(math.inf).upper == 0

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS: dict[str, tuple[list[str], list[str]]] = {
     "composition_theorems.py": (["composition_theorems.png"], ["100     10   5.75653  5.75611         5.22154        4.77457"]),
     "dp_sgd_budget.py": (["dp_sgd_budget.png"], ["noise multiplier 1.0574", "spends epsilon 1.99999", '"rate": "8/1875"']),
+    "logistic_regression.py": (["logistic_regression.png"], ["wrote logistic_regression.png"]),
     "read_a_tradeoff_curve.py": (["tradeoff_promise.png", "tradeoff_gaussian.png"], ["multiplier for the same promise: 1.99"]),
 }
 

@@ -220,7 +220,8 @@ class Account:
             found = self._solve(
                 lambda d: compose.delta(d, epsilon, tolerance=tolerance),
                 lambda d, floor: compose.delta_cap(d, epsilon) <= floor,
-                lambda: conversions.delta_from_curve(curve, max(epsilon, 0.0)),
+                # a finite divergence of any order leaves nothing beyond every epsilon
+                lambda: 0.0 if epsilon == math.inf else conversions.delta_from_curve(curve, max(epsilon, 0.0)),
             )
         if not self.parts.leak:
             return found

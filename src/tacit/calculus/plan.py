@@ -25,7 +25,7 @@ from fractions import Fraction
 from typing import Any
 
 from tacit import noise
-from tacit.accounting import Adjacency, Composed, Event, Group, Repeated, Sampled, Selection, account
+from tacit.accounting import Adjacency, Composed, Event, Group, Repeated, Sampled, Selection, Worst, account
 from tacit.accounting.events import Leaf
 from tacit.accounting.parameters import Number, nonnegative
 from tacit.calculus.domains import Domain, Lattice, Vectors
@@ -320,8 +320,8 @@ def restate(event: Event, adjacency: Adjacency) -> Event:
     match event:
         case Leaf():
             return replace(event, adjacency=adjacency)
-        case Composed():
-            return Composed(*(restate(part, adjacency) for part in event.events))
+        case Composed() | Worst():
+            return type(event)(*(restate(part, adjacency) for part in event.events))
         case Repeated() | Sampled() | Group() | Selection():
             return replace(event, event=restate(event.event, adjacency))
     return event

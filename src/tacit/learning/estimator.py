@@ -1,0 +1,266 @@
+"""The base of every private estimator: a promise in, an event out, the book in between, and nothing of the data in an error.
+
+A private estimator is an ordinary scikit-learn estimator (clone, get_params, pipelines, grid search) with a few parameters more:
+
+- `epsilon` and `delta`, or `rho`: what fitting may cost. Exactly one way, no default.
+- `bounds` or `data_norm`: what is public about a row. Missing is an error, not a warning: a bound read from the data leaks it.
+- `adjacency`: "add-remove" (the number of rows is private) or "replace-one" (it is public). `n_public` declares a number of rows public.
+- `account`: an account of a ledger. The price is reserved before the data is touched and committed after; a failed fit stays spent. In a
+grid
+  search every fit is a spend: the price of a search is the sum over its fits, and the account refuses when it is gone.
+- `random_state`: accepted only inside `tacit.noise.test_mode`; a model drawn from a seed is not private.
+
+After `fit`: `event_` (the price), `privacy_` (its certified bracket: epsilon at the promised delta, or rho), `private_` (False if drawn in
+test mode), `n_features_in_`, `feature_names_in_`.
+
+Missing values and infinities raise nothing: whether an error is raised would itself be an answer. NaN becomes the middle of the
+public bounds (0 under `data_norm`), values beyond the bounds become the bound.
+
+>>> Space.of(2, bounds=(0, 10)).scale(np.array([[0.0, 5.0], [float("nan"), 1e308]]))
+array([[-1.,  0.],
+       [ 0.,  1.]])
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit.accounting import Adjacency, Event, ParameterError
+from tacit.accounting.parameters import count, number, positive
+from tacit.learning.promise import Promise
+from tacit.noise import SeedRefusedError, is_private, test_mode, watch
+
+try:
+    from sklearn.base import BaseEstimator, clone  # type: ignore[import-untyped,unused-ignore]
+    from sklearn.utils import check_array, column_or_1d  # type: ignore[import-untyped,unused-ignore]
+    from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped,unused-ignore]
+except ImportError as error:  # pragma: no cover - the extra is there in development
+    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
+
+Array = NDArray[np.float64]
+Bounds = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Space:
+    """What is public about a row: a box, moved to [-1, 1] in every coordinate, or a Euclidean ball, scaled to radius sqrt(d)."""
+
+    centre: Array
+    half: Array
+    norm: float | None = None
+
+    @classmethod
+    def of(cls, features: int, *, bounds: Bounds | None = None, data_norm: float | None = None) -> Space:
+        """The space of rows of `features` numbers; bounds are (lower, upper), each one number or one for each feature.
+
+        >>> Space.of(2, bounds=([0, 0], [1, 4])).half
+        array([0.5, 2. ])
+        """
+        if (bounds is None) == (data_norm is None):
+            raise ParameterError(
+                "give either bounds=(lower, upper), numbers or one for each feature, or data_norm=, the largest Euclidean length of a row; "
+                "they must be public knowledge, not taken from this data"
+            )
+        if data_norm is not None:
+            radius = float(positive("data_norm", data_norm))
+            return cls(np.zeros(features), np.full(features, radius / np.sqrt(max(features, 1))), radius)
+        lower, upper = interval("bounds", bounds, features)
+        return cls((lower + upper) / 2, (upper - lower) / 2)
+
+    def scale(self, X: Array) -> Array:
+        """Rows in public units, every one of them finite and inside; a feature with equal bounds becomes 0."""
+        if self.norm is not None:
+            # half is norm / sqrt(d): a row on the sphere gets length sqrt(d), like the corners of the box
+            return _clip(np.where(np.isnan(X), 0.0, X) / np.where(self.half > 0, self.half, 1.0), float(np.sqrt(len(self.half))))
+        known = np.where(np.isnan(X), self.centre, X)
+        lower, upper = self.centre - self.half, self.centre + self.half
+        inside = np.clip(known, lower, upper) - self.centre
+        found: Array = np.clip(np.where(self.half > 0, inside / np.where(self.half > 0, self.half, 1.0), 0.0), -1.0, 1.0)
+        return found
+
+    def fill(self, X: Array) -> Array:
+        """Rows to predict for: a missing value counts as the centre, as in training; infinities are cut where sums stay finite."""
+        found: Array = np.clip(np.where(np.isnan(X), self.centre, X), -1e100, 1e100)
+        return found
+
+    def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
+        """A linear function of scaled rows as one of the rows themselves: (coefficients, intercepts)."""
+        original = np.where(self.half > 0, coef / np.where(self.half > 0, self.half, 1.0), 0.0)
+        return original, intercept - original @ self.centre
+
+
+def _clip(rows: Array, radius: float) -> Array:
+    from tacit.learning.noisy_sums import clip_rows
+
+    return clip_rows(rows, radius)
+
+
+def interval(name: str, bounds: Any, length: int) -> tuple[Array, Array]:
+    """Public bounds as two arrays of the given length.
+
+    >>> interval("bounds", (0, [1, 2]), 2)
+    (array([0., 0.]), array([1., 2.]))
+    """
+    if not isinstance(bounds, Sequence | np.ndarray) or isinstance(bounds, str) or len(bounds) != 2:
+        raise ParameterError(f"{name} must be a pair (lower, upper), each a number or one number for each feature")
+    ends = []
+    for side, end in zip(("lower", "upper"), bounds, strict=True):
+        given = np.asarray(end, dtype=np.float64)
+        if given.ndim > 1 or (given.ndim == 1 and len(given) != length):
+            raise ParameterError(f"the {side} end of {name} must be a number or {length} numbers, one for each feature")
+        if not np.isfinite(given).all():
+            raise ParameterError(f"the {side} end of {name} must be finite")
+        ends.append(np.broadcast_to(given, (length,)).astype(np.float64))
+    if (ends[0] > ends[1]).any():
+        raise ParameterError(f"{name} must be in order: lower at most upper, for every feature")
+    return ends[0], ends[1]
+
+
+def readable(values: Any) -> Any:
+    """Texts among numbers read as numbers, or as missing where they are none: an error would show one, and tell that it is there.
+
+    >>> readable(np.array([[1, "2.5"], ["n/a", 4]], dtype=object)).tolist()
+    [[1, 2.5], [nan, 4]]
+    """
+    if hasattr(values, "iloc") and all(getattr(kind, "kind", "O") in "biuf" for kind in np.atleast_1d(getattr(values, "dtypes", "O"))):
+        return values  # a data frame of numbers: keep its names
+    if hasattr(values, "iloc"):
+        return values.map(_as_number)
+    if isinstance(values, np.ndarray) and values.dtype.kind in "OUS":
+        return np.array([_as_number(value) for value in values.ravel().tolist()], dtype=object).reshape(values.shape)
+    return values
+
+
+def _as_number(value: Any) -> Any:
+    if not isinstance(value, str | bytes):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return float("nan")
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
+    """What all private estimators share. A subclass checks its public parameters, says what it will cost, and then touches the data.
+
+    A subclass defines `__init__` with its parameters as keywords, and `fit`, which calls in this order: `_promise()`, `_numbers(X, y)`, and
+    then, inside `with self._spend(event):`, whatever touches values. Everything before `_spend` sees shapes and types only.
+    """
+
+    epsilon: Any
+    delta: Any
+    rho: Any
+    adjacency: Any
+    account: Any
+    random_state: Any
+
+    def __sklearn_clone__(self) -> Self:
+        """A clone shares the account: a copy of the handle is a handle on the same book."""
+        own = {name: value for name, value in self.get_params(deep=False).items() if name != "account"}
+        copies = {name: clone(value, safe=False) for name, value in own.items()}
+        made: Self = type(self)(**copies, **({"account": self.account} if "account" in self.get_params(deep=False) else {}))
+        return made
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _promise(self) -> Promise:
+        promise = Promise.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, adjacency=self.adjacency)
+        if self.random_state is not None:
+            if is_private():
+                raise SeedRefusedError(
+                    "random_state is accepted only inside tacit.noise.test_mode: a model drawn from a seed is not private; leave it out"
+                )
+            count("random_state", self.random_state, least=0)
+        return promise
+
+    def _numbers(self, X: ArrayLike, *, reset: bool) -> Array:
+        """X as a matrix of floats. Shapes and types are checked; values, and how many rows there are, are not."""
+        found: Array = validate_data(self, readable(X), reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
+        return found
+
+    @staticmethod
+    def _targets(y: ArrayLike, rows: int, *, numeric: bool) -> NDArray[Any]:
+        """y as one column, as long as X; only its shape can raise."""
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        kinds: dict[str, Any] = {"dtype": np.float64} if numeric else {"dtype": None}
+        found: NDArray[Any] = column_or_1d(
+            check_array(readable(y) if numeric else y, ensure_2d=False, ensure_all_finite=False, ensure_min_samples=0, **kinds), warn=True
+        )
+        if len(found) != rows:
+            raise ValueError("Found input variables with inconsistent numbers of samples: X and y must have the same number of rows")
+        return found
+
+    @contextlib.contextmanager
+    def _spend(self, event: Event, promise: Promise) -> Iterator[None]:
+        """Reserve, run, commit. With a seed, the draws repeat and the model says that it is not private."""
+        with contextlib.ExitStack() as stack:
+            if self.account is not None:
+                share = self.delta if promise.delta else None  # what an account in epsilon and delta must know
+                stack.enter_context(self.account.reserve(event, purpose=f"fit {type(self).__name__}", delta=share))
+            seen = stack.enter_context(watch())
+            if self.random_state is not None:
+                stack.enter_context(test_mode(int(self.random_state)))
+            yield
+        self.event_ = event
+        self.privacy_ = promise.price(event)
+        self.private_ = seen.private
+
+    def _fitted(self, X: ArrayLike) -> Array:
+        check_is_fitted(self)
+        return self._numbers(X, reset=False)
+
+
+def declared_classes(classes: ArrayLike | None) -> NDArray[Any]:
+    """The public list of labels, sorted. It is never read from the data: which labels occur is private.
+
+    >>> declared_classes(["yes", "no"]).tolist()
+    ['no', 'yes']
+    """
+    if classes is None:
+        raise ParameterError("classes is missing: list the labels that can occur, such as classes=[0, 1]; they must be public")
+    found: NDArray[Any] = np.unique(np.asarray(classes))
+    if found.ndim != 1 or len(found) < 2 or len(found) != np.size(np.asarray(classes)):
+        raise ParameterError("classes must be a list of at least two different labels")
+    return found
+
+
+def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of each label in the declared classes, -1 for a label that was not declared; such rows count for nothing.
+
+    >>> codes_of(np.array([1, 0, 7]), np.array([0, 1])).tolist()
+    [1, 0, -1]
+    """
+    lookup = {label: place for place, label in enumerate(classes.tolist())}
+    return np.array([lookup.get(label, -1) for label in y.tolist()], dtype=np.int64)
+
+
+def declared_rows(n_public: Any, rows: int, adjacency: Adjacency) -> int | None:
+    """The number of rows where it is public: declared, or fixed by the relation; None where it must be paid for.
+
+    >>> declared_rows(None, 10, Adjacency.REPLACE_ONE), declared_rows(None, 10, Adjacency.ADD_REMOVE)
+    (10, None)
+    """
+    if n_public is not None:
+        return count("n_public", n_public)
+    return max(rows, 1) if adjacency is Adjacency.REPLACE_ONE else None
+
+
+def label_interval(label_bounds: Any) -> tuple[float, float]:
+    """The public bounds of the labels of a regression."""
+    if label_bounds is None:
+        raise ParameterError("label_bounds is missing: give (lower, upper), public knowledge about the labels, not taken from this data")
+    lower, upper = (float(end[0]) for end in interval("label_bounds", label_bounds, 1))
+    if not lower < upper:
+        raise ParameterError(f"label_bounds must be in order and different, not {number('lower', lower)} and {number('upper', upper)}")
+    return lower, upper

@@ -1,0 +1,83 @@
+"""Output perturbation: the minimiser of a strongly convex sum, plus noise as large as one person can move it.
+
+With a ridge, one person moves the minimiser of a sum of losses by at most slope / ridge: the gradients of the two objectives differ by one
+person's gradient, and the objective is ridge-strongly convex. (In means, the familiar 2 L / (n lambda) with ridge = n lambda.)
+
+>>> farthest_minimiser(1.0, 4.0, Adjacency.ADD_REMOVE), farthest_minimiser(1.0, 4.0, Adjacency.REPLACE_ONE)
+(0.25, 0.5)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting import Adjacency, Event
+from tacit.accounting.parameters import positive
+from tacit.learning.losses import Loss
+from tacit.learning.newton import minimise
+from tacit.learning.noisy_sums import clip_rows
+from tacit.learning.promise import Promise
+from tacit.noise import from_lattice, round_to_lattice, rounded_gaussian, rounded_laplace
+
+Array = NDArray[np.float64]
+STEP = Fraction(1, 1 << 30)
+DISTANCE = 1e-6
+RADIUS = 10.0
+
+
+def farthest_minimiser(slope: float, ridge: float, adjacency: Adjacency) -> float:
+    """How far one person moves the exact minimiser, in Euclidean distance."""
+    return (2 if adjacency is Adjacency.REPLACE_ONE else 1) * slope / float(positive("ridge", ridge))
+
+
+@dataclass(frozen=True)
+class OutputPerturbation:
+    """A plan: the ridge, the noise and the event.
+
+    Guarantee
+        Statement: costs Gaussian(multiplier), or epsilon-DP with Laplace noise where delta is 0.
+        Conditions: convex loss, slope enforced by rows of length at most 1, ridge > 0.
+        Proved in: Chaudhuri, Monteleoni, Sarwate 2011, Lemma 7; the solver's distance to the minimiser and the rounding to the lattice are
+        added, twice, to the sensitivity.
+    """
+
+    promise: Promise
+    loss: Loss
+    dimension: int
+    ridge: float
+    sensitivity: float
+    scale: float
+    event: Event
+
+    @classmethod
+    def plan(cls, promise: Promise, loss: Loss, dimension: int, *, ridge: float | None = None, rows: int = 1000) -> OutputPerturbation:
+        """The least noise for a ridge; without one, the ridge that balances noise and regularisation for so many rows."""
+        loss.require_smooth("the solver of output perturbation")
+        strength = promise.mu if not promise.pure else float(promise.epsilon or 0) / math.sqrt(2 * dimension)
+        balanced = loss.slope * math.sqrt(2 * rows * math.sqrt(dimension) / strength) / RADIUS
+        chosen = balanced if ridge is None else float(positive("ridge", ridge))
+        apart = DISTANCE + math.sqrt(dimension) * float(STEP) / 2
+        sensitivity = (farthest_minimiser(loss.slope, chosen, promise.adjacency) + 2 * apart) * (1 + 1e-12)
+        if promise.pure:
+            assert promise.epsilon is not None
+            epsilon = promise.epsilon * (1 - 1e-9)
+            event: Event = type(promise.pure_event())(epsilon, adjacency=promise.adjacency)
+            scale = sensitivity * math.sqrt(dimension) / epsilon * (1 + 1e-12)
+        else:
+            event, mu = promise.settle(lambda mu: promise.stated(1 / mu))
+            scale = sensitivity / mu * (1 + 1e-12)
+        return cls(promise, loss, dimension, chosen, sensitivity, scale, event)
+
+    def run(self, rows: Array, labels: Array) -> Array:
+        """The released parameters. Rows are clipped to length 1."""
+        zero = np.zeros(self.dimension)
+        found = minimise(self.loss, clip_rows(rows, 1.0), labels, ridge=self.ridge, tilt=zero, distance=DISTANCE)
+        point = round_to_lattice(found, STEP, bounds=(-(2**30), 2**30))
+        draw = rounded_laplace if self.promise.pure else rounded_gaussian
+        released: Array = from_lattice(point + draw(Fraction(self.scale) / STEP, self.dimension), STEP)
+        return released

@@ -1,0 +1,256 @@
+"""Linear models by few, well-aimed gradient steps: a private centre and shape of the rows first, then full-batch descent in that geometry.
+
+The noise of a gradient step is the same in every direction, and what it does to a prediction grows with the length of the row it is
+measured on. So the budget goes further when rows are centred and round before the descent:
+
+1. *Geometry.* A noisy mean of the rows (shrunk towards the public centre by as much as its known noise demands: James and Stein 1961) and,
+   where the budget carries d^2 numbers, a noisy second moment, whose inverse root makes the rows round. Directions below the noise are
+   left alone.
+2. *Descent.* Full-batch steps on the sum of per-person gradients. The influence of a person is bounded twice: the row is weighted down to
+   unit length (Mallows 1975) and the residual is clipped to a public schedule. The model itself stays linear in the row.
+
+Every choice (which releases, how many steps, how long) is a formula in public numbers: features, classes, the budget and a number of
+rows that is declared or paid for. Everything after the releases is post-processing.
+
+>>> promise = Promise.of(epsilon=1, delta=1e-5)
+>>> plan = Plan.classifier(promise, features=30, rows=455)
+>>> plan.steps, plan.shape_share, promise.price(plan.event).upper <= 1
+(12, 0.0, True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting import Composed, Event, Repeated
+from tacit.learning.choice import UNKNOWN_ROWS
+from tacit.learning.noisy_sums import clip_rows, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
+from tacit.learning.promise import Promise
+
+Array = NDArray[np.float64]
+#: The derivative of every person's loss at the scores, one column for each output.
+Derivative = Callable[[Array], Array]
+
+REACH = 0.5  # rows are clipped to this part of the longest possible length before their mean and second moment are taken
+SHORT = 1e-9  # rows shorter than this are not stretched
+COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be released, fixed before the data is touched: the shares of the squared budget, the steps, and the resulting event."""
+
+    promise: Promise
+    features: int
+    rows: int | None  # public, or None where the count is released too
+    steps: int
+    centre_share: float
+    shape_share: float
+    intercept: float  # length of the constant coordinate beside a row of length 1
+    event: Event
+    mu: float
+
+    @classmethod
+    def make(
+        cls, promise: Promise, features: int, rows: int | None, steps: int, centre: float, shape: float, intercept: float
+    ) -> Plan:
+        """A plan with the least noise that keeps the promise."""
+
+        def event(mu: float) -> Event:
+            parts: list[Event] = [promise.stated(1 / (mu * math.sqrt(share))) for share in (counted, centre, shape) if share > 0]
+            left = 1 - counted - centre - shape
+            parts.append(Repeated(promise.stated(math.sqrt(steps / left) / mu), steps))
+            return Composed(*parts)
+
+        counted = 0.0 if rows is not None else COUNT_SHARE
+        found, mu = promise.settle(event)
+        return cls(promise, features, rows, steps, centre, shape, intercept, found, mu)
+
+    @classmethod
+    def classifier(cls, promise: Promise, *, features: int, rows: int | None) -> Plan:
+        """Shares and steps for bounded residuals: the second moment once n mu exceeds d^(3/2), where its noise falls below its
+        eigenvalues."""
+        rich = (rows or UNKNOWN_ROWS) * promise.mu >= features**1.5
+        return cls.make(promise, features, rows, 24 if rich else 12, 0.1, 0.1 if rich else 0.0, 0.3)
+
+    @classmethod
+    def regressor(cls, promise: Promise, *, features: int, rows: int | None, steps: int = 6) -> Plan:
+        """Shares and steps for residuals that shrink as the fit improves; the geometry is left out below n mu = 2 d."""
+        rich = (rows or UNKNOWN_ROWS) * promise.mu >= 2 * features
+        return cls.make(promise, features, rows, steps, 0.05 if rich else 0.0, 0.2 if rich else 0.0, 1.0)
+
+    def multiplier(self, share: float) -> float:
+        """The noise multiplier of a release with this share of the squared budget."""
+        return 1 / (self.mu * math.sqrt(share))
+
+    @property
+    def descent_share(self) -> float:
+        return 1 - self.centre_share - self.shape_share - (0.0 if self.rows is not None else COUNT_SHARE)
+
+    @property
+    def step_multiplier(self) -> float:
+        """The noise multiplier of one step."""
+        return math.sqrt(self.steps / self.descent_share) / self.mu
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A released change of coordinates: rows minus `centre`, times `shape`; typical rows then have length about 1.
+
+    `spread` is the inverse of their variance in a typical direction: the length of a Newton step for a squared loss.
+    """
+
+    rows: float
+    centre: Array
+    shape: Array
+    spread: float
+
+    def apply(self, U: Array) -> Array:
+        found: Array = (U - self.centre) @ self.shape
+        return found
+
+
+def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
+    """Release the count, the centre and the shape of the rows, as far as the plan pays for them.
+
+    `normalise` stretches short rows to the full length as well; otherwise long ones are only clipped.
+    """
+    d, relation = plan.features, plan.promise.adjacency
+    reach = REACH * math.sqrt(d)
+    held = _stretched if normalise else clip_rows
+    if plan.rows is not None:
+        n = float(plan.rows)
+    else:
+        multiplier = plan.multiplier(COUNT_SHARE)
+        n = max(noisy_count(len(U), multiplier=multiplier, adjacency=relation), multiplier)  # below its noise the count says nothing
+    centre = np.zeros(d)
+    if plan.centre_share:
+        multiplier = plan.multiplier(plan.centre_share)
+        centre = noisy_sum(held(U, reach), bound=reach, multiplier=multiplier, adjacency=relation) / n
+        centre = shrink(centre, _deviation(plan, multiplier) * reach / n)
+    shape, spread = np.eye(d) / reach, float(d)
+    if plan.shape_share:
+        multiplier = plan.multiplier(plan.shape_share)
+        moment = noisy_second_moment(held(U - centre, reach), bound=reach, multiplier=multiplier, adjacency=relation) / n
+        spare = 1.0 if normalise else 1.2  # clipped rows keep their lengths: leave room above the typical one
+        shape, spread = _round(moment, _deviation(plan, multiplier) * reach * reach * math.sqrt(d) / n, spare)
+    return Geometry(n, centre, shape, spread)
+
+
+def _deviation(plan: Plan, multiplier: float) -> float:
+    """The standard deviation of the noise on a sum of unit rows."""
+    from tacit.learning.noisy_sums import farthest
+
+    return farthest(multiplier, plan.promise.adjacency)
+
+
+def shrink(estimate: Array, deviation: float) -> Array:
+    """An estimate with known noise moved towards 0: the positive part of James and Stein's factor.
+
+    >>> shrink(np.array([3.0, 4.0]), 1.0), shrink(np.array([0.3, 0.4]), 1.0)
+    (array([2.76, 3.68]), array([0., 0.]))
+    """
+    energy = float(estimate @ estimate)
+    return estimate * max(0.0, 1 - len(estimate) * deviation**2 / energy) if energy > 0 else estimate
+
+
+def _stretched(rows: Array, bound: float) -> Array:
+    """Rows of length `bound`, except those too short to have a direction."""
+    found: Array = rows * (bound / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), SHORT))
+    return found
+
+
+def _round(moment: Array, floor: float, spare: float) -> tuple[Array, float]:
+    """The inverse root of a noisy second moment plus its noise level, scaled so that a row of `spare` times the typical length gets
+    length 1."""
+    values, vectors = np.linalg.eigh(moment)
+    kept = np.maximum(values, 0.0)
+    spread = spare**2 * max(0.05 * len(kept), float((kept / (kept + floor)).sum()))
+    found: Array = (vectors / np.sqrt((kept + floor) * spread)) @ vectors.T
+    return found, spread
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Public numbers of a descent: the bound on the residuals and the two step lengths, one of each for every step."""
+
+    clips: Array
+    slope_steps: Array
+    intercept_steps: Array
+    averaged: int  # how many of the last iterates are averaged
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """A linear function of scaled rows, (outputs, features) and (outputs,), and the standard deviation that the noise of the last step
+    left."""
+
+    coef: Array
+    intercept: Array
+    noise: float
+
+
+def descend(
+    U: Array, derivative: Derivative, plan: Plan, space: Geometry, schedule: Schedule, *, start: Array, normalise: bool
+) -> LinearFit:
+    """Full-batch steps against the noisy sum of bounded per-person gradients.
+
+    Guarantee
+        Statement: costs Repeated(Gaussian(plan.step_multiplier), plan.steps), whatever the loss, convex or not.
+        Proved in: a person's term is the product of a residual of length at most `clips[t]` and a row of length at most
+        sqrt(1 + intercept^2), and is clipped to the product of the two as an integer vector; the rest is `noisy_outer_sum`, and steps
+        compose.
+    """
+    rows = space.apply(U)
+    weight = 1 / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), SHORT if normalise else 1.0)
+    kappa = plan.intercept
+    bounded = np.hstack([rows * weight, np.full((len(rows), 1), kappa)])
+    reach = math.sqrt(1 + kappa * kappa)
+    slope, level = np.zeros((len(start), plan.features)), start.astype(np.float64)
+    total_slope, total_level = np.zeros_like(slope), np.zeros_like(level)
+    for t in range(plan.steps):
+        clip = float(schedule.clips[t])
+        residual = clip_rows(derivative(rows @ slope.T + level), clip)
+        gradient = noisy_outer_sum(
+            residual, bounded, bound=clip * reach, multiplier=plan.step_multiplier, adjacency=plan.promise.adjacency
+        )
+        slope = slope - schedule.slope_steps[t] * gradient[:, :-1] / space.rows
+        level = level - schedule.intercept_steps[t] * gradient[:, -1] / (kappa * space.rows)
+        if t >= plan.steps - schedule.averaged:
+            total_slope, total_level = total_slope + slope / schedule.averaged, total_level + level / schedule.averaged
+    coef = total_slope @ space.shape.T
+    noise = float(_deviation(plan, plan.step_multiplier) * schedule.clips[-1] * reach / space.rows)
+    return LinearFit(coef, total_level - coef @ space.centre, noise)
+
+
+def classifier_schedule(plan: Plan, space: Geometry, clip: float, gain: float = 1.0) -> Schedule:
+    """Steps for residuals of length at most `clip`: their total length is 3 (n mu)^(3/4), so that signal and noise grow together.
+
+    Twelve steps (with a second moment twenty-four), the last half averaged. The constants were chosen on breast_cancer and digits.
+    """
+    whole = np.ones(plan.steps)
+    step = gain * 3 * max(space.rows * plan.mu, 1e-6) ** 0.75 / plan.steps / math.sqrt(1 + plan.intercept**2)
+    step = min(step, 4 * space.spread)  # a Newton step of the logistic loss at 0: beyond it, descent without noise would not settle
+    # the level is `intercept` times the weight of a coordinate of that length: a step on the weight moves the level by its square
+    return Schedule(clip * whole, step * whole, step * plan.intercept**2 * whole, max(plan.steps // 2, 1))
+
+
+def regressor_schedule(
+    plan: Plan, space: Geometry, *, start: float = 0.7, decay: float = 0.7, least: float = 0.1, curvature: float = 1.0
+) -> Schedule:
+    """Newton steps for a loss of this curvature, shortened where noise would drown them; residual bounds shrink by `decay` a step.
+
+    Step lengths are those of a Wiener filter: prior variance over prior plus noise variance, in units of the half width of the labels,
+    with prior variances 0.1 (slopes) and 0.25 (level).
+    """
+    clips = np.maximum(start * decay ** np.arange(plan.steps), least)
+    reach = math.sqrt(1 + plan.intercept**2)
+    deviation = math.sqrt(float((clips**2).mean())) * _deviation(plan, plan.step_multiplier) * reach / (space.rows * curvature)
+    slope_noise, level_noise = plan.features * space.spread * deviation**2, (deviation / plan.intercept) ** 2
+    whole = np.ones(plan.steps) / curvature
+    return Schedule(clips, space.spread * 0.1 / (0.1 + slope_noise) * whole, 0.25 / (0.25 + level_noise) * whole, 1)

@@ -1,0 +1,406 @@
+"""Private linear regressions: least squares, ridge, robust, quantile and Poisson regression.
+
+>>> from tacit.noise import test_mode
+>>> X = np.linspace(0, 10, 4001)[:, None]
+>>> y = 3 * X[:, 0] + 1
+>>> model = LinearRegression(epsilon=1, delta=1e-6, bounds=(0, 10), label_bounds=(0, 40))
+>>> with test_mode(2):
+...     fitted = model.fit(X, y)
+>>> fitted.score(X, y) > 0.99, fitted.privacy_.upper <= 1
+(True, True)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit.accounting import ParameterError
+from tacit.accounting.parameters import count, nonnegative, positive
+from tacit.learning.choice import UNKNOWN_ROWS
+from tacit.learning.estimator import PrivateEstimator, Space, declared_rows, label_interval
+from tacit.learning.frank_wolfe import FrankWolfe, L1Ball, steps_for
+from tacit.learning.losses import Loss, huber, poisson, smoothed_quantile, squared
+from tacit.learning.preconditioned_descent import Geometry, LinearFit, Plan, Schedule, descend, geometry, regressor_schedule
+from tacit.learning.promise import Promise
+from tacit.learning.regularised import regularised_fit
+from tacit.learning.sufficient_statistics import MomentPlan
+
+try:
+    from sklearn.base import RegressorMixin  # type: ignore[import-untyped,unused-ignore]
+except ImportError as error:  # pragma: no cover - the extra is there in development
+    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
+
+Array = NDArray[np.float64]
+
+
+class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+    """What linear regressions share: labels are moved from `label_bounds` to [-1, 1], fitted there, and the model is moved back."""
+
+    bounds: Any
+    data_norm: Any
+    label_bounds: Any
+    n_public: Any
+
+    def _labels(self, y: Array, lower: float, upper: float) -> Array:
+        """Labels in [-1, 1]; a missing one counts as the middle."""
+        middle, half = (lower + upper) / 2, (upper - lower) / 2
+        found: Array = np.clip((np.where(np.isnan(y), middle, y) - middle) / half, -1.0, 1.0)
+        return found
+
+    def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
+        raise NotImplementedError
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Spend the promise and fit; nothing about the values raises."""
+        promise = self._promise()
+        ends = label_interval(self.label_bounds)
+        numbers = self._numbers(X, reset=True)
+        space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
+        labels = self._targets(y, len(numbers), numeric=True)
+        rows = declared_rows(self.n_public, len(numbers), promise.adjacency)
+        fitted = self._solve(promise, space, numbers, labels, rows, ends)
+        coef, intercept = space.unscale(fitted.coef, fitted.intercept)
+        self.space_ = space
+        self.coef_, self.intercept_ = coef[0], float(intercept[0])
+        self.noise_ = fitted.noise
+        return self
+
+    def _descent(
+        self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float], steps: int
+    ) -> LinearFit:
+        plan = Plan.regressor(promise, features=numbers.shape[1], rows=rows, steps=steps)
+        self.n_iter_ = plan.steps
+        with self._spend(plan.event, promise):
+            U, labels = space.scale(numbers), self._labels(y, *ends)
+            shape = geometry(U, plan, normalise=False)
+            schedule, loss = self._schedule(plan, shape, ends), self._loss(ends)
+            start = np.array([self._start(ends)])
+            found = descend(U, lambda s: loss.derivative(s, labels), plan, shape, schedule, start=start, normalise=False)
+        return self._restored(found, ends)
+
+    def _restored(self, found: LinearFit, ends: tuple[float, float]) -> LinearFit:
+        """The fit in units of the labels."""
+        middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
+        return LinearFit(found.coef * half, found.intercept * half + middle, found.noise * half)
+
+    def _loss(self, ends: tuple[float, float]) -> Loss:
+        return squared(2.0)
+
+    def _schedule(self, plan: Plan, shape: Geometry, ends: tuple[float, float]) -> Schedule:
+        return regressor_schedule(plan, shape)
+
+    def _start(self, ends: tuple[float, float]) -> float:
+        return 0.0
+
+    def predict(self, X: ArrayLike) -> Array:
+        """The fitted linear function; a missing feature counts as the middle of its bounds."""
+        numbers = self._fitted(X)
+        found: Array = self.space_.fill(numbers) @ self.coef_ + self.intercept_
+        return found
+
+
+class LinearRegression(LinearRegressor):
+    """Private least squares.
+
+    Parameters
+        epsilon, delta, rho, bounds, data_norm, adjacency, n_public, account, random_state: as for `LogisticRegression`.
+        label_bounds: public (lower, upper) of the labels; required.
+        solver: "descent" (residual bounds that shrink with the fit: the noise ends at the size of the residuals, not of the labels),
+        "moments" (one noisy matrix), "objective" (also for delta=0), or "auto".
+
+    Fitted: coef_, intercept_, event_, privacy_, solver_, n_iter_, noise_.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        label_bounds: Any = None,
+        adjacency: str = "add-remove",
+        n_public: int | None = None,
+        solver: str = "auto",
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.label_bounds = label_bounds
+        self.adjacency = adjacency
+        self.n_public = n_public
+        self.solver = solver
+        self.account = account
+        self.random_state = random_state
+
+    def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
+        known = ("auto", "descent", "moments", "objective")
+        if self.solver not in known:
+            raise ParameterError(f"solver must be one of {', '.join(map(repr, known))}, not {self.solver!r}")
+        # with a delta, descent's noise shrinks with the residuals, the moments' with the labels: descent is never predicted to be worse
+        self.solver_ = ("objective" if promise.pure else "descent") if self.solver == "auto" else self.solver
+        if self.solver_ == "descent":
+            return self._descent(promise, space, numbers, y, rows, ends, steps=6)
+        if self.solver_ == "moments":
+            return _moments(self, promise, space, numbers, y, ends, 0.0)
+        # residuals cut at half the width of the labels, and parameters about as long: both are public units
+        plan = regularised_fit("objective", promise, squared(1.0), features=numbers.shape[1], rows=rows, radius=1.0)
+        with self._spend(plan.event, promise):
+            found = plan.run(space.scale(numbers), self._labels(y, *ends))
+        return self._restored(found, ends)
+
+
+def _moments(
+    model: LinearRegressor, promise: Promise, space: Space, numbers: Array, y: Array, ends: tuple[float, float], alpha: float
+) -> LinearFit:
+    plan = MomentPlan.make(promise, numbers.shape[1])
+    with model._spend(plan.event, promise):
+        found = plan.run(space.scale(numbers), model._labels(y, *ends), alpha)
+    return model._restored(found, ends)
+
+
+class Ridge(LinearRegressor):
+    """Private ridge regression from one noisy second moment (`tacit.learning.sufficient_statistics`); the ridge grows with the noise.
+
+    `alpha` penalises the squared coefficients of the rows in public units ([-1, 1] in every feature), the intercept not at all. Other
+    parameters as for `LinearRegression`.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        label_bounds: Any = None,
+        adjacency: str = "add-remove",
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.label_bounds = label_bounds
+        self.adjacency = adjacency
+        self.account = account
+        self.random_state = random_state
+
+    n_public = None
+
+    def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
+        return _moments(self, promise, space, numbers, y, ends, float(nonnegative("alpha", self.alpha)))
+
+
+class Lasso(LinearRegressor):
+    """Private least squares over an l1 ball, by Frank-Wolfe: a sparse model whose price grows with the logarithm of the features.
+
+    `radius` bounds the sum of absolute coefficients for features and labels in public units ([-1, 1]); `steps` is the number of corners to
+    walk towards, by default 0.1 (n epsilon)^0.6 for a public number of rows. Other parameters as for `LinearRegression`.
+    """
+
+    def __init__(
+        self,
+        radius: float = 1.0,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        label_bounds: Any = None,
+        steps: int | None = None,
+        adjacency: str = "add-remove",
+        n_public: int | None = None,
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.radius = radius
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.label_bounds = label_bounds
+        self.steps = steps
+        self.adjacency = adjacency
+        self.n_public = n_public
+        self.account = account
+        self.random_state = random_state
+
+    def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
+        radius = float(positive("radius", self.radius))
+        strength = promise.mu * 4 if promise.epsilon is None else promise.epsilon
+        steps = steps_for(rows or UNKNOWN_ROWS, strength) if self.steps is None else count("steps", self.steps)
+        # one coordinate more, the constant 1, is the intercept: it shares the ball
+        ball = L1Ball(numbers.shape[1] + 1, radius)
+        plan = FrankWolfe.plan(promise, ball, gradient_bound=1.0, steps=steps)
+        self.n_iter_ = plan.steps
+        with self._spend(plan.event, promise):
+            U, labels = np.hstack([np.clip(space.scale(numbers), -1, 1), np.ones((len(numbers), 1))]), self._labels(y, *ends)
+            theta = plan.run(lambda at: U * np.clip(U @ at - labels, -1.0, 1.0)[:, None])
+        return self._restored(LinearFit(theta[None, :-1], theta[-1:], 2 * plan.sensitivity / plan.step_epsilon), ends)
+
+
+class _DescentRegressor(LinearRegressor):
+    """A regression with the common parameters and one of its own, fitted by descent."""
+
+    steps = 12
+
+    def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
+        self._loss(ends)  # a bad parameter is refused before the data is touched
+        return self._descent(promise, space, numbers, y, rows, ends, self.steps)
+
+
+class HuberRegressor(_DescentRegressor):
+    """Private robust regression: squared up to `threshold` (in units of the labels), absolute beyond (Huber 1964)."""
+
+    steps = 8
+
+    def __init__(
+        self,
+        threshold: float,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        label_bounds: Any = None,
+        adjacency: str = "add-remove",
+        n_public: int | None = None,
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.threshold = threshold
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.label_bounds = label_bounds
+        self.adjacency = adjacency
+        self.n_public = n_public
+        self.account = account
+        self.random_state = random_state
+
+    def _loss(self, ends: tuple[float, float]) -> Loss:
+        return huber(2 * float(positive("threshold", self.threshold)) / (ends[1] - ends[0]))
+
+    def _schedule(self, plan: Plan, shape: Geometry, ends: tuple[float, float]) -> Schedule:
+        slope = min(self._loss(ends).slope, 2.0)
+        return regressor_schedule(plan, shape, start=slope, decay=1.0, least=slope)
+
+
+class QuantileRegressor(_DescentRegressor):
+    """Private quantile regression with the pinball loss smoothed over a tenth of the labels' half width."""
+
+    def __init__(
+        self,
+        quantile: float = 0.5,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        label_bounds: Any = None,
+        adjacency: str = "add-remove",
+        n_public: int | None = None,
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.quantile = quantile
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.label_bounds = label_bounds
+        self.adjacency = adjacency
+        self.n_public = n_public
+        self.account = account
+        self.random_state = random_state
+
+    def _loss(self, ends: tuple[float, float]) -> Loss:
+        return smoothed_quantile(self.quantile, 0.1)
+
+    def _schedule(self, plan: Plan, shape: Geometry, ends: tuple[float, float]) -> Schedule:
+        # the expected second derivative is the density of the residuals at 0: about 1 where they spread over a third of the half width
+        slope = self._loss(ends).slope
+        steps = regressor_schedule(plan, shape, start=slope, decay=1.0, least=slope, curvature=1.0)
+        return Schedule(steps.clips, steps.slope_steps, steps.intercept_steps, plan.steps // 2)
+
+
+class PoissonRegressor(_DescentRegressor):
+    """Private Poisson regression of counts in [0, upper], with a logarithmic link: predictions are exp(linear), at most upper.
+
+    `label_bounds` must start at 0. Scores are cut at the logarithm of the upper bound, which is what makes the gradient bounded.
+    """
+
+    steps = 12
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        label_bounds: Any = None,
+        adjacency: str = "add-remove",
+        n_public: int | None = None,
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.label_bounds = label_bounds
+        self.adjacency = adjacency
+        self.n_public = n_public
+        self.account = account
+        self.random_state = random_state
+
+    def _labels(self, y: Array, lower: float, upper: float) -> Array:
+        found: Array = np.clip(np.where(np.isnan(y), 0.0, y), 0.0, upper)
+        return found
+
+    def _restored(self, found: LinearFit, ends: tuple[float, float]) -> LinearFit:
+        return found
+
+    def _loss(self, ends: tuple[float, float]) -> Loss:
+        if ends[0] != 0 or ends[1] <= 1:
+            raise ParameterError(f"label_bounds of counts must be (0, upper) with upper above 1, not {ends}")
+        whole = poisson(ends[1], math.log(ends[1]))
+        # in units of the upper bound: residuals in [-1, 1], curvature the expected share of it
+        return Loss(whole.name, whole.value, lambda s, y: whole.derivative(s, y) / ends[1], 1.0, 1.0, certified=True)
+
+    def _schedule(self, plan: Plan, shape: Geometry, ends: tuple[float, float]) -> Schedule:
+        return regressor_schedule(plan, shape, start=0.7, decay=0.8, least=0.15, curvature=0.3)
+
+    def _start(self, ends: tuple[float, float]) -> float:
+        return math.log(ends[1] / 4)
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Expected counts."""
+        upper = label_interval(self.label_bounds)[1]
+        found: Array = np.exp(np.clip(super().predict(X), -700.0, math.log(upper)))
+        return found

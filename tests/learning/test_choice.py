@@ -1,0 +1,38 @@
+"""The choice of a solver depends on public numbers only, and prefers what measures better."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tacit.accounting import ParameterError
+from tacit.learning.choice import choose_solver, predicted_excess
+from tacit.learning.losses import custom, hinge, logistic, multinomial
+from tacit.learning.promise import Promise
+
+APPROXIMATE, PURE = Promise.of(epsilon=1, delta=1e-5), Promise.of(epsilon=1, delta=0)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("rows", [None, 500, 10**6])
+def test_descent_with_a_delta_and_objective_perturbation_without(epsilon: float, rows: int | None) -> None:
+    assert choose_solver("auto", Promise.of(epsilon=epsilon, delta=1e-5), features=30, rows=rows, loss=logistic) == "descent"
+    # at little data and a small epsilon both are poor, and output perturbation measures a little better
+    expected = "output" if epsilon == 0.1 and rows != 10**6 else "objective"
+    assert choose_solver("auto", Promise.of(epsilon=epsilon, delta=0), features=30, rows=rows, loss=logistic) == expected
+
+
+def test_predictions_fall_with_rows_and_rise_with_features() -> None:
+    for solver in ("descent", "objective", "output"):
+        at = [predicted_excess(solver, APPROXIMATE, features=d, rows=n, loss=logistic) for d, n in ((10, 100), (10, 1000), (100, 1000))]
+        assert at[1] < at[0] and at[1] < at[2]
+
+
+def test_what_has_no_proof_is_not_chosen() -> None:
+    user = custom("mine", lambda s, y: s[:, 0], lambda s, y: s, slope=1.0, curvature=1.0)
+    for loss in (user, hinge, multinomial(3)):
+        assert math.isinf(predicted_excess("objective", PURE, features=3, rows=10, loss=loss))
+        with pytest.raises(ParameterError, match="no solver"):
+            choose_solver("auto", PURE, features=3, rows=10, loss=loss)
+        assert choose_solver("auto", APPROXIMATE, features=3, rows=10, loss=loss) == "descent"

@@ -1,0 +1,48 @@
+"""The solver: as near to the minimum as it says, for every smooth loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from tacit.learning.losses import Loss, huber, logistic, smoothed_hinge, smoothed_quantile, squared
+from tacit.learning.newton import gradient, minimise
+
+CASES: dict[str, tuple[Loss, bool]] = {
+    "logistic": (logistic, True),
+    "smoothed hinge": (smoothed_hinge(0.3), True),
+    "squared": (squared(), False),
+    "huber": (huber(0.2), False),
+    "quantile": (smoothed_quantile(0.7, 0.05), False),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("ridge", [1e-2, 1.0, 30.0])
+def test_the_point_is_within_the_distance(name: str, ridge: float) -> None:
+    """Against SciPy's quasi-Newton method and against the strong-convexity bound on the distance."""
+    loss, binary = CASES[name]
+    generator = np.random.default_rng(3)
+    rows = generator.normal(size=(200, 4)) / 3
+    y = (generator.random(200) < 0.5).astype(float) if binary else rows @ np.array([1.0, -1.0, 0.5, 0.0]) + generator.normal(size=200) / 10
+    tilt = generator.normal(size=4)
+    found = minimise(loss, rows, y, ridge=ridge, tilt=tilt, distance=1e-7)
+    assert np.linalg.norm(gradient(loss, rows, y, found, ridge, tilt)) / ridge <= 1e-7
+
+    def objective(theta: np.ndarray) -> float:
+        return float(loss.value((rows @ theta)[:, None], y).sum() + ridge * theta @ theta / 2 + tilt @ theta)
+
+    other = minimize(objective, np.zeros(4), jac=lambda t: gradient(loss, rows, y, t, ridge, tilt), method="BFGS", options={"gtol": 1e-9}).x
+    assert found == pytest.approx(other, abs=1e-4)
+
+
+def test_least_squares_has_its_closed_form() -> None:
+    generator = np.random.default_rng(4)
+    rows, y = generator.normal(size=(50, 3)), generator.normal(size=50)
+    exact = np.linalg.solve(rows.T @ rows + 2 * np.eye(3), rows.T @ y)
+    assert minimise(squared(), rows, y, ridge=2.0, tilt=np.zeros(3), distance=1e-10) == pytest.approx(exact, abs=1e-9)
+
+
+def test_no_rows_at_all_leave_the_tilt() -> None:
+    assert minimise(logistic, np.zeros((0, 2)), np.zeros(0), ridge=4.0, tilt=np.array([4.0, -8.0]), distance=1e-9).tolist() == [-1.0, 2.0]
