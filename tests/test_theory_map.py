@@ -23,6 +23,7 @@ SECTIONS = [
     *(f"B1.{item}" for item in range(4, 15)),
     *(f"B1.E{erratum}" for erratum in (1, 2, 4, 5, 6, 7, 8, 12, 14, 15)),
     *("B4.8.1", "B4.8.2", "B4.E13", "B4.E14", "B4.E18"),
+    *(f"B6.{item}" for item in ("1", "2.1", "2.2", "3.1", "3.2", "4", "5", "E1", "E2", "E3", "E8", "E9", "E11")),
     *(f"B12.A4.{item}" for item in range(2, 10)),
     *(f"B12.A5.{item}" for item in range(1, 8)),
     *("B12.A6.4", "B12.A7.1", "B12.A7.2", "B12.E1", "B14.C4.1"),
