@@ -12,6 +12,7 @@ from tacit.audit.claim import Claim, Evidence, Verdict, judge
 from tacit.audit.finite import Pair, worst_pair
 from tacit.audit.mechanism_report import MechanismReport, audit_mechanism
 from tacit.audit.page import Page, page_of
+from tacit.audit.ranks import rank_attack
 from tacit.audit.rates import OperatingPoint, epsilon_of, mu_of, operating_point
 from tacit.audit.search import attack, band, certify
 from tacit.audit.sequential import audit_until
@@ -34,5 +35,6 @@ __all__ = [
     "mu_of",
     "operating_point",
     "page_of",
+    "rank_attack",
     "worst_pair",
 ]
