@@ -193,7 +193,7 @@ def test_agrees_with_floating_point(pair: MixturePair) -> None:
 
 def resolved(*steps: tuple[Pair, int], **more: object) -> SimpleNamespace:
     made = tuple(SimpleNamespace(remove=pair, add=pair.reverse(), count=n, floor=None) for pair, n in steps)
-    return SimpleNamespace(**{"steps": made, "renyi": (), "allocations": (), "slack": 0.0, **more})
+    return SimpleNamespace(**{"steps": made, "renyi": (), "allocations": (), "leak": 0.0, **more})
 
 
 def test_an_event_is_certified_with_its_exact_parameters_in_the_worse_direction() -> None:
@@ -218,7 +218,7 @@ def test_parameters_are_restored_or_else_taken_as_binary_fractions() -> None:
 
 def test_events_without_a_proof_in_balls_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="certify=True covers"):
-        proof.certify(Gaussian(1), resolved(slack=1e-9), "epsilon", 1e-5)  # type: ignore[arg-type]
+        proof.certify(Gaussian(1), resolved(leak=1e-9), "epsilon", 1e-5)  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match="not Disclosure"):
         proof.certify(Gaussian(1), resolved((Disclosure(), 1)), "epsilon", 1e-5)  # type: ignore[arg-type]
 

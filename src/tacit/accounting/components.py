@@ -148,6 +148,8 @@ def _leaf(event: ev.Leaf, group: int) -> Resolved:
     match event:
         case leaves.Gaussian():
             return _step(mixture.gaussian(float(event.noise_multiplier), group))
+        case leaves.MatrixMechanism():
+            return _leaf(event.gaussian, group)
         case leaves.GDP():
             return _step(mixture.gaussian(1 / float(event.mu), group)) if event.mu else Resolved()
         case leaves.Laplace():

@@ -28,7 +28,7 @@ from fractions import Fraction
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tacit.accounting import events, leaves, schemes
+from tacit.accounting import correlated, events, leaves, schemes
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.errors import AccountingError, ParameterError, UnsupportedError
 from tacit.accounting.events import Event, Leaf
@@ -40,13 +40,17 @@ _EVENTS: dict[str, type[Event]] = {
     for kind in (
         *(events.Composed, events.Group, events.NoOp, events.NonPrivate, events.Repeated, events.Sampled, events.Selection, events.Worst),
         *(leaves.ApproxDP, leaves.DiscreteGaussian, leaves.DiscreteLaplace, leaves.Exponential, leaves.GDP, leaves.Gaussian),
-        *(leaves.Laplace, leaves.LeakyRandomizedResponse, leaves.MixtureOfGaussians, leaves.PrivacyProfile, leaves.PureDP),
+        *(leaves.Laplace, leaves.LeakyRandomizedResponse, leaves.MatrixMechanism, leaves.MixtureOfGaussians),
+        *(leaves.PrivacyProfile, leaves.PureDP),
         *(leaves.RandomizedResponse, leaves.RenyiDP, leaves.Staircase, leaves.TruncatedCDP, leaves.ZCDP),
     )
 }
 _SCHEMES: dict[str, type[Scheme]] = {
     kind.__name__: kind
     for kind in (schemes.Poisson, schemes.RandomAllocation, schemes.TruncatedPoisson, schemes.WithReplacement, schemes.WithoutReplacement)
+}
+_STRATEGIES: dict[str, type[correlated.Strategy]] = {
+    kind.__name__: kind for kind in (correlated.Buffered, correlated.SquareRoot, correlated.Stated, correlated.Toeplitz, correlated.Tree)
 }
 _T = TypeVar("_T")
 _DEPTH = 100  # deeper trees are accidents, and Python's own stack ends at about ten times this
@@ -100,7 +104,7 @@ def _encode(value: object, path: str, depth: int) -> object:
         return value if isinstance(value, int) else str(value)
     if isinstance(value, tuple):
         return [_encode(item, f"{path}[{i}]", depth) for i, item in enumerate(value)]
-    if type(value) in _EVENTS.values() or type(value) in _SCHEMES.values():
+    if type(value) in (*_EVENTS.values(), *_SCHEMES.values(), *_STRATEGIES.values()):
         if depth > _DEPTH:
             raise ParameterError(f"the event is nested too deeply; it may have at most {_DEPTH} levels")
         inside = {f.name: _encode(getattr(value, f.name), f"{path}.{f.name}", depth + 1) for f in fields(value)}  # type: ignore[arg-type]
@@ -162,16 +166,18 @@ def _field(name: str, value: object, path: str, depth: int) -> Any:
         return _event(value, path, depth)
     if name == "scheme":
         return _scheme(value, path, depth)
+    if name == "strategy":
+        return _record(value, path, depth, _STRATEGIES, "a strategy", '{"type": "Tree", "steps": 1000}')
     if name == "adjacency":
         allowed = {a.value: a for a in Adjacency}
         if not isinstance(value, str) or value not in allowed:
             raise ParameterError(f"{path} must be one of {', '.join(allowed)}, not {_shown(value)}")
         return allowed[value]
-    if name == "monotone":
+    if name in ("monotone", "fixed", "reduced"):
         if not isinstance(value, bool):
             raise ParameterError(f"{path} must be true or false, not {_shown(value)}")
         return value
-    if name in ("events", "sensitivities", "weights", "curve"):
+    if name in ("events", "sensitivities", "weights", "curve", "coefficients", "scales", "decays"):
         if not isinstance(value, list):
             raise ParameterError(f"{path} must be a list, not {_shown(value)}")
         read: Callable[[object, str], object] = {"events": lambda v, p: _event(v, p, depth), "curve": _point}.get(name, _number)
@@ -258,6 +264,8 @@ def _to_peer(event: Event, peer: ModuleType, depth: int) -> Any:
     match event:
         case leaves.Gaussian():
             return peer.GaussianDpEvent(_down(event.noise_multiplier))
+        case leaves.MatrixMechanism():
+            return peer.GaussianDpEvent(_down(event.gaussian.noise_multiplier))
         case leaves.Laplace():
             return peer.LaplaceDpEvent(_down(event.noise_multiplier))
         case leaves.DiscreteLaplace():

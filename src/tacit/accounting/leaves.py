@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tacit.accounting.adjacency import Adjacency
+from tacit.accounting.correlated import Strategy, sensitivity
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.events import Leaf
 from tacit.accounting.parameters import Number, count, nonnegative, number, positive, probability
@@ -238,3 +239,36 @@ class MixtureOfGaussians(Leaf):
             raise ParameterError("sensitivities and weights must be equally long and not empty")
         if abs(float(sum(self.weights)) - 1) > 1e-9:
             raise ParameterError(f"weights must add up to 1, not {float(sum(self.weights))}")
+
+
+@dataclass(frozen=True, repr=False)
+class MatrixMechanism(Leaf):
+    """A whole run with correlated noise: `noise_multiplier` is the deviation of the independent noise behind it over the norm that one
+    contribution is clipped to, and a record takes part in at most `participations` steps that are `separation` or more apart.
+
+    It costs one Gaussian whose sensitivity is worked out from the strategy: see `tacit.accounting.correlated` for the guarantee.
+
+    >>> from tacit.accounting.correlated import Tree
+    >>> MatrixMechanism(2, Tree(1000), participations=1).gaussian
+    Gaussian(noise_multiplier=0.632...)
+    """
+
+    noise_multiplier: Number
+    strategy: Strategy
+    participations: int = 1
+    separation: int = 1
+    fixed: bool = False
+
+    def validate(self) -> None:
+        self._set("noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
+        if not isinstance(self.strategy, Strategy):
+            raise ParameterError(f"strategy must be a strategy of tacit.accounting.correlated, not {type(self.strategy).__name__}")
+        self._set("participations", count("participations", self.participations))
+        self._set("separation", count("separation", self.separation))
+        self._set("fixed", bool(self.fixed))
+
+    @property
+    def gaussian(self) -> Gaussian:
+        """The Gaussian mechanism it costs as much as, rounded to the dearer side."""
+        moved = sensitivity(self.strategy, self.participations, self.separation, self.fixed)
+        return Gaussian(math.nextafter(float(self.noise_multiplier) / moved * (1 - 2.0**-52), 0.0), adjacency=self.adjacency)

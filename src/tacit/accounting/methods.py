@@ -28,6 +28,7 @@ from tacit.accounting.leaves import (
     Exponential,
     Gaussian,
     Laplace,
+    MatrixMechanism,
     PureDP,
     RandomizedResponse,
     Staircase,
@@ -160,6 +161,8 @@ def exact_rho(event: Event, adjacency: Adjacency, *, null_record: bool = False) 
                 return Fraction(leaf.rho) * size**2
             case GDP():
                 return (size * Fraction(leaf.mu)) ** 2 / 2
+            case MatrixMechanism():
+                return price(leaf.gaussian, size)
             case Gaussian():
                 return (size / Fraction(leaf.noise_multiplier)) ** 2 / 2
             case DiscreteGaussian():

@@ -21,21 +21,27 @@ with needs("torch", "torch"):
     import torch as _torch  # noqa: F401
 
 from tacit.deep.clipping import ClippingError, Rule, adaptive, automatic, flat, per_layer
+from tacit.deep.correlated import Correlated, correlated_noise
 from tacit.deep.errors import TrainingError
+from tacit.deep.ftrl import FTRL, CyclicPoisson, Passes
 from tacit.deep.history import History, NoiseDrownsSignal
 from tacit.deep.private import PrivateTraining, make_private, make_private_with_epsilon
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler
 from tacit.deep.validate import Finding, ModelError, fix, validate
 
 __all__ = [
+    "FTRL",
     "Allocation",
     "ClippingError",
+    "Correlated",
+    "CyclicPoisson",
     "Finding",
     "FixedSize",
     "FullBatch",
     "History",
     "ModelError",
     "NoiseDrownsSignal",
+    "Passes",
     "Poisson",
     "PrivateTraining",
     "Rule",
@@ -43,6 +49,7 @@ __all__ = [
     "TrainingError",
     "adaptive",
     "automatic",
+    "correlated_noise",
     "fix",
     "flat",
     "make_private",

@@ -45,15 +45,15 @@ class History:
         self._excess: list[float] = []
 
     def record(self, step: int, released: Sequence[Tensor | None], noise_scale: float, clip: float, clipped: float | None = None) -> None:
-        """One step: its released gradient, the noise in each coordinate, the threshold, and the noisy clipped share if it was paid for."""
+        """One step: its released gradient, the noise in each coordinate (NaN if unknown), the threshold, and the noisy clipped share if it was paid for."""
         gradients = [gradient for gradient in released if gradient is not None]
         count = sum(gradient.numel() for gradient in gradients)
         energy = float(sum(torch.linalg.vector_norm(gradient) ** 2 for gradient in gradients))
         self.steps.append(step)
         self.clip.append(clip)
         self.clipped.append(clipped)
-        if noise_scale <= 0 or count == 0:
-            self.signal_to_noise.append(math.inf)
+        if not noise_scale > 0 or count == 0:  # noise that is not the same in every step, or nothing to see
+            self.signal_to_noise.append(math.nan)
             return
         relative = energy / noise_scale**2
         self.signal_to_noise.append(math.sqrt(max(0.0, relative - count) / count))

@@ -71,12 +71,12 @@ def _fill(out: Tensor, kind: np.dtype[Any], stream: Stream, scale: float) -> Non
     """Fill with scaled normal numbers: the quantile of uniform bits, and for the outermost share of more of them."""
     width = 8 * kind.itemsize
     drawn = np.frombuffer(stream.take(len(out) * kind.itemsize), dtype=kind)
-    signed = drawn.view(np.int32 if width == 32 else np.int64)
+    signed: NDArray[Any] = drawn.view(np.int32 if width == 32 else np.int64)
     torch.mul(torch.from_numpy(signed), 2.0 ** (1 - width), out=out)  # uniform in [-1, 1]
     # The uniform is beyond 1 - TAIL on either side where the signed bits are near the two ends of their range: as unsigned numbers,
     # in one interval around the middle.
     half = int(TAIL * 2 ** (width - 1))
-    shifted: NDArray[Any] = drawn - kind.type(2 ** (width - 1) - half)
+    shifted: NDArray[Any] = np.subtract(drawn, kind.type(2 ** (width - 1) - half))
     outer = np.flatnonzero(np.less(shifted, kind.type(2 * half)))
     out.erfinv_().mul_(math.sqrt(2) * scale)
     if len(outer):

@@ -122,6 +122,7 @@ class PrivateTraining:
         self._in_hand = False  # a piece is in the loop's hands
         self._last = False  # ... and it completes its batch
         self._handed = 0  # records handed out since the last step
+        self._noise.event(sampler, self.noise_multiplier, self.planned)  # a plan that cannot be priced is refused here
         _all_trained(model, optimizer)
         self._clipper = Clipper(model, rule, loss_reduction=loss_reduction)
         self._gradient_multiplier()  # refuses what cannot be split before anything is patched
@@ -232,6 +233,8 @@ class PrivateTraining:
         self.steps += 1
         clip = collected.sensitivity
         clipped = self._adapt(collected)
+        if not isinstance(self._noise, Independent):
+            scale = math.nan  # correlated noise is not alike in every step: nothing is estimated from it
         self.history.record(self.steps, [parameter.grad for parameter in self.model.parameters()], scale, clip, clipped)
         self._plain_step()
         if self.remaining() == 0:

@@ -30,6 +30,7 @@ from tacit.accounting import (
     Event,
     Gaussian,
     Group,
+    MatrixMechanism,
     NoOp,
     PureDP,
     RenyiDP,
@@ -213,7 +214,7 @@ def _mu2(event: Event, adjacency: Adjacency, null_record: bool, group: int) -> F
         case Group():
             return _mu2(event.event, adjacency, null_record, group * event.size)
     unit = Group(event, group) if group > 1 else event
-    if isinstance(event, (Gaussian, GDP)):
+    if isinstance(event, (Gaussian, GDP, MatrixMechanism)):
         rho = exact_rho(unit, adjacency, null_record=null_record)
         if rho is not None:
             return 2 * rho

@@ -138,7 +138,10 @@ def _double(value: int) -> exp.Expression:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without the log line that the client writes for every error of the server, and without py4j's record of every word between them."""
-    errors, words = logging.getLogger("SQLQueryContextLogger"), logging.getLogger("py4j")
+    from pyspark.logger import PySparkLogger
+
+    # by its own class: were the plain one made under this name first, the client would fail at its own log line
+    errors, words = PySparkLogger.getLogger("SQLQueryContextLogger"), logging.getLogger("py4j")
     before, errors.disabled, level = errors.disabled, True, words.level
     words.setLevel(logging.CRITICAL + 1)
     try:
