@@ -66,6 +66,15 @@ def test_the_relation_is_carried() -> None:
         Claim.parse("eps=1", "neighbour")
 
 
+@pytest.mark.parametrize("relation", list(Adjacency))
+@pytest.mark.parametrize("words", ["eps=1", "eps=1,delta=1e-6", "mu=1", "rho=0.5"])
+def test_a_claim_is_stated_for_its_own_relation(words: str, relation: Adjacency) -> None:
+    """What eps=1 permits does not depend on whom it protects; read for another relation it would permit twice as much."""
+    stated, usual = Claim.parse(words, relation), Claim.parse(words)
+    assert stated.epsilon(1e-6) == pytest.approx(usual.epsilon(1e-6))
+    assert stated.tpr(0.01) == pytest.approx(usual.tpr(0.01))
+
+
 def test_a_bound_above_the_claim_breaks_it_and_one_below_does_not() -> None:
     claim = Claim.of(epsilon=1, delta=1e-6)
     assert judge(claim, evidence(1.01, 1e-6)).broken

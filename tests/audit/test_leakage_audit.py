@@ -31,7 +31,7 @@ def laplace(scale: float) -> Any:
 
 @pytest.mark.parametrize(("secrets", "epsilon"), [(2, 1.0), (10, 2.0), (5, 0.5)])
 def test_a_bound_close_to_a_tight_mechanism(secrets: int, epsilon: float) -> None:
-    found = audit_local(runs(randomised_response(secrets, epsilon)), secrets, 40_000, generator(1))
+    found = audit_local(runs(randomised_response(secrets, epsilon)), secrets, 40_000, generator(1), confidence=0.999)
     assert 0.85 * epsilon < found.epsilon_lower < epsilon
     assert found.refutes(0.7 * epsilon) and not found.refutes(epsilon)
     assert found.estimate.validation == 20_000 and found.estimate.training == 20_000 and set(found.scores) == {

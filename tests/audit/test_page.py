@@ -22,7 +22,7 @@ def page(lower: float, title: str = "a count") -> Page:
 @pytest.mark.parametrize("lower", [0.5, 2.0])
 def test_it_states_attack_game_and_numbers_and_never_that_something_is_safe(lower: float) -> None:
     shown = page(lower).to_html()
-    stated = ("threshold", "worst case", "assumes independent runs", f"{lower:g}", "epsilon 1 (add-remove)", "a difference", "a warning")
+    stated = ("threshold", "worst case", "assumes independent runs.", f"{lower:g}", "epsilon 1 (add-remove)", "a difference", "a warning")
     for words in stated:
         assert words in shown
     assert ("BROKEN" in shown) is (lower > 1)

@@ -9,7 +9,7 @@ import pytest
 
 from tacit.cli import main
 
-CODE = '''
+CODE = """
 from tacit.noise import discrete_laplace
 
 ROWS = [1, 2, 3]
@@ -28,7 +28,7 @@ class Box:
     @staticmethod
     def right(rows):
         return len(rows) + discrete_laplace(1)
-'''
+"""
 
 
 @pytest.fixture
@@ -94,3 +94,67 @@ def test_what_is_wrong_with_a_request_is_said_in_one_line(
     assert main(["audit", *(word.format(code=code) for word in words)]) == 2
     said = capsys.readouterr().err
     assert complaint in said and said.count("\n") == 1 and "Traceback" not in said
+
+
+TRAINING = '''
+import numpy as np
+
+
+class Memory:
+    """Sure of what it has seen, and of nothing else."""
+
+    def __init__(self, data):
+        self.seen = {tuple(row) for row in np.asarray(data[0])}
+
+    def predict_proba(self, x):
+        known = np.array([tuple(row) in self.seen for row in np.asarray(x)])
+        return np.column_stack([np.where(known, 0.99, 0.5), np.where(known, 0.01, 0.5)])
+
+
+class Blind:
+    def __init__(self, data):
+        pass
+
+    def predict_proba(self, x):
+        return np.full((len(x), 2), 0.5)
+
+
+DATA = (np.arange(400.0).reshape(200, 2), np.zeros(200, dtype=int))
+'''
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Path:
+    path = tmp_path / "train_a_memory.py"
+    path.write_text(TRAINING)
+    return path
+
+
+def test_a_model_that_remembers_is_broken_and_a_blind_one_is_not(
+    training: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "model.html"
+    shared = ["--data", f"{training}:DATA", "--claim", "eps=1", "--seed", "1", "--references", "0"]
+    assert main(["audit", "model", f"{training}:Memory", *shared, "--html", str(page)]) == 1
+    said = capsys.readouterr().out
+    assert "BROKEN" in said and "fixed model" in said and "safe" not in said
+    assert "data:image/svg" in page.read_text()
+    assert main(["audit", "model", f"{training}:Blind", *shared, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["broken"] is False
+
+
+def test_records_from_files(training: Path, tmp_path: Path) -> None:
+    import numpy as np
+
+    arrays = tmp_path / "records.npz"
+    np.savez(arrays, x=np.arange(400.0).reshape(200, 2), y=np.zeros(200, dtype=int))
+    table = tmp_path / "records.csv"
+    table.write_text("a,b,label\n" + "\n".join(f"{i},{i + 0.5},0" for i in range(200)) + "\n")
+    for place in (arrays, table):
+        words = ["audit", "model", f"{training}:Memory", "--data", str(place), "--claim", "eps=1", "--seed", "1", "--references", "0"]
+        assert main(words) == 1
+
+
+def test_an_unknown_game_is_named(training: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "model", f"{training}:Blind", "--data", f"{training}:DATA", "--claim", "eps=1", "--game", "chess"]) == 2
+    assert "fixed-model" in capsys.readouterr().err

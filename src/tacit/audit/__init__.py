@@ -10,7 +10,9 @@
 
 from tacit.audit.claim import Claim, Evidence, Verdict, judge
 from tacit.audit.finite import Pair, worst_pair
+from tacit.audit.games import Game, MembershipGame
 from tacit.audit.mechanism_report import MechanismReport, audit_mechanism
+from tacit.audit.model_report import ModelReport, audit_model
 from tacit.audit.page import Page, page_of
 from tacit.audit.ranks import rank_attack
 from tacit.audit.rates import OperatingPoint, epsilon_of, mu_of, operating_point
@@ -20,13 +22,17 @@ from tacit.audit.sequential import audit_until
 __all__ = [
     "Claim",
     "Evidence",
+    "Game",
     "MechanismReport",
+    "MembershipGame",
+    "ModelReport",
     "OperatingPoint",
     "Page",
     "Pair",
     "Verdict",
     "attack",
     "audit_mechanism",
+    "audit_model",
     "audit_until",
     "band",
     "certify",

@@ -59,12 +59,12 @@ class Claim:
         if sum(value is not None for value in (epsilon, mu, rho)) != 1:
             raise ParameterError(f"a claim is exactly one of epsilon (with delta), mu and rho; write for example {FORMS}")
         if mu is not None:
-            return Claim(GDP(mu), relation, f"mu {mu:g}")
+            return Claim(GDP(mu, adjacency=relation), relation, f"mu {mu:g}")
         if rho is not None:
-            return Claim(ZCDP(rho), relation, f"rho {rho:g}")
+            return Claim(ZCDP(rho, adjacency=relation), relation, f"rho {rho:g}")
         if epsilon is not None and delta:
-            return Claim(ApproxDP(epsilon, delta), relation, f"epsilon {epsilon:g} at delta {delta:g}")
-        return Claim(PureDP(epsilon or 0.0), relation, f"epsilon {epsilon:g}")
+            return Claim(ApproxDP(epsilon, delta, adjacency=relation), relation, f"epsilon {epsilon:g} at delta {delta:g}")
+        return Claim(PureDP(epsilon or 0.0, adjacency=relation), relation, f"epsilon {epsilon:g}")
 
     @staticmethod
     def parse(text: str, adjacency: Adjacency | str = Adjacency.ADD_REMOVE) -> Claim:

@@ -61,7 +61,7 @@ class Page:
                 "game": verdict.evidence.game,
                 "found": f"{verdict.evidence.measure} ≥ {number(verdict.evidence.lower)}",
                 "delta": f"{verdict.evidence.delta:g}",
-                "confidence": f"{100 * verdict.evidence.confidence:g} %",
+                "confidence": f"{100 * verdict.evidence.confidence:.5g} %",
                 "trials": f"{verdict.evidence.trials:,}",
                 "permitted": number(verdict.permitted),
                 "share": f"{100 * verdict.share:.0f} %" if verdict.permitted < math.inf else "",
@@ -71,8 +71,10 @@ class Page:
             for verdict in self.verdicts
         ]
         pictures = [(title, embedded(figure)) for title, figure in self.figures.items()]
+        said = {(verdict.evidence.game, verdict.evidence.assumptions) for verdict in self.verdicts}
+        one_game = self.verdicts[0].evidence.game if len(said) == 1 else ""
         template = environment.get_template("audit.html")
-        return template.render(page=self, verdicts=shown, pictures=pictures, not_told=NOT_TOLD)
+        return template.render(page=self, verdicts=shown, one_game=one_game, pictures=pictures, not_told=NOT_TOLD)
 
 
 def number(value: float) -> str:

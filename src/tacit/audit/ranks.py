@@ -3,7 +3,8 @@
 Where the attack is a number for every trial, higher for members, nothing has to be learnt, and nobody needs to set samples aside to
 choose a threshold. Take as thresholds the scores of given *ranks* among the outsiders: the chance that a fresh outsider exceeds the k-th
 largest of n follows Beta(k, n - k + 1) exactly, whatever the law of the scores, and given the threshold the members above it are binomial
-(Wilks 1941). A few ranks spread over the whole range share the error, and the same is done from the other end, with the members' smallest scores.
+(Wilks 1941). A few ranks spread over the whole range share the error, and the same is done from the other end, with the members' smallest
+scores.
 
 >>> from tacit.audit.experiment import generator
 >>> draw = generator(1)

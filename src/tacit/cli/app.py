@@ -24,7 +24,7 @@ from typer.core import TyperGroup
 
 from tacit import __version__
 from tacit.cli import demo, jobs
-from tacit.cli.audit import audit_app
+from tacit.cli.audit import audit_app, selftest
 from tacit.cli.ledger import ledger_app
 from tacit.cli.numbers import OptionError
 from tacit.cli.options import DESCRIBED, PROTECTED, SHOWN, Certify, Delta, Deltas, Epsilon, Epsilons, Method, takes
@@ -236,6 +236,7 @@ def compare(context: typer.Context, **_: Any) -> None:
     questions.compare(context.params)
 
 
+app.command(epilog=_examples("selftest --quick", "selftest --only sparse --json"))(selftest)
 jobs.register(app)
 demo.register(app)
 

@@ -12,11 +12,12 @@ Status 0: no attack beat the claim, which is no proof. Status 1: one did. Status
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,9 +45,7 @@ audit_app = typer.Typer(
     help="Attack a function or a training run, and hold what is found against what is claimed.",
 )
 
-Target = Annotated[
-    str, typer.Argument(help="What to attack: file.py:function or package.module:function.", metavar="PATH:FUNCTION")
-]
+Target = Annotated[str, typer.Argument(help="What to attack: file.py:function or package.module:function.", metavar="PATH:FUNCTION")]
 Claimed = Annotated[str, typer.Option("--claim", help="What is promised: eps=1,delta=1e-6, or eps=1, or mu=1, or rho=0.1.")]
 Confidence = Annotated[float, typer.Option("--confidence", help="How sure the lower bounds are, all together.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Make the experiment repeatable; noise drawn by Tacit repeats too.")]
@@ -102,6 +101,140 @@ def mechanism(
         if html is not None:
             out.print(f"written: {html}")
     return 1 if report.broken else 0
+
+
+def selftest(
+    quick: Annotated[bool, typer.Option("--quick", help="A quarter of the samples, no estimators: under half a minute.")] = False,
+    only: Annotated[str, typer.Option("--only", help="Only cases and mutants whose name contains this.", metavar="NAME")] = "",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Draw all noise afresh instead of from fixed seeds.")] = False,
+    html: Html = None,
+    as_json: Json = False,
+) -> int:
+    """Attack everything in Tacit, and put in known faults to see them caught. Status 0 only if no claim fell and no fault escaped."""
+    from tacit.audit.selftest import run
+    from tacit.cli import output
+
+    with counting() as progress:
+        report = run(quick=quick, fresh=fresh, only=only, progress=progress)
+    if not report.outcomes and not report.catches:
+        raise OptionError(f"--only: no case and no mutant has {only!r} in its name; run without it to see all names")
+    if html is not None:
+        Path(html).write_text(report.page().to_html(), encoding="utf-8")
+    if as_json:
+        print(json.dumps(report.to_json()))
+        return 0 if report.passed else 1
+    out = output.console()
+    for title, head, rows in report.tables():
+        if rows:
+            out.print(tabled(title, head, rows))
+    for text in report.skipped:
+        out.print(f"not tried: {text}")
+    out.print(report.headline, style="bold")
+    out.print(f"{report.confidence}. An attack that fails is no proof.")
+    if html is not None:
+        out.print(f"written: {html}")
+    return 0 if report.passed else 1
+
+
+@contextlib.contextmanager
+def counting() -> Iterator[Callable[[str, int, int], None] | None]:
+    """A bar on the error stream that says what is being attacked, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    parts = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("attacking")
+        yield lambda name, done, total: bar.update(task, completed=done, total=total, description=name)
+
+
+def tabled(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
+    """A table for a terminal."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for name in head:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+@audit_app.command(epilog="[bold]tacit audit model train.py:train --data records.npz --claim eps=2,delta=1e-5 --html audit.html[/bold]")
+def model(
+    target: Annotated[str, typer.Argument(help="A function train(data) -> model: file.py:function.", metavar="PATH:FUNCTION")],
+    claim: Claimed,
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data", help="The records: an .npz with x and y, a CSV or Parquet file, or path:name of a Python value.", metavar="FILE"
+        ),
+    ],
+    game: Annotated[
+        str, typer.Option("--game", help="What is fixed: fixed-model, average, fixed-record or worst-case.", metavar="GAME")
+    ] = "fixed-model",
+    runs: Annotated[int | None, typer.Option("--runs", min=2, help="Records asked about, or models trained in the other games.")] = None,
+    references: Annotated[int, typer.Option("--references", min=0, help="Reference models that the attacker trains.")] = 8,
+    neighbours: Annotated[str, typer.Option("--neighbours", help="The claim's relation: add-remove or replace-one.")] = "add-remove",
+    confidence: Confidence = 0.95,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="How many models to train at once.")] = 1,
+    seed: Seed = None,
+    html: Html = None,
+    as_json: Json = False,
+) -> int:
+    """Attack a training run: who was in the data? Loss, population, reference, calibrated, likelihood-ratio and robust attacks."""
+    from tacit.cli import output
+
+    train = loaded(target)
+    records = data_from(data)
+    from tacit.audit import Claim, Game, audit_model
+
+    try:
+        played = Game(game.replace("-", " "))
+    except ValueError:
+        names = ", ".join(one.value.replace(" ", "-") for one in Game)
+        raise OptionError(f"--game must be one of {names}, not {game!r}") from None
+    report = audit_model(
+        train,
+        arranged(records),
+        Claim.parse(claim, neighbours),
+        game=played,
+        runs=runs,
+        references=references,
+        confidence=confidence,
+        seed=seed,
+        workers=workers,
+        progress=sys.stderr.isatty(),
+        title=target,
+    )
+    if html is not None:
+        Path(html).write_text(report.to_html(), encoding="utf-8")
+    if as_json:
+        print(json.dumps(report.to_json() | {"target": target}))
+    else:
+        out = output.console()
+        out.print(str(report))
+        if html is not None:
+            out.print(f"written: {html}")
+    return 1 if report.broken else 0
+
+
+def arranged(records: Any) -> Any:
+    """Records as the games take them: (x, y) from a file of arrays or a table whose last column is the label; other values as they are."""
+    if isinstance(records, dict) and {"x", "y"} <= set(records):
+        return records["x"], records["y"]
+    if hasattr(records, "to_pydict"):  # a table of Arrow
+        import numpy as np
+
+        columns = [np.asarray(column) for column in records.to_pydict().values()]
+        if len(columns) < 2:
+            raise OptionError("--data needs at least one column of features and, last, the label")
+        return np.column_stack(columns[:-1]), columns[-1]
+    return records
 
 
 def split(target: str) -> tuple[str, str]:

@@ -22,11 +22,16 @@ with needs("torch", "torch"):
 
 from tacit.deep.clipping import ClippingError, Rule, adaptive, automatic, flat, per_layer
 from tacit.deep.correlated import Correlated, correlated_noise
+from tacit.deep.distributed import make_private_distributed
 from tacit.deep.errors import TrainingError
 from tacit.deep.ftrl import FTRL, CyclicPoisson, Passes
 from tacit.deep.history import History, NoiseDrownsSignal
+from tacit.deep.partial import add_adapters, merge_adapters, train_only
+from tacit.deep.pate import Ensemble, GaussianVotes, LaplaceVotes
 from tacit.deep.private import PrivateTraining, make_private, make_private_with_epsilon
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler
+from tacit.deep.tune import Trials, tune
+from tacit.deep.users import make_user_private
 from tacit.deep.validate import Finding, ModelError, fix, validate
 
 __all__ = [
@@ -35,10 +40,13 @@ __all__ = [
     "ClippingError",
     "Correlated",
     "CyclicPoisson",
+    "Ensemble",
     "Finding",
     "FixedSize",
     "FullBatch",
+    "GaussianVotes",
     "History",
+    "LaplaceVotes",
     "ModelError",
     "NoiseDrownsSignal",
     "Passes",
@@ -47,13 +55,20 @@ __all__ = [
     "Rule",
     "Sampler",
     "TrainingError",
+    "Trials",
     "adaptive",
+    "add_adapters",
     "automatic",
     "correlated_noise",
     "fix",
     "flat",
     "make_private",
+    "make_private_distributed",
     "make_private_with_epsilon",
+    "make_user_private",
+    "merge_adapters",
     "per_layer",
+    "train_only",
+    "tune",
     "validate",
 ]

@@ -45,7 +45,7 @@ class History:
         self._excess: list[float] = []
 
     def record(self, step: int, released: Sequence[Tensor | None], noise_scale: float, clip: float, clipped: float | None = None) -> None:
-        """One step: its released gradient, the noise in each coordinate (NaN if unknown), the threshold, and the noisy clipped share if it was paid for."""
+        """One step: its released gradient, the noise in each coordinate (NaN: unknown), the threshold, the noisy clipped share if paid."""
         gradients = [gradient for gradient in released if gradient is not None]
         count = sum(gradient.numel() for gradient in gradients)
         energy = float(sum(torch.linalg.vector_norm(gradient) ** 2 for gradient in gradients))

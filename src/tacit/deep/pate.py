@@ -5,49 +5,48 @@ are counted, noise is added to the counts, and the label with the largest noisy 
 so one vote moves: two counts by one each. A student learns from the answers on *public* inputs, and publishing it costs nothing more.
 
 >>> import numpy as np
->>> from tacit.accounting import account
->>> votes = np.array([[180, 40, 30], [130, 120, 0]])  # two questions, three labels, 250 teachers
->>> teachers = LaplaceVotes(gamma=0.1)
->>> labels = teachers.answer(votes)
->>> len(labels), account(teachers.event(questions=2)).epsilon(1e-5).upper <= 0.2
-(2, True)
+>>> rows, people = np.arange(600) % 2, np.arange(600)                     # a person a row; the label is the row's parity
+>>> teachers = train_teachers(lambda mine: (lambda x: np.asarray(x) % 2), people, teachers=250)
+>>> ensemble = Ensemble(teachers, classes=2, votes=LaplaceVotes(gamma=0.1))
+>>> labels = ensemble.label([0, 1, 2, 3])                                 # public questions
+>>> labels.tolist(), round(ensemble.report(delta=1e-5).independent.upper, 2)
+([0, 1, 0, 1], 0.4)
 
 What a run cost *on these votes* is often far less, because where the teachers agree the noise hardly matters. But that figure depends on
-the data and is itself private.
-
->>> round(dependent_epsilon([[250, 0, 0, 0, 0, 0, 0, 0, 0, 0]] * 100, gamma=0.1, delta=1e-5), 4)
-0.2634
+the data and is itself private: `report` tells it only to those who may see the data, or released with noise at a price.
 
 Guarantee
     Statement: `answer` costs `event(questions)`: each question the Laplace (or Gaussian) mechanism on counts with L1 distance 2 (L2
     distance sqrt 2), and the winner is post-processing.
     Conditions: a person's records reach one teacher; the partition does not depend on the data; the questions are public.
-    Proved in: Papernot et al. 2017, Section 3 (Laplace); Papernot et al. 2018, Section 4 (Gaussian). Data-dependent moments: Papernot et
-    al. 2017, Theorem 3, which holds only where q < 1 / (e^gamma + 1); the textbook's (7.10) leaves the condition out, and its 2 lambda
-    gamma in (7.12) belongs to another noise scale.
+    Proved in: Papernot et al. 2017, Section 3 (Laplace); Papernot et al. 2018, Section 4 (Gaussian): checks and answers of a
+    confident aggregator may come in any order that depends on what was told, since Gaussian prices have a filter (Smith and Thakurta
+    2022) and the number of each is fixed in advance. Counts and noise are whole multiples of 2^-20 of a vote: rounded, not
+    approximated. What the answers cost on the votes cast: `tacit.deep.pate_cost`, for Laplace votes; the data-dependent bound for
+    Gaussian votes (Papernot et al. 2018, Theorem 6) is left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Composed, Event, ParameterError, Repeated
+from tacit.accounting import Bound, Composed, Event, NoOp, ParameterError, PureDP, Repeated
 from tacit.accounting import Gaussian as GaussianEvent
-from tacit.accounting.parameters import count, positive, probability
-from tacit.calculus import L1, L2, Integers, Space, Vectors
+from tacit.accounting import Laplace as LaplaceEvent
+from tacit.accounting import account as price
+from tacit.accounting.parameters import Number, count, positive
+from tacit.deep.pate_cost import FINE, Counts, PublishedCost, dependent_epsilon, publish_cost, vote_counts
 from tacit.ledger import Account
-from tacit.mechanisms import gaussian, laplace
-from tacit.noise import rounded_gaussian, uniform_integers
+from tacit.noise import rounded_gaussian, rounded_laplace, uniform_integers
 
-Counts = NDArray[np.int64]
-LAMBDAS = range(1, 200)
+M = TypeVar("M")
 
 
 def tally(votes: ArrayLike, classes: int) -> Counts:
@@ -62,11 +61,13 @@ def tally(votes: ArrayLike, classes: int) -> Counts:
     return np.stack([(cast == label).sum(axis=0) for label in range(count("classes", classes))], axis=1)
 
 
-def _counts(votes: ArrayLike) -> Counts:
-    counts = np.asarray(votes, dtype=np.int64)
-    if counts.ndim != 2 or counts.shape[1] < 2:
-        raise ParameterError(f"counts must have the shape (questions, classes) with at least two classes, not {counts.shape}")
-    return counts
+def winners(counts: Counts, noise: Any) -> NDArray[np.int64]:
+    """The label of the largest noisy count of each question; the noise is in multiples of 1/FINE of a vote. Exact in whole numbers.
+
+    >>> winners(np.array([[3, 1]]), np.array([[0, 2 * FINE + 1]])).tolist()
+    [1]
+    """
+    return np.asarray(np.argmax(counts * FINE + np.asarray(noise), axis=1), dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -80,16 +81,13 @@ class LaplaceVotes:
 
     def event(self, questions: int) -> Event:
         """What so many questions cost, whatever the votes."""
-        return Repeated(self._plan(2).event(2), count("questions", questions))
+        return Repeated(LaplaceEvent(1 / Fraction(self.gamma)), count("questions", questions))
 
     def answer(self, votes: ArrayLike) -> NDArray[np.int64]:
         """One label a question."""
-        counts = _counts(votes)
-        plan = self._plan(counts.shape[1])
-        return np.array([int(np.argmax(plan.function(row))) for row in counts], dtype=np.int64)
-
-    def _plan(self, classes: int) -> Any:
-        return Space(Vectors(Integers(), classes), L1()) >> laplace(2 / Fraction(self.gamma))
+        counts = vote_counts(votes)
+        noise = rounded_laplace(2 * FINE / Fraction(self.gamma), size=counts.shape)
+        return winners(counts, noise)
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ class GaussianVotes:
 
     def event(self, questions: int) -> Event:
         """What so many questions cost, whatever the votes."""
-        one = self._plan(2).event(math.nextafter(math.sqrt(2), 2))
+        one = GaussianEvent(math.nextafter(self.sigma / math.nextafter(math.sqrt(2), 2), 0))
         if self.check_sigma is None or self.answers is None:
             return Repeated(one, count("questions", questions))
         asked = count("questions", questions)
@@ -127,80 +125,13 @@ class GaussianVotes:
 
     def answer(self, votes: ArrayLike) -> NDArray[np.int64]:
         """One label a question; -1 where the teachers did not agree enough, or the paid answers are used up."""
-        counts = _counts(votes)
-        plan = self._plan(counts.shape[1])
-        left = len(counts) if self.answers is None else self.answers
-        found = np.full(len(counts), -1, dtype=np.int64)
-        for i, row in enumerate(counts):
-            if left > 0 and self._agreed(row):
-                found[i] = int(np.argmax(plan.function(row)))
-                left -= 1
-        return found
-
-    def _agreed(self, row: Counts) -> bool:
-        if self.threshold is None or self.check_sigma is None:
-            return True
-        return int(row.max()) + int(rounded_gaussian(Fraction(self.check_sigma))) >= self.threshold
-
-    def _plan(self, classes: int) -> Any:
-        return Space(Vectors(Integers(), classes), L2()) >> gaussian(self.sigma)
-
-
-# What it cost on these votes: private figures
-
-
-def disagreement(votes: Sequence[int] | Counts, gamma: float) -> float:
-    """A bound on the chance that the noisy winner is not the true one: (7.11), exact for two labels.
-
-    >>> round(disagreement([150, 100], gamma=0.1), 7)
-    0.0923456
-    """
-    ordered = sorted((int(v) for v in votes), reverse=True)
-    half = positive("gamma", gamma) / 2
-    gaps = [float(half) * (ordered[0] - other) for other in ordered[1:]]
-    return sum((2 + gap) / (4 * math.exp(gap)) for gap in gaps)
-
-
-def moment(lam: int, gamma: float, q: float) -> float:
-    """The log moment of order lambda of one question: the least of three bounds, the data-dependent one only where it is proved.
-
-    >>> round(moment(10, 0.1, 0.01), 8), moment(1, 0.1, 0.9) == moment(1, 0.1, 1.7)
-    (0.02738325, True)
-    """
-    fixed = min(lam * gamma, gamma**2 * lam * (lam + 1) / 2)
-    if not 0 < q < 1 / (math.exp(gamma) + 1):
-        return fixed if q else 0.0
-    dependent = math.log((1 - q) * ((1 - q) / (1 - math.exp(gamma) * q)) ** lam + q * math.exp(gamma * lam))
-    return min(fixed, max(0.0, dependent))
-
-
-def _epsilon(moments: Sequence[float], questions: int, gamma: float, delta: float) -> float:
-    best = min((total - math.log(delta)) / lam for lam, total in zip(LAMBDAS, moments, strict=True))
-    return min(best, questions * gamma)
-
-
-def dependent_epsilon(votes: ArrayLike, gamma: float, delta: float) -> float:
-    """The epsilon of `LaplaceVotes` on these very votes. It depends on the data: never publish it.
-
-    >>> votes = [180, 40, 30, 0, 0, 0, 0, 0, 0, 0]
-    >>> [round(dependent_epsilon([votes] * n, 0.1, 1e-5), 4) for n in (100, 1000)]
-    [0.765, 2.6504]
-    """
-    counts = _counts(votes)
-    rate, small = float(positive("gamma", gamma)), float(probability("delta", delta))
-    qs = [disagreement(row, rate) for row in counts]
-    return _epsilon([sum(moment(lam, rate, q) for q in qs) for lam in LAMBDAS], len(counts), rate, small)
-
-
-def independent_epsilon(questions: int, gamma: float, delta: float) -> float:
-    """The moments bound that holds for any votes; `account(LaplaceVotes(gamma).event(questions))` is tighter.
-
-    >>> round(independent_epsilon(100, 0.1, 1e-5), 4)
-    5.3026
-    """
-    rate = float(positive("gamma", gamma))
-    asked = count("questions", questions)
-    return _epsilon([asked * moment(lam, rate, 1.0) for lam in LAMBDAS], asked, rate, float(probability("delta", delta)))
+        counts = vote_counts(votes)
+        found = winners(counts, rounded_gaussian(FINE * Fraction(self.sigma), size=counts.shape))
+        if self.threshold is None or self.check_sigma is None or self.answers is None:
+            return found
+        checks = rounded_gaussian(Fraction(self.check_sigma), size=len(counts))
+        agreed = counts.max(axis=1) + np.asarray(checks) >= self.threshold
+        return np.where(agreed & (np.cumsum(agreed) <= self.answers), found, -1)
 
 
 # Teachers and student
@@ -220,6 +151,15 @@ def partition(people: ArrayLike, teachers: int) -> list[NDArray[np.int64]]:
     return [np.flatnonzero(owner == teacher).astype(np.int64) for teacher in range(teachers)]
 
 
+def train_teachers(fit: Callable[[NDArray[np.int64]], M], people: ArrayLike, teachers: int) -> list[M]:
+    """One teacher from each part: `fit` gets the row numbers of its part, and whatever it returns is a teacher. A part may be empty.
+
+    >>> [type(teacher) for teacher in train_teachers(len, ["a", "b", "a"], teachers=2)]
+    [<class 'int'>, <class 'int'>]
+    """
+    return [fit(rows) for rows in partition(people, teachers)]
+
+
 def label(
     teachers: Iterable[Callable[[Any], ArrayLike]],
     questions: Any,
@@ -236,12 +176,107 @@ def label(
     >>> len(label(always, [0.1, 0.2, 0.3], classes=2, votes=LaplaceVotes(gamma=1)))
     3
     """
-    event = votes.event(len(questions))
+    return Ensemble(list(teachers), classes, votes, account=account, delta=delta).label(questions, purpose=purpose)
 
-    def run() -> NDArray[np.int64]:
-        return votes.answer(tally([np.asarray(teacher(questions), dtype=np.int64) for teacher in teachers], classes))
 
-    if account is None:
-        return run()
-    with account.reserve(event, purpose=purpose, delta=delta):
-        return run()
+@dataclass(frozen=True)
+class Report:
+    """What an ensemble's answers cost. `dependent` is private, and None in a report that may be published."""
+
+    independent: Bound
+    delta: float
+    published: PublishedCost | None = None
+    dependent: float | None = None
+
+
+@dataclass
+class Ensemble(Generic[M]):
+    """Teachers that answer public questions, and what all their answers cost together.
+
+    A teacher is a callable from questions to labels, or has a `predict`, like an estimator of scikit-learn. A confident aggregator's
+    paid `answers` are those of one call of `label`.
+    """
+
+    teachers: list[M]
+    classes: int
+    votes: LaplaceVotes | GaussianVotes
+    account: Account | None = field(default=None, repr=False)
+    delta: float | None = None
+    event: Event = field(default_factory=NoOp, init=False)
+    _cast: list[Counts] = field(default_factory=list, init=False, repr=False)  # private
+
+    def __repr__(self) -> str:
+        return f"Ensemble({len(self.teachers)} teachers, classes={self.classes}, {self.votes!r})"
+
+    def label(self, questions: Any, *, purpose: str = "labels from teachers") -> NDArray[np.int64]:
+        """One label a question, -1 where a confident aggregator declines. Paid for before a teacher is asked."""
+        event = self.votes.event(len(questions))
+        if self.account is None:
+            return self._answer(questions, event)
+        with self.account.reserve(event, purpose=purpose, delta=self.delta):
+            return self._answer(questions, event)
+
+    def _answer(self, questions: Any, event: Event) -> NDArray[np.int64]:
+        counts = tally([_ask(teacher, questions) for teacher in self.teachers], self.classes)
+        self._cast.append(counts)
+        self.event = Composed(self.event, event)
+        return self.votes.answer(counts)
+
+    def report(self, delta: float, *, publish: bool = True, sanitise: Number | None = None, order: int = 20) -> Report:
+        """The cost of all answers so far. With `publish` only what may be told: the cost for any votes and, if `sanitise` gives the
+        epsilon for it, a released bound on the cost of these votes. Without, the private figure is in it: keep it with the data.
+
+        The release is paid for anew each time it is asked for, and added to `event`.
+
+        >>> ensemble = Ensemble([lambda x: [0] * len(x)] * 10, classes=2, votes=LaplaceVotes(0.1))
+        >>> answers = ensemble.label([1, 2])
+        >>> ensemble.report(1e-5).dependent is None, ensemble.report(1e-5, publish=False).dependent <= 0.2
+        (True, True)
+        """
+        independent = price(self.event).epsilon(delta)
+        if not self._cast or not isinstance(self.votes, LaplaceVotes):
+            if sanitise is not None or not publish:
+                raise ParameterError(
+                    "the cost on the votes cast is known for LaplaceVotes, after the first label(...); leave out sanitise="
+                )
+            return Report(independent, delta)
+        cast = np.concatenate(self._cast)
+        gamma = float(self.votes.gamma)
+        told = None
+        if sanitise is not None:
+
+            def release() -> PublishedCost:
+                return publish_cost(cast, teachers=len(self.teachers), gamma=gamma, delta=delta, order=order, epsilon=sanitise)
+
+            if self.account is None:
+                told = release()
+            else:
+                with self.account.reserve(PureDP(sanitise), purpose="cost of labels", delta=self.delta):
+                    told = release()
+            self.event = Composed(self.event, told.event)
+        return Report(independent, delta, told, None if publish else dependent_epsilon(cast, gamma, delta))
+
+
+def _ask(teacher: Any, questions: Any) -> NDArray[np.int64]:
+    """A teacher's votes; what is no whole number in reach is a vote for none."""
+    said = np.asarray(teacher.predict(questions) if hasattr(teacher, "predict") else teacher(questions))
+    if said.shape != (len(questions),):
+        raise ParameterError(f"a teacher must return one label for each of the {len(questions)} questions, in one dimension")
+    if said.dtype.kind in "iub":
+        return said.astype(np.int64)
+    numbers = said.astype(np.float64)
+    usable = np.abs(numbers) < 2.0**53  # NaN is not
+    return np.where(usable & (numbers == np.floor(numbers)), np.where(usable, numbers, 0), -1).astype(np.int64)
+
+
+def train_student(fit: Callable[[Any, NDArray[np.int64]], M], questions: Any, labels: ArrayLike) -> M:
+    """A student of the answered questions: `fit(inputs, labels)` on those whose label is not -1. Post-processing: it costs nothing.
+
+    >>> train_student(lambda x, y: list(zip(x.tolist(), y.tolist())), np.array([5, 6, 7]), [0, -1, 1])
+    [(5, 0), (7, 1)]
+    """
+    given = np.asarray(labels, dtype=np.int64)
+    if len(given) != len(questions):
+        raise ParameterError(f"there must be one label for each of the {len(questions)} questions, not {len(given)}")
+    answered = np.flatnonzero(given >= 0)
+    return fit(questions[answered], given[answered])

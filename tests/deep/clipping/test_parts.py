@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from tacit.deep.clipping import parts
+from tacit.deep.clipping import Clipper, flat, parts
 from tacit.deep.clipping.embedding import Lookup
 from tacit.deep.clipping.parts import Explicit, Joint, Outer, Part, combine, ghost_is_cheaper, ghost_norms, row_norms
 
@@ -103,3 +103,27 @@ def test_rounding_never_gives_a_negative_square() -> None:
 
 def test_costs_choose_by_shape() -> None:
     assert ghost_is_cheaper(1, 100, 100) and not ghost_is_cheaper(1000, 10, 10)
+
+
+def cancelling_norm(seed: int) -> float:
+    """The length of what one example adds, at threshold 1, when its two time steps are nearly opposite and a million times longer."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(512, 512, bias=False))
+    x = torch.randn(1, 1, 512).repeat(1, 2, 1) * 1e6
+    x[0, 1] += torch.randn(512) * 10.0
+    sign = torch.tensor([1.0, -1.0]).view(1, 2, 1) * torch.randn(1, 1, 512)
+    with Clipper(model, flat(1.0), loss_reduction="sum") as clipper:
+        (model(x) * sign).sum().backward()
+        return float(clipper.collect().sums["0.weight"].norm())
+
+
+def test_steps_that_cancel_do_not_escape_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In single precision the Gram matrices lose the norm, and one example adds thousands of times the threshold."""
+
+    def single(inputs: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
+        gram = torch.bmm(inputs, inputs.transpose(1, 2)) * torch.bmm(outputs, outputs.transpose(1, 2))
+        return gram.sum((1, 2)).clamp(min=0)
+
+    assert max(cancelling_norm(seed) for seed in range(12)) <= 1.0001
+    monkeypatch.setattr(parts, "ghost_norms", single)
+    assert max(cancelling_norm(seed) for seed in range(12)) > 10

@@ -30,6 +30,7 @@ from torch import Tensor
 TOUCH = 60
 CHUNK = 1 << 22  # numbers of per-example gradients that may be alive at once where they are not kept
 KEEP = 1 << 26  # numbers of per-example gradients of one parameter that may be kept until the factors are known
+CANCELLED = 2**14  # a sum of parts so many roundings shorter than they are is taken for no shorter
 
 
 def working_dtype(*tensors: Tensor) -> torch.dtype:
@@ -227,10 +228,17 @@ def ghost_is_cheaper(time: int, rows: int, width: int, product: float = 1.0) -> 
 
 
 def ghost_norms(inputs: Tensor, outputs: Tensor) -> Tensor:
-    """Squared norms from the two Gram matrices; rounding may leave a tiny negative number where the truth is zero."""
-    gram = torch.bmm(inputs, inputs.transpose(1, 2))
-    gram *= torch.bmm(outputs, outputs.transpose(1, 2))
-    return gram.sum((1, 2)).clamp_(min=0)
+    """Squared norms from the two Gram matrices, in double precision: an example whose time steps cancel must not pass for a small one.
+
+    Where they cancel so far that the sum itself, in the working precision, would be rounding error, the norm is taken to be larger than it
+    is: the example is shortened more, and what rounding leaves of it stays far below the threshold.
+    """
+    wide, high = inputs.double(), outputs.double()
+    gram = torch.bmm(wide, wide.transpose(1, 2))
+    gram *= torch.bmm(high, high.transpose(1, 2))
+    lengths = (wide.square().sum(2) * high.square().sum(2)).sqrt().sum(1)
+    blurred = CANCELLED * torch.finfo(inputs.dtype).eps * lengths
+    return torch.maximum(gram.sum((1, 2)), blurred.square())
 
 
 def combine(parts: Sequence[Part], count: int) -> list[Part]:

@@ -1,0 +1,115 @@
+"""Cases for questions about tables, asked of a real session on DuckDB.
+
+One grouped question is many experiments: thousands of public groups, each with its own few people, and a person's rows in one group only.
+The released figures of the groups are independent answers of one mechanism, so one question gives a sample. Where a person may be in two
+groups, two groups together are one answer.
+
+>>> asked("COUNT(*)", [1.0], epsilon=1)(3).shape
+(3,)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting import Adjacency
+from tacit.audit.claim import Claim
+from tacit.audit.selftest.case import Case, promise
+from tacit.ledger import Budget, Ledger
+from tacit.tables import Session, Unit
+
+GROUPS = 20_000
+TABLE = "visits"
+
+
+@contextlib.contextmanager
+def session(people: list[tuple[int, int, float]], unit: Unit, mu: bool = False) -> Iterator[Session]:
+    """A session on rows (id, g, v) with a book of its own, that counts in mu or in epsilon."""
+    import pyarrow as pa
+
+    columns = list(zip(*people, strict=True)) if people else [(), (), ()]
+    rows = pa.table(
+        {
+            name: pa.array(np.asarray(column, dtype=kind))
+            for name, column, kind in zip(("id", "g", "v"), columns, (np.int64, np.int64, np.float64), strict=True)
+        }
+    )
+    budget = Budget(mu=100) if mu else Budget(epsilon=100, delta="1/2")
+    with tempfile.TemporaryDirectory() as folder, Ledger.open(f"sqlite:///{Path(folder) / 'book.db'}") as book:
+        yield Session(rows, unit=unit, budget=budget, name=TABLE, ledger=book)
+
+
+def asked(
+    select: str, values: list[float], *, unit: Unit | None = None, spread: int = 1, public: bool = True, **options: Any
+) -> Callable[[int], Any]:
+    """n answers: in every experiment one person for each value, with a row in each of its `spread` groups."""
+
+    def sample(n: int) -> Any:
+        people = [
+            (experiment * len(values) + i, experiment * spread + place, value)
+            for experiment in range(n)
+            for i, value in enumerate(values)
+            for place in range(spread)
+        ]
+        keys: dict[str, Any] = {"keys": {"g": list(range(n * spread))}} if public else {}
+        with session(people, Unit("id", max_groups=spread, rows_per_group=1) if unit is None else unit, "mu" in options) as open_:
+            answer = open_.sql(f"SELECT g, {select} AS x FROM {TABLE} GROUP BY g", **keys, **options)
+            found = answer.to_arrow()
+        if not public:
+            kept = np.zeros((n, 2))
+            kept[np.asarray(found.column("g").to_pylist(), dtype=np.int64)] = [(1, x) for x in found.column("x").to_pylist()]
+            return kept
+        figures = np.asarray(found.column("x").to_numpy(zero_copy_only=False), dtype=np.float64)
+        order = np.argsort(np.asarray(found.column("g").to_pylist()))
+        return figures[order] if spread == 1 else figures[order].reshape(n, spread)
+
+    return sample
+
+
+def priced(select: str, *, spread: int = 1, public: bool = True, **options: Any) -> Claim:
+    """What the session charges for such a question: the event of its plan."""
+    unit = Unit("id", max_groups=spread, rows_per_group=1)
+    keys: dict[str, Any] = {"keys": {"g": list(range(2 * spread))}} if public else {}
+    with session([(0, 0, 0.0)], unit, "mu" in options) as open_:
+        event = open_.plan(f"SELECT g, {select} AS x FROM {TABLE} GROUP BY g", **keys, **options).event
+    return promise(event, Adjacency.ADD_REMOVE, "its plan")
+
+
+def _case(
+    name: str,
+    select: str,
+    without: list[float],
+    with_: list[float],
+    floor: float,
+    *,
+    why: str = "",
+    at: float = 0.0,
+    trials: int = GROUPS,
+    **options: Any,
+) -> Case:
+    claim = priced(select, **options)
+    first, second = asked(select, without, **options), asked(select, with_, **options)
+    return Case(name, claim, first, second, floor, trials=trials, delta=at, why=why)
+
+
+def cases() -> list[Case]:
+    """Every kind of figure, with public and with private keys."""
+    bounds: dict[str, Any] = {"bounds": {"v": (0, 10)}}
+    both = "both groups must move together for the whole price"
+    ranks = "a histogram of ranks is paid for, one value of it is published"
+    hidden = "the figure of a key that does not appear is paid for and not published"
+    return [
+        _case("tables: count", "COUNT(*)", [10.0] * 2, [10.0] * 3, 0.65, epsilon=1),
+        _case("tables: sum", "SUM(v)", [10.0] * 2, [10.0] * 3, 0.65, epsilon=1, **bounds),
+        _case("tables: mean", "AVG(v)", [0.0], [0.0, 10.0], 0.6, epsilon=2, **bounds),
+        _case("tables: count over two groups", "COUNT(*)", [], [1.0], 0.5, epsilon=2, spread=2, trials=GROUPS // 2, why=both),
+        _case("tables: median", "MEDIAN(v)", [1.0], [1.0, 9.0], 0.1, epsilon=4, why=ranks, **bounds),
+        _case("tables: private keys", "COUNT(*)", [1.0] * 5, [1.0] * 6, 0.3, epsilon=2, delta="1/20", public=False, at=0.06, why=hidden),
+        _case("tables: Gaussian count", "COUNT(*)", [10.0] * 2, [10.0] * 3, 0.75, mu=1, law="gaussian"),
+    ]

@@ -1,0 +1,213 @@
+"""Data-parallel private training: every process clips its own part, and what is released is that of one process.
+
+Each rank holds a disjoint part of the records and draws its part of every batch by the same law. Clipped sums are added up over the
+ranks; each rank puts in independent noise of 1/world of the variance, so the total has the noise of one process, however many there
+are. Every rank then takes the same step. One rank alone is the ordinary run:
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=0, world_size=1)
+...     model = nn.Linear(4, 2)
+...     mine = shard(100)                                 # the records of this rank
+...     data = torch.randn(100, 4)[mine], torch.randint(2, (100,))[mine]
+...     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+...     plan = dict(noise_multiplier=1.0, clip=1.0, sampler=Poisson(expected_batch=10, size=100), steps=5)
+...     private = make_private_distributed(model, optimizer, data, **plan)
+...     for x, y in private.loader:
+...         nn.functional.cross_entropy(model(x), y).backward()
+...         optimizer.step()
+...     dist.destroy_process_group()
+>>> private.steps, private.world
+(5, 1)
+
+`sampler` is that of the whole data: its rate holds on every rank, and its divisor is public and global. Only laws that fall apart into
+independent ranks are taken: Poisson, random allocation, full batch.
+
+Guarantee
+    Statement: the released gradients have the law, and the price, of `make_private` on all records together.
+    Conditions: each record on one rank, placed without looking at it (`shard`); ranks trust each other and the network between them: what
+    travels before the sum is private. Every process draws its own noise; its generator takes a fresh key from the operating system.
+    Proved in: independent normal variables of variance s^2/world add up to one of variance s^2; Poisson and allocation decide for
+    each record independently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from tacit.accounting import Event, ParameterError, calibrate
+from tacit.accounting.parameters import count
+from tacit.deep.clipping import Adaptive, ClippedSum, Rule, flat, halves
+from tacit.deep.errors import TrainingError
+from tacit.deep.noise import standard_normal
+from tacit.deep.private import Independent, PrivateTraining, planned_steps
+from tacit.deep.samplers import Allocation, FullBatch, Poisson, Sampler
+from tacit.noise import is_private, rounded_gaussian
+
+
+def shard(records: int, rank: int | None = None, world: int | None = None) -> NDArray[np.int64]:
+    """The row numbers of one rank, by position alone: every world-th row.
+
+    >>> shard(7, rank=1, world=3).tolist()
+    [1, 4]
+    """
+    ranks = dist.get_world_size() if world is None else count("world", world)
+    mine = dist.get_rank() if rank is None else count("rank", rank, least=0)
+    if mine >= ranks:
+        raise ParameterError(f"rank must be less than world ({ranks}), not {mine}")
+    return np.arange(mine, count("records", records, least=0), ranks, dtype=np.int64)
+
+
+class Share:
+    """A rank's share of the noise: 1/world of the variance, independent of every other rank's.
+
+    >>> share = Share(world=4)
+    >>> bool(abs(share.draw(40_000, torch.float64).std() - 0.5) < 0.02)
+    True
+    """
+
+    def __init__(self, world: int) -> None:
+        self.world = count("world", world)
+
+    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
+        return standard_normal(parameters, dtype, scale=1 / math.sqrt(self.world))
+
+    def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
+        return Independent().event(sampler, noise_multiplier, steps)
+
+
+class DistributedTraining(PrivateTraining):
+    """One rank's view of a run. Made by `make_private_distributed`."""
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler, group: Any = None, **plan: Any) -> None:
+        if not dist.is_initialized():
+            raise TrainingError("call torch.distributed.init_process_group(...) in every process first")
+        if not isinstance(sampler, Poisson | Allocation | FullBatch):
+            raise ParameterError(
+                f"{type(sampler).__name__} does not fall apart into independent ranks; use Poisson, Allocation or FullBatch, "
+                "with the size of the whole data"
+            )
+        self.group = group
+        self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
+        super().__init__(model, optimizer, data, sampler=sampler, noise=Share(self.world), **plan)
+        self._first = dist.get_global_rank(group, 0) if group is not None else 0
+        for tensor in [*model.parameters(), *model.buffers()]:
+            dist.broadcast(tensor.detach(), self._first, group=group)
+
+    def begin(self) -> None:
+        """The plan is paid for once, by rank 0; if it is refused there, no rank reads a record."""
+        refused: Exception | None = None
+        ledger = self._ledger
+        if self.rank != 0:
+            self._ledger = None
+        try:
+            super().begin()
+        except Exception as error:
+            refused = error
+        finally:
+            self._ledger = ledger
+        if self._total([0.0 if refused is None else 1.0])[0] == 0:
+            return
+        if refused is not None:
+            raise refused
+        raise TrainingError("another rank was refused: the plan is not paid for, or all its steps are taken")
+
+    @torch.no_grad()
+    def _noisy_gradients(self, collected: ClippedSum) -> float:
+        """Every rank's sum and share of noise, added up."""
+        share = super()._noisy_gradients(collected)
+        parameters = dict(self.model.named_parameters())
+        gradients = [parameters[name].grad for name in collected.sums]
+        flat_total = torch.cat([gradient.reshape(-1) for gradient in gradients if gradient is not None])
+        dist.all_reduce(flat_total, group=self.group)
+        start = 0
+        for gradient in gradients:
+            assert gradient is not None
+            gradient.copy_(flat_total[start : start + gradient.numel()].view(gradient.shape))
+            start += gradient.numel()
+        return share
+
+    def _adapt(self, collected: ClippedSum) -> float | None:
+        """An adaptive threshold moves by the noisy count of all ranks; its noise is drawn by rank 0."""
+        rule = self._clipper.rule
+        # one rank in test mode makes the whole run not private
+        self.private = self._total([0.0 if is_private() else 1.0])[0] == 0 and self.private
+        if not isinstance(rule, Adaptive):
+            return None
+        noise = rounded_gaussian(2 * Fraction(rule.count_noise)) / 2 if self.rank == 0 else 0.0
+        (noisy,) = self._total([halves(collected.within(), collected.count) + noise])
+        size = float(self.sampler.divisor)
+        self._clipper.rule = rule.updated(noisy, size)
+        return min(1.0, max(0.0, 0.5 - noisy / size))
+
+    def _total(self, values: list[float]) -> list[float]:
+        """Sums over all ranks, the same on each."""
+        together = torch.tensor(values, dtype=torch.float64)
+        dist.all_reduce(together, group=self.group)
+        return [float(value) for value in together]
+
+
+def make_private_distributed(
+    model: nn.Module,
+    optimizer: Optimizer,
+    data: Any,
+    *,
+    clip: float | Rule,
+    sampler: Sampler,
+    noise_multiplier: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    steps: int | None = None,
+    epochs: int | None = None,
+    group: Any = None,
+    account: Any = None,
+    collate: Callable[[list[Any]], Any] | None = None,
+    physical_batch: int | None = None,
+    workers: int = 0,
+    loss_reduction: Any = "mean",
+    purpose: str = "training",
+) -> DistributedTraining:
+    """As `make_private`, called in every process with this rank's records and the sampler of the whole data.
+
+    Give `noise_multiplier`, or `epsilon` and `delta`. The model of rank 0 is copied to the others. A ledger `account` is used by rank 0.
+
+    >>> make_private_distributed(nn.Linear(1, 1), None, None, clip=1, sampler=FullBatch(10), steps=1)
+    Traceback (most recent call last):
+    tacit.accounting.errors.ParameterError: give noise_multiplier, or epsilon and delta
+    """
+    planned = planned_steps(sampler, steps, epochs)
+    if noise_multiplier is None:
+        if epsilon is None or delta is None:
+            raise ParameterError("give noise_multiplier, or epsilon and delta")
+        noise_multiplier = calibrate(
+            lambda z: Independent().event(sampler, z, planned), epsilon=epsilon, delta=delta, adjacency=sampler.adjacency
+        )
+    elif epsilon is not None:
+        raise ParameterError("give epsilon (and get the noise) or noise_multiplier (and get the epsilon), not both")
+    return DistributedTraining(
+        model,
+        optimizer,
+        data,
+        sampler=sampler,
+        group=group,
+        noise_multiplier=noise_multiplier,
+        rule=flat(clip) if isinstance(clip, int | float) else clip,
+        steps=planned,
+        loss_reduction=loss_reduction,
+        physical_batch=physical_batch,
+        workers=workers,
+        collate=collate,
+        ledger=account,
+        purpose=purpose,
+        delta=delta,
+    )

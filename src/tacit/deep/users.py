@@ -1,0 +1,343 @@
+"""Training that protects people, not rows: a user's records are capped, and come and go together.
+
+Two ways. *By user*: a step draws users, averages the gradients of each user's records, clips that average, adds noise. *By example*: a
+step draws records as usual, and the price is that of a group as large as the cap. Which needs less noise for the same work depends on the
+plan, and is computed (`compare`), after Charles et al. 2024.
+
+>>> import torch
+>>> model = torch.nn.Linear(4, 2)
+>>> data = torch.randn(300, 4), torch.randint(2, (300,))
+>>> owner = np.arange(300) % 60                                  # 60 users with five records each
+>>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+>>> plan = dict(noise_multiplier=1.0, clip=1.0, sampler=Poisson(expected_batch=6, size=60), steps=10)  # the sampler draws users
+>>> private = make_user_private(model, optimizer, data, owner, most=3, **plan)
+>>> for x, y in private.loader:
+...     torch.nn.functional.cross_entropy(model(x), y).backward()
+...     optimizer.step()
+>>> private.steps, len(private.loader.dataset), round(private.get_epsilon(1e-5).upper, 2)
+(10, 60, 2.85)
+
+Guarantee
+    Statement: by user, adding or removing everything of one user costs `private.event`; by example (`ByExample`), the same for a user
+    with at most `most` records in the data, which `cap` ensures.
+    Conditions: as for `make_private`, with users for records: a record belongs to one user, and its loss depends on it alone.
+    Proved in: by user, the sum over users of clipped averages changes by at most the clip; by example, a batch holds a binomial number of
+    the user's records, so a step is a Gaussian mechanism with a random shift (Ganesh 2024), which the accountant prices exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.utils.data import Dataset, TensorDataset, default_collate
+
+from tacit.accounting import Adjacency, Event, Gaussian, Group, ParameterError, calibrate
+from tacit.accounting.parameters import Number, count, positive
+from tacit.deep.clipping import Clipper, ClippingError, Rule, flat
+from tacit.deep.clipping.parts import CHUNK, Outer, Part, row_norms, weigh, working_dtype
+from tacit.deep.clipping.passes import full_precision
+from tacit.deep.loader import as_dataset
+from tacit.deep.private import PrivateTraining, planned_steps
+from tacit.deep.samplers import Indices, Poisson, Sampler
+from tacit.noise import permutation
+
+# Whose records
+
+
+def by_user(users: ArrayLike, most: int) -> list[Indices]:
+    """The rows of each user, at most `most` of them, chosen uniformly.
+
+    >>> [rows.tolist() for rows in by_user(["a", "b", "a"], most=5)]
+    [[0, 2], [1]]
+    """
+    column = np.asarray(users)
+    if column.ndim != 1:
+        raise ParameterError(f"users must name one user a row, in one dimension, not {column.shape}")
+    limit = count("most", most)
+    names, place = np.unique(column, return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    rows = np.split(order, np.cumsum(np.bincount(place, minlength=len(names)))[:-1]) if len(names) else []
+    return [np.sort(part[permutation(len(part))[:limit]]) if len(part) > limit else part for part in rows]
+
+
+def cap(users: ArrayLike, most: int) -> Indices:
+    """The rows that are left when no user has more than `most`: what training by example may see.
+
+    >>> len(cap([7, 7, 7, 8], most=2))
+    3
+    """
+    parts = by_user(users, most)
+    return np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class ByExample:
+    """A sampler of records priced for a whole user, who has at most `most` records in the data (see `cap`).
+
+    >>> ByExample(Poisson(expected_batch=10, size=1000), most=4).event(Gaussian(1), steps=5).size
+    4
+    """
+
+    sampler: Poisson
+    most: int
+
+    def __post_init__(self) -> None:
+        count("most", self.most)
+        if not isinstance(self.sampler, Poisson):
+            raise ParameterError("training by example is priced for Poisson sampling: give sampler=Poisson(...)")
+
+    @property
+    def divisor(self) -> Number:
+        return self.sampler.divisor
+
+    @property
+    def epoch(self) -> int:
+        return self.sampler.epoch
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return self.sampler.adjacency
+
+    def event(self, step: Event, steps: int) -> Event:
+        return Group(self.sampler.event(step, steps), self.most)
+
+    def batches(self, records: int) -> Iterator[Indices]:
+        return self.sampler.batches(records)
+
+
+class UserData(Dataset[Any]):
+    """A data set of users: an item is the rows of one. Its `collate` fetches the records of a batch of users and notes whose they are."""
+
+    def __init__(self, records: Dataset[Any], users: ArrayLike, most: int, collate: Callable[[list[Any]], Any] | None = None) -> None:
+        if len(np.asarray(users)) != len(records):  # type: ignore[arg-type]
+            raise ParameterError("users must have one entry for each record of the data")
+        self.records = records
+        self.rows = by_user(users, most)
+        self.sizes: list[int] = []
+        self._collate = collate
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, user: int) -> Indices:
+        return self.rows[user]
+
+    def collate(self, users: list[Indices]) -> Any:
+        self.sizes = [len(rows) for rows in users]
+        rows = np.concatenate(users)
+        if isinstance(self.records, TensorDataset) and self._collate is None:
+            return [tensor[torch.from_numpy(rows)] for tensor in self.records.tensors]
+        return (self._collate or default_collate)([self.records[row] for row in rows.tolist()])
+
+
+# Clipping whole users
+
+
+def user_norms(part: Part, owner: Tensor, users: int, weights: Tensor) -> Tensor:
+    """Squared norm of the weighted sum of each user's gradients; `owner` is ascending.
+
+    For a layer that was used once, from the two Gram matrices of the batch: in double precision, as the products of one user may cancel.
+    """
+    if type(part) is Outer and part._kept is None and part.inputs.shape[1] == 1 and len(owner) ** 2 <= CHUNK:
+        inputs, outputs = part.inputs[:, 0].double(), weigh(part.outputs[:, 0].double(), weights)
+        gram = (inputs @ inputs.T) * (outputs @ outputs.T)
+        rows = gram.masked_fill_(owner[:, None] != owner[None, :], 0).sum(1)  # a product by zero would keep another user's NaN
+        return torch.zeros(users, dtype=torch.float64, device=rows.device).index_add_(0, owner, rows).clamp_(min=0)
+    sizes = torch.bincount(owner, minlength=users).tolist()
+    pieces, first_user, first_row = [], 0, 0
+    while first_user < users:
+        last_user, last_row = first_user + 1, first_row + sizes[first_user]
+        while last_user < users and (last_row + sizes[last_user] - first_row) * part.param.numel() <= CHUNK:
+            last_row += sizes[last_user]
+            last_user += 1
+        own = weigh(part.explicit(first_row, last_row), weights[first_row:last_row])
+        total = own.new_zeros((last_user - first_user, *own.shape[1:])).index_add_(0, owner[first_row:last_row] - first_user, own)
+        pieces.append(row_norms(total).double())
+        first_user, first_row = last_user, last_row
+    return torch.cat(pieces) if pieces else torch.zeros(0, dtype=torch.float64)
+
+
+class UserClipper(Clipper):
+    """Clips the average (or the sum) of each user's gradients. The rows of a pass are users' records, one user after the other."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        rule: Rule,
+        sizes: Callable[[], Sequence[int]],
+        *,
+        loss_reduction: Literal["mean", "sum"] = "mean",
+        average: bool = True,
+    ) -> None:
+        super().__init__(model, rule, loss_reduction=loss_reduction)
+        self._sizes, self._average = sizes, average
+        self._now: list[int] = []
+
+    def begin(self, args: Any) -> None:
+        super().begin(args)  # settles the pass before with its own sizes
+        self._now = list(self._sizes())
+
+    @torch.no_grad()
+    def _finish(self) -> None:
+        book = self._close()
+        if book is None or not book.received:
+            return
+        users = len(self._now)
+        if sum(self._now) != book.count:
+            raise ClippingError("the model saw other rows than the loader handed out; call it once on each whole batch, rows in order")
+        device = next(iter(self._params.values())).device
+        sizes = torch.tensor(self._now, device=device)
+        owner = torch.repeat_interleave(torch.arange(users, device=device), sizes)
+        own = (1 / sizes.double() if self._average else torch.ones_like(sizes, dtype=torch.float64))[owner]
+        own *= float(book.count) if self.loss_reduction == "mean" else 1.0
+        groups = self.groups()
+        squares = torch.zeros(len(groups), users, dtype=torch.float64)
+        members: list[tuple[int, str, Part]] = []
+        with full_precision(device.type):
+            for part, _ in book.take():
+                name = self._name(part.param)
+                group = groups.index(name.rpartition(".")[0]) if self.rule.by_layer else 0
+                squares[group] += user_norms(part, owner, users, own).cpu()
+                members.append((group, name, part))
+            norms = squares.sqrt() * (1 + self._rounding())
+            factors = self.rule.factors(norms)
+            unusable = ~norms.sum(0).isfinite()
+            if unusable.any():
+                factors[:, unusable] = 0
+                for _, _, part in members:
+                    part.drop(unusable.to(device)[owner])
+            for group, name, part in members:
+                self._add(name, part, (factors[group].to(device)[owner] * own).to(working_dtype(part.param)))
+        self._norms.append(norms)
+        self._factors.append(factors)
+        self._count += users
+
+
+class UserTraining(PrivateTraining):
+    """A run whose records are users. Made by `make_user_private`."""
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer, data: UserData, *, rule: Rule, average: bool = True, **plan: Any) -> None:
+        super().__init__(model, optimizer, data, rule=rule, collate=data.collate, **plan)
+        self._clipper.detach()
+        reduction = plan.get("loss_reduction", "mean")
+        self._clipper = UserClipper(model, rule, lambda: data.sizes, loss_reduction=reduction, average=average)
+        self._clipper.attach()
+
+
+def make_user_private(
+    model: nn.Module,
+    optimizer: Optimizer,
+    data: Any,
+    users: ArrayLike,
+    *,
+    most: int,
+    clip: float | Rule,
+    sampler: Sampler,
+    noise_multiplier: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    steps: int | None = None,
+    epochs: int | None = None,
+    average: bool = True,
+    collate: Callable[[list[Any]], Any] | None = None,
+    account: Any = None,
+    **how: Any,
+) -> UserTraining:
+    """As `make_private`, for users: `users` names the user of each record, and `sampler` draws users, its sizes counted in users.
+
+    A batch holds the records, at most `most` each, of the users drawn; the average of a user's gradients (with `average=False` their
+    sum) is clipped to `clip`. Give `noise_multiplier`, or `epsilon` and `delta`.
+
+    >>> make_user_private(nn.Linear(1, 1), None, torch.zeros(2, 1), [1, 2], most=1, clip=1, sampler=Poisson(1, 2), steps=1)
+    Traceback (most recent call last):
+    tacit.accounting.errors.ParameterError: give noise_multiplier, or epsilon and delta
+    """
+    if isinstance(sampler, ByExample):
+        raise ParameterError("ByExample samples records: use it with make_private on the rows that cap(users, most) keeps")
+    planned = planned_steps(sampler, steps, epochs)
+    if noise_multiplier is None:
+        if epsilon is None or delta is None:
+            raise ParameterError("give noise_multiplier, or epsilon and delta")
+        noise_multiplier = calibrate(
+            lambda z: sampler.event(Gaussian(z), planned), epsilon=epsilon, delta=delta, adjacency=sampler.adjacency
+        )
+    elif epsilon is not None:
+        raise ParameterError("give epsilon (and get the noise) or noise_multiplier (and get the epsilon), not both")
+    if how.get("workers") or how.get("noise") is not None:
+        raise ParameterError("training by user draws independent noise and loads in this process; leave out workers= and noise=")
+    return UserTraining(
+        model,
+        optimizer,
+        UserData(as_dataset(data), users, most, collate),
+        rule=flat(clip) if isinstance(clip, int | float) else clip,
+        average=average,
+        sampler=sampler,
+        noise_multiplier=noise_multiplier,
+        steps=planned,
+        ledger=account,
+        delta=delta,
+        **how,
+    )
+
+
+# Which way
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to train: its sampler, its noise multiplier, and the noise in the averaged gradient, in units of an example's clip."""
+
+    sampler: Poisson | ByExample
+    noise_multiplier: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both ways at the same guarantee and the same expected number of records a step."""
+
+    by_example: Way
+    by_user: Way
+
+    @property
+    def better(self) -> Literal["by_example", "by_user"]:
+        """The way whose averaged gradient is less noisy."""
+        return "by_example" if self.by_example.noise < self.by_user.noise else "by_user"
+
+
+def compare(
+    *, users: int, most: int, batch: int, steps: int, epsilon: float, delta: float, records: int | None = None, clip_ratio: float = 1.0
+) -> Comparison:
+    """The noise of training by example and by user, from public numbers alone, for about `batch` records a step.
+
+    `records` is the declared number after capping, at most users * most. By example, noise z C / batch falls on the averaged gradient;
+    by user, z clip_ratio C / (users a step), where `clip_ratio` is the clip of a user's average over that of an example: averages are
+    shorter, so less than one where a user's gradients disagree.
+
+    >>> plan = dict(users=10_000, batch=500, steps=200, epsilon=2, delta=1e-6)
+    >>> compare(most=2, **plan).better, compare(most=2, clip_ratio=0.7, **plan).better
+    ('by_example', 'by_user')
+    """
+    people, limit = count("users", users), count("most", most)
+    total = people * limit if records is None else count("records", records)
+    if not people <= total <= people * limit:
+        raise ParameterError(f"records must lie between users ({people}) and users * most ({people * limit}), not {total}")
+    if count("batch", batch) > total:
+        raise ParameterError(f"batch must be at most records ({total}), not {batch}")
+    drawn = max(1, round(Fraction(batch * people, total)))
+    example, user = ByExample(Poisson(batch, total), limit), Poisson(drawn, people)
+    ratio = float(positive("clip_ratio", clip_ratio))
+
+    def least(sampler: Poisson | ByExample) -> float:
+        return float(calibrate(lambda z: sampler.event(Gaussian(z), count("steps", steps)), epsilon=epsilon, delta=delta))
+
+    noisy_example, noisy_user = least(example), least(user)
+    return Comparison(Way(example, noisy_example, noisy_example / batch), Way(user, noisy_user, noisy_user * ratio / drawn))

@@ -1,0 +1,199 @@
+"""A private random forest: trees with random splits, which cost nothing, and the class counts of all their leaves in one noisy table.
+
+Every tree sees all people. One person is in one leaf of each of T trees, so the table has sensitivity sqrt(T) and the counts of a tree
+carry sqrt(T) times the noise of one; summed over trees the noise grows by another sqrt(T) and the signal by T: the forest is as accurate as
+if each tree had the whole budget. Cutting the people into T disjoint parts loses a factor sqrt(T) against that. Under a budget too small
+for any of it, the forest is one tree with private splits (`trees`), whose choices are worth more than an average of guesses.
+
+>>> from tacit.noise import test_mode
+>>> X = np.repeat([[0.1, 0.9], [0.8, 0.9], [0.2, 0.1], [0.9, 0.1]], 500, axis=0)
+>>> y = np.repeat([0, 1, 1, 0], 500)
+>>> model = RandomForestClassifier(epsilon=2, delta=1e-6, bounds=(0, 1), classes=[0, 1])
+>>> with test_mode(1):
+...     float(model.fit(X, y).score(X, y))
+1.0
+>>> model.privacy_.upper <= 2
+True
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit.accounting import Event
+from tacit.accounting.parameters import count
+from tacit.learning.choice import UNKNOWN_ROWS
+from tacit.learning.estimator import PrivateEstimator, Space, codes_of, declared_classes, declared_rows
+from tacit.learning.grouped_sums import farthest_table, noisy_table
+from tacit.learning.losses import softmax
+from tacit.learning.promise import Promise
+from tacit.learning.trees import Array, Shape, TreePlan, Whole, to_bins
+from tacit.noise import uniform_integers
+
+try:
+    from sklearn.base import ClassifierMixin  # type: ignore[import-untyped,unused-ignore]
+except ImportError as error:  # pragma: no cover - the extra is there in development
+    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
+
+POOR = 64.0  # rows times mu below which one tree with private splits is better than many with random ones
+MANY = 60  # trees by default
+DEEPEST = 8
+MARGIN = 0.15  # random thresholds keep away from the ends of the bounds by this part of the range, where few rows are
+
+
+def random_shape(features: int, depth: int, parts: int) -> Shape:
+    """A tree whose levels each ask one random question; no data is involved."""
+    feature = np.asarray(uniform_integers(features, size=depth))
+    least = min(math.floor(parts * MARGIN), (parts - 2) // 2)
+    threshold = least + np.asarray(uniform_integers(max(parts - 1 - 2 * least, 1), size=depth))
+    level = np.array([(node + 1).bit_length() - 1 for node in range(2**depth - 1)])
+    return Shape(feature[level].astype(np.int64), threshold[level].astype(np.int64))
+
+
+@dataclass(frozen=True)
+class ForestPlan:
+    """How many trees of random splits, how deep, and the one Gaussian release that prices them."""
+
+    promise: Promise
+    trees: int
+    depth: int
+    event: Event
+    mu: float
+
+    @classmethod
+    def make(cls, promise: Promise, *, trees: int, depth: int | None, rows: int | None) -> ForestPlan:
+        """Depth grows with half the logarithm of rows times mu: the leaves that hold more people than noise."""
+        known = (rows or UNKNOWN_ROWS) * promise.mu
+        levels = min(max(round(0.5 * math.log2(max(known, 1.0))), 3), DEEPEST) if depth is None else count("max_depth", depth)
+        event, mu = promise.settle(lambda mu: promise.stated(1 / mu))
+        return cls(promise, trees, levels, event, mu)
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise of a count."""
+        return float(farthest_table(self.trees, self.promise.adjacency, counts=True)) / self.mu
+
+    def run(self, bins: Whole, codes: Whole, classes: int, parts: int) -> tuple[list[Shape], Array]:
+        """The trees and their noisy class counts, an array (trees, leaves, classes)."""
+        shapes = [random_shape(bins.shape[1], self.depth, parts) for _ in range(self.trees)]
+        cells = np.column_stack([np.where(codes >= 0, shape.leaves(bins) * classes + codes, -1) for shape in shapes])
+        size = 2**self.depth * classes
+        counts = noisy_table(
+            np.ones((len(bins), 1)), cells, size=size, bound=1.0, multiplier=1 / self.mu, adjacency=self.promise.adjacency, counts=True
+        )
+        return shapes, counts.reshape(self.trees, 2**self.depth, classes)
+
+
+class RandomForestClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+    """A private random forest.
+
+    Parameters
+        n_estimators: trees with random splits; by default 60, or one tree with private splits where the budget is too small for them,
+        or where delta is 0.
+        max_depth: levels of splits, by default by the budget. bins: thresholds cut the public bounds of a feature into so many parts.
+        epsilon, delta, rho, bounds, data_norm, classes, adjacency, n_public, account, random_state: see
+        `tacit.learning.LogisticRegression`.
+
+    Fitted: trees_, counts_ (noisy), classes_, event_, privacy_, and noise_, the standard deviation of a count.
+
+    Guarantee
+        Statement: fitting costs event_, at most what was promised, for any values in X and y.
+        Conditions: bounds, classes and n_public are public; a person is one row.
+        Proved in: `grouped_sums.noisy_table` with one view for each tree; or `trees.TreePlan`.
+    """
+
+    def __init__(
+        self,
+        n_estimators: int | None = None,
+        *,
+        max_depth: int | None = None,
+        bins: int = 32,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        classes: ArrayLike | None = None,
+        adjacency: str = "add-remove",
+        n_public: int | None = None,
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.bins = bins
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.classes = classes
+        self.adjacency = adjacency
+        self.n_public = n_public
+        self.account = account
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Spend the promise and fit. Rows whose label was not declared count for nothing."""
+        promise = self._promise()
+        classes, parts = declared_classes(self.classes), count("bins", self.bins, least=2)
+        numbers = self._numbers(X, reset=True)
+        space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
+        labels = self._targets(y, len(numbers), numeric=False)
+        rows = declared_rows(self.n_public, len(numbers), promise.adjacency)
+        plan = self._plan(promise, len(classes), rows)
+        with self._spend(plan.event, promise):
+            bins, codes = to_bins(space.scale(numbers), parts), codes_of(labels, classes)
+            if isinstance(plan, TreePlan):
+                shape, counts = plan.run(bins, codes, len(classes), parts)
+                shapes, counts = [shape], counts[None]
+            else:
+                shapes, counts = plan.run(bins, codes, len(classes), parts)
+        self.space_, self.classes_, self.parts_ = space, classes, parts
+        self.trees_, self.counts_, self.noise_ = shapes, counts, plan.noise
+        self.log_shares_, self.log_prior_ = log_shares(counts, plan.noise)
+        return self
+
+    def _plan(self, promise: Promise, classes: int, rows: int | None) -> TreePlan | ForestPlan:
+        poor = promise.pure or (rows or UNKNOWN_ROWS) * promise.mu < POOR
+        if self.n_estimators is None and poor:
+            return TreePlan.make(promise, classes=classes, depth=self.max_depth, rows=rows)
+        trees = MANY if self.n_estimators is None else count("n_estimators", self.n_estimators)
+        return ForestPlan.make(promise, trees=trees, depth=self.max_depth, rows=rows)
+
+    def _scores(self, X: ArrayLike) -> Array:
+        numbers = self._fitted(X)
+        bins = to_bins(self.space_.scale(numbers), self.parts_)
+        parts = [shares[shape.leaves(bins)] for shape, shares in zip(self.trees_, self.log_shares_, strict=True)]
+        found: Array = np.sum(parts, axis=0) + self.log_prior_
+        return found
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Shares of the classes: the geometric mean over the trees."""
+        return softmax(self._scores(X) / len(self.trees_))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class whose shares in a row's leaves, each relative to its share of all rows, have the largest product."""
+        scores = self._scores(X)
+        found: NDArray[Any] = self.classes_[scores.argmax(axis=1)]
+        return found
+
+
+def log_shares(counts: Array, noise: float) -> tuple[Array, Array]:
+    """Logarithms of the classes' shares of each leaf relative to the shares of all rows, and of the latter.
+
+    Leaves are drawn towards the shares of all rows by as many imagined people as two deviations of the noise. A single tree takes the
+    noisy counts as they are.
+    """
+    if len(counts) == 1:
+        return np.log(np.maximum(counts, 0.0) + noise / 2), np.zeros(counts.shape[2])
+    everyone = np.maximum(counts.sum(axis=(0, 1)) / len(counts), noise / len(counts))
+    prior = everyone / everyone.sum()
+    filled = np.maximum(counts, 0.0) + 2 * noise * prior
+    shares: Array = np.log(filled / filled.sum(axis=2, keepdims=True)) - np.log(prior)
+    return shares, np.log(prior)

@@ -1,0 +1,177 @@
+"""Private Gaussian naive Bayes: counts, sums and squares of every class in one noisy table, and estimates shrunk by the noise they carry.
+
+>>> from tacit.noise import test_mode
+>>> X = np.array([[0.1, 0.9], [0.8, 0.2], [0.2, 0.7], [0.9, 0.1]] * 200)
+>>> y = np.array([0, 1, 0, 1] * 200)
+>>> model = GaussianNB(epsilon=1, delta=1e-6, bounds=(0, 1), classes=[0, 1])
+>>> with test_mode(1):
+...     float(model.fit(X, y).score(X, y))
+1.0
+>>> model.privacy_.upper <= 1
+True
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit.learning.estimator import PrivateEstimator, Space, codes_of, declared_classes
+from tacit.learning.grouped_sums import farthest_table, noisy_table
+from tacit.learning.losses import softmax
+from tacit.learning.noisy_sums import clip_rows
+from tacit.learning.promise import Promise
+
+try:
+    from sklearn.base import ClassifierMixin  # type: ignore[import-untyped,unused-ignore]
+except ImportError as error:  # pragma: no cover - the extra is there in development
+    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
+
+Array = NDArray[np.float64]
+COUNT, SQUARES = 0.5, 0.3  # weights of the count and of the squares in a row, beside 1 for the values themselves
+REACH = 0.5  # rows are clipped to this part of the longest possible length
+FLOOR = 0.15  # of a difference that is all noise on average: its direction still says something
+LEAST, MOST = 0.01, 4.0  # variances, in units of that length for a row; below the least one feature would decide alone
+
+
+class GaussianNB(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+    """Private naive Bayes with a Gaussian for each class and feature.
+
+    Parameters
+        epsilon, delta, rho: the promise; delta must be positive, the noise is Gaussian.
+        bounds, data_norm, classes: public; see `tacit.learning.LogisticRegression`.
+        adjacency, account, random_state: see `tacit.learning.estimator`.
+
+    Fitted: theta_ and var_ (classes by features, in the units of the data), class_prior_, class_count_ (noisy), classes_, event_,
+    privacy_, and noise_, the standard deviation of the noise of one class's sum of one feature, in units where the bounds are -1 and 1.
+    Rows, in training and in prediction, are clipped to half of the longest length that the bounds allow.
+
+    Guarantee
+        Statement: fitting costs event_, one Gaussian release, whatever the values in X and y.
+        Conditions: bounds and classes are public; a person is one row.
+        Proved in: `grouped_sums.noisy_table` of the rows (count, x, x^2); the rest is post-processing.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        classes: ArrayLike | None = None,
+        adjacency: str = "add-remove",
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.classes = classes
+        self.adjacency = adjacency
+        self.account = account
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Spend the promise and fit. Rows whose label was not declared count for nothing."""
+        promise = self._promise()
+        classes = declared_classes(self.classes)
+        numbers = self._numbers(X, reset=True)
+        space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
+        labels = self._targets(y, len(numbers), numeric=False)
+        event, mu = promise.settle(lambda mu: promise.stated(1 / mu))
+        with self._spend(event, promise):
+            V, codes = self._rows(space, numbers), codes_of(labels, classes)
+            found = moments(V, codes, len(classes), 1 / mu, promise)
+        self.space_, self.classes_ = space, classes
+        self.class_count_, self.class_prior_ = found.counts, found.counts / found.counts.sum()
+        self.moments_, self.noise_ = found, found.noise * REACH
+        self.theta_ = space.centre + REACH * found.means * space.half
+        self.var_ = found.variances * (REACH * space.half) ** 2
+        return self
+
+    @staticmethod
+    def _rows(space: Space, numbers: Array) -> Array:
+        return clip_rows(space.scale(numbers) / REACH, math.sqrt(numbers.shape[1]))
+
+    def _joint(self, X: ArrayLike) -> Array:
+        numbers = self._fitted(X)
+        V, found = self._rows(self.space_, numbers), self.moments_
+        scores = np.empty((len(V), len(self.classes_)))
+        for place in range(len(self.classes_)):
+            far = (V - found.means[place]) ** 2 / found.variances[place] + np.log(found.variances[place])
+            scores[:, place] = math.log(self.class_prior_[place]) + found.offset[place] - 0.5 * far.sum(axis=1)
+        return scores
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The most probable class."""
+        scores = self._joint(X)
+        found: NDArray[Any] = self.classes_[scores.argmax(axis=1)]
+        return found
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probabilities of the classes, in the order of classes_."""
+        return softmax(self._joint(X))
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Their logarithms."""
+        found: Array = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+        return found
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Released moments of each class; `offset` is the log-likelihood that noise in the means takes from a class on average."""
+
+    counts: Array
+    means: Array
+    variances: Array
+    offset: Array
+    noise: float
+
+
+def moments(V: Array, codes: NDArray[np.int64], classes: int, multiplier: float, promise: Promise) -> Moments:
+    """Released moments of each class, for rows of length at most sqrt(d).
+
+    Means are shrunk towards the mean of all rows, and variances towards the pooled ones, by what their known noise demands
+    (James and Stein 1961; positive part).
+    """
+    d = V.shape[1]
+    root = math.sqrt(d)
+    squares = SQUARES * clip_rows(V * V - 1, root)
+    rows = np.hstack([np.full((len(V), 1), COUNT * root), V, squares])
+    bound = root * math.sqrt(1 + COUNT**2 + SQUARES**2)
+    table = noisy_table(rows, codes[:, None], size=classes, bound=bound, multiplier=multiplier, adjacency=promise.adjacency)[0]
+    noise = multiplier * bound * float(farthest_table(1, promise.adjacency))  # of a sum
+    counts = np.maximum(table[:, 0] / (COUNT * root), noise / (COUNT * root))  # below its noise a count says nothing
+    sums, second = table[:, 1 : d + 1], table[:, d + 1 :] / SQUARES
+    level, everyone = noise / counts, counts.sum()
+    middle = sums.sum(axis=0) / everyone
+    means, kept = _shrunk(sums / counts[:, None], middle, level)
+    share = counts / everyone
+    within = np.clip(second.sum(axis=0) / everyone + 1 - (share[:, None] * means**2).sum(axis=0), LEAST, MOST)
+    typical = float(within.mean())
+    within = typical + (within - typical) * _weight(within - typical, noise * math.sqrt(classes) / everyone / SQUARES)
+    raw = np.clip(second / counts[:, None] + 1 - means**2, LEAST, MOST)
+    variances = np.maximum(_shrunk(raw, within, level / SQUARES)[0], LEAST)
+    offset = 0.5 * (kept * level) ** 2 * (1 / variances).sum(axis=1)
+    return Moments(counts, means, variances, offset, noise)
+
+
+def _weight(differences: Array, noise: float) -> float:
+    """How much of the differences to keep: one minus the part of their square that noise explains."""
+    total = float((differences**2).sum())
+    return max(FLOOR, 1 - differences.size * noise**2 / total) if total > 0 else 0.0
+
+
+def _shrunk(values: Array, target: Array, noise: Array) -> tuple[Array, Array]:
+    """Each row of values drawn towards the target as far as its noise demands, and how much was kept of each."""
+    kept = np.array([_weight(row - target, float(level)) for row, level in zip(values, noise, strict=True)])
+    return target + (values - target) * kept[:, None], kept

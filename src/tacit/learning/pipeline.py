@@ -1,0 +1,199 @@
+"""A private pipeline: several private steps, one composed event, one line in the book.
+
+scikit-learn's own `Pipeline` works with private steps too, each of which spends for itself; `pipeline_event` then says what the whole cost.
+The `Pipeline` here reserves the total before any step touches the data. It can, because an event depends on public numbers only: clones of
+the steps are fitted to rows of zeros first, and the prices they show are those of the fit.
+
+>>> from tacit.learning import LogisticRegression
+>>> from tacit.learning.scalers import StandardScaler
+>>> from tacit.noise import test_mode
+>>> X = np.repeat([[1.0, 9.0], [8.0, 2.0]], 500, axis=0)
+>>> model = Pipeline([
+...     ("scale", StandardScaler(epsilon=0.5, delta=1e-6, bounds=(0, 10))),
+...     ("classify", LogisticRegression(epsilon=0.5, delta=1e-6, data_norm=4.0, classes=[0, 1])),
+... ])
+>>> with test_mode(1):
+...     float(model.fit(X, np.repeat([0, 1], 500)).score(X, np.repeat([0, 1], 500)))
+1.0
+>>> 0 < model.privacy_.upper < 1  # less than the sum: one event, accounted as one
+True
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit.accounting import Adjacency, Composed, Event, NoOp, ParameterError, account
+from tacit.accounting.parameters import Number
+from tacit.learning.promise import relation
+from tacit.noise import watch
+
+try:
+    from sklearn import pipeline as sk  # type: ignore[import-untyped,unused-ignore]
+    from sklearn.base import clone  # type: ignore[import-untyped,unused-ignore]
+    from sklearn.utils import get_tags  # type: ignore[import-untyped,unused-ignore]
+except ImportError as error:  # pragma: no cover - the extra is there in development
+    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
+
+
+def pipeline_event(pipeline: Any) -> Event:
+    """What fitting a pipeline cost: the composition of its steps' events; steps that learn nothing cost nothing.
+
+    Guarantee
+        Statement: the fit of the whole costs this event. Proved in: adaptive composition; a step may depend on what steps before it
+        released, and a row of the data becomes one row for the next step.
+        Conditions: every step carries `event_`, or learns nothing from the data.
+
+    >>> from sklearn.pipeline import Pipeline as Plain
+    >>> from tacit.learning.scalers import MinMaxScaler
+    >>> pipeline_event(Plain([("scale", MinMaxScaler(bounds=(0, 1)))]).fit(np.zeros((2, 1))))
+    NoOp()
+    """
+    events = [_event_of(name, step) for name, step in pipeline.steps]
+    paid = [event for event in events if not isinstance(event, NoOp)]
+    return (paid[0] if len(paid) == 1 else Composed(*paid)) if paid else NoOp()
+
+
+def _idle(step: Any) -> bool:
+    """Whether a step learns nothing from the data: nothing at all, or an estimator that says it need not be fitted."""
+    return step is None or step == "passthrough" or (not hasattr(step, "event_") and not get_tags(step).requires_fit)
+
+
+def _event_of(name: str, step: Any) -> Event:
+    if isinstance(step, sk.Pipeline):
+        return pipeline_event(step)
+    if _idle(step):
+        return NoOp()
+    found = getattr(step, "event_", None)
+    if isinstance(found, Event):
+        return found
+    raise ParameterError(f"step {name!r} ({type(step).__name__}) carries no event_: it reads the data and nothing says what that costs")
+
+
+class Pipeline(sk.Pipeline):  # type: ignore[misc,unused-ignore]
+    """Private steps with one total.
+
+    Parameters
+        steps: as in scikit-learn. Every step is private (carries `event_` once fitted) or learns nothing; others are refused before the
+        data is touched. No step has an account of its own.
+        delta: at which the total is stated; by default the sum of the steps' deltas, or rho if they promise rho.
+        account: a ledger account; the total is reserved once, before the first step.
+
+    Fitted: event_, privacy_ (epsilon at delta, or rho), private_, and the fitted steps.
+
+    Guarantee
+        Statement: fitting costs event_, whatever the values. Proved in: `pipeline_event`.
+    """
+
+    def __init__(
+        self,
+        steps: list[tuple[str, Any]],
+        *,
+        delta: Number | None = None,
+        account: Any = None,
+        transform_input: Any = None,
+        memory: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(steps, transform_input=transform_input, memory=memory, verbose=verbose)
+        self.delta = delta
+        self.account = account
+
+    def __sklearn_clone__(self) -> Self:
+        """A clone shares the account."""
+        own = {name: clone(value, safe=False) for name, value in self.get_params(deep=False).items() if name != "account"}
+        return type(self)(**own, account=self.account)
+
+    def price(self, X: ArrayLike, y: ArrayLike | None = None) -> Event:
+        """What a fit to data of this shape will cost; the values are not looked at."""
+        self._validate_steps()
+        for name, step in self.steps:
+            if getattr(step, "account", None) is not None:
+                raise ParameterError(f"step {name!r} has an account of its own; give the account to the pipeline, which pays once")
+        rows, columns = np.shape(X)[0], np.shape(X)[1:]
+        copies = [(name, _rehearsed(step)) for name, step in self.steps]
+        for name, step in copies:
+            if not _idle(step) and not hasattr(step, "epsilon") and not isinstance(step, sk.Pipeline):
+                _event_of(name, _stood_in(step, columns))  # before any fit to the data: a step without a price is refused
+        stand_in = sk.Pipeline(copies)
+        # labels are declared by the classifiers themselves; any label is as good for the price
+        stand_in.fit(np.zeros((rows, *columns)), None if y is None else np.zeros(rows))
+        return pipeline_event(stand_in)
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
+        """Reserve the total, then fit step by step."""
+        with self._paid(X, y):
+            super().fit(X, y, **params)
+        return self
+
+    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Any:
+        """Reserve the total, fit, and transform."""
+        with self._paid(X, y):
+            found = super().fit_transform(X, y, **params)
+        return found
+
+    def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Any:
+        """Reserve the total, fit, and predict."""
+        with self._paid(X, y):
+            found = super().fit_predict(X, y, **params)
+        return found
+
+    @contextlib.contextmanager
+    def _paid(self, X: ArrayLike, y: ArrayLike | None) -> Iterator[None]:
+        stated, deltas, rhos = _promises(self.steps)
+        event = self.price(X, y)
+        delta = self.delta if self.delta is not None else (sum(deltas) if deltas and not rhos else None)
+        with contextlib.ExitStack() as stack:
+            if self.account is not None and not isinstance(event, NoOp):
+                stack.enter_context(self.account.reserve(event, purpose="fit Pipeline", delta=delta or None))
+            seen = stack.enter_context(watch())
+            yield
+        found = pipeline_event(self)
+        if found != event:  # never: an event is a function of public numbers
+            raise ParameterError("a step's price changed between the reservation and the fit; it must depend on public numbers only")
+        self.event_ = event
+        total = account(event, stated)
+        self.privacy_ = total.epsilon(float(delta)) if delta is not None else total.rho()
+        self.private_ = seen.private
+
+
+def _rehearsed(step: Any) -> Any:
+    """A copy for the rehearsal; a seed is left out, as the rehearsal is not a fit."""
+    if step is None or step == "passthrough":
+        return step
+    return clone(step)
+
+
+def _stood_in(step: Any, columns: tuple[int, ...]) -> Any:
+    """A copy fitted to zeros, if it can be: to see whether it carries a price."""
+    copy = clone(step)
+    with contextlib.suppress(Exception):
+        copy.fit(np.zeros((10, *columns)), np.zeros(10))
+    return copy
+
+
+def _promises(steps: list[tuple[str, Any]]) -> tuple[Adjacency, list[Number], list[Number]]:
+    """The neighbouring relation of all private steps, which must be one, their deltas and their rhos."""
+    relations, deltas, rhos = set(), [], []
+    for _, step in steps:
+        if isinstance(step, sk.Pipeline):
+            stated, more, others = _promises(step.steps)
+            relations.add(stated)
+            deltas += more
+            rhos += others
+            continue
+        if getattr(step, "epsilon", None) is None and getattr(step, "rho", None) is None:
+            continue
+        relations.add(relation(step.adjacency))
+        if step.rho is not None:
+            rhos.append(step.rho)
+        else:
+            deltas.append(step.delta)
+    if len(relations) > 1:
+        raise ParameterError("the steps promise under different relations; give all of them the same adjacency")
+    return (relations.pop() if relations else Adjacency.ADD_REMOVE), deltas, rhos

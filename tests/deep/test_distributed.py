@@ -1,0 +1,267 @@
+"""Two processes do what one does: equal without noise, the same noise in law, independent between ranks, one payment, one model."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from tacit.accounting import Gaussian, ParameterError
+from tacit.deep.distributed import Share, make_private_distributed, shard
+from tacit.deep.errors import TrainingError
+from tacit.deep.private import make_private
+from tacit.deep.samplers import FixedSize, FullBatch, Poisson
+
+# What every rank runs: several short runs, whose results go to one file a rank.
+WORKER = """
+import json, sys
+import torch
+import torch.distributed as dist
+from torch import nn
+from tacit.accounting import Gaussian
+from tacit.deep import adaptive
+from tacit.deep.distributed import Share, make_private_distributed, shard
+from tacit.deep.errors import TrainingError
+from tacit.deep.noise import standard_normal
+from tacit.deep.samplers import Allocation, FullBatch, Poisson
+from tacit.ledger import Budget, BudgetExceeded, Ledger
+from tacit.noise import test_mode
+
+folder, rank, world = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+torch.set_num_threads(1)
+dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
+result = {}
+
+class Silent(Share):
+    def draw(self, parameters, dtype):
+        return torch.zeros(parameters, dtype=dtype)
+
+def network():
+    torch.manual_seed(100 + rank)  # every rank starts elsewhere: rank 0 must win
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+
+torch.manual_seed(0)
+x, y = torch.randn(61, 4, dtype=torch.float64), torch.randint(3, (61,))
+mine = torch.from_numpy(shard(61))
+
+def run(model, data, silent=False, lr=0.5, **how):
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    private = make_private_distributed(model, optimizer, data, **({"noise_multiplier": 1.0, "clip": 0.3, "steps": 3} | how))
+    if silent:
+        private._noise = Silent(world)
+    gradients = []
+    while private.remaining():
+        for inputs, labels in private.loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(inputs), labels).backward()
+            optimizer.step()
+            if private.steps > len(gradients):
+                gradients.append(torch.cat([p.grad.reshape(-1) for p in model.parameters()]).tolist())
+    return private, torch.cat([p.detach().reshape(-1) for p in model.parameters()]).tolist(), gradients
+
+model = network()
+result["silent"] = run(model, (x[mine], y[mine]), silent=True, sampler=FullBatch(61))[1]
+result["pieces"] = run(network(), (x[mine], y[mine]), silent=True, sampler=FullBatch(61), physical_batch=7)[1]
+
+# pure noise: records whose gradient is zero; the released gradient is the noise over the divisor
+class Zero(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2000, 1, bias=False).double()
+    def forward(self, inputs):
+        return self.layer(inputs)
+
+def noise(share=None):
+    model = Zero()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    data = torch.zeros(8, 2000, dtype=torch.float64)
+    private = make_private_distributed(
+        model, optimizer, data, noise_multiplier=2.0, clip=0.5, sampler=FullBatch(8 * world), steps=2, loss_reduction="sum"
+    )
+    own = []
+    kept = private._noise if share is None else share
+    class Watched(Share):
+        def draw(self, parameters, dtype):
+            own.append(kept.draw(parameters, dtype))
+            return own[-1].clone()
+    private._noise = Watched(world)
+    seen = []
+    while private.remaining():
+        for (inputs,) in private.loader:
+            model(inputs).sum().backward()
+            optimizer.step()
+            seen.append((model.layer.weight.grad[0] * 8 * world).tolist())
+    return seen, [o.tolist() for o in own], private
+
+result["noise"], result["own"], private = noise()
+result["private"] = private.private
+
+class Full(Share):  # sabotage: every rank adds all the noise
+    def draw(self, parameters, dtype):
+        return standard_normal(parameters, dtype)
+class Same(Share):  # sabotage: the same noise on every rank
+    def draw(self, parameters, dtype):
+        with test_mode(7):
+            return super().draw(parameters, dtype)
+result["full"] = noise(Full(world))[0]
+result["same"], result["same own"], _ = noise(Same(world))
+
+# a rank in test mode makes the run not private everywhere
+if rank == 0:
+    with test_mode(1):
+        result["one in test mode"] = run(network(), (x[mine], y[mine]), sampler=FullBatch(61))[0].private
+else:
+    result["one in test mode"] = run(network(), (x[mine], y[mine]), sampler=FullBatch(61))[0].private
+
+# few records: some batches are empty on one rank or on all; an adaptive threshold; ranks stay together
+private, end, _ = run(network(), (x[mine], y[mine]), sampler=Poisson(2, 61), steps=12, clip=adaptive(0.5, count_noise=2.0))
+result["sparse"] = [private.steps, private.rule.clip, end, repr(private.event)]
+private, end, _ = run(network(), (x[mine], y[mine]), sampler=Allocation(steps=5, size=61), steps=5, silent=True)
+result["allocation"] = [private.steps, end]
+
+# the ledger: rank 0 pays; what it cannot pay no rank does
+account = Ledger.open(f"sqlite:///{folder}/book.db").account("training", Budget(epsilon="8", delta="1e-5")) if rank == 0 else None
+plan = {"sampler": FullBatch(61), "noise_multiplier": 2.0, "steps": 4, "account": account, "delta": 1e-5}
+run(network(), (x[mine], y[mine]), **plan)
+try:
+    for _ in range(5):
+        run(network(), (x[mine], y[mine]), **plan)
+    result["refused"] = None
+except (BudgetExceeded, TrainingError) as error:
+    result["refused"] = type(error).__name__
+dist.destroy_process_group()
+with open(f"{folder}/result{rank}.json", "w") as file:
+    json.dump(result, file)
+"""
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("ranks")
+    script = folder / "worker.py"
+    script.write_text(WORKER)
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    started = [
+        subprocess.Popen([sys.executable, str(script), str(folder), str(rank), "2"], env=environment, stderr=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=240)[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0], "\n".join(said)
+    return [json.loads((folder / f"result{rank}.json").read_text()) for rank in range(2)]
+
+
+def test_without_noise_two_processes_are_one(ranks: list[dict[str, Any]]) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(61, 4, dtype=torch.float64), torch.randint(3, (61,))
+    torch.manual_seed(100)
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    private = make_private(model, optimizer, (x, y), noise_multiplier=1.0, clip=0.3, sampler=FullBatch(61), steps=3)
+
+    class Silent(Share):
+        def draw(self, parameters: int, dtype: torch.dtype) -> torch.Tensor:
+            return torch.zeros(parameters, dtype=dtype)
+
+    private._noise = Silent(1)
+    while private.remaining():
+        for inputs, labels in private.loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(inputs), labels).backward()
+            optimizer.step()
+    alone = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+    for rank in ranks:
+        assert torch.allclose(torch.tensor(rank["silent"], dtype=torch.float64), alone, rtol=0, atol=1e-6)
+        assert torch.allclose(torch.tensor(rank["pieces"], dtype=torch.float64), alone, rtol=0, atol=1e-6)
+    assert ranks[0]["silent"] == ranks[1]["silent"], "bit for bit the same model on both"
+
+
+def deviations(values: list[list[float]], variance: float) -> float:
+    """How many standard deviations the sample variance of independent normal numbers lies from `variance`."""
+    flat = np.array(values).reshape(-1)
+    return float((np.mean(flat**2) / variance - 1) / math.sqrt(2 / len(flat)))
+
+
+# One error in 1e9 for live entropy: 6.1 standard deviations.
+SURE = 6.1
+
+
+def test_the_noise_is_that_of_one_process(ranks: list[dict[str, Any]]) -> None:
+    assert ranks[0]["noise"] == ranks[1]["noise"], "every rank takes the same step"
+    assert abs(deviations(ranks[0]["noise"], 1.0)) < SURE  # noise_multiplier 2 times clip 0.5
+    assert deviations(ranks[0]["full"], 1.0) > SURE, "the mutant: all the noise on each rank"
+    assert deviations(ranks[0]["same"], 1.0) > SURE, "the mutant: the same noise on each rank adds up to twice the variance"
+
+
+def correlation(one: list[list[float]], other: list[list[float]]) -> float:
+    a, b = np.array(one).reshape(-1), np.array(other).reshape(-1)
+    return float(abs(np.mean(a * b)) / (a.std() * b.std()) * math.sqrt(len(a)))
+
+
+def test_the_noise_of_ranks_and_steps_is_independent(ranks: list[dict[str, Any]]) -> None:
+    assert correlation(ranks[0]["own"], ranks[1]["own"]) < SURE
+    assert correlation(ranks[0]["same own"], ranks[1]["same own"]) > SURE, "the mutant is seen"
+    for rank in ranks:
+        assert correlation(rank["own"][:1], rank["own"][1:]) < SURE
+        assert abs(deviations(rank["own"], 0.5)) < SURE, "each its share of the variance"
+
+
+def test_a_rank_in_test_mode_makes_the_run_not_private_everywhere(ranks: list[dict[str, Any]]) -> None:
+    assert [rank["private"] for rank in ranks] == [True, True]
+    assert [rank["one in test mode"] for rank in ranks] == [False, False]
+
+
+def test_empty_batches_and_adaptive_thresholds_keep_the_ranks_together(ranks: list[dict[str, Any]]) -> None:
+    assert ranks[0]["sparse"] == ranks[1]["sparse"]
+    steps, clip, _, event = ranks[0]["sparse"]
+    assert steps == 12 and clip != 0.5
+    assert event == repr(Poisson(2, 61).event(Gaussian(1.0), 12)), "the price is that of the whole data"
+    assert ranks[0]["allocation"] == ranks[1]["allocation"] and ranks[0]["allocation"][0] == 5
+
+
+def test_one_rank_pays_and_all_stop_when_it_cannot(ranks: list[dict[str, Any]]) -> None:
+    assert [rank["refused"] for rank in ranks] == ["BudgetExceeded", "TrainingError"]
+
+
+@pytest.mark.parametrize("world", [1, 3, 8])
+def test_shards_are_disjoint_and_cover(world: int) -> None:
+    parts = [shard(29, rank, world) for rank in range(world)]
+    assert sorted(np.concatenate(parts).tolist()) == list(range(29))
+    with pytest.raises(ParameterError, match="rank must be less"):
+        shard(29, world, world)
+
+
+def test_shares_add_up_whatever_the_world() -> None:
+    for world in (1, 2, 5):
+        total = sum(Share(world).draw(20_000, torch.float64) for _ in range(world))
+        assert isinstance(total, torch.Tensor)
+        assert abs(deviations([total.tolist()], 1.0)) < SURE
+
+
+def test_refusals(tmp_path: Path) -> None:
+    model = nn.Linear(2, 1)
+    how: dict[str, Any] = {"clip": 1.0, "steps": 1, "noise_multiplier": 1.0}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    assert not dist.is_initialized()
+    with pytest.raises(TrainingError, match="init_process_group"):
+        make_private_distributed(model, optimizer, torch.zeros(4, 2), sampler=FullBatch(4), **how)
+    with pytest.raises(ParameterError, match="not both"):
+        make_private_distributed(model, optimizer, torch.zeros(4, 2), sampler=FullBatch(4), epsilon=1, delta=1e-5, **how)
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        with pytest.raises(ParameterError, match="does not fall apart"):
+            make_private_distributed(model, optimizer, torch.zeros(4, 2), sampler=FixedSize(2, 4), **how)
+        calm: dict[str, Any] = {"clip": 1.0, "steps": 2, "epsilon": 1.0, "delta": 1e-5}
+        private = make_private_distributed(model, optimizer, torch.zeros(4, 2), sampler=FullBatch(4), **calm)
+        assert private.noise_multiplier == pytest.approx(5.27594, rel=1e-4), "sqrt 2 times the analytic Gaussian's 3.73063"
+    finally:
+        dist.destroy_process_group()
