@@ -278,6 +278,7 @@ def test_what_an_engine_says_about_a_row_is_not_handed_on(
     before = session.left()["epsilon"]
     monkeypatch.setattr(type(place.usual), "prepare", lambda self, statement: statement)
     capfd.readouterr()
+    caplog.clear()  # of what the raw statement was quoted with
     with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
         session.ask(asked, epsilon=1)
     printed = capfd.readouterr()

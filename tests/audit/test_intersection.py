@@ -66,7 +66,7 @@ def test_the_likeliest_cell_is_the_maximum_of_the_likelihood() -> None:
 
 def test_shown() -> None:
     shown = module.demonstrate(quick=True)
-    assert shown.raw.rate > 0.8 and shown.raw.learns()
+    assert shown.raw.rate > 0.6 and shown.raw.learns()
     assert not any(level.beats() for level in shown.levels)
     assert not shown.at(0.1).learns() and shown.at(4.0).learns()
 

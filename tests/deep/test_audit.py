@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tacit.accounting import Adjacency, Event, Gaussian, account
-from tacit.audit import Claim, Verdict, attack, judge
+from tacit.audit import Claim, Verdict, judge, rank_attack
 from tacit.deep.noise import standard_normal
 from tacit.deep.private import PrivateTraining, make_private
 from tacit.deep.samplers import Allocation, FullBatch, Indices, Poisson
@@ -77,10 +77,8 @@ def scores(seen: NDArray[np.float64], rate: float, noise: float) -> tuple[NDArra
 def verdict(
     event: Event, delta: float, outside: NDArray[np.float64], inside: NDArray[np.float64], adjacency: Adjacency = Adjacency.ADD_REMOVE
 ) -> Verdict:
-    n = min(len(outside), len(inside))
-    found = attack(
-        lambda _: outside[:n], lambda _: inside[:n], n, delta=delta, confidence=SURE, seed=1, game="gradient canaries, white box"
-    )
+    """Scores that are higher for members, held against the event."""
+    found = rank_attack(outside, inside, delta=delta, confidence=SURE, game="gradient canaries, white box")
     return judge(Claim(event, adjacency), found)
 
 
@@ -130,12 +128,12 @@ def test_too_little_noise_is_caught(tamper: Any) -> None:
 
 
 def noise_lengths(records: int, divisor_of: Any, runs: int) -> NDArray[np.float64]:
-    """The length of the released gradient in many coordinates that nobody moves: it tells what the sum was divided by."""
+    """Minus the length of the released gradient in many coordinates that nobody moves: it tells what the sum was divided by."""
     lengths = []
     with test_mode(31):
         for _ in range(runs):
             released = standard_normal(20_000).double() / divisor_of(records)
-            lengths.append(float(torch.linalg.vector_norm(released)))
+            lengths.append(-float(torch.linalg.vector_norm(released)))
     return np.array(lengths)
 
 

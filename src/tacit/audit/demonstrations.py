@@ -165,8 +165,7 @@ def bars(axis: Axes, levels: Sequence[Level]) -> None:
 def draws(seed: int | None) -> contextlib.AbstractContextManager[object]:
     """Noise that repeats for a seed, which is for made-up data only; private noise for None.
 
-    Test mode and an experiment's generator are of one family, and the same seed would give both the same stream: noise that knows the
-    secrets it is to hide. So the noise takes another.
+    Noise that shares a stream with the secrets would know what it is to hide, so it takes a seed of its own.
 
     >>> with draws(1), noise.watch() as seen:
     ...     _ = noise.discrete_laplace(3)
