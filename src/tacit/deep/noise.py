@@ -33,34 +33,40 @@ with needs("torch", "cryptography"):
 
 TAIL = 2.0**-9  # drawn again with more bits
 CHUNK = 1 << 17  # numbers at a time: everything stays in the processor's cache
+_ZEROS = memoryview(bytes(8 * CHUNK))
 _BITS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.uint32), torch.float64: np.dtype(np.uint64)}
 
 
 class Stream:
     """AES-256 in counter mode under a key drawn for this stream alone.
 
-    >>> len(Stream().take(10)), bytes(Stream().take(16)) == bytes(Stream().take(16))
+    >>> stream = Stream()
+    >>> len(stream.take(10)), bytes(stream.take(16)) == bytes(stream.take(16))
     (10, False)
     """
 
     def __init__(self) -> None:
+        self._room = bytearray()
         self._cipher = Cipher(algorithms.AES256(words(4).tobytes()), modes.CTR(bytes(16))).encryptor()
 
     def take(self, count: int) -> memoryview:
-        """The next `count` bytes."""
-        block = bytearray(count + 15)  # the cipher asks for a block of room beyond the text
-        self._cipher.update_into(memoryview(bytes(count)), block)
-        return memoryview(block)[:count]
+        """The next `count` bytes, in memory that the next call uses again: fresh pages would cost more than the cipher."""
+        if len(self._room) < count + 15:  # the cipher asks for a block of room beyond the text
+            self._room = bytearray(count + 15)
+        text = _ZEROS[:count] if count <= len(_ZEROS) else memoryview(bytes(count))
+        self._cipher.update_into(text, self._room)
+        return memoryview(self._room)[:count]
 
 
-def standard_normal(count: int, dtype: torch.dtype = torch.float32, *, scale: float = 1.0) -> Tensor:
-    """Independent normal numbers of mean zero and standard deviation `scale`.
+def standard_normal(count: int, dtype: torch.dtype = torch.float32, *, scale: float = 1.0, out: Tensor | None = None) -> Tensor:
+    """Independent normal numbers of mean zero and standard deviation `scale`; in the memory of `out`, if it fits, and else in its own.
 
     >>> standard_normal(3, torch.float64).dtype, standard_normal(0).shape
     (torch.float64, torch.Size([0]))
     """
     exact = dtype if dtype in _BITS else torch.float32
-    out = torch.empty(count, dtype=exact)
+    if out is None or len(out) != count or out.dtype != exact:
+        out = torch.empty(count, dtype=exact)
     stream = Stream()
     for start in range(0, count, CHUNK):
         _fill(out[start : start + CHUNK], _BITS[exact], stream, scale)

@@ -59,17 +59,21 @@ class Noise(Protocol):
     """Where the noise of a step comes from, in units of `noise_multiplier` times the sensitivity, and what it makes a run cost."""
 
     def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        """The noise of the next step."""
+        """The noise of the next step, which is the caller's until the one after."""
 
     def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
         """The price of the first `steps` steps."""
 
 
 class Independent:
-    """Fresh noise in every step: DP-SGD and everything made of it."""
+    """Fresh noise in every step: DP-SGD and everything made of it. What was drawn last is overwritten: its pages are worth keeping."""
+
+    def __init__(self) -> None:
+        self._room: Tensor | None = None
 
     def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        return standard_normal(parameters, dtype)
+        self._room = standard_normal(parameters, dtype, out=self._room)
+        return self._room
 
     def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
         return sampler.event(Gaussian(noise_multiplier), steps) if steps else NoOp()
