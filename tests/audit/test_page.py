@@ -8,7 +8,7 @@ import pytest
 
 from tacit.audit.claim import Claim, Evidence, judge
 from tacit.audit.mechanism_report import audit_mechanism
-from tacit.audit.page import Page, embedded, number, page_of, tradeoff_figure
+from tacit.audit.page import Page, embedded, number, page_of, surely, tradeoff_figure
 from tacit.audit.rates import OperatingPoint
 from tacit.noise import discrete_laplace
 
@@ -55,6 +55,11 @@ def test_the_page_of_a_real_audit() -> None:
     report = audit_mechanism(lambda rows: len(rows) + discrete_laplace(1), "eps=0.3", data=[1, 2, 3], trials=2000, seed=1)
     shown = page_of(report, "counts.py:release").to_html()
     assert report.broken and "BROKEN" in shown and "counts.py:release" in shown and "data:image/svg" in shown
+
+
+@pytest.mark.parametrize("error", [0.05, 1e-4, 1e-5, 1e-8])
+def test_no_confidence_is_rounded_to_certainty(error: float) -> None:
+    assert "100" not in surely(1 - error)
 
 
 def test_numbers() -> None:

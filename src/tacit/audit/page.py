@@ -61,7 +61,7 @@ class Page:
                 "game": verdict.evidence.game,
                 "found": f"{verdict.evidence.measure} ≥ {number(verdict.evidence.lower)}",
                 "delta": f"{verdict.evidence.delta:g}",
-                "confidence": f"{100 * verdict.evidence.confidence:.5g} %",
+                "confidence": surely(verdict.evidence.confidence),
                 "trials": f"{verdict.evidence.trials:,}",
                 "permitted": number(verdict.permitted),
                 "share": f"{100 * verdict.share:.0f} %" if verdict.permitted < math.inf else "",
@@ -84,6 +84,15 @@ def number(value: float) -> str:
     ('1.235', 'anything')
     """
     return "anything" if value == math.inf else f"{value:.4g}"
+
+
+def surely(confidence: float) -> str:
+    """A confidence, never rounded to certainty.
+
+    >>> surely(0.95), surely(1 - 1e-8)
+    ('95 %', '1 − 1e-08')
+    """
+    return f"{100 * confidence:.5g} %" if confidence < 0.99995 else f"1 − {1 - confidence:.1g}"
 
 
 def embedded(figure: Figure) -> str:
