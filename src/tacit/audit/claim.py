@@ -29,6 +29,15 @@ NAMES = {"eps": "epsilon", "epsilon": "epsilon", "delta": "delta", "mu": "mu", "
 FORMS = "eps=1,delta=1e-6, or eps=1, or mu=1, or rho=0.1"
 
 
+def surely(confidence: float) -> str:
+    """A confidence, never rounded to certainty.
+
+    >>> surely(0.95), surely(1 - 1e-8)
+    ('95%', '1 - 1e-08')
+    """
+    return f"{100 * confidence:.6g}%" if confidence < 0.99995 else f"1 - {1 - confidence:.1g}"
+
+
 @dataclass(frozen=True)
 class Claim:
     """A promise: what the event permits under the relation.
@@ -162,7 +171,7 @@ class Evidence:
 
     def __str__(self) -> str:
         at = f" at delta {self.delta:g}" if self.measure == "epsilon" and self.delta else ""
-        return f"{self.attack} reached {self.measure} {self.lower:.4g}{at} (confidence {100 * self.confidence:g}%)"
+        return f"{self.attack} reached {self.measure} {self.lower:.4g}{at} (confidence {surely(self.confidence)})"
 
 
 @dataclass(frozen=True)

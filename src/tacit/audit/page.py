@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tacit.audit.claim import Claim, Verdict
+from tacit.audit.claim import Claim, Verdict, surely
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,15 +84,6 @@ def number(value: float) -> str:
     ('1.235', 'anything')
     """
     return "anything" if value == math.inf else f"{value:.4g}"
-
-
-def surely(confidence: float) -> str:
-    """A confidence, never rounded to certainty.
-
-    >>> surely(0.95), surely(1 - 1e-8)
-    ('95 %', '1 − 1e-08')
-    """
-    return f"{100 * confidence:.5g} %" if confidence < 0.99995 else f"1 − {1 - confidence:.1g}"
 
 
 def embedded(figure: Figure) -> str:
