@@ -56,12 +56,11 @@ lint: $(VENV)/.made-dev
 	$(BIN)/mypy --strict src
 
 bench: $(VENV)/.made-peers
-	@failed=; for script in benchmarks/bench_*.py; do echo; echo "== $$script"; $(BIN)/python "$$script" || failed="$$failed $$script"; done; \
-		if [ -n "$$failed" ]; then echo; echo "failed or missed a target:$$failed" >&2; exit 1; fi
+	$(BIN)/python benchmarks/all.py
 
 docs: $(VENV)/.made-dev
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_theory_map.py
 
 clean:
-	rm -rf $(VENV) .venv-peers build dist tacit-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build dist tacit-demo bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
