@@ -11,14 +11,15 @@ import sqlite3
 import struct
 import subprocess
 import sys
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from tacit.accounting import PureDP
 from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerBusy, LedgerUnwritable
+from tacit.ledger.store import run
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARE = Fraction(1, 64)
@@ -102,7 +103,7 @@ def killed(jobs: list[tuple[str, Path, str, int]], order: str = "ledger") -> lis
     """Run a child for each job (URL, file of releases, point, which passing of it); how each ended."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-c", WRAPPER, order, *(f"{url}|{released}|{point}|{turn}" for url, released, point, turn in jobs)]
-    run = subprocess.run(command, env=environment, timeout=100, capture_output=True, text=True)
+    run = subprocess.run(command, env=environment, timeout=900, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     return [int(word) for word in run.stdout.split()]
 
@@ -165,13 +166,9 @@ def test_a_full_database_grants_nothing_and_stays_in_order(sqlite_url: str, tmp_
     with Ledger.open(sqlite_url) as ledger:
         account = ledger.account("visits", Budget(epsilon=10**6))
         granted = 0
-        pool = ledger.store.engine()
-        with pool.connect() as connection:
-            pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
-        @sa.event.listens_for(pool, "checkout")
-        def limited(connection: sqlite3.Connection, *_: object) -> None:
-            connection.execute(f"PRAGMA max_page_count={pages + 4}")
-
+        pages = ledger.store.read(lambda connection: run(connection, "PRAGMA page_count").fetchone()[0])
+        # one thread uses one connection, over and over
+        ledger.store.read(lambda connection: run(connection, f"PRAGMA max_page_count={pages + 4}"))
         with pytest.raises(LedgerUnwritable, match="not granted"):
             for _ in range(2000):
                 account.spend(PureDP(1), purpose="x" * 500)
@@ -208,7 +205,7 @@ except LedgerError as error:
 def test_a_file_that_cannot_grow_grants_nothing_more(sqlite_url: str, limit: int) -> None:
     """The operating system refuses to extend the log, at a page and in the middle of one."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    run = subprocess.run([sys.executable, "-c", FULL, sqlite_url, str(limit)], capture_output=True, text=True, env=environment, timeout=100)
+    run = subprocess.run([sys.executable, "-c", FULL, sqlite_url, str(limit)], capture_output=True, text=True, env=environment, timeout=900)
     assert run.returncode == 0, run.stderr
     *counts, last = run.stdout.split()
     assert last == "LedgerUnwritable" and counts
@@ -262,8 +259,8 @@ def test_after_a_power_cut_nothing_acknowledged_is_missing(tmp_path: Path) -> No
     acknowledged: list[tuple[int, Fraction, int]] = []  # bytes of log, spent, releases, when a spend had returned
     ledger = Ledger.open(f"sqlite:///{source}")
     account = ledger.account("visits", Budget(epsilon=1))
-    with ledger.store.engine().connect() as connection:
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    with closing(sqlite3.connect(source)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     wal = Path(f"{source}-wal")
     for number in range(6):
         reservation = account.reserve(PureDP(SHARE))

@@ -50,10 +50,8 @@ def address(book: str) -> str:
 @contextmanager
 def opened(book: str) -> Iterator[Ledger]:
     """The book, for reading; what is wrong with the request is said in one line."""
-    try:
-        from tacit.ledger import Ledger, LedgerError
-    except ImportError as missing:
-        raise OptionError("the ledger needs SQLAlchemy; run pip install sqlalchemy") from missing
+    from tacit.ledger import Ledger, LedgerError
+
     try:
         with Ledger.open(address(book), create=False) as ledger:
             yield ledger

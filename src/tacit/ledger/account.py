@@ -15,8 +15,6 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sqlalchemy.engine import Connection
-
 from tacit.accounting import Event, to_json
 from tacit.ledger import journal
 from tacit.ledger.booking import booked, charge_of, keys, refusal_for, refused, room
@@ -28,6 +26,7 @@ from tacit.ledger.filters import Reading, in_words, odometer
 from tacit.ledger.period import days, overlaps
 from tacit.ledger.pricing import as_typed
 from tacit.ledger.spec import Spec
+from tacit.ledger.store import Connection
 from tacit.ledger.tree import Amount, Totals
 from tacit.noise import is_private, watch
 

@@ -16,23 +16,20 @@ True
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
-
 from tacit.accounting import Adjacency
 from tacit.ledger import journal
-from tacit.ledger import store as tables
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
-from tacit.ledger.chain import canonical, head_text
+from tacit.ledger.chain import head_text
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.identity import DataIdentity, as_identity
 from tacit.ledger.spec import Spec
-from tacit.ledger.store import Store
+from tacit.ledger.store import Connection, Store
 from tacit.ledger.tree import Amount
 
 if TYPE_CHECKING:
@@ -154,7 +151,7 @@ class Ledger:
                 return None
             records = [{"kind": "alias", "account": spec.id, "name": name, "time": journal.now()}]
             journal.append(connection, records)
-            connection.execute(sa.insert(tables.names), {"name": name, "account": spec.id})
+            journal.add_name(connection, name, spec.id)
         elif not known <= lineage:
             raise LedgerError(
                 f"data: this data already has an account, which is not above {name!r}; a second budget for the same data is refused. "
@@ -172,7 +169,7 @@ class Ledger:
         if fresh:
             records = [{"kind": "identity", "account": spec.id, "key": key, "time": journal.now()} for key in fresh]
             journal.append(connection, records)
-            connection.execute(sa.insert(tables.identities), [{"key": key, "account": spec.id} for key in fresh])
+            journal.add_identities(connection, fresh, spec.id)
         return spec
 
     def _created(self, connection: Connection, name: str, above: Spec | None, asked: dict[str, Any]) -> Spec:
@@ -181,18 +178,14 @@ class Ledger:
         spec = Spec(head.seq + 1, name, **{**inherited, **asked}, parent=None if above is None else above.id).checked(above)
         record = {"kind": "account", "account": spec.id, "terms": spec.to_record(), "time": journal.now()}
         journal.append(connection, [record], head=head)
-        connection.execute(
-            sa.insert(tables.accounts), {"id": spec.id, "parent": spec.parent, "spec": canonical(spec.to_record())}
-        )
-        connection.execute(sa.insert(tables.names), {"name": name, "account": spec.id})
+        journal.add_account(connection, spec)
         return spec
 
     def accounts(self) -> list[Account]:
         """Every account, in the order they were opened."""
 
         def work(connection: Connection) -> list[Spec]:
-            found = connection.execute(sa.select(tables.accounts.c.id).order_by(tables.accounts.c.id)).scalars()
-            return [self.spec(connection, int(number)) for number in list(found)]
+            return [self.spec(connection, number) for number in journal.all_accounts(connection)]
 
         return [Account(self, spec) for spec in self.store.read(work)]
 
@@ -225,17 +218,14 @@ class Ledger:
 
     def entries(self, *, since: int = 1) -> Iterator[dict[str, Any]]:
         """Every entry's fields from a number on, in order, read in portions."""
-        import json
-
         place = since
         while True:
-            query = sa.select(tables.entries.c.seq, tables.entries.c.body).where(tables.entries.c.seq >= place)
-            rows = self.store.read(lambda connection, q=query: connection.execute(q.order_by(tables.entries.c.seq).limit(1000)).all())  # type: ignore[misc]
+            rows = self.store.read(lambda connection, start=place: journal.portion(connection, start, 1000))  # type: ignore[misc]
             if not rows:
                 return
-            for row in rows:
-                yield json.loads(row.body)
-            place = int(rows[-1].seq) + 1
+            for _, body in rows:
+                yield json.loads(body)
+            place = rows[-1][0] + 1
 
     def verify(self, *, head: str | None = None) -> Verification:
         """Read the whole book and say what is wrong with it, if anything; `head` is one remembered from an earlier `head()`."""

@@ -14,24 +14,20 @@ import datetime
 import hashlib
 import json
 import secrets
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
-from sqlalchemy.engine.interfaces import DBAPICursor
-
-from tacit.ledger import store as tables
 from tacit.ledger.booking import Key
 from tacit.ledger.chain import START, Entry, canonical, sealed
 from tacit.ledger.errors import LedgerBroken
 from tacit.ledger.spec import Spec
-from tacit.ledger.store import Store
+from tacit.ledger.store import Connection, Store, run, run_many
 from tacit.ledger.tree import Totals
 
 FORMAT = 1
 
-# Written as text and run on the driver's cursor: every other writer waits meanwhile, and building them anew would be half of that wait.
+# Written as text, with question marks for values, and run on the driver's own cursor: every other writer waits meanwhile.
 _HEAD = "SELECT seq, hash FROM tacit_head WHERE id = 1"
 _MOVE_HEAD = "UPDATE tacit_head SET seq = ?, hash = ? WHERE id = 1"
 _APPEND = "INSERT INTO tacit_entries (seq, kind, account, reservation, question, body, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -41,6 +37,11 @@ _SET_TOTAL = (
 )
 _CONCLUSION = "SELECT body FROM tacit_entries WHERE reservation = ?"
 _ANSWER = "SELECT body FROM tacit_entries WHERE question = ? AND account = ? ORDER BY seq DESC"
+_FACT = "INSERT INTO tacit_facts (name, value) VALUES (?, ?)"
+_FIRST_HEAD = "INSERT INTO tacit_head (id, seq, hash) VALUES (1, ?, ?)"
+_NEW_ACCOUNT = "INSERT INTO tacit_accounts (id, parent, spec) VALUES (?, ?, ?)"
+_NEW_NAME = "INSERT INTO tacit_names (name, account) VALUES (?, ?)"
+_NEW_IDENTITY = 'INSERT INTO tacit_identities ("key", account) VALUES (?, ?)'
 
 
 def create(store: Store) -> None:
@@ -50,22 +51,12 @@ def create(store: Store) -> None:
         secret = secrets.token_hex(32)
         fields = {"kind": "genesis", "format": FORMAT, "secret": hashlib.sha256(secret.encode()).hexdigest(), "time": now()}
         entry = sealed(1, START, fields)
-        connection.execute(sa.insert(tables.facts), [{"name": "format", "value": str(FORMAT)}, {"name": "secret", "value": secret}])
+        for fact in (("format", str(FORMAT)), ("secret", secret)):
+            run(connection, _FACT, fact)
         run(connection, _APPEND, row_of(entry, fields))
-        connection.execute(sa.insert(tables.head), {"id": 1, "seq": 1, "hash": entry.hash})
+        run(connection, _FIRST_HEAD, (1, entry.hash))
 
     store.create(genesis)
-
-
-def run(connection: Connection, statement: str, values: tuple[Any, ...] = ()) -> DBAPICursor:
-    """Execute a statement whose places for values are written as question marks, on either database; the driver's own cursor."""
-    cursor = connection.connection.cursor()
-    cursor.execute(_written(connection, statement), values)
-    return cursor
-
-
-def _written(connection: Connection, statement: str) -> str:
-    return statement.replace("?", "%s") if connection.dialect.name == "postgresql" else statement
 
 
 def now() -> str:
@@ -75,7 +66,8 @@ def now() -> str:
 
 def last(connection: Connection) -> Entry:
     """The number and hash of the last entry (its text is not read)."""
-    row = connection.info.pop("tacit_head", None) or run(connection, _HEAD).fetchone()
+    known = None if isinstance(connection, sqlite3.Connection) else connection.info.pop("tacit_head", None)
+    row = known or run(connection, _HEAD).fetchone()
     if row is None:
         raise LedgerBroken("the book has no head; run verify")
     return Entry(int(row[0]), "", str(row[1]))
@@ -97,7 +89,7 @@ def append_rows(connection: Connection, rows: Sequence[tuple[Any, ...]], head: E
     if len(rows) == 1:
         run(connection, _APPEND, rows[0])
     else:
-        connection.connection.cursor().executemany(_written(connection, _APPEND), rows)
+        run_many(connection, _APPEND, rows)
     run(connection, _MOVE_HEAD, (head.seq, head.hash))
 
 
@@ -141,13 +133,13 @@ def set_totals(connection: Connection, after: Mapping[Key, Totals]) -> None:
 
 def all_periods(connection: Connection, account: int) -> dict[str, Totals]:
     """Every stored period of an account, "" for its whole life included."""
-    rows = connection.execute(sa.select(tables.totals.c.period, tables.totals.c.body).where(tables.totals.c.account == account))
-    return {str(row.period): _read(row.body, "a running total") for row in rows}
+    rows = run(connection, "SELECT period, body FROM tacit_totals WHERE account = ?", (account,)).fetchall()
+    return {str(period): _read(body, "a running total") for period, body in rows}
 
 
 def spec_of(connection: Connection, account: int) -> Spec:
     """The terms of an account."""
-    text = connection.execute(sa.select(tables.accounts.c.spec).where(tables.accounts.c.id == account)).scalar()
+    text = _value(connection, "SELECT spec FROM tacit_accounts WHERE id = ?", account)
     try:
         return Spec.from_record(account, json.loads(text or ""))
     except (ValueError, TypeError, KeyError):
@@ -156,20 +148,56 @@ def spec_of(connection: Connection, account: int) -> Spec:
 
 def account_named(connection: Connection, name: str) -> int | None:
     """The account with this name or alias."""
-    return connection.execute(sa.select(tables.names.c.account).where(tables.names.c.name == name)).scalar()
+    found: int | None = _value(connection, "SELECT account FROM tacit_names WHERE name = ?", name)
+    return found
 
 
 def account_of_data(connection: Connection, key: str) -> int | None:
     """The account that the data belongs to."""
-    return connection.execute(sa.select(tables.identities.c.account).where(tables.identities.c.key == key)).scalar()
+    found: int | None = _value(connection, 'SELECT account FROM tacit_identities WHERE "key" = ?', key)
+    return found
 
 
 def secret_of(connection: Connection) -> bytes:
     """The secret under which identities are stored."""
-    value = connection.execute(sa.select(tables.facts.c.value).where(tables.facts.c.name == "secret")).scalar()
+    value = _value(connection, "SELECT value FROM tacit_facts WHERE name = ?", "secret")
     if value is None:
         raise LedgerBroken("the secret of the book is missing; run verify")
     return str(value).encode()
+
+
+def _value(connection: Connection, query: str, key: Any) -> Any:
+    """The one value that a query finds, or None."""
+    row = run(connection, query, (key,)).fetchone()
+    return None if row is None else row[0]
+
+
+def add_account(connection: Connection, spec: Spec) -> None:
+    """The terms of a new account, under its name."""
+    run(connection, _NEW_ACCOUNT, (spec.id, spec.parent, canonical(spec.to_record())))
+    add_name(connection, spec.name, spec.id)
+
+
+def add_name(connection: Connection, name: str, account: int) -> None:
+    """One more name of an account."""
+    run(connection, _NEW_NAME, (name, account))
+
+
+def add_identities(connection: Connection, keys: Iterable[str], account: int) -> None:
+    """Data that belongs to an account."""
+    for key in keys:
+        run(connection, _NEW_IDENTITY, (key, account))
+
+
+def all_accounts(connection: Connection) -> list[int]:
+    """The numbers of all accounts, in the order they were opened."""
+    return [int(row[0]) for row in run(connection, "SELECT id FROM tacit_accounts ORDER BY id").fetchall()]
+
+
+def portion(connection: Connection, since: int, most: int) -> list[tuple[int, str]]:
+    """At most so many entries' numbers and texts, from a number on."""
+    query = "SELECT seq, body FROM tacit_entries WHERE seq >= ? ORDER BY seq LIMIT ?"
+    return [(int(seq), str(body)) for seq, body in run(connection, query, (since, most)).fetchall()]
 
 
 def conclusion_of(connection: Connection, reservation: int) -> dict[str, Any] | None:

@@ -20,9 +20,6 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
-
 from tacit.accounting import AccountingError, from_json
 from tacit.ledger import journal
 from tacit.ledger.account import DONE, NOT_PRIVATE, OPEN, Account
@@ -32,6 +29,7 @@ from tacit.ledger.exact import from_text
 from tacit.ledger.filters import in_words
 from tacit.ledger.replay import Replay
 from tacit.ledger.spec import Spec
+from tacit.ledger.store import Connection, run
 from tacit.ledger.tree import Totals
 
 
@@ -181,11 +179,11 @@ def standings(ledger: Ledger, *, account: str | None = None) -> list[Standing]:
 def _counted(connection: Connection) -> tuple[dict[int, list[str]], dict[int, int], set[int]]:
     """The names of each account, how many spends it has, and which have one that was drawn in test mode."""
     names: dict[int, list[str]] = {}
-    for name, number in connection.exec_driver_sql("SELECT name, account FROM tacit_names ORDER BY name"):
+    for name, number in run(connection, "SELECT name, account FROM tacit_names ORDER BY name").fetchall():
         names.setdefault(number, []).append(name)
     query = "SELECT account, COUNT(*) FROM tacit_entries WHERE kind IN ('spend', 'reserve') GROUP BY account"
-    entries = {int(number): int(count) for number, count in connection.exec_driver_sql(query)}
-    suspects = connection.execute(sa.text("SELECT account, body FROM tacit_entries WHERE body LIKE :mark"), {"mark": '%"private":false%'})
+    entries = {int(number): int(count) for number, count in run(connection, query).fetchall()}
+    suspects = run(connection, "SELECT account, body FROM tacit_entries WHERE body LIKE ?", ('%"private":false%',)).fetchall()
     return names, entries, {int(number) for number, body in suspects if json.loads(body).get("private") is False}
 
 

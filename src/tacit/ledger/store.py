@@ -1,14 +1,14 @@
-"""The database under the book: tables, transactions, locks. SQLite and PostgreSQL run the same statements.
+"""The database under the book: transactions, locks, the disk. SQLite and PostgreSQL run the same statements.
 
 - One writer at a time. SQLite: `BEGIN IMMEDIATE`, retried at short random intervals until the timeout, so nobody waits behind a long
-  back-off. PostgreSQL: the row of the head is locked first, always, so there is one order of locks and no deadlock.
+  back-off (`tacit.ledger.book_file`). PostgreSQL: the row of the head is locked first (`tacit.ledger.book_server`).
 - A *durable* transaction is on the disk when it returns. PostgreSQL does that while committing. On SQLite the transaction is appended to
   the write-ahead log under the lock, and the log is synced right after the lock was given up, before the call returns: the next writer
   need not wait for the disk, and one sync serves all who wait for it. The log is written in order, so a synced spend implies all before
   it; SQLite itself syncs the log before it copies any of it into the file (`synchronous=NORMAL`).
 - A transaction that only marks a reservation as done may share the next one's sync: after a power cut the mark can be missing, and then
   the reservation stays spent without it.
-- Entries are never updated or deleted; triggers say so to anybody who tries.
+- Entries are never updated or deleted; triggers say so to anybody who tries (`tacit.ledger.layout`).
 
 >>> store = Store("sqlite://")
 Traceback (most recent call last):
@@ -22,172 +22,94 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-
+from tacit.ledger import layout
+from tacit.ledger.book_file import BookFile, Purpose
 from tacit.ledger.errors import LedgerBroken, LedgerBusy, LedgerError, LedgerUnwritable
 
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+    from tacit.ledger.book_server import BookServer
+
 _T = TypeVar("_T")
-
-metadata = sa.MetaData()
-#: Facts about the book itself: its format and the secret under which contents are digested.
-facts = sa.Table("tacit_facts", metadata, sa.Column("name", sa.String(40), primary_key=True), sa.Column("value", sa.Text, nullable=False))
-#: The last entry; its row is the lock of all writers.
-head = sa.Table(
-    "tacit_head",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("seq", sa.BigInteger, nullable=False),
-    sa.Column("hash", sa.String(64), nullable=False),
-)
-#: The book. Every other table can be rebuilt from it; the columns beside `body` and `hash` are copies for searching.
-entries = sa.Table(
-    "tacit_entries",
-    metadata,
-    sa.Column("seq", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=False),
-    sa.Column("kind", sa.String(12), nullable=False),
-    sa.Column("account", sa.BigInteger, index=True),
-    sa.Column("reservation", sa.BigInteger, unique=True),  # one conclusion for each reservation
-    sa.Column("question", sa.String(64), index=True),
-    sa.Column("body", sa.Text, nullable=False),
-    sa.Column("hash", sa.String(64), nullable=False),
-)
-accounts = sa.Table(
-    "tacit_accounts",
-    metadata,
-    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("parent", sa.BigInteger),
-    sa.Column("spec", sa.Text, nullable=False),
-)
-names = sa.Table(
-    "tacit_names", metadata, sa.Column("name", sa.String(200), primary_key=True), sa.Column("account", sa.BigInteger, nullable=False)
-)
-identities = sa.Table(
-    "tacit_identities",
-    metadata,
-    sa.Column("key", sa.String(64), primary_key=True),
-    sa.Column("account", sa.BigInteger, nullable=False),
-)
-#: Running totals for each account and period; the period "" is the whole life.
-totals = sa.Table(
-    "tacit_totals",
-    metadata,
-    sa.Column("account", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("period", sa.String(12), primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
-)
-
-_FORBID = {
-    "sqlite": [
-        f"CREATE TRIGGER IF NOT EXISTS tacit_no_{verb.lower()} BEFORE {verb} ON tacit_entries "
-        "BEGIN SELECT RAISE(ABORT, 'entries of the ledger are never changed'); END"
-        for verb in ("UPDATE", "DELETE")
-    ],
-    "postgresql": [
-        "CREATE OR REPLACE FUNCTION tacit_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'entries of the ledger are never changed'; END $$",
-        "DROP TRIGGER IF EXISTS tacit_no_change ON tacit_entries",
-        "CREATE TRIGGER tacit_no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON tacit_entries "
-        "FOR EACH STATEMENT EXECUTE FUNCTION tacit_append_only()",
-    ],
-}
+#: A connection inside a transaction: sqlite3's own, or SQLAlchemy's. `run` runs a statement on either.
+Connection = Any
 
 
 class Store:
     """Connections to one book; safe to share between threads, and usable in a child after a fork."""
 
     def __init__(self, url: str, *, timeout: float = 30.0) -> None:
-        try:
-            self.url = sa.make_url(url)
-        except (SQLAlchemyError, TypeError) as reason:
-            raise LedgerError("url must look like sqlite:///tacit.db or postgresql+psycopg://user@host/database") from reason
-        self.kind = self.url.get_backend_name()
-        if self.kind not in _FORBID:
-            raise LedgerError(f"the ledger is kept in sqlite or postgresql, not in {self.kind}")
-        if self.kind == "sqlite" and (self.url.database in (None, "", ":memory:") or "mode=memory" in url):
-            raise LedgerError("a book in memory forgets; give a file, such as sqlite:///tacit.db")
         if not timeout > 0:
             raise LedgerError(f"timeout must be a positive number of seconds, not {timeout}")
         self.timeout = float(timeout)
+        self._where = url
+        self._path = file_of(url)
+        self._inherited: list[object] = []  # a parent's connections, which must not be closed here
         self._start()
+        self.kind = self._database.kind
 
     def _start(self) -> None:
         self._pid = os.getpid()
         self._log: tuple[int, int] | None = None  # the log whose directory entry is known to be on the disk
         self._turn = threading.Lock()  # threads of one process queue here instead of polling the file
-        self._engine = self._connected()
+        self._database = self._opened()
 
-    def _connected(self) -> Engine:
-        if self.kind == "postgresql":
-            engine = sa.create_engine(self.url, isolation_level="READ COMMITTED", pool_recycle=300)
-            sa.event.listen(engine, "connect", self._prepare_postgresql)
-            return engine
-        engine = sa.create_engine(self.url, connect_args={"timeout": 0.0})
-        sa.event.listen(engine, "connect", _prepare_sqlite)
-        sa.event.listen(engine, "begin", _begin_sqlite)
-        return engine
+    def _opened(self) -> BookFile | BookServer:
+        if self._path is not None:
+            return BookFile(self._path)
+        from tacit.ledger.book_server import BookServer  # with SQLAlchemy, which takes longer to import than most questions to answer
 
-    def _prepare_postgresql(self, connection: Any, _record: object) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = {int(1000 * self.timeout)}")
-        connection.commit()
+        return BookServer(self._where, self.timeout)
+
+    def database(self) -> BookFile | BookServer:
+        """The connections of this process: they must not be carried across a fork."""
+        if self._pid != os.getpid():
+            self._inherited.append(self._database.leave_behind())
+            self._start()
+        return self._database
 
     def engine(self) -> Engine:
-        """The engine of this process: connections must not be carried across a fork."""
-        if self._pid != os.getpid():
-            self._engine.dispose(close=False)
-            self._start()
-        return self._engine
+        """SQLAlchemy's engine, for a book on a server."""
+        engine: Engine | None = getattr(self.database(), "engine", None)
+        if engine is None:
+            raise LedgerError("a book in a file has no engine; open the file with sqlite3")
+        return engine
 
     def close(self) -> None:
         """Give the connections back; the store opens new ones when it is used again."""
-        self.engine().dispose()
+        self.database().close()
 
     # --- transactions -------------------------------------------------------------------------------------------------------------
 
     def write(self, work: Callable[[Connection], _T], *, durable: bool = True) -> _T:
         """Run `work` alone, with the head locked; all of it is stored or nothing. `work` may run again after a collision."""
-
-        def locked(connection: Connection) -> _T:
-            if self.kind == "postgresql":
-                cursor = connection.connection.cursor()
-                if not durable:
-                    cursor.execute("SET LOCAL synchronous_commit = off")
-                cursor.execute("SELECT seq, hash FROM tacit_head WHERE id = 1 FOR UPDATE")
-                # the row just locked is the head, so the first to ask need not read it again
-                connection.info["tacit_head"] = cursor.fetchone()
-            try:
-                return work(connection)
-            finally:
-                connection.info.pop("tacit_head", None)
-
-        engine = self.engine()
+        database = self.database()
         with self._queued():
-            result = self._patiently(engine, locked, {"tacit_write": True})
+            result = self._patiently(database, work, "write", durable=durable)
         if durable:
             self.sync()
         return result
 
     def sync(self) -> None:
         """Wait until everything that was written so far is on the disk (on SQLite; PostgreSQL has waited already)."""
-        if self.kind != "sqlite":
+        if self._path is None:
             return
-        path = str(self.url.database)
         try:
             # no lock of SQLite's is on the log, so opening and closing it beside SQLite is harmless
-            log = os.open(f"{path}-wal", os.O_RDWR)
+            log = os.open(f"{self._path}-wal", os.O_RDWR)
             try:
                 os.fsync(log)
                 found = os.fstat(log)
             finally:
                 os.close(log)
             if self._log != (found.st_dev, found.st_ino):
-                _sync_directory(os.path.dirname(os.path.abspath(path)))
+                _sync_directory(os.path.dirname(os.path.abspath(self._path)))
                 self._log = (found.st_dev, found.st_ino)
         except FileNotFoundError:
             pass  # the last connection of all was closed meanwhile: the log was copied into the file, synced and removed
@@ -196,10 +118,7 @@ class Store:
 
     def read(self, work: Callable[[Connection], _T]) -> _T:
         """Run `work` on one consistent picture of the book."""
-        engine = self.engine()
-        if self.kind == "postgresql":
-            return self._patiently(engine, work, {"isolation_level": "REPEATABLE READ"})
-        return self._patiently(engine, work, {"tacit_write": False})
+        return self._patiently(self.database(), work, "read")
 
     @contextmanager
     def _queued(self) -> Iterator[None]:
@@ -211,76 +130,94 @@ class Store:
         finally:
             turn.release()
 
-    def _patiently(self, engine: Engine, work: Callable[[Connection], _T], options: dict[str, Any]) -> _T:
+    def _patiently(
+        self, database: BookFile | BookServer, work: Callable[[Connection], _T], purpose: Purpose, *, durable: bool = True
+    ) -> _T:
         deadline = time.monotonic() + self.timeout
-        options = {**options, "tacit_deadline": deadline}
         while True:
             try:
-                with engine.connect().execution_options(**options) as connection, connection.begin():
+                with database.transaction(purpose, durable=durable) as connection:
                     return work(connection)
             except Exception as reason:
-                original = reason.orig if isinstance(reason, DBAPIError) else reason
-                if original is None or not isinstance(original, engine.dialect.loaded_dbapi.Error):
+                original = getattr(reason, "orig", None) or reason  # the driver's own error, where SQLAlchemy has wrapped it
+                if not isinstance(original, database.errors):
                     raise
                 if not _is_busy(original):
                     raise _explained(original) from None
             if time.monotonic() > deadline:
                 raise LedgerBusy(_BUSY.format(self.timeout))
-            time.sleep(random.uniform(0.0005, 0.002))
+            time.sleep(random.uniform(0.0002, 0.0012))
 
     def exists(self) -> bool:
         """Whether there is a book here; asking creates nothing."""
-        if self.kind == "sqlite" and not os.path.exists(self.url.database or ""):
-            return False
-        return self.read(lambda connection: bool(sa.inspect(connection).has_table(facts.name)))
+        database = self.database()
+        return database.exists() and self.read(database.has_tables)
 
     def create(self, first: Callable[[Connection], None]) -> None:
         """The tables and triggers, if they are not there yet, and whatever `first` writes; safe to run by many processes at once."""
+        database = self.database()
 
         def build(connection: Connection) -> None:
-            if self.kind == "postgresql":
-                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7407251)")
-            if sa.inspect(connection).has_table(facts.name):
-                return
-            metadata.create_all(connection)
-            for statement in _FORBID[self.kind]:
-                connection.exec_driver_sql(statement)
-            first(connection)
+            if not database.has_tables(connection):
+                for statement in layout.statements(self.kind):
+                    run(connection, statement)
+                first(connection)
 
         with self._queued():
-            self._patiently(self.engine(), build, {"tacit_write": True})
+            self._patiently(database, build, "create")
         self.sync()
 
 
 _BUSY = "the book is locked by another connection for more than {0:g} seconds; nothing was spent by this call. Try again, or raise timeout="
 
 
-def _prepare_sqlite(connection: Any, _record: object) -> None:
-    # transactions are opened by _begin_sqlite alone; the driver must not open its own
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA busy_timeout=5000")
-    cursor.execute("PRAGMA journal_mode=WAL")
-    cursor.execute("PRAGMA synchronous=NORMAL")  # Store.sync does the rest
-    cursor.execute("PRAGMA busy_timeout=0")
-    cursor.close()
+def run(connection: Connection, statement: str, values: Sequence[Any] = ()) -> Any:
+    """Execute a statement whose places for values are written as question marks, on either database; the driver's own cursor."""
+    cursor = _cursor(connection)
+    cursor.execute(_written(connection, statement), values)
+    return cursor
 
 
-def _begin_sqlite(connection: Connection) -> None:
-    options = connection.get_execution_options()
-    cursor = connection.connection.cursor()
-    if not options.get("tacit_write"):
-        cursor.execute("BEGIN")
+def run_many(connection: Connection, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+    """The same for each row of values."""
+    _cursor(connection).executemany(_written(connection, statement), rows)
+
+
+def stream(connection: Connection, statement: str) -> Iterator[tuple[Any, ...]]:
+    """Every row that a statement finds, in portions: a book may be larger than memory."""
+    if isinstance(connection, sqlite3.Connection):
+        yield from connection.execute(statement)
         return
-    while True:
-        try:
-            cursor.execute("BEGIN IMMEDIATE")
-            return
-        except sqlite3.OperationalError as reason:
-            # SQLite's own waiting backs off to a tenth of a second, behind which a newcomer overtakes; equal short waits are fair
-            if not _is_busy(reason) or time.monotonic() > options.get("tacit_deadline", 0.0):
-                raise
-        time.sleep(random.uniform(0.0002, 0.0012))
+    with connection.connection.cursor(name="tacit_stream") as cursor:  # named: the server keeps the rows that were not asked for yet
+        cursor.itersize = 2000
+        cursor.execute(statement)
+        yield from cursor
+
+
+def _cursor(connection: Connection) -> Any:
+    return connection.cursor() if isinstance(connection, sqlite3.Connection) else connection.connection.cursor()
+
+
+def _written(connection: Connection, statement: str) -> str:
+    return statement if isinstance(connection, sqlite3.Connection) else statement.replace("?", "%s")
+
+
+def file_of(url: str) -> str | None:
+    """The path in a URL of SQLite; None for any other database.
+
+    >>> file_of("sqlite:///tacit.db"), file_of("sqlite:////var/lib/tacit.db"), file_of("postgresql+psycopg://host/db")
+    ('tacit.db', '/var/lib/tacit.db', None)
+    """
+    kind, mark, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
+    if not mark or kind.partition("+")[0] != "sqlite":
+        return None
+    path, _, options = rest.removeprefix("/").partition("?")
+    path = unquote(path)
+    if path in ("", ":memory:") or "mode=memory" in options:
+        raise LedgerError("a book in memory forgets; give a file, such as sqlite:///tacit.db")
+    if options or not rest.startswith("/") or kind not in ("sqlite", "sqlite+pysqlite"):
+        raise LedgerError("url: a file is written sqlite:/// and its path, with no driver, host or options; see timeout= of Ledger.open")
+    return path
 
 
 def _sync_directory(path: str) -> None:

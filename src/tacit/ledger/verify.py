@@ -19,16 +19,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import SQLAlchemyError
-
 from tacit.ledger import journal
 from tacit.ledger.chain import START, canonical, digest, head_text, parse_head
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.replay import Replay
-from tacit.ledger.store import Store
+from tacit.ledger.store import Connection, Store, run, stream
 
+_COLUMNS = ("seq", "kind", "account", "reservation", "question", "body", "hash")
 _MOST = 100  # problems listed; the rest is counted
 
 
@@ -76,7 +73,7 @@ def verify(store: Store, *, head: str | None = None) -> Verification:
 
     try:
         store.read(work)
-    except (LedgerError, SQLAlchemyError, ValueError, TypeError, OverflowError, AttributeError) as reason:
+    except (LedgerError, ValueError, TypeError, OverflowError, AttributeError) as reason:
         kind = type(reason).__name__
         problems.append(str(reason) if isinstance(reason, LedgerError) else f"the tables cannot be read ({kind})")
     shown = problems[:_MOST] + ([f"and {len(problems) - _MOST} more"] if len(problems) > _MOST else [])
@@ -85,10 +82,8 @@ def verify(store: Store, *, head: str | None = None) -> Verification:
 
 def _rows(connection: Connection) -> Iterator[dict[str, Any]]:
     """Every row of the entries in order, in portions, uninterpreted."""
-    statement = "SELECT seq, kind, account, reservation, question, body, hash FROM tacit_entries ORDER BY seq"
-    result = connection.execution_options(stream_results=True, yield_per=2000).execute(sa.text(statement))
-    for row in result:
-        yield dict(row._mapping)
+    for row in stream(connection, f"SELECT {', '.join(_COLUMNS)} FROM tacit_entries ORDER BY seq"):
+        yield dict(zip(_COLUMNS, row, strict=True))
 
 
 def _entry(row: dict[str, Any], last: tuple[int, str], replay: Replay) -> Iterator[str]:
@@ -125,10 +120,9 @@ def _entry(row: dict[str, Any], last: tuple[int, str], replay: Replay) -> Iterat
 
 def _tables(connection: Connection, last: tuple[int, str], replay: Replay) -> Iterator[str]:
     """What the other tables hold that the entries do not say, or the reverse."""
-    ends = connection.execute(sa.text("SELECT id, seq, hash FROM tacit_head")).all()
-    if [tuple(row) for row in ends] != [(1, *last)]:
+    if run(connection, "SELECT id, seq, hash FROM tacit_head").fetchall() != [(1, *last)]:
         yield "the head does not point to the last entry: entries were cut off or added"
-    facts = {str(row.name): str(row.value) for row in connection.execute(sa.text("SELECT name, value FROM tacit_facts"))}
+    facts = {str(name): str(value) for name, value in run(connection, "SELECT name, value FROM tacit_facts").fetchall()}
     if facts.get("format") != str(journal.FORMAT) or set(facts) != {"format", "secret"}:
         yield "the facts about the book were changed"
     if hashlib.sha256(facts.get("secret", "").encode()).hexdigest() != replay.secret:
@@ -142,11 +136,11 @@ def _tables(connection: Connection, last: tuple[int, str], replay: Replay) -> It
     queries = {
         "tacit_accounts": "SELECT id, parent, spec FROM tacit_accounts",
         "tacit_names": "SELECT name, account FROM tacit_names",
-        "tacit_identities": "SELECT key, account FROM tacit_identities",
+        "tacit_identities": 'SELECT "key", account FROM tacit_identities',
         "tacit_totals": "SELECT account, period, body FROM tacit_totals",
     }
     for name, query in queries.items():
-        rows = [tuple(row) for row in connection.execute(sa.text(query))]
+        rows = run(connection, query).fetchall()
         found: dict[Any, Any]
         if name == "tacit_accounts":
             found = {row[0]: (row[1], row[2]) for row in rows}
