@@ -1,4 +1,4 @@
-"""Settings shared by all tests: reproducible property tests, one thread, no display."""
+"""Settings shared by all tests: reproducible draws and property tests, one thread, no display."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # `make test` draws the same examples every time, so a red run can be repeated by anybody; `make test-slow` looks for new ones.
@@ -16,3 +17,12 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("tacit", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tacit")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registered rather than defined here, so that it also holds for the examples in the sources, which are not below this folder."""
+    from tests.streams import Streams, same_examples
+
+    if config.getoption("--hypothesis-profile", None) != "thorough":
+        same_examples()
+    config.pluginmanager.register(Streams(), "tacit-streams")

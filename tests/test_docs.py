@@ -125,7 +125,7 @@ def run_command(command: str, expected: list[str], directory: Path) -> None:
     words = shlex.split(command, comments=True)
     if words[0] == "tacit":
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **PLAIN}
-        run = subprocess.run([*COMMAND, *words[1:]], capture_output=True, text=True, env=environment, cwd=directory, timeout=120)
+        run = subprocess.run([*COMMAND, *words[1:]], capture_output=True, text=True, env=environment, cwd=directory, timeout=900)
         if run.returncode != 0:
             raise ExampleError(f"'{command}' ended with status {run.returncode}:\n{run.stdout}{run.stderr}")
         if stripped(expected) and not matches(stripped(expected), stripped(run.stdout.splitlines())):

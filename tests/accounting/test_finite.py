@@ -258,3 +258,29 @@ def test_too_many_losses_are_refused_with_the_fix() -> None:
         finite.discrete_gaussian(1e6)
     with pytest.raises(UnsupportedError, match="fewer steps"):
         finite.discrete_laplace(1e7, 10**7)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 0.5, 1.0, 2.5, 10.0])
+@pytest.mark.parametrize("shift", [1, 3])
+def test_the_divergence_of_discrete_gaussian_noise_is_the_sum_over_the_integers(sigma: float, shift: int) -> None:
+    """Term by term in 40 digits. Where the order times the shift is whole it is the continuous one's; elsewhere it is below."""
+    orders = [1.01, 1.5, 2.0, 2.5, 7.25]
+    found = finite.discrete_gaussian_divergence(sigma, shift, np.array(orders))
+    s2 = 2 * mpf(sigma) ** 2
+    span = range(-250, 251)
+    total = mp.fsum(mp.exp(-mpf(x) ** 2 / s2) for x in span)
+    for order, value in zip(orders, found.tolist(), strict=True):
+        a = mpf(order)
+        power = mp.fsum(mp.exp(-(a * mpf(x - shift) ** 2 + (1 - a) * mpf(x) ** 2) / s2) for x in span) / total
+        truth = mp.log(power) / (a - 1)
+        assert truth * (1 - mpf(2) ** -50) <= value <= truth * (1 + mpf(1e-12)) + mpf(1e-12) / (a - 1)
+        continuous = order * shift**2 / (2 * sigma**2)
+        assert value <= continuous * (1 + 1e-15)
+        assert (order * shift != int(order * shift)) or value == pytest.approx(continuous, rel=1e-15)
+    if sigma == 0.5:
+        assert found[1] < 1.5 * shift**2 / (2 * sigma**2) - 0.05, "the term that the continuous formula leaves out is not nothing"
+
+
+def test_the_divergence_of_discrete_gaussian_noise_at_its_ends() -> None:
+    found = finite.discrete_gaussian_divergence(0.01, 1, np.array([1 + 1e-12, 1.5, 1e12, math.inf]))
+    assert not np.isnan(found).any() and (np.diff(found) > 0).all() and found[-1] == math.inf

@@ -48,10 +48,10 @@ def test_order_of_the_theorems():
 def test_counts_are_repetitions_and_cost_nothing():
     for theorem in THEOREMS:
         assert theorem([(0.1, 1e-8, 7), (0.2, 0.0)], 1e-5) == pytest.approx(theorem([(0.1, 1e-8)] * 7 + [(0.2, 0.0)], 1e-5), rel=1e-15)
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(100):
         theorems.strong([(1e-3, 1e-12, 10**6)], 1e-5)
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0  # 0.003, however busy the machine is
 
 
 def test_single_guarantee_costs_itself():

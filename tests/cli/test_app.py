@@ -424,7 +424,7 @@ def test_whatever_is_typed_there_is_an_answer_or_one_line(
 def process(*arguments: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
     settings_ = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment}
-    return subprocess.run(command, capture_output=True, text=True, env=settings_, cwd=cwd, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, env=settings_, cwd=cwd, timeout=600)
 
 
 def test_help_is_fast_and_light() -> None:

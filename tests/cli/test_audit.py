@@ -78,15 +78,17 @@ def test_data_of_ones_own(code: Path, tmp_path: Path) -> None:
         (["{code}:absent", "--claim", "eps=1"], "has no absent"),
         (["{code}:NUMBER", "--claim", "eps=1"], "not a function"),
         (["{code}", "--claim", "eps=1"], "does not name a function"),
-        (["nowhere.py:f", "--claim", "eps=1"], "no file nowhere.py"),
+        (["nowhere.py:f", "--claim", "eps=1"], "no file nowhere.py; give its path from the folder in which the command is run"),
+        (["nowhere.py:f", "--claim", "eps=1"], "package.module:function"),
         (["no.such.module:f", "--claim", "eps=1"], "could not be imported"),
         (["{code}:right", "--claim", "nonsense"], "not understood"),
         (["{code}:right"], "claim"),
         (["{code}:right", "--claim", "eps=1", "--neighbours", "twins"], "--neighbours"),
-        (["{code}:right", "--claim", "eps=1", "--data", "nowhere.csv"], "no file nowhere.csv"),
+        (["{code}:right", "--claim", "eps=1", "--data", "nowhere.csv"], "no file nowhere.csv; give its path"),
+        (["{code}:right", "--claim", "eps=1", "--data", "nowhere.npz"], "no file nowhere.npz; give its path"),
         (["{code}:right", "--claim", "eps=1", "--trials", "3"], "trials"),
     ],
-    ids=range(10),
+    ids=range(12),
 )
 def test_what_is_wrong_with_a_request_is_said_in_one_line(
     code: Path, words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]

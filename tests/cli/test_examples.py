@@ -44,7 +44,7 @@ def test_every_example_is_listed() -> None:
 def test_example(script: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, str(ROOT / "examples" / script), *ARGUMENTS.get(script, [])]
-    run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=120)
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=900)
     assert run.returncode == 0, run.stderr
     pictures, says = SCRIPTS[script]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(pictures)

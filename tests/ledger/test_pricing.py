@@ -57,6 +57,8 @@ TENTH = Fraction(1, 10)
         (Group(ZCDP(0.1), 2), "rho", 4 * TENTH),
         (PureDP(Fraction(1, 2)), "rho", Fraction(1, 8)),
         (Composed(PureDP(Fraction(1, 2)), Gaussian(2)), "rho", Fraction(1, 4)),
+        (Exponential(Fraction(1, 2)), "rho", Fraction(1, 32)),
+        (Group(Repeated(Exponential(Fraction(1, 2)), 8), 3), "rho", Fraction(9, 4)),
         (Repeated(Gaussian(2), 4), "mu2", 1),
         (GDP(0.5), "mu2", Fraction(1, 4)),
         (Group(GDP(0.5), 2), "mu2", 1),
@@ -184,3 +186,19 @@ def test_cheap_prices_only_where_they_are_known() -> None:
 def test_an_event_is_needed() -> None:
     with pytest.raises(LedgerError, match="event must be an event"):
         price(0.1, ["pure"], ADD)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1, 2), Fraction(3)])
+def test_the_exponential_mechanism_is_booked_as_bounded_range(epsilon: Fraction) -> None:
+    """eps^2 / 8, a quarter of what any pure guarantee of eps is booked for; replace-one doubles eps. Never below the accountant's curve."""
+    assert price(Exponential(epsilon), ["rho"], ADD)["rho"] == epsilon**2 / 8 == price(PureDP(epsilon), ["rho"], ADD)["rho"] / 4
+    assert price(Exponential(epsilon), ["rho"], REPLACE)["rho"] == epsilon**2 / 2
+    assert cheap(Repeated(Exponential(epsilon), 5), ADD)["rho"] == 5 * epsilon**2 / 8
+    for order in (1.01, 2.0, 30.0):
+        assert account(Exponential(epsilon), ADD).rdp(order).upper <= float(epsilon**2 / 8) * order * (1 + 1e-12)
+
+
+def test_discrete_gaussian_noise_has_a_renyi_price_beside_other_steps() -> None:
+    alone = price(DiscreteGaussian(2), ["renyi:4"], ADD)["renyi:4"]
+    both = price(Composed(DiscreteGaussian(2), PureDP(TENTH)), ["renyi:4"], ADD)["renyi:4"]
+    assert alone == Fraction(1, 2) < both < Fraction(1, 2) + Fraction(4, 200) + Fraction(1, 10**6)

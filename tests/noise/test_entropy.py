@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.noise.reference import LIVE, binomial_p
+from tests.streams import from_system as fresh
 
 from tacit.noise import entropy
-from tacit.noise.entropy import BUFFER, OperatingSystem, fresh
+from tacit.noise.entropy import BUFFER, OperatingSystem
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
@@ -54,13 +55,19 @@ for kind in zip(*found):
 """
 
 
+@pytest.fixture(autouse=True)
+def live(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words of these tests are the operating system's, not those of the test's own stream: they are what is tested."""
+    monkeypatch.setattr(entropy, "fresh", fresh)
+
+
 def forked(*settings: str) -> list[str]:
     """Whether 20 words, and 20 values, of four children and their parent are all different; in a process of its own, without threads.
 
     `no hooks` undoes in the child what the hook at a fork has done; `same number` also gives all processes one number.
     """
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    run = subprocess.run([sys.executable, "-c", SCRIPT, *settings], capture_output=True, text=True, env=environment, timeout=60)
+    run = subprocess.run([sys.executable, "-c", SCRIPT, *settings], capture_output=True, text=True, env=environment, timeout=600)
     assert run.returncode == 0, run.stderr
     return run.stdout.split()
 

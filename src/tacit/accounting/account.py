@@ -14,24 +14,24 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache, cached_property
-from itertools import pairwise
+from functools import cached_property
 from typing import Literal, overload
 
 import numpy as np
 
-from tacit.accounting import compose, conversions, gaussian, methods
+from tacit.accounting import compose, conversions, methods
 from tacit.accounting.adjacency import Adjacency
+from tacit.accounting.best_attack import best_attack
 from tacit.accounting.bound import Bound, Estimate
-from tacit.accounting.components import AllocationStep, Resolved, Step, renyi_curve, resolve
+from tacit.accounting.components import resolve
 from tacit.accounting.errors import AccountingError, ParameterError, UnsupportedError
 from tacit.accounting.events import Event
+from tacit.accounting.gaussian_view import GdpReport, fitted
 from tacit.accounting.mixture import MixturePair
-from tacit.accounting.pairs import Array, Pair, Trivial
+from tacit.accounting.pairs import Pair, Trivial
 from tacit.accounting.parameters import number, probability
+from tacit.accounting.resolved import AllocationStep, Resolved, Step, renyi_curve
 
-_PIECES = 24  # between two epsilons of which delta is known
-_NARROW = 5e-3  # relative width of mu
 _ROUGH = 1e-4  # how narrow, relatively, the deltas are to be from which mu is read
 
 
@@ -47,18 +47,6 @@ def account(event: Event, adjacency: Adjacency | None = None, *, null_record: bo
     if not isinstance(relation, Adjacency):
         raise ParameterError(f"adjacency must be an Adjacency such as Adjacency.ADD_REMOVE, not {adjacency!r}")
     return Account(event, relation, resolve(event, relation, null_record=null_record), null_record)
-
-
-@dataclass(frozen=True)
-class GdpReport:
-    """The smallest mu such that delta(eps) <= delta of mu-GDP + slack for every eps >= 0, and how far below it the curve lies.
-
-    `regret` is the largest gap between the two trade-off curves: 0 means the event is Gaussian, near 1 that mu says little.
-    """
-
-    mu: Bound
-    slack: float
-    regret: float
 
 
 @dataclass(frozen=True)
@@ -128,7 +116,7 @@ class Account:
 
     def epsilon_one_way(self, delta: float) -> float:
         """The upper end for the direction in which a record is removed: a cheap guide for searches, not a guarantee on its own."""
-        if self.parts.renyi or self.parts.allocations or self.parts.leak or delta == 0:
+        if self.parts.renyi or self.parts.allocations or self.parts.leak or delta == 0 or self._concentrates():
             return self.epsilon(delta).upper
         with _in_range():
             return compose.epsilon(self._directions()[0], delta).upper
@@ -190,9 +178,15 @@ class Account:
         else:
             found = self._both(ask, settled=settled)
             upper, method = found.upper, found.method
+            if self._concentrates() and (other := converted()) < upper:
+                upper, method = other, "Rényi divergence, improved conversion"
         attained = any(not isinstance(p, Trivial) for d in self._directions(lower=True) for p, _ in d)
         lower = self._both(ask, lower=True, settled=settled).lower if attained and upper >= compose.NEGLIGIBLE else 0.0
         return Bound(min(lower, upper), upper, method)
+
+    def _concentrates(self) -> bool:
+        """Whether some step is only dominated by its pair, and its divergences are known better: then either bound may be the smaller."""
+        return any(s.concentrated is not None and s.floor is not None for s in self.parts.steps)
 
     def _epsilon(self, delta: float) -> Bound:
         if self.parts.allocations:
@@ -221,7 +215,7 @@ class Account:
                 lambda d: compose.delta(d, epsilon, tolerance=tolerance),
                 lambda d, floor: compose.delta_cap(d, epsilon) <= floor,
                 # a finite divergence of any order leaves nothing beyond every epsilon
-                lambda: 0.0 if epsilon == math.inf else conversions.delta_from_curve(curve, max(epsilon, 0.0)),
+                lambda: 0.0 if epsilon == math.inf else conversions.delta_from_curve(curve, epsilon) if epsilon >= 0 else 1.0,
             )
         if not self.parts.leak:
             return found
@@ -335,8 +329,10 @@ class Account:
         worst = 0.0
         for direction in self._directions():
             total = 0.0
-            for pair, count in direction:
-                if isinstance(pair, MixturePair) and pair.support()[1] == math.inf:
+            for (pair, count), step in zip(direction, self.parts.steps, strict=True):
+                if step.concentrated is not None:
+                    total += count * step.concentrated.rho
+                elif isinstance(pair, MixturePair) and pair.support()[1] == math.inf:
                     total += count * 0.5 * (max(m for m, _ in pair.up) + max(n for n, _ in pair.down)) ** 2
                 else:
                     total += count * max(pair.support()[1], 0.0) / order
@@ -365,37 +361,7 @@ class Account:
         top = self.epsilon(floor).upper
         if not math.isfinite(top):
             return GdpReport(Bound(0.0, math.inf, "privacy profile"), floor, 1.0)
-        points = [0.0, *np.linspace(0, top, 12)[1:]] if top > 0 else [0.0]
-        found = {e: self._delta_within(float(e), _ROUGH) for e in points}
-
-        @cache
-        def reach(e: float, d: float) -> float:
-            return _mu(e, max(0.0, d - floor))
-
-        def excess(mu: float, a: float, b: float) -> float:
-            """How far mu is from enough between two epsilons: delta is convex in e^eps, so on each piece at most its chord at the start."""
-            middle = np.linspace(a, b, _PIECES + 1)
-            chord = np.interp(np.exp(middle - b), np.exp([a - b, 0.0]), [found[a].upper, found[b].upper])
-            return float(np.max((chord[:-1] * (1 + 1e-12) - floor) / np.maximum(gaussian.delta(mu, middle[1:]), 1e-300)))
-
-        # try a mu a little above the least possible, and halve the gap in which it is furthest from enough
-        for _ in range(40):
-            epsilons = sorted(found)
-            lower = max(reach(e, found[e].lower) for e in epsilons)
-            upper = max(lower, reach(0.0, found[0.0].upper)) * (1 + _NARROW)
-            lacking = [excess(upper, a, b) for a, b in pairwise(epsilons)]
-            if max(lacking, default=0.0) <= 1:
-                break
-            i = int(np.argmax(lacking))
-            middle = 0.5 * (epsilons[i] + epsilons[i + 1])
-            found[middle] = self._delta_within(middle, _ROUGH)
-        else:  # between two points delta is at most the earlier one and epsilon at most the later one
-            upper = max(upper, *(reach(b, found[a].upper) for a, b in pairwise(sorted(found))))
-        curve = gaussian.tradeoff_gdp(lower, np.geomspace(1e-6, 1 - 1e-6, 200))
-        own = _tradeoff_from_profile(
-            np.array(sorted(found)), np.array([found[e].upper for e in sorted(found)]), np.geomspace(1e-6, 1 - 1e-6, 200)
-        )
-        return GdpReport(Bound(min(lower, upper), upper, "privacy profile"), floor, float(np.max(np.maximum(own - curve, 0.0))))
+        return fitted(lambda e: self._delta_within(e, _ROUGH), top, floor)
 
     # --- what an attacker gains ------------------------------------------------------------------------------------------------
 
@@ -413,9 +379,9 @@ class Account:
         level = self.delta(math.inf).upper * (1 + 1e-9) + 1e-9 * min(rate, 1 - rate)
         reach = min(self.epsilon(min(1.0, level)).upper, 700.0)
         if self.parts.renyi or self.parts.allocations or self.parts.leak or any(s.floor for s in self.parts.steps):
-            found = _minimise_line(self.delta, rate, reach)
+            found = best_attack(self.delta, rate, reach)
             return Bound(min(rate, found.upper), found.upper, found.method)
-        return self._both(lambda d: _minimise_line(lambda e: compose.delta(d, e), rate, reach))
+        return self._both(lambda d: best_attack(lambda e: compose.delta(d, e), rate, reach))
 
     def tradeoff(self, fpr: Iterable[float]) -> list[Bound]:
         """The smallest false-negative rate at each false-positive rate (Dong, Roth, Su 2022)."""
@@ -465,52 +431,6 @@ def _outwards(value: Fraction, method: str) -> Bound:
 def _symmetric(direction: list[tuple[Pair, int]]) -> bool:
     """Whether the reversed composition is the same, so that one direction answers for both."""
     return all(pair.symmetric for pair, _ in direction)
-
-
-def _mu(epsilon: float, delta: float) -> float:
-    """The mu whose Gaussian profile passes through (epsilon, delta)."""
-    if delta <= 0:
-        return 0.0
-    return math.inf if delta >= 1 else gaussian.mu_for(epsilon, delta)
-
-
-def _tradeoff_from_profile(epsilons: Array, deltas: Array, fpr: Array) -> Array:
-    e = np.exp(epsilons)[:, None]
-    rows = np.maximum(1 - deltas[:, None] - e * fpr[None, :], (1 - deltas[:, None] - fpr[None, :]) / e)
-    return np.asarray(np.maximum(rows.max(axis=0), 0.0))
-
-
-def _minimise_line(delta: Callable[[float], Bound], rate: float, reach: float) -> Bound:
-    """min over |eps| <= reach of e^eps rate + delta(eps): convex in e^eps, so a bracket of the minimiser bounds the minimum from below."""
-
-    def value(x: float) -> tuple[float, float]:
-        d = delta(x)
-        return math.exp(x) * rate + d.lower, math.exp(x) * rate + d.upper
-
-    def search(end: int) -> tuple[float, float, float]:
-        """Golden section on one end of the bracket: the best value, and an interval that holds the minimiser of a convex curve."""
-        golden = (math.sqrt(5) - 1) / 2
-        low, high = -reach, min(reach, -math.log(rate))
-        a, b = high - golden * (high - low), low + golden * (high - low)
-        fa, fb = value(a)[end], value(b)[end]
-        while high - low > 1e-7 * (1 + abs(low)):
-            if fa < fb:
-                high, b, fb = b, a, fa
-                a = high - golden * (high - low)
-                fa = value(a)[end]
-            else:
-                low, a, fa = a, b, fb
-                b = low + golden * (high - low)
-                fb = value(b)[end]
-        return min(fa, fb), low, high
-
-    upper, low, high = search(1)
-    # beyond the reach the value is at least that at its end less the delta left there, 1e-9 of the rate
-    if delta(high).width > 1e-9 * upper:
-        _, low, high = search(0)
-    lower = math.exp(low) * rate + delta(high).lower - 1e-9 * rate
-    upper = min(1.0, upper)
-    return Bound(max(0.0, min(lower, upper)), upper, delta(high).method)
 
 
 __all__ = ["Account", "AllocationStep", "GdpReport", "Step", "account"]

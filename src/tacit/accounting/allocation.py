@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.accounting import compose, gaussian, grid, lattice, mixture
+from tacit.accounting import compose, gaussian, grid_composition, lattice, mixture
 from tacit.accounting.bound import Bound
 from tacit.accounting.epoch import FAR, epoch_laws
 from tacit.accounting.errors import ParameterError, UnsupportedError
@@ -87,7 +87,7 @@ def _composed(
         pairs = [(pair.reverse() if direction else pair, n) for pair, n in known]
         if others:
             aim = 10 * tolerance if epsilon is None else 100 * tolerance
-            return grid.bracket([*pairs, *_directed(others, direction)], delta=delta, epsilon=epsilon, tolerance=aim)
+            return grid_composition.bracket([*pairs, *_directed(others, direction)], delta=delta, epsilon=epsilon, tolerance=aim)
         composition = lattice.compose([(found, n) for pair, n in pairs if (found := pair.lattice()) is not None])
         return composition.epsilon(delta) if delta is not None else composition.delta(epsilon or 0.0)
 

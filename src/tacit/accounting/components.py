@@ -7,84 +7,22 @@ of two, and which combinations have a proof. What has none is refused with the r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.accounting import amplification, finite, leaves, mixture, pairs, renyi, sampled, selection, subsampled_renyi
+from tacit.accounting import amplification, conversions, finite, leaves, mixture, pairs, renyi, sampled, selection, subsampled_renyi
 from tacit.accounting import events as ev
 from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.errors import AdjacencyError, UnsupportedError
 from tacit.accounting.fixed_size import FixedSizeGaussian
-from tacit.accounting.laplace import bounded_range, laplace
+from tacit.accounting.laplace import bounded_range, bounded_range_divergence, laplace
 from tacit.accounting.pairs import Array, Disclosure, Pair, Trivial
+from tacit.accounting.resolved import AllocationStep, Concentrated, RenyiStep, Resolved, Step, renyi_curve
 from tacit.accounting.schemes import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
 from tacit.accounting.with_replacement import AttainedDraws, DrawnGaussian, draw_counts
 from tacit.accounting.worst import WorstPair
-
-Curve = Callable[[Array], Array]
-
-
-@dataclass(frozen=True)
-class Step:
-    """`count` uses of a mechanism with a dominating pair in each direction.
-
-    `floor` holds the pairs that some mechanism described by the event really attains; without it the pairs themselves are attained.
-    """
-
-    remove: Pair
-    add: Pair
-    count: int = 1
-    floor: tuple[Pair, Pair] | None = None
-
-    def lower(self) -> tuple[Pair, Pair]:
-        """The pairs a lower bound may use."""
-        return self.floor or (self.remove, self.add)
-
-
-@dataclass(frozen=True)
-class RenyiStep:
-    """`count` uses of something known only by a bound on its Rényi divergences, over all orders > 1, in both directions."""
-
-    curve: Curve
-    count: int = 1
-    floor: tuple[Pair, Pair] = (Trivial(), Trivial())
-    rho: float | None = None  # where the curve is a zCDP guarantee
-
-
-@dataclass(frozen=True)
-class AllocationStep:
-    """`count` epochs in each of which a record takes part in `selected` of `steps` Gaussian sums."""
-
-    noise_multiplier: float
-    steps: int
-    selected: int
-    count: int = 1
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """Everything a tree composes; with a chance of at most `leak` in all, a batch was cut and counts as disclosed outright."""
-
-    steps: tuple[Step, ...] = ()
-    renyi: tuple[RenyiStep, ...] = ()
-    allocations: tuple[AllocationStep, ...] = ()
-    leak: float = 0.0
-
-    def times(self, count: int) -> Resolved:
-        """The same, `count` times."""
-        return Resolved(
-            tuple(replace(s, count=s.count * count) for s in self.steps),
-            tuple(replace(s, count=s.count * count) for s in self.renyi),
-            tuple(replace(s, count=s.count * count) for s in self.allocations),
-            self.leak * count,
-        )
-
-    def plus(self, other: Resolved) -> Resolved:
-        """Both."""
-        return Resolved(self.steps + other.steps, self.renyi + other.renyi, self.allocations + other.allocations, self.leak + other.leak)
 
 
 def resolve(event: ev.Event, asked: Adjacency, *, null_record: bool = False, group: int = 1) -> Resolved:
@@ -157,7 +95,10 @@ def _leaf(event: ev.Leaf, group: int) -> Resolved:
             # beyond this the density's scale underflows, and the worst pure mechanism costs as good as the same
             return _step(laplace(theta)) if theta < 600 else _step(finite.leaky_randomised_response(theta, 0.0), tight=False)
         case leaves.DiscreteGaussian():
-            return _step(finite.discrete_gaussian(float(event.sigma), group * event.sensitivity))
+            sigma, shift = float(event.sigma), group * event.sensitivity
+            noise = finite.discrete_gaussian(sigma, shift)
+            known = Concentrated(lambda a: finite.discrete_gaussian_divergence(sigma, shift, a), 0.5 * (shift / sigma) ** 2 * (1 + 1e-15))
+            return Resolved((Step(noise, noise.reverse(), concentrated=known),))
         case leaves.DiscreteLaplace():
             return _step(finite.discrete_laplace(float(event.scale), group * event.sensitivity))
         case leaves.PureDP():
@@ -179,7 +120,8 @@ def _leaf(event: ev.Leaf, group: int) -> Resolved:
         case leaves.Exponential():
             epsilon = group * float(event.epsilon)
             half = finite.leaky_randomised_response(epsilon / 2, 0.0)
-            return Resolved((Step(bounded_range(epsilon), bounded_range(epsilon), 1, (half, half)),))
+            known = Concentrated(lambda a: bounded_range_divergence(epsilon, a), conversions.rho_from_range(epsilon))
+            return Resolved((Step(bounded_range(epsilon), bounded_range(epsilon), 1, (half, half), known),))
         case leaves.MixtureOfGaussians():
             parts = [(group * float(s) / float(event.sigma), float(w)) for s, w in zip(event.sensitivities, event.weights, strict=True)]
             if group > 1:
@@ -405,31 +347,6 @@ def _directions(parts: Resolved) -> tuple[list[Pair], list[Pair]]:
     return [s.remove for s in parts.steps], [s.add for s in parts.steps]
 
 
-def renyi_curve(parts: Resolved) -> Curve:
-    """The sum of all Rényi divergences, the worse direction at each order."""
-
-    def curve(orders: Array) -> Array:
-        orders = np.atleast_1d(np.asarray(orders, dtype=float))
-        total = np.zeros((2, len(orders)))
-        for step in parts.steps:
-            for i, pair in enumerate((step.remove, step.add)):
-                if pair.infinite > 0:
-                    total[i] = np.inf
-                else:
-                    total[i] += step.count * np.array([_divergence(pair, a) for a in orders])
-        for known in parts.renyi:
-            total += known.count * np.asarray(known.curve(orders))
-        return np.asarray(total.max(axis=0))
-
-    return curve
-
-
-def _divergence(pair: Pair, order: float) -> float:
-    if order == math.inf:
-        return max(0.0, pair.support()[1])
-    return max(0.0, pair.kappa(order - 1) / (order - 1))
-
-
 def _gaussian_mu(parts: Resolved) -> float | None:
     """The joint shift of a composition of plain Gaussians, None for anything else."""
     if parts.renyi or parts.allocations or parts.leak or not parts.steps:
@@ -451,9 +368,9 @@ def _one_step(parts: Resolved, inner: ev.Event) -> Step:
         raise UnsupportedError(
             f"{type(inner).__name__} has no dominating pair that sampling could act on; sample its parts, or give a PrivacyProfile"
         )
-    from tacit.accounting import grid
+    from tacit.accounting.grid_composition import composed_pair
 
-    up = [grid.composed_pair([(s.remove, s.count) for s in parts.steps]), grid.composed_pair([(s.add, s.count) for s in parts.steps])]
+    up = [composed_pair([(s.remove, s.count) for s in parts.steps]), composed_pair([(s.add, s.count) for s in parts.steps])]
     return Step(up[0], up[1], 1, (Trivial(), Trivial()))
 
 

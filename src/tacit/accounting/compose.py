@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.accounting import contour, gaussian, grid, rare, saddle
+from tacit.accounting import contour, gaussian, grid_composition, rare, saddle
 from tacit.accounting.bound import Bound
 from tacit.accounting.errors import UnsupportedError
 from tacit.accounting.finite import FinitePair
@@ -100,7 +100,7 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
     large = _few_large_losses(parts, level, tolerance, epsilon=epsilon)
     if large is not None and (large.width <= 0.03 * large.upper or large.upper < NEGLIGIBLE):
         return large
-    found = grid.bracket(parts, epsilon=epsilon, tolerance=tolerance)
+    found = grid_composition.bracket(parts, epsilon=epsilon, tolerance=tolerance)
     return found if large is None else found.intersect(large)
 
 
@@ -140,7 +140,7 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
         if large.width <= 0.03 * large.upper:
             return large
         known.append(large)
-    found = grid.bracket(parts, delta=delta, tolerance=tolerance)
+    found = grid_composition.bracket(parts, delta=delta, tolerance=tolerance)
     for other in known:
         found = found.intersect(other)
     if found.width > 0.05 * found.upper:  # losses so large that a grid from below cannot hold them: one step alone costs no more

@@ -16,7 +16,6 @@ import numpy as np
 from tacit.accounting import conversions, gaussian, optimal, theorems
 from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.bound import Bound, Estimate
-from tacit.accounting.components import Resolved, renyi_curve
 from tacit.accounting.errors import ParameterError, UnsupportedError
 from tacit.accounting.events import Composed, Event, Group, Leaf, NoOp, Repeated, Worst
 from tacit.accounting.laplace import HalfTiltPair
@@ -35,6 +34,7 @@ from tacit.accounting.leaves import (
 )
 from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Pair
+from tacit.accounting.resolved import Resolved, Step, renyi_curve
 
 Row = tuple[float, float, int]
 #: The names in `METHODS` that give a bound.
@@ -121,8 +121,12 @@ def _optimal(method: str, parts: Resolved, delta: float) -> Bound:
     return optimal.epsilon_heterogeneous(found, delta)
 
 
+def _step_rho(step: Step) -> float:
+    """The best known rho of one use: exact for Gaussians, r^2/8 for a bounded range, eps^2/2 for a pure guarantee."""
+    return step.concentrated.rho if step.concentrated is not None else max(_pair_rho(step.remove), _pair_rho(step.add))
+
+
 def _pair_rho(pair: Pair) -> float:
-    """The best known rho of one step: exact for Gaussians, r^2/8 for a bounded range, eps^2/2 for a pure guarantee."""
     if isinstance(pair, MixturePair):
         return 0.5 * (max(m for m, _ in pair.up) + max(n for n, _ in pair.down)) ** 2
     if pair.infinite > 0:
@@ -137,7 +141,7 @@ def _pair_rho(pair: Pair) -> float:
 
 def rho(parts: Resolved) -> float:
     """The sum of the steps' rho, by theorem rather than by curve."""
-    total = math.fsum(step.count * max(_pair_rho(step.remove), _pair_rho(step.add)) for step in parts.steps)
+    total = math.fsum(step.count * _step_rho(step) for step in parts.steps)
     for known in parts.renyi:
         if known.rho is None:
             raise UnsupportedError("part of this event is a Rényi curve that is not a zCDP guarantee; use rdp-improved")

@@ -47,7 +47,7 @@ from tacit.accounting.schemes import Poisson
 if TYPE_CHECKING:
     from flint import arb
 
-    from tacit.accounting.components import Resolved
+    from tacit.accounting.resolved import Resolved
 
 METHOD = "contour integral in ball arithmetic"
 _ONE_STEP = "closed form in ball arithmetic"

@@ -245,6 +245,11 @@ def split(target: str) -> tuple[str, str]:
     return place, name
 
 
+def missing(place: str, otherwise: str) -> str:
+    """What to say of a file that is not there: paths are relative, and there is another way to name things."""
+    return f"there is no file {place}; give its path from the folder in which the command is run, or a full path; {otherwise}"
+
+
 def loaded(target: str) -> Callable[..., Any]:
     """The function that `path:name` names. Its module is run, as an import would."""
     found = value_of(target)
@@ -260,7 +265,7 @@ def value_of(target: str) -> Any:
         if place.endswith(".py"):
             path = Path(place)
             if not path.is_file():
-                raise OptionError(f"there is no file {place}")
+                raise OptionError(missing(place, "a function of an installed package is written package.module:function"))
             spec = importlib.util.spec_from_file_location(path.stem, path)
             assert spec is not None and spec.loader is not None
             module = importlib.util.module_from_spec(spec)
@@ -277,16 +282,16 @@ def value_of(target: str) -> Any:
     value = module
     for part in name.split("."):
         if not hasattr(value, part):
-            raise OptionError(f"{place} has no {name}")
+            raise OptionError(f"{place} has no {name}; define it there, or name another after the colon")
         value = getattr(value, part)
     return value
 
 
 def data_from(place: str) -> Any:
     """A data set: a table from a file, or a value of a Python module."""
+    if place.endswith((".csv", ".parquet", ".npz")) and not Path(place).is_file():
+        raise OptionError(missing(place, "a value of a Python file is written file.py:name"))
     if place.endswith((".csv", ".parquet")):
-        if not Path(place).is_file():
-            raise OptionError(f"there is no file {place}")
         if place.endswith(".csv"):
             from pyarrow import csv
 

@@ -28,6 +28,7 @@ from tacit.accounting import (
     ApproxDP,
     Composed,
     Event,
+    Exponential,
     Gaussian,
     Group,
     MatrixMechanism,
@@ -152,20 +153,24 @@ def _pure_or_account(event: Event, adjacency: Adjacency, null_record: bool) -> F
     return _finite(value, "pure epsilon", Fraction(1))
 
 
-def _rho(event: Event, adjacency: Adjacency, null_record: bool) -> Fraction | None:
-    """rho in closed form: exact for Gaussian noise, eps**2 / 2 for each pure step (Bun and Steinke 2016, Proposition 1.4)."""
+def _rho(event: Event, adjacency: Adjacency, null_record: bool, group: int = 1) -> Fraction | None:
+    """rho in closed form, for groups of `group` records: exact for Gaussian noise, eps**2 / 8 for the exponential mechanism, whose losses
+    lie in a range of width eps (Cesar and Rogers 2021), and eps**2 / 2 for any other pure step (Bun and Steinke 2016, Proposition 1.4)."""
     match event:
         case NoOp():
             return Fraction(0)
         case Repeated():
-            inner = _rho(event.event, adjacency, null_record)
+            inner = _rho(event.event, adjacency, null_record, group)
             return None if inner is None else event.count * inner
         case Composed():
-            parts = [_rho(child, adjacency, null_record) for child in event.events]
+            parts = [_rho(child, adjacency, null_record, group) for child in event.events]
             return None if any(p is None for p in parts) else sum((p for p in parts if p is not None), Fraction(0))
-    found = exact_rho(event, adjacency, null_record=null_record)
-    if found is None and (epsilon := _pure(event, adjacency, null_record)) is not None:
-        found = epsilon**2 / 2
+        case Group():
+            return _rho(event.event, adjacency, null_record, group * event.size)
+    unit = Group(event, group) if group > 1 else event
+    found = exact_rho(unit, adjacency, null_record=null_record)
+    if found is None and (epsilon := _pure(unit, adjacency, null_record)) is not None:
+        found = epsilon**2 / (8 if isinstance(event, Exponential) else 2)
     return found
 
 

@@ -21,7 +21,8 @@ from tacit.ledger.errors import LedgerError
 from tacit.ledger.exact import exact
 from tacit.ledger.period import days
 from tacit.release.errors import JobError
-from tacit.release.job import Job, OutputSpec
+from tacit.release.job import Job
+from tacit.release.job_parts import OutputSpec
 from tacit.tables import outputs
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer

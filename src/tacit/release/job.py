@@ -12,22 +12,34 @@ tacit.release.errors.JobError: unit.max_row: there is no such field; unit has ad
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from tacit.accounting import Adjacency
-from tacit.ledger import Budget, LedgerError
+from tacit.ledger import LedgerError
 from tacit.ledger.exact import exact
 from tacit.release.errors import JobError
+from tacit.release.job_parts import (
+    AccountSpec,
+    Accuracy,
+    BudgetSpec,
+    ColumnSpec,
+    Contact,
+    Expected,
+    OutputSpec,
+    Part,
+    Postprocess,
+    Publication,
+    Range,
+    SourceSpec,
+    UnitSpec,
+)
 from tacit.release.reading import LARGEST, tree_of
-from tacit.tables import Column, Schema, TableError, Unit
+from tacit.tables import Column, Schema, TableError
 
 EXAMPLE = """
 version: 1
@@ -47,291 +59,10 @@ outputs:
 publication: {folder: release, formats: [csv], confidence: 0.95}
 """
 
-Type = Literal["integer", "number", "decimal", "text", "boolean", "date", "timestamp"]
 _LATER = {"node", "edge", "directed", "references"}
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
-def _number(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise ValueError("must be a number")
-    try:
-        exact("it", value)
-    except (ValueError, TypeError, ArithmeticError):
-        raise ValueError("must be a finite number, such as 0.5 or 1e-6") from None
-    return value
-
-
-Number = Annotated[int | float | str, BeforeValidator(_number)]
-Scalar = bool | int | float | str | datetime.date | datetime.datetime | None
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class SourceSpec(_Part):
-    """Where a table is: a file (`path`, CSV or Parquet), or a database (`url` and `table`): postgresql://host/name, or a Spark Connect
-    server, sc://host:15002. All tables of a job are files, or all are tables of one database. `public` tables are nobody's data."""
-
-    path: str | None = None
-    url: str | None = None
-    table: str | None = None
-    public: bool = False
-
-    @model_validator(mode="after")
-    def _one(self) -> SourceSpec:
-        if (self.path is None) == (self.url is None):
-            raise ValueError("a source has either path (a CSV or Parquet file) or url (a database, with table)")
-        if self.url is not None and self.table is None:
-            raise ValueError("a url needs table, the name of the table in the database")
-        return self
-
-
-class UnitSpec(_Part):
-    """Whom the guarantee protects; caps and adjacency have no defaults.
-
-    `person` names a column; `row` is true; `node` is a key such as person.id, to which rows lead along foreign keys, or the two ends of a
-    table of edges; `edge` is the two ends of edges that are protected as such.
-    """
-
-    person: str | None = None
-    row: bool = False
-    node: str | tuple[str, str] | None = None
-    edge: tuple[str, str] | None = None
-    directed: bool = False
-    max_rows: int | None = None
-    max_groups: int | None = None
-    rows_per_group: int | None = None
-    adjacency: Literal["add_remove", "replace_one"]
-    capped: bool = False
-    window: str | None = None
-    when: str | None = None
-
-    @field_validator("node", "edge", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
-
-    @model_validator(mode="after")
-    def _sound(self) -> UnitSpec:
-        if sum((self.row, self.person is not None, self.node is not None, self.edge is not None)) != 1:
-            raise ValueError(
-                "a unit is one of person: <column>, with a cap such as max_rows: 12; row: true; node: <table.column>, with foreign keys "
-                "under columns, or node: [src, dst], with capped: true; edge: [src, dst]"
-            )
-        if self.directed and self.edge is None:
-            raise ValueError("directed belongs to edge: [src, dst]")
-        if self.window is not None and self.person is None:
-            raise ValueError("window belongs to person: <column>")
-        try:
-            self.typed()
-        except ValueError as error:
-            raise ValueError(str(error)) from None
-        return self
-
-    def typed(self) -> Unit:
-        """The unit of the tables package."""
-        relation = {"add_remove": Adjacency.ADD_REMOVE, "replace_one": Adjacency.REPLACE_ONE}[self.adjacency]
-        if self.row:
-            return Unit.row(relation)
-        caps = (self.max_rows, self.max_groups, self.rows_per_group)
-        if self.node is not None or self.edge is not None:
-            named = {"max_rows": caps[0], "max_groups": caps[1], "rows_per_group": caps[2]}
-            if self.edge is not None:
-                first, second = self.edge
-                return Unit.edge(source=first, target=second, directed=self.directed, adjacency=relation, capped=self.capped, **named)
-            key, ends = (self.node, None) if isinstance(self.node, str) else (None, self.node)
-            return Unit.node(key, ends=ends, **named, adjacency=relation, capped=self.capped)
-        return Unit(self.person, *caps, adjacency=relation, capped=self.capped, window=self.window, when=self.when)
-
-
-class BudgetSpec(_Part):
-    """A limit: epsilon with delta (0 for pure), or rho. `reserve` is the share that only corrections may use.
-
-    Beside rho, `delta` says where its epsilon is told, and where an account that counts in epsilon and delta charges it.
-    """
-
-    epsilon: Number | None = None
-    delta: Number | None = None
-    rho: Number | None = None
-    reserve: Number = 0
-
-    @model_validator(mode="after")
-    def _sound(self) -> BudgetSpec:
-        if (self.epsilon is None) == (self.rho is None):
-            raise ValueError("a budget is epsilon with delta, or rho; there is no default, because it is a decision")
-        if self.epsilon is not None and self.delta is None:
-            raise ValueError("delta is missing; write well below one over the number of people, such as 1e-6, or 0 for pure epsilon")
-        if self.rho is not None and self.delta is not None and not 0 < exact("delta", self.delta) < 1:
-            raise ValueError("delta beside rho must lie between 0 and 1, such as 1e-6: it is where the epsilon is told")
-        amount = exact("budget", self.epsilon if self.epsilon is not None else self.rho)
-        if not 0 < amount <= 10**4:
-            raise ValueError("epsilon or rho must be greater than 0, and at most 10000")
-        if not 0 <= exact("reserve", self.reserve) < 1:
-            raise ValueError("reserve must be a share of at least 0 and below 1")
-        try:
-            self.typed()
-        except LedgerError as error:
-            raise ValueError(str(error)) from None
-        return self
-
-    def typed(self) -> Budget:
-        """The budget of the ledger."""
-        if self.rho is not None:
-            return Budget(rho=exact("rho", self.rho), reserve=exact("reserve", self.reserve))
-        delta = exact("delta", self.delta)
-        return Budget(epsilon=exact("epsilon", self.epsilon), delta=delta or None, reserve=exact("reserve", self.reserve))
-
-
-class AccountSpec(_Part):
-    """The ledger account that the job is paid from, where it is more than this one job: its name and the limit for all jobs together."""
-
-    name: str = Field(min_length=1, max_length=200)
-    budget: BudgetSpec
-
-
-class ColumnSpec(_Part):
-    """What is public about a column. Where there are several sources, `table` says whose column it is, or its name does: visit.cost.
-
-    `references` is a foreign key: the table and key that its values name rows of, such as person.id.
-    """
-
-    type: Type
-    bounds: tuple[Number, Number] | None = None
-    categories: tuple[Scalar, ...] | None = None
-    nullable: bool = True
-    table: str | None = None
-    references: str | None = None
-
-    @field_validator("bounds", "categories", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
-
-    @model_validator(mode="after")
-    def _sound(self) -> ColumnSpec:
-        if self.bounds is not None:
-            low, high = (exact("bound", end) for end in self.bounds)
-            if low > high:
-                raise ValueError("bounds must be [lower, upper]; swap them")
-            if self.type not in ("integer", "number", "decimal"):
-                raise ValueError(f"bounds are for numbers, not for {self.type}")
-        if self.categories is not None:
-            if not self.categories:
-                raise ValueError("categories is empty; list the public values, or leave it out")
-            if len({(type(value), value) for value in self.categories}) < len(self.categories):
-                raise ValueError("categories lists a value twice")
-        return self
-
-
-class Accuracy(_Part):
-    """Errors wanted: every figure within so much (or each figure within its own), with this confidence."""
-
-    within: Number | dict[str, Number]
-    confidence: float = Field(gt=0, lt=1)
-
-    @model_validator(mode="after")
-    def _sound(self) -> Accuracy:
-        wanted = self.within.values() if isinstance(self.within, dict) else [self.within]
-        if not wanted or any(exact("within", value) < 0 for value in wanted):
-            raise ValueError("within must be an error of 0 or more, or one for each figure")
-        return self
-
-
-class Postprocess(_Part):
-    """Free changes to released figures; the figures as released are published beside."""
-
-    nonnegative: tuple[str, ...] = ()
-    whole: tuple[str, ...] = ()
-
-    @field_validator("nonnegative", "whole", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
-
-
-class Range(_Part):
-    """Where every released value of a figure must lie for the release to be published."""
-
-    least: float | None = Field(default=None, allow_inf_nan=False)
-    most: float | None = Field(default=None, allow_inf_nan=False)
-
-
-class OutputSpec(_Part):
-    """One table: a question, and what it deserves of the budget (`weight`) or how exact it must be (`accuracy`)."""
-
-    name: str
-    title: str = ""
-    sql: str = Field(min_length=1, max_length=100_000)
-    weight: Number | None = None
-    accuracy: Accuracy | None = None
-    weights: dict[str, Number] = {}
-    keys: Literal["private"] | tuple[str, ...] | dict[str, Literal["private"] | tuple[Scalar, ...]] | None = None
-    postprocess: Postprocess = Postprocess()
-    checks: dict[str, Range] = {}
-    rows_per_group: int | None = Field(default=None, ge=1)
-
-    @field_validator("keys", mode="before")
-    @classmethod
-    def _lists(cls, value: object) -> object:
-        if isinstance(value, list):
-            return tuple(value)
-        return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()} if isinstance(value, dict) else value
-
-    @model_validator(mode="after")
-    def _sound(self) -> OutputSpec:
-        if not NAME.fullmatch(self.name):
-            raise ValueError("name must be letters, digits, - and _, starting with a letter: it becomes a file name")
-        if (self.weight is None) == (self.accuracy is None):
-            raise ValueError("an output has a weight (its part of the budget) or an accuracy (within, confidence)")
-        if self.weight is not None and exact("weight", self.weight) <= 0:
-            raise ValueError("weight must be greater than 0")
-        return self
-
-
-class Publication(_Part):
-    """Where and how the release is written; the folder must not exist yet."""
-
-    folder: str = Field(min_length=1)
-    formats: tuple[Literal["csv", "parquet"], ...]
-    confidence: float = Field(gt=0, lt=1)
-
-    @field_validator("formats", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
-
-    @model_validator(mode="after")
-    def _some(self) -> Publication:
-        if not self.formats or len(set(self.formats)) < len(self.formats):
-            raise ValueError("formats lists csv, parquet or both")
-        return self
-
-
-class Contact(_Part):
-    """What the deployments registry asks for and only the curator knows."""
-
-    curator: str = ""
-    region: str = ""
-    sector: str = ""
-    intended_use: str = ""
-    authors: tuple[str, ...] = ()
-
-    @field_validator("authors", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
-
-
-class Expected(_Part):
-    """Sizes that the curator declares to be public, for predictions and warnings only: nothing rests on them."""
-
-    people: int | None = Field(default=None, ge=1)
-    rows: int | None = Field(default=None, ge=1)
-
-
-class Job(_Part):
+class Job(Part):
     """A job as it was written. `digest()` is its fingerprint: the same for the same content, however the file is laid out."""
 
     version: Literal[1]
@@ -480,7 +211,7 @@ def _explained(error: ValidationError) -> JobError:
 
 
 def _fields(location: tuple[int | str, ...]) -> list[str]:
-    parts: Mapping[str, type[_Part]] = {
+    parts: Mapping[str, type[Part]] = {
         "sources": SourceSpec, "unit": UnitSpec, "budget": BudgetSpec, "account": AccountSpec, "columns": ColumnSpec, "outputs": OutputSpec,
         "publication": Publication, "registry": Contact, "expected": Expected, "accuracy": Accuracy, "postprocess": Postprocess,
         "checks": Range,

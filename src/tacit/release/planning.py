@@ -25,7 +25,8 @@ from tacit.ledger.exact import at_most, exact
 from tacit.ledger.pricing import price
 from tacit.release.desk import SHOWN_DELTA, Desk, placed
 from tacit.release.errors import JobError
-from tacit.release.job import Job, OutputSpec
+from tacit.release.job import Job
+from tacit.release.job_parts import OutputSpec
 from tacit.release.sources import blank
 from tacit.tables.engines.engine import Engine
 from tacit.tables.explain import price_for_accuracy
