@@ -1,52 +1,63 @@
-"""Classic models: test accuracy and R2 of private estimators beside diffprivlib, a 40-line noisy gradient descent, and AdaSSP.
+"""Classic models: test accuracy and R2 of private estimators beside diffprivlib, Opacus, a 40-line noisy gradient descent, and AdaSSP.
 
-    python benchmarks/bench_learning.py [seeds]    20 by default; about five minutes
+    python benchmarks/bench_learning.py [seeds]    20 by default; about six minutes on a quiet machine
 
 Epsilon 0.1, 1 and 10 at delta 1e-5, add/remove, mean over seeds of splits and of noise. Bounds are taken as public, the same for
-every contender: the least and greatest values of the whole data (breast cancer, diabetes), the range of a pixel (digits), or known by
+every contender: the least and greatest values of the whole data (breast cancer, wine, diabetes), the range of a pixel (digits), or known by
 construction. The number of rows is declared public, as the simple methods need it; a line shows what it costs to keep it private.
-The constants of the estimators' schedules were chosen on these same data sets and splits, so our lines are optimistic by that choice. The
-40-line descent here has one setting that was not tuned; the targets were measured earlier, for another writing of it. Exits with an
-error if a target is missed.
+The constants of the estimators' schedules were chosen on breast_cancer, digits, diabetes and the generated 2,000 x 5, so our lines there
+are optimistic by that choice; wine, the generated classes (whose optimum is known: the best any rule can do) and the regression with skewed
+noise were not looked at for them. diffprivlib runs in an environment of its own beside an older scikit-learn (`peers/`), with its pure
+guarantee and the best of three regularisations *on the test rows*; Opacus with the better of two settings, chosen in the same way, which
+flatters both. The 40-line descent has one setting that was not tuned; the targets were measured earlier, for another writing of it.
+
+A line of ours that is marked must beat every rival and target of its table at every epsilon, by the printed means (or lie within 0.005 of
+the known optimum), and be close to the model without privacy at epsilon 10. Prints PASS or FAIL for each, and exits with an error if one
+fails.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
+
+import environments  # type: ignore[import-not-found]
 import numpy as np
-from measure import Missing, table
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+from measure import table
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from sklearn.linear_model import LinearRegression as PlainLinear
 from sklearn.linear_model import LogisticRegression as PlainLogistic
 from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
+from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, calibrate
 from tacit.accounting.gaussian import mu_for
 from tacit.learning import LinearRegression, LinearSVC, LogisticRegression, Ridge
 from tacit.noise import test_mode
 
 EPSILONS, DELTA = (0.1, 1.0, 10.0), 1e-5
+CLOSE = 0.03  # how far below the model without privacy a marked line may be at epsilon 10
+AT_BEST = 0.005  # a line this near to the known optimum has nothing left to win by
 # What the simple right methods reach.
 TARGETS = {
     "breast_cancer": (0.78, 0.944, 0.963),
     "digits": (0.27, 0.868, 0.922),
     "diabetes": (-0.3, -0.07, 0.28),
     "generated 2,000 x 5": (0.35, 0.90, 0.96),
-}
-APART = {
-    "breast_cancer": (".65", ".83", ".94"),
-    "digits": (".10", ".10", ".27"),
-    "diabetes": ("-6e7", "-5e6", "-5e5"),
-    "generated 2,000 x 5": ("-3e6", ".26", ".96"),
 }
 Fit = Callable[[np.ndarray, np.ndarray, float, int], Callable[[np.ndarray], np.ndarray]]
 
@@ -121,42 +132,70 @@ def plain(model: Any) -> Fit:
     return fit
 
 
-def diffprivlib_models() -> Any:
-    """diffprivlib's models; its forests do not import beside a recent scikit-learn and are left out if so."""
-    try:
-        import diffprivlib.models as found
-    except ImportError:
-        import types
+def opacus(bounds: tuple[Any, Any], classes: int, length: float, rounds: int) -> Fit:
+    """Logistic regression by Opacus: Poisson batches of a quarter of the rows, clipped at 1, rows scaled to length 1 by public bounds."""
+    import torch
+    from opacus import PrivacyEngine
 
-        stand_in = types.ModuleType("diffprivlib.models.forest")
-        stand_in.RandomForestClassifier = stand_in.DecisionTreeClassifier = None  # type: ignore[attr-defined]
-        for name in [n for n in sys.modules if n.startswith("diffprivlib")]:
-            del sys.modules[name]
-        sys.modules["diffprivlib.models.forest"] = stand_in
-        try:
-            import diffprivlib.models as found
-        except ImportError as error:
-            raise Missing("diffprivlib") from error
-    return found
+    found: dict[float, float] = {}
 
-
-def peer(kind: str, bounds: tuple[Any, Any], labels: tuple[float, float] | None) -> Fit:
-    models = diffprivlib_models()
+    def rows(values: np.ndarray) -> Any:
+        scaled = 2 * (values - bounds[0]) / (np.asarray(bounds[1]) - bounds[0]) - 1
+        return torch.tensor(scaled / np.linalg.norm(scaled, axis=1, keepdims=True), dtype=torch.float32)
 
     def fit(X: np.ndarray, y: np.ndarray, epsilon: float, seed: int) -> Callable[[np.ndarray], np.ndarray]:
-        low, high = np.broadcast_to(bounds[0], X.shape[1]), np.broadcast_to(bounds[1], X.shape[1])
-
-        def rows(values: np.ndarray) -> np.ndarray:
-            return 2 * (values - low) / (high - low) - 1
-
-        if kind == "logistic":
-            model = models.LogisticRegression(epsilon=epsilon, data_norm=math.sqrt(X.shape[1]), C=1.0, max_iter=500, random_state=seed)
-        else:
-            model = models.LinearRegression(epsilon=epsilon, bounds_X=(-1, 1), bounds_y=labels, random_state=seed)
-        model.fit(rows(X), y)
-        return lambda values: model.predict(rows(values))
+        torch.manual_seed(seed)
+        if epsilon not in found:  # by our accountant: the least noise there is, while Opacus' own gives up at epsilon 0.1
+            found[epsilon] = calibrate(
+                lambda noise: Repeated(Sampled(Poisson(0.25), Gaussian(noise)), 4 * rounds), epsilon=epsilon, delta=DELTA
+            )
+        model: Any = torch.nn.Linear(X.shape[1], classes)
+        torch.nn.init.zeros_(model.weight)
+        optimiser: Any = torch.optim.SGD(model.parameters(), lr=length)
+        data = torch.utils.data.TensorDataset(rows(X), torch.tensor(y))
+        loader: Any = torch.utils.data.DataLoader(data, batch_size=math.ceil(len(X) / 4))
+        model, optimiser, loader = PrivacyEngine(accountant="rdp").make_private(
+            module=model, optimizer=optimiser, data_loader=loader, noise_multiplier=found[epsilon], max_grad_norm=1.0
+        )
+        for _ in range(rounds):
+            for batch, labels in loader:
+                optimiser.zero_grad()
+                torch.nn.functional.cross_entropy(model(batch), labels).backward()
+                optimiser.step()
+        with torch.no_grad():
+            weights, level = model._module.weight.numpy(), model._module.bias.numpy()
+        return lambda values: (rows(values).numpy() @ weights.T + level).argmax(axis=1)
 
     return fit
+
+
+def diffprivlib_scores(
+    X: np.ndarray,
+    y: np.ndarray,
+    bounds: tuple[Any, Any],
+    names: list[str],
+    *,
+    seeds: int,
+    labels: tuple[float, float] | None,
+    patience: float,
+) -> dict[str, tuple[list[float], int]]:
+    """Mean scores of diffprivlib's models for every epsilon, and over how many seeds; empty where it cannot be installed."""
+    try:
+        python = environments.interpreter("diffprivlib")
+    except environments.Unavailable as reason:
+        print(f"diffprivlib {reason}")
+        return {}
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "data.npz"
+        scaled = 2 * (X - bounds[0]) / (np.asarray(bounds[1]) - bounds[0]) - 1
+        np.savez(path, X=scaled, y=y, labels=labels or (0.0, 1.0), classed=labels is None)
+        words = [python, Path(__file__).parent / "peers" / "learning_diffprivlib.py", path, ",".join(names)]
+        words += [",".join(map(str, EPSILONS)), seeds, patience]
+        done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"diffprivlib failed: {(done.stderr.splitlines() or ['no reason given'])[-1][:90]}")
+    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {one["name"]: (one["means"], one["seeds"]) for one in said}
 
 
 def generated() -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
@@ -168,80 +207,134 @@ def generated() -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
     return X, y, (-reach, reach)
 
 
-def tasks() -> list[tuple[str, np.ndarray, np.ndarray, dict[str, Callable[[], Fit]], bool]]:
+def generated_classes() -> tuple[np.ndarray, np.ndarray, float]:
+    """3,000 rows of 8 features in [-1, 1], three classes from a known multinomial law; and the accuracy of the best rule there is."""
+    generator = np.random.default_rng(11)
+    X, weights = generator.uniform(-1, 1, (3000, 8)), 3 * generator.normal(size=(8, 3))
+    shares = np.exp(X @ weights)
+    shares /= shares.sum(axis=1, keepdims=True)
+    y = (generator.random((3000, 1)) > shares.cumsum(axis=1)).sum(axis=1)
+    return X, y, float(shares.max(axis=1).mean())
+
+
+def skewed() -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
+    """4,000 rows of 6 features off their centre, with exponential noise: clipping residuals biases here."""
+    generator = np.random.default_rng(12)
+    X = np.clip(generator.normal(0.2, 0.3, (4000, 6)), -1, 1)
+    return X, X @ generator.normal(size=6) + generator.exponential(0.4, 4000), (-4.0, 6.0)
+
+
+@dataclass
+class Task:
+    """A data set, what is public about it, and who runs on it; contenders marked with an asterisk must win."""
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+    bounds: tuple[Any, Any]
+    labels: tuple[float, float] | None
+    contenders: dict[str, Fit]
+    peer: list[str]
+    best: float | None = None
+
+
+def tasks() -> list[Task]:
     found = []
-    for name, load in (("breast_cancer", load_breast_cancer), ("digits", load_digits)):
-        X, y = load(return_X_y=True)
-        bounds = (X.min(axis=0), X.max(axis=0)) if name == "breast_cancer" else (0.0, 16.0)
+    made, classes_made, best = generated_classes()
+    for name, (X, y) in {
+        "breast_cancer": load_breast_cancer(return_X_y=True),
+        "digits": load_digits(return_X_y=True),
+        "wine": load_wine(return_X_y=True),
+        "generated classes 3,000 x 8": (made, classes_made),
+    }.items():
+        bounds = {"digits": (0.0, 16.0), "generated classes 3,000 x 8": (-1.0, 1.0)}.get(name, (X.min(axis=0), X.max(axis=0)))
         classes = len(np.unique(y))
         public = {"delta": DELTA, "bounds": bounds, "classes": range(classes)}
-        contenders: dict[str, Callable[[], Fit]] = {
-            "tacit LogisticRegression": lambda p=public: ours(lambda e, n: LogisticRegression(epsilon=e, n_public=n, **p)),
-            "tacit, private n": lambda p=public: ours(lambda e, n: LogisticRegression(epsilon=e, **p)),
-            "tacit LinearSVC": lambda p=public: ours(lambda e, n: LinearSVC(epsilon=e, n_public=n, **p)),
-            "40-line descent": lambda b=bounds, k=classes: simple_descent(b, k),
-            "diffprivlib LogisticRegression": lambda b=bounds: peer("logistic", b, None),
-            "not private": lambda: plain(PlainLogistic(C=10.0, max_iter=2000)),
+        contenders: dict[str, Fit] = {
+            "tacit LogisticRegression*": ours(lambda e, n, p=public: LogisticRegression(epsilon=e, n_public=n, **p)),
+            "tacit, private n": ours(lambda e, n, p=public: LogisticRegression(epsilon=e, **p)),
+            "tacit LinearSVC": ours(lambda e, n, p=public: LinearSVC(epsilon=e, n_public=n, **p)),
+            "40-line descent": simple_descent(bounds, classes),
+            "Opacus (few, long steps)": opacus(bounds, classes, 4.0, 5),
+            "Opacus (many, short steps)": opacus(bounds, classes, 1.0, 20),
+            "not private": plain(PlainLogistic(C=10.0, max_iter=2000)),
         }
-        if name == "breast_cancer":
-            contenders["tacit, delta = 0"] = lambda p=public: ours(
-                lambda e, n: LogisticRegression(epsilon=e, n_public=n, **{**p, "delta": 0})
-            )
-        found.append((name, X, y, contenders, True))
+        if classes == 2:
+            pure = {**public, "delta": 0}
+            contenders["tacit, delta = 0"] = ours(lambda e, n, p=pure: LogisticRegression(epsilon=e, n_public=n, **p))
+        peer = ["LogisticRegression", "RandomForest", "GaussianNB"]
+        found.append(Task(name, X, y, bounds, None, contenders, peer, best if name.startswith("generated") else None))
     sick, score = load_diabetes(return_X_y=True)
-    made, value, reach = generated()
-    for name, X, y, bounds, labels in (
-        ("diabetes", sick, score, (sick.min(axis=0), sick.max(axis=0)), (25.0, 346.0)),
-        ("generated 2,000 x 5", made, value, (-1.0, 1.0), reach),
-    ):
+    for name, (X, y, labels) in {
+        "diabetes": (sick, score, (25.0, 346.0)),
+        "generated 2,000 x 5": generated(),
+        "skewed 4,000 x 6": skewed(),
+    }.items():
+        bounds = (sick.min(axis=0), sick.max(axis=0)) if name == "diabetes" else (-1.0, 1.0)
         public = {"delta": DELTA, "bounds": bounds, "label_bounds": labels}
         contenders = {
-            "tacit LinearRegression": lambda p=public: ours(lambda e, n: LinearRegression(epsilon=e, n_public=n, **p)),
-            "tacit, private n": lambda p=public: ours(lambda e, n: LinearRegression(epsilon=e, **p)),
-            "tacit, delta = 0": lambda p=public: ours(lambda e, n: LinearRegression(epsilon=e, n_public=n, **{**p, "delta": 0})),
-            "tacit Ridge (one matrix)": lambda p=public: ours(lambda e, n: Ridge(0.0, epsilon=e, **p)),
-            "AdaSSP": lambda b=bounds, t=labels: adassp(b, t),
-            "diffprivlib LinearRegression": lambda b=bounds, t=labels: peer("linear", b, t),
-            "not private": lambda: plain(PlainLinear()),
+            "tacit LinearRegression*": ours(lambda e, n, p=public: LinearRegression(epsilon=e, n_public=n, **p)),
+            "tacit, private n": ours(lambda e, n, p=public: LinearRegression(epsilon=e, **p)),
+            "tacit, delta = 0": ours(lambda e, n, p=public: LinearRegression(epsilon=e, n_public=n, **{**p, "delta": 0})),
+            "tacit Ridge(1)*": ours(lambda e, n, p=public: Ridge(1.0, epsilon=e, n_public=n, **p)),
+            "tacit Ridge(0), one matrix*": ours(lambda e, n, p=public: Ridge(0.0, epsilon=e, n_public=n, solver="moments", **p)),
+            "AdaSSP": adassp(bounds, labels),
+            "not private": plain(PlainLinear()),
         }
-        found.append((name, X, y, contenders, False))
+        found.append(Task(name, X, y, bounds, labels, contenders, ["LinearRegression"]))
     return found
 
 
+def measured(task: Task, fit: Fit, seeds: int, epsilons: tuple[float, ...]) -> list[float]:
+    """Mean scores over splits and noise, one for every epsilon."""
+    means, classed = [], task.labels is None
+    for epsilon in epsilons:
+        values = []
+        for seed in range(seeds):
+            Xa, Xb, ya, yb = train_test_split(task.X, task.y, test_size=0.2, random_state=seed, stratify=task.y if classed else None)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                guess = fit(Xa, ya, epsilon, seed)(Xb)
+            values.append(float(np.mean(guess == yb)) if classed else float(r2_score(yb, guess)))
+        means.append(float(np.mean(values)))
+    return means
+
+
+def verdict(name: str, lines: dict[str, list[float]], targets: tuple[float, ...] | None) -> str:
+    """Nothing for a line that is not marked; else PASS, or what is not beaten. At the known optimum nobody can be beaten by more."""
+    if not name.endswith("*"):
+        return ""
+    rivals = {rival: values for rival, values in lines.items() if not rival.startswith(("tacit", "not private", "best possible"))}
+    if targets:
+        rivals["target"] = list(targets)
+    ceiling = lines.get("best possible", [math.inf])[0] - AT_BEST
+    lost = [f"{rival} at {e:g}" for rival, values in rivals.items() for e, mine, its in zip(EPSILONS, lines[name], values, strict=True)
+            if mine <= its and mine < ceiling]  # fmt: skip
+    if lines[name][-1] < lines["not private"][-1] - CLOSE:
+        lost.append("not close to the model without privacy")
+    return "PASS" if not lost else "FAIL: " + ", ".join(lost)
+
+
 def main(seeds: int = 20) -> int:
-    missed = 0
-    for name, X, y, contenders, classes in tasks():
-        lines = []
-        for contender, make in contenders.items():
-            means = []
-            try:
-                fit = make()
-                if contender.startswith("diffprivlib"):
-                    fit(X[:50], y[:50], 1.0, 0)
-            except (Missing, TypeError, AttributeError):
-                # the newest release does not run beside a recent scikit-learn; measured apart, beside an older one
-                lines.append([f"{contender} (measured apart)", *APART[name]])
-                continue
-            for epsilon in EPSILONS:
-                values = []
-                for seed in range(seeds):
-                    Xa, Xb, ya, yb = train_test_split(X, y, test_size=0.2, random_state=seed, stratify=y if classes else None)
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
-                        guess = fit(Xa, ya, epsilon, seed)(Xb)
-                    values.append(float(np.mean(guess == yb)) if classes else float(r2_score(yb, guess)))
-                means.append(float(np.mean(values)))
-                if contender == "not private":
-                    means *= 3
-                    break
-            lines.append([contender, *(f"{value:.3f}" if value > -100 else f"{value:.0e}" for value in means)])
-            if contender.startswith("tacit L") and contender != "tacit LinearSVC":
-                missed += sum(value <= target for value, target in zip(means, TARGETS[name], strict=True))
-        lines.append(["target to beat", *(f"{value:g}" for value in TARGETS[name])])
-        print(f"\n{name} ({'accuracy' if classes else 'R2'}, mean of {seeds} seeds)")
-        table(["", *(f"eps {e:g}" for e in EPSILONS)], lines)
-    print("\nevery target beaten" if not missed else f"\n{missed} targets missed")
-    return 1 if missed else 0
+    failed = 0
+    for task in tasks():
+        lines, turns = {}, 2 * seeds if task.name == "wine" else seeds  # 36 test rows: twenty splits say little
+        for name, fit in task.contenders.items():
+            lines[name] = measured(task, fit, turns, EPSILONS[:1]) * 3 if name == "not private" else measured(task, fit, turns, EPSILONS)
+        peers = diffprivlib_scores(task.X, task.y, task.bounds, task.peer, seeds=turns, labels=task.labels, patience=6.0)
+        lines.update({f"diffprivlib {name}" + ("" if n == turns else f" ({n} seeds)"): means for name, (means, n) in peers.items()})
+        if task.best is not None:
+            lines["best possible"] = [task.best] * 3
+        verdicts = {name: verdict(name, lines, TARGETS.get(task.name)) for name in lines}
+        failed += sum(said.startswith("FAIL") for said in verdicts.values())
+        shown = [[name, *(f"{v:.3f}" if v > -100 else f"{v:.0e}" for v in values), verdicts[name]] for name, values in lines.items()]
+        if task.name in TARGETS:
+            shown.append(["target to beat", *(f"{value:g}" for value in TARGETS[task.name]), ""])
+        print(f"\n{task.name} ({'accuracy' if task.labels is None else 'R2'}, mean of {turns} seeds)")
+        table(["", *(f"eps {e:g}" for e in EPSILONS), ""], shown)
+        sys.stdout.flush()
+    print("\nevery marked line PASSes" if not failed else f"\n{failed} marked lines FAIL")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

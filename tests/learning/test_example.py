@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_logistic_regression_in_three_scenarios(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "examples" / "logistic_regression.py"), "1"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1"}
-    run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=240)
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=900)
     assert run.returncode == 0, run.stderr
     assert (tmp_path / "logistic_regression.png").read_bytes().startswith(b"\x89PNG")
     words = [line.split() for line in run.stdout.splitlines()]

@@ -11,8 +11,9 @@ from sklearn.datasets import load_digits
 from tests.learning.manners import check_manners, check_sklearn
 
 from tacit.accounting import Gaussian, ParameterError
-from tacit.learning.forest import ForestPlan, RandomForestClassifier, log_shares, random_shape
+from tacit.learning.forest import MARGIN, ForestPlan, RandomForestClassifier, log_shares
 from tacit.learning.promise import Promise
+from tacit.learning.trees import random_shape
 from tacit.noise import test_mode
 
 
@@ -34,8 +35,8 @@ def test_counts_are_those_of_a_loop_and_cost_one_release() -> None:
 
 def test_random_splits_ask_one_question_a_level_within_the_bounds() -> None:
     with test_mode(2):
-        shape = random_shape(5, 3, 32)
-        assert random_shape(1, 2, 2).threshold.tolist() == [0, 0, 0]
+        shape = random_shape(5, 3, 32, MARGIN)
+        assert random_shape(1, 2, 2, MARGIN).threshold.tolist() == [0, 0, 0]
     assert len(set(shape.feature[1:3])) == 1 and len(set(shape.threshold[3:])) == 1
     assert (shape.threshold >= 4).all() and (shape.threshold <= 26).all() and (shape.feature < 5).all()
 

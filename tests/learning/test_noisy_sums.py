@@ -15,6 +15,8 @@ from tacit.learning import noisy_sums
 from tacit.learning.noisy_sums import (
     bits_for,
     clip_rows,
+    farthest_moment,
+    moment_span,
     noisy_count,
     noisy_l1_sum,
     noisy_outer_sum,
@@ -86,8 +88,43 @@ def test_the_noise_has_the_variance_that_is_priced(adjacency: Adjacency) -> None
     assert gaussian.var() == pytest.approx((factor * multiplier * bound) ** 2, rel=0.05)
     assert laplace.var() == pytest.approx(2 * (factor * multiplier * bound) ** 2, rel=0.1)
     beside = square[np.triu_indices(200, 1)]
-    assert beside.var() == pytest.approx((factor * multiplier * bound**2) ** 2 / 2, rel=0.05)
+    exchanged = 2 if adjacency is Adjacency.REPLACE_ONE else 1  # in the square: orthogonal rows are sqrt(2) apart, never opposite
+    assert beside.var() == pytest.approx(exchanged * (multiplier * bound**2) ** 2 / 2, rel=0.05)
     assert np.allclose(square, square.T)
+
+
+def lattice_moment(row: np.ndarray, bound: float) -> tuple[list[int], int]:
+    """What one person adds to the integer sum, in Python's integers."""
+    upper = np.triu_indices(len(row))
+    clipped = clip_rows(row[None], bound)
+    weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+    whole, _ = to_lattice(clipped[:, upper[0]] * clipped[:, upper[1]] * weight, bound * bound)
+    return whole[0].tolist(), len(weight)
+
+
+@given(
+    rows=arrays(np.float64, st.tuples(st.just(2), st.integers(1, 7)), elements=ANY),
+    bound=st.floats(1e-2, 1e2),
+)
+def test_two_exchanged_moments_are_within_the_span(rows: np.ndarray, bound: float) -> None:
+    (left, dimension), (right, _) = (lattice_moment(row, bound) for row in rows)
+    apart = sum((a - b) ** 2 for a, b in zip(left, right, strict=True))  # exact
+    assert apart <= moment_span(dimension, Adjacency.REPLACE_ONE) ** 2
+    assert sum(a * a for a in left) <= moment_span(dimension, Adjacency.ADD_REMOVE) ** 2
+
+
+def test_orthogonal_rows_reach_the_span_and_the_smaller_one_would_not_hold() -> None:
+    """Brute force over pairs: nothing beyond sqrt(2), orthogonal rows at sqrt(2), so the noise of adding one person is too little (the
+    mutant), and that of a sum of arbitrary vectors, twice, more than is needed."""
+    (left, dimension), (right, _) = (lattice_moment(row, 1.0) for row in np.eye(3)[:2])
+    apart = math.sqrt(sum((a - b) ** 2 for a, b in zip(left, right, strict=True)))
+    assert apart > moment_span(dimension, Adjacency.ADD_REMOVE)
+    assert 0.99999 < apart / moment_span(dimension, Adjacency.REPLACE_ONE) <= 1
+    assert farthest_moment(2.0, Adjacency.REPLACE_ONE) == pytest.approx(4 * math.sqrt(2))
+    assert farthest_moment(2.0, Adjacency.ADD_REMOVE) == 4
+    around = [np.array([math.cos(angle), math.sin(angle)]) for angle in np.linspace(0, math.pi, 181)]
+    lengths = [np.linalg.norm(np.outer(around[0], around[0]) - np.outer(y, y)) for y in around]
+    assert max(lengths) == pytest.approx(math.sqrt(2)) and int(np.argmax(lengths)) == 90
 
 
 def test_the_count_is_noisy_only_where_it_is_private() -> None:

@@ -42,7 +42,7 @@ def test_the_edge_is_where_noise_ends(adjacency: str) -> None:
     assert found.leading(1)[0][0] == pytest.approx(found.edge, rel=0.3)
     assert promise.price(Composed(*shares.events(promise, promise.mu))).upper == pytest.approx(0.1)
     # an off-diagonal entry's deviation, from the definition: bound^2 times how far, times the multiplier, over sqrt(2) and rows
-    far = 1 if adjacency == "add-remove" else 2
+    far = 1 if adjacency == "add-remove" else math.sqrt(2)
     entry = 0.25 * 40 * far / promise.mu / math.sqrt(2) / 10
     assert found.moment[np.triu_indices(40, 1)].std() == pytest.approx(entry, rel=0.15)
 

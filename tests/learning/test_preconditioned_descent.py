@@ -112,6 +112,29 @@ def test_without_noise_a_least_squares_descent_ends_at_the_least_squares_fit() -
     assert np.append(found.coef[0], found.intercept) == pytest.approx(exact, abs=2e-3)
 
 
+@pytest.mark.parametrize("penalty", [1.0, 300.0, 1e7])
+def test_without_noise_a_penalised_descent_ends_at_the_ridge_fit(penalty: float) -> None:
+    """Any penalty, also one that would make an explicit step diverge; the intercept is not penalised."""
+    generator = np.random.default_rng(4)
+    U = generator.choice([-0.4, 0.4], size=(2000, 3))  # rows of one length: none is weighted down
+    y = U @ np.array([0.5, -0.2, 0.1]) + 0.1 + generator.normal(size=2000) / 100
+    plan = Plan.regressor(Promise.of(rho=1e9), features=3, rows=2000, steps=40)
+    with test_mode(1):
+        space = geometry(U, plan, normalise=False)
+        schedule = regressor_schedule(plan, space, decay=1.0)
+        found = descend(U, lambda s: s - y[:, None], plan, space, schedule, start=np.zeros(1), normalise=False, penalty=penalty)
+    joined = np.hstack([U, np.ones((2000, 1))])
+    exact = np.linalg.solve(joined.T @ joined + np.diag([penalty] * 3 + [0.0]), joined.T @ y)
+    assert np.append(found.coef[0], found.intercept) == pytest.approx(exact, abs=2e-3)
+
+
+def test_with_few_people_a_classifier_takes_one_step_with_all_of_the_budget() -> None:
+    promise = Promise.of(epsilon=0.1, delta=1e-5)
+    few, more = (Plan.classifier(promise, features=13, rows=rows) for rows in (142, 455))
+    assert (few.steps, few.centre_share, few.shape_share, few.descent_share) == (1, 0, 0, 1) and more.steps == 12
+    assert few.step_multiplier == pytest.approx(1 / promise.mu, rel=1e-6)
+
+
 @given(st.integers(1, 50), st.floats(0.01, 10))
 def test_shrinking_never_lengthens_and_vanishes_in_noise(dimension: int, deviation: float) -> None:
     estimate = np.full(dimension, deviation)

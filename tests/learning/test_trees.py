@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.model_selection import train_test_split
 from tests.attacks.attack import Draw, lower_bound
 from tests.learning.manners import check_manners, check_sklearn
 
-from tacit.accounting import Adjacency, ParameterError, account
+from tacit.accounting import Adjacency, ParameterError, PureDP, account
 from tacit.learning.promise import Promise
-from tacit.learning.trees import DecisionTreeClassifier, Shape, TreePlan, grow, largest, split_event, split_scores, to_bins
+from tacit.learning.trees import DecisionTreeClassifier, Shape, TreePlan, grow, largest, leaf_labels, split_event, split_scores, to_bins
 from tacit.noise import test_mode
 
 PARTS, CLASSES = 4, 3
@@ -69,7 +70,66 @@ def test_the_largest_price_that_keeps_the_promise() -> None:
         event, size = largest(promise, lambda size: split_event(size, Adjacency.ADD_REMOVE))
         assert promise.keeps(event) and not promise.keeps(split_event(size * Fraction(102, 100), Adjacency.ADD_REMOVE))
     tiny = Promise.of(epsilon=1e-9, delta=0)
-    assert tiny.keeps(TreePlan.make(tiny, classes=2, depth=3, rows=None).event)
+    assert tiny.keeps(TreePlan.make(tiny, classes=2, depth=3, rows=None, splits=9).event)
+
+
+def test_splits_are_chosen_where_a_choice_is_worth_its_price() -> None:
+    """By public numbers alone: 13 features in 16 bins, 3 classes; the guess costs one pure epsilon, the choice levels and counts."""
+    promise = Promise.of(epsilon=0.1, delta=0)
+    guess = TreePlan.make(promise, classes=3, depth=None, rows=142, splits=195)
+    choice = TreePlan.make(promise, classes=3, depth=None, rows=5000, splits=195)
+    assert not guess.chosen and guess.depth == 3 and isinstance(guess.event, PureDP) and promise.keeps(guess.event)
+    assert choice.chosen and choice.depth == 5 and not isinstance(choice.event, PureDP) and promise.keeps(choice.event)
+    assert guess.noise == pytest.approx(10, rel=0.01), "one over epsilon: a scale of exponential noise"
+    replaced = TreePlan.make(Promise.of(epsilon=0.1, delta=0, adjacency="replace-one"), classes=3, depth=None, rows=142, splits=195)
+    assert replaced.noise == pytest.approx(20, rel=0.01)
+
+
+@pytest.mark.parametrize(("adjacency", "rate"), [(Adjacency.ADD_REMOVE, 0.7), (Adjacency.REPLACE_ONE, 0.35)])
+def test_labels_of_leaves_have_the_law_of_permute_and_flip(adjacency: Adjacency, rate: float) -> None:
+    """Counts 4, 3 and 3 in one leaf, none in the other: probabilities by going through all orders of the three coins."""
+    heads = [1.0, math.exp(-rate), math.exp(-rate)]
+    expected = np.zeros(3)
+    for order in itertools.permutations(range(3)):
+        left = 1 / 6
+        for candidate in order:
+            expected[candidate] += left * heads[candidate]
+            left *= 1 - heads[candidate]
+    leaf, codes = np.zeros(11, dtype=np.int64), np.array([0] * 4 + [1] * 3 + [2] * 3 + [-1])
+    with test_mode(3):
+        drawn = np.array([leaf_labels(leaf, codes, 2, 3, epsilon=Fraction(7, 10), adjacency=adjacency) for _ in range(1500)])
+    for column, law in ((0, expected), (1, np.full(3, 1 / 3))):
+        shares = np.bincount(drawn[:, column], minlength=3) / 1500
+        assert np.abs(shares - law).max() < 5 * math.sqrt(0.25 / 1500)
+    sharper = [1.0, math.exp(-3 * rate), math.exp(-3 * rate)]  # the mutant: three times the rate would be seen
+    assert abs(np.mean(drawn[:, 0] == 0) - (sharper[0] - 2 / 3 * sharper[1])) > 5 * math.sqrt(0.25 / 1500)
+
+
+def test_one_person_moves_the_odds_of_a_label_by_no_more_than_epsilon() -> None:
+    """Exact, by enumeration of orders: for all counts of two classes up to 3 and one person more, either way."""
+
+    def law(counts: tuple[int, int], rate: float) -> np.ndarray:
+        best = max(counts)
+        heads = [math.exp(rate * (c - best)) for c in counts]
+        first = 0.5 * heads[0] + 0.5 * (1 - heads[1]) * heads[0]
+        return np.array([first, 1 - first])
+
+    def worst(rate: float) -> float:
+        pairs = [((a, b), (a + 1, b)) for a, b in itertools.product(range(4), repeat=2)]
+        return max(float(np.abs(np.log(law(low, rate) / law(high, rate))).max()) for low, high in pairs)
+
+    assert worst(0.7) <= 0.7 + 1e-12 < worst(0.8)
+
+
+def test_wine_at_a_tenth() -> None:
+    """A tree of chosen splits, all that its budget would pay for, is right for 0.48 of them; 0.33 is chance. Mean of 30."""
+    X, y = load_wine(return_X_y=True)
+    model, found = DecisionTreeClassifier(epsilon=0.1, delta=0, bounds=(X.min(axis=0), X.max(axis=0)), classes=[0, 1, 2]), []
+    for seed in range(30):
+        Xa, Xb, ya, yb = train_test_split(X, y, test_size=0.2, random_state=seed, stratify=y)
+        with test_mode(seed):
+            found.append(model.set_params(n_public=len(Xa)).fit(Xa, ya).score(Xb, yb))
+    assert np.mean(found) > 0.52
 
 
 @pytest.mark.parametrize(

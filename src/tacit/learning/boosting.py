@@ -26,17 +26,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Event, ParameterError, Repeated
 from tacit.accounting.parameters import count, positive
-from tacit.learning.estimator import PrivateEstimator, Space, codes_of, declared_classes
+from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes
 from tacit.learning.grouped_sums import farthest_table, noisy_table
 from tacit.learning.losses import softmax
 from tacit.learning.promise import Promise
 from tacit.learning.trees import Array, Shape, Whole, to_bins
 from tacit.noise import permutation
-
-try:
-    from sklearn.base import ClassifierMixin  # type: ignore[import-untyped,unused-ignore]
-except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
 
 PEOPLE = 0.5  # length of the part of a row that counts people, beside 1 for the gradient
 FLOOR = 0.3  # of a step that is all noise on average: over many trees its direction still counts
@@ -172,20 +167,16 @@ class GradientBoostingClassifier(ClassifierMixin, PrivateEstimator):  # type: ig
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm,
+            adjacency=adjacency, account=account, random_state=random_state,
+        )  # fmt: skip
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_depth = max_depth
         self.max_features = max_features
         self.bins = bins
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
         self.classes = classes
-        self.adjacency = adjacency
-        self.account = account
-        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Spend the promise and fit. Rows whose label was not declared count for nothing."""

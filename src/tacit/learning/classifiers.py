@@ -19,16 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.learning.choice import Solver, choose_solver
-from tacit.learning.estimator import PrivateEstimator, Space, codes_of, declared_classes, declared_rows
+from tacit.learning.error_bars import to_data_units
+from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes, declared_rows
 from tacit.learning.losses import Loss, logistic, multinomial, smoothed_hinge, softmax
 from tacit.learning.preconditioned_descent import LinearFit, Plan, classifier_schedule, descend, geometry
 from tacit.learning.promise import Promise
 from tacit.learning.regularised import regularised_fit
-
-try:
-    from sklearn.base import ClassifierMixin  # type: ignore[import-untyped,unused-ignore]
-except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
 
 Array = NDArray[np.float64]
 
@@ -51,17 +47,12 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
+            n_public=n_public, account=account, random_state=random_state,
+        )  # fmt: skip
         self.classes = classes
-        self.adjacency = adjacency
-        self.n_public = n_public
         self.solver = solver
-        self.account = account
-        self.random_state = random_state
 
     def _loss(self, classes: int) -> Loss:
         raise NotImplementedError
@@ -83,6 +74,10 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,
         self.solver_ = solver
         self.coef_, self.intercept_ = coef, intercept
         self.noise_ = fitted.noise
+        if fitted.bar is not None:
+            bar, outputs = to_data_units(fitted.bar, space.half, space.centre), len(coef)
+            self.coef_error_, self.intercept_error_ = np.tile(bar.errors[:-1], (outputs, 1)), np.full(outputs, bar.errors[-1])
+            self.error_kind_ = bar.kind
         return self
 
     def _solve(
@@ -144,8 +139,9 @@ class LogisticRegression(LinearClassifier):
         solver: "descent" (preconditioned full-batch gradient descent), "objective" or "output" perturbation (two classes), or "auto".
         account: a ledger account to spend from. random_state: in test mode only.
 
-    Fitted: coef_, intercept_, classes_, event_, privacy_, solver_, n_iter_, and noise_, the standard deviation of the noise on one
-    coordinate of the last mean gradient.
+    Fitted: coef_, intercept_, classes_, event_, privacy_, solver_, n_iter_, noise_ (the standard deviation of the noise on one coordinate
+    of the last mean gradient), and coef_error_ and intercept_error_: standard deviations of what the noise alone did to the coefficients,
+    as error_kind_ says "exact" or a "bound" (`tacit.learning.error_bars`).
 
     Guarantee
         Statement: fitting costs event_, at most what was promised, for any values in X and y.

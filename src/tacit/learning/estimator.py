@@ -37,7 +37,16 @@ from tacit.learning.promise import Promise
 from tacit.noise import SeedRefusedError, is_private, test_mode, watch
 
 try:
-    from sklearn.base import BaseEstimator, clone  # type: ignore[import-untyped,unused-ignore]
+    from sklearn.base import (  # type: ignore[import-untyped,unused-ignore]
+        BaseEstimator,
+        ClassifierMixin,
+        ClassNamePrefixFeaturesOutMixin,
+        ClusterMixin,
+        OneToOneFeatureMixin,
+        RegressorMixin,
+        TransformerMixin,
+        clone,
+    )
     from sklearn.utils import check_array, column_or_1d  # type: ignore[import-untyped,unused-ignore]
     from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped,unused-ignore]
 except ImportError as error:  # pragma: no cover - the extra is there in development
@@ -45,6 +54,24 @@ except ImportError as error:  # pragma: no cover - the extra is there in develop
 
 Array = NDArray[np.float64]
 Bounds = Sequence[Any]
+
+#: The mixins are handed on, so that only this module must say what to install where scikit-learn is missing.
+__all__ = [
+    "ClassNamePrefixFeaturesOutMixin",
+    "ClassifierMixin",
+    "ClusterMixin",
+    "OneToOneFeatureMixin",
+    "PrivateEstimator",
+    "RegressorMixin",
+    "Space",
+    "TransformerMixin",
+    "codes_of",
+    "declared_classes",
+    "declared_rows",
+    "interval",
+    "label_interval",
+    "readable",
+]
 
 
 @dataclass(frozen=True)
@@ -149,16 +176,34 @@ def _as_number(value: Any) -> Any:
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
     """What all private estimators share. A subclass checks its public parameters, says what it will cost, and then touches the data.
 
-    A subclass defines `__init__` with its parameters as keywords, and `fit`, which calls in this order: `_promise()`, `_numbers(X, y)`, and
-    then, inside `with self._spend(event):`, whatever touches values. Everything before `_spend` sees shapes and types only.
+    A subclass defines `__init__` with its parameters as keywords (by name, as scikit-learn wants them), and `fit`, which calls in this
+    order: `_promise()`, `_numbers(X, y)`, and then, inside `with self._spend(event):`, whatever touches values. Everything before `_spend`
+    sees shapes and types only.
     """
 
-    epsilon: Any
-    delta: Any
-    rho: Any
-    adjacency: Any
-    account: Any
-    random_state: Any
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        adjacency: str = "add-remove",
+        n_public: int | None = None,
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        # a record of parameters, as scikit-learn wants it: nothing is checked before fit
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.adjacency = adjacency
+        self.n_public = n_public
+        self.account = account
+        self.random_state = random_state
 
     def __sklearn_clone__(self) -> Self:
         """A clone shares the account: a copy of the handle is a handle on the same book."""

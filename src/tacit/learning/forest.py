@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,31 +28,15 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting import Event
 from tacit.accounting.parameters import count
 from tacit.learning.choice import UNKNOWN_ROWS
-from tacit.learning.estimator import PrivateEstimator, Space, codes_of, declared_classes, declared_rows
 from tacit.learning.grouped_sums import farthest_table, noisy_table
 from tacit.learning.losses import softmax
 from tacit.learning.promise import Promise
-from tacit.learning.trees import Array, Shape, TreePlan, Whole, to_bins
-from tacit.noise import uniform_integers
-
-try:
-    from sklearn.base import ClassifierMixin  # type: ignore[import-untyped,unused-ignore]
-except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
+from tacit.learning.trees import Array, Shape, TreeClassifier, TreePlan, Whole, random_shape
 
 POOR = 64.0  # rows times mu below which one tree with private splits is better than many with random ones
 MANY = 60  # trees by default
 DEEPEST = 8
 MARGIN = 0.15  # random thresholds keep away from the ends of the bounds by this part of the range, where few rows are
-
-
-def random_shape(features: int, depth: int, parts: int) -> Shape:
-    """A tree whose levels each ask one random question; no data is involved."""
-    feature = np.asarray(uniform_integers(features, size=depth))
-    least = min(math.floor(parts * MARGIN), (parts - 2) // 2)
-    threshold = least + np.asarray(uniform_integers(max(parts - 1 - 2 * least, 1), size=depth))
-    level = np.array([(node + 1).bit_length() - 1 for node in range(2**depth - 1)])
-    return Shape(feature[level].astype(np.int64), threshold[level].astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -80,7 +64,7 @@ class ForestPlan:
 
     def run(self, bins: Whole, codes: Whole, classes: int, parts: int) -> tuple[list[Shape], Array]:
         """The trees and their noisy class counts, an array (trees, leaves, classes)."""
-        shapes = [random_shape(bins.shape[1], self.depth, parts) for _ in range(self.trees)]
+        shapes = [random_shape(bins.shape[1], self.depth, parts, MARGIN) for _ in range(self.trees)]
         cells = np.column_stack([np.where(codes >= 0, shape.leaves(bins) * classes + codes, -1) for shape in shapes])
         size = 2**self.depth * classes
         counts = noisy_table(
@@ -89,7 +73,7 @@ class ForestPlan:
         return shapes, counts.reshape(self.trees, 2**self.depth, classes)
 
 
-class RandomForestClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+class RandomForestClassifier(TreeClassifier):
     """A private random forest.
 
     Parameters
@@ -124,51 +108,26 @@ class RandomForestClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            max_depth, bins=bins, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, classes=classes,
+            adjacency=adjacency, n_public=n_public, account=account, random_state=random_state,
+        )  # fmt: skip
         self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.bins = bins
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.classes = classes
-        self.adjacency = adjacency
-        self.n_public = n_public
-        self.account = account
-        self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Spend the promise and fit. Rows whose label was not declared count for nothing."""
-        promise = self._promise()
-        classes, parts = declared_classes(self.classes), count("bins", self.bins, least=2)
-        numbers = self._numbers(X, reset=True)
-        space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
-        labels = self._targets(y, len(numbers), numeric=False)
-        rows = declared_rows(self.n_public, len(numbers), promise.adjacency)
-        plan = self._plan(promise, len(classes), rows)
-        with self._spend(plan.event, promise):
-            bins, codes = to_bins(space.scale(numbers), parts), codes_of(labels, classes)
-            if isinstance(plan, TreePlan):
-                shape, counts = plan.run(bins, codes, len(classes), parts)
-                shapes, counts = [shape], counts[None]
-            else:
-                shapes, counts = plan.run(bins, codes, len(classes), parts)
-        self.space_, self.classes_, self.parts_ = space, classes, parts
-        self.trees_, self.counts_, self.noise_ = shapes, counts, plan.noise
-        self.log_shares_, self.log_prior_ = log_shares(counts, plan.noise)
-        return self
-
-    def _plan(self, promise: Promise, classes: int, rows: int | None) -> TreePlan | ForestPlan:
+    def _plan(self, promise: Promise, *, classes: int, features: int, rows: int | None) -> TreePlan | ForestPlan:
         poor = promise.pure or (rows or UNKNOWN_ROWS) * promise.mu < POOR
         if self.n_estimators is None and poor:
-            return TreePlan.make(promise, classes=classes, depth=self.max_depth, rows=rows)
+            splits = features * (count("bins", self.bins, least=2) - 1)
+            return TreePlan.make(promise, classes=classes, depth=self.max_depth, rows=rows, splits=splits)
         trees = MANY if self.n_estimators is None else count("n_estimators", self.n_estimators)
         return ForestPlan.make(promise, trees=trees, depth=self.max_depth, rows=rows)
 
+    def _keep(self, shapes: list[Shape], counts: Array, noise: float) -> None:
+        self.trees_, self.counts_, self.noise_ = shapes, counts, noise
+        self.log_shares_, self.log_prior_ = log_shares(counts, noise)
+
     def _scores(self, X: ArrayLike) -> Array:
-        numbers = self._fitted(X)
-        bins = to_bins(self.space_.scale(numbers), self.parts_)
+        bins = self._bins(X)
         parts = [shares[shape.leaves(bins)] for shape, shares in zip(self.trees_, self.log_shares_, strict=True)]
         found: Array = np.sum(parts, axis=0) + self.log_prior_
         return found

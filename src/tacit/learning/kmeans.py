@@ -29,16 +29,11 @@ from scipy.special import ndtri
 from tacit.accounting import Composed, Event, Repeated
 from tacit.accounting.parameters import count
 from tacit.learning.choice import UNKNOWN_ROWS
-from tacit.learning.estimator import PrivateEstimator, Space, declared_rows
+from tacit.learning.estimator import ClusterMixin, PrivateEstimator, Space, TransformerMixin, declared_rows
 from tacit.learning.grouped_sums import farthest_table, noisy_table
 from tacit.learning.noisy_sums import clip_rows
 from tacit.learning.pca import COUNT_SHARE, Shares, checked_reach, principal_axes
 from tacit.learning.promise import Promise
-
-try:
-    from sklearn.base import ClusterMixin, TransformerMixin  # type: ignore[import-untyped,unused-ignore]
-except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
 
 Array = NDArray[np.float64]
 MOST_AXES = 8
@@ -111,18 +106,13 @@ class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
+            n_public=n_public, account=account, random_state=random_state,
+        )  # fmt: skip
         self.n_clusters = n_clusters
         self.steps = steps
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.adjacency = adjacency
-        self.n_public = n_public
         self.reach = reach
-        self.account = account
-        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Spend the promise and find the centres."""

@@ -20,16 +20,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.learning.estimator import PrivateEstimator, Space, codes_of, declared_classes
+from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes
 from tacit.learning.grouped_sums import farthest_table, noisy_table
 from tacit.learning.losses import softmax
 from tacit.learning.noisy_sums import clip_rows
 from tacit.learning.promise import Promise
-
-try:
-    from sklearn.base import ClassifierMixin  # type: ignore[import-untyped,unused-ignore]
-except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
 
 Array = NDArray[np.float64]
 COUNT, SQUARES = 0.5, 0.3  # weights of the count and of the squares in a row, beside 1 for the values themselves
@@ -69,15 +64,11 @@ class GaussianNB(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm,
+            adjacency=adjacency, account=account, random_state=random_state,
+        )  # fmt: skip
         self.classes = classes
-        self.adjacency = adjacency
-        self.account = account
-        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Spend the promise and fit. Rows whose label was not declared count for nothing."""

@@ -78,6 +78,34 @@ def farthest(bound: float, adjacency: Adjacency) -> float:
     return 2 * bound if adjacency is Adjacency.REPLACE_ONE else bound
 
 
+def farthest_moment(bound: float, adjacency: Adjacency) -> float:
+    """How far one person can move a sum of x x^T over rows of length at most `bound`, in the Frobenius norm.
+
+    Two such matrices are never opposite: |x x^T - y y^T|^2 = |x|^4 + |y|^4 - 2 <x, y>^2 is at most 2 bound^4, with equality for orthogonal
+    rows of full length. Exchanging a person therefore costs sqrt(2) times what adding one does, not twice.
+
+    >>> farthest_moment(3.0, Adjacency.ADD_REMOVE), round(farthest_moment(3.0, Adjacency.REPLACE_ONE), 3)
+    (9.0, 12.728)
+    """
+    return bound * bound * (math.sqrt(2.0) if adjacency is Adjacency.REPLACE_ONE else 1.0)
+
+
+def moment_span(dimension: int, adjacency: Adjacency) -> int:
+    """The same for rows on the lattice, as an exact bound in granules: `dimension` is that of the upper triangle.
+
+    Cutting entries towards zero moves each of two vectors of non-negative product by less than sqrt(dimension) granules, so their product
+    is at least -2 width sqrt(dimension) - dimension, and their distance at most sqrt(2) (width + sqrt(dimension)); one granule more covers
+    the floats in which the products were formed.
+
+    >>> moment_span(10, Adjacency.ADD_REMOVE) == 1 << 24, moment_span(10, Adjacency.REPLACE_ONE) / (1 << 24) < 1.414215
+    (True, True)
+    """
+    width = 1 << bits_for(dimension)
+    if adjacency is not Adjacency.REPLACE_ONE:
+        return width
+    return math.isqrt(2 * (width + math.isqrt(dimension) + 2) ** 2) + 1
+
+
 def noisy_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
     """The sum of the rows, each clipped to length `bound`, plus Gaussian noise of `multiplier` times what one person can change.
 
@@ -86,7 +114,7 @@ def noisy_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adjace
         Proved in: the lattice rows have integer length at most 2^bits, so one person moves the integer sum by at most that, twice that
         when exchanged; rounded Gaussian noise on integers post-processes the textbook mechanism (Dong, Roth, Su 2022, Theorem 2.7).
     """
-    return _released([rows], rows.shape[1], bound, multiplier, adjacency)
+    return _released([rows], rows.shape[1], bound, multiplier, _span(rows.shape[1], adjacency))
 
 
 def noisy_outer_sum(left: Array, right: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
@@ -99,7 +127,7 @@ def noisy_outer_sum(left: Array, right: Array, *, bound: float, multiplier: floa
     block = max(1, CELLS // max(size, 1))
     starts = range(0, max(len(left), 1), block)
     products = ((left[s : s + block, :, None] * right[s : s + block, None, :]).reshape(-1, size) for s in starts)
-    return _released(products, size, bound, multiplier, adjacency).reshape(left.shape[1], right.shape[1])
+    return _released(products, size, bound, multiplier, _span(size, adjacency)).reshape(left.shape[1], right.shape[1])
 
 
 def noisy_second_moment(rows: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
@@ -109,7 +137,8 @@ def noisy_second_moment(rows: Array, *, bound: float, multiplier: float, adjacen
     the Frobenius norm, |x|^2; an off-diagonal entry therefore has half the noise variance of a diagonal one.
 
     Guarantee
-        Statement: costs Gaussian(multiplier). Proved in: `noisy_sum` of vectors of length at most bound^2.
+        Statement: costs Gaussian(multiplier). Proved in: `noisy_sum` of vectors of length at most bound^2, and `moment_span` for two of
+        them that are exchanged.
     """
     dimension = rows.shape[1]
     upper = np.triu_indices(dimension)
@@ -119,17 +148,22 @@ def noisy_second_moment(rows: Array, *, bound: float, multiplier: float, adjacen
     starts = range(0, max(len(rows), 1), block)
     blocks = (clipped[start : start + block] for start in starts)
     products = (part[:, upper[0]] * part[:, upper[1]] * weight for part in blocks)
-    found = _released(products, len(weight), bound * bound, multiplier, adjacency) / weight
+    found = _released(products, len(weight), bound * bound, multiplier, moment_span(len(weight), adjacency)) / weight
     matrix = np.zeros((dimension, dimension))
     matrix[upper] = found
     return matrix + np.triu(matrix, 1).T
 
 
-def _released(blocks: Iterable[Array], dimension: int, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
+def _span(dimension: int, adjacency: Adjacency) -> int:
+    """How far one person can move a sum of lattice rows, in granules."""
+    return int(farthest(1.0, adjacency)) << bits_for(dimension)
+
+
+def _released(blocks: Iterable[Array], dimension: int, bound: float, multiplier: float, span: int) -> Array:
     total, width = np.zeros(dimension, dtype=np.int64), 1 << bits_for(dimension)
     for block in blocks:
         total += to_lattice(block, bound)[0].sum(axis=0)
-    granules = Fraction(positive("multiplier", multiplier)) * int(farthest(1.0, adjacency)) * width
+    granules = Fraction(positive("multiplier", multiplier)) * span
     released: Array = from_lattice(total + rounded_gaussian(granules, dimension), Fraction(1, width)) * bound
     return released
 

@@ -28,6 +28,7 @@ from scipy.special import ndtr
 
 from tacit.accounting import Adjacency, ApproxDP, Composed, Event, ParameterError, PureDP
 from tacit.accounting.parameters import positive
+from tacit.learning.error_bars import NoiseBar
 from tacit.learning.losses import Loss
 from tacit.learning.newton import minimise
 from tacit.learning.noisy_sums import clip_rows
@@ -143,6 +144,19 @@ class ObjectivePerturbation:
         point = round_to_lattice(found, STEP, bounds=(-(2**30), 2**30))
         released: Array = from_lattice(point + rounded_laplace(Fraction(self.output_scale) / STEP, self.dimension), STEP)
         return released
+
+    def bar(self) -> NoiseBar:
+        """A bound on what the noise did to the parameters: a tilt b moves the minimum by at most |b| / ridge, by strong convexity.
+
+        So the expected square of any component is at most that of |b| / ridge; the small output noise comes on top.
+
+        >>> from tacit.learning.losses import logistic
+        >>> plan = ObjectivePerturbation.plan(Promise.of(epsilon=1, delta=1e-5), logistic, 4, ridge=50.0)
+        >>> round(float(plan.bar().errors[0] / (2 * plan.scale / 50.0)), 3)
+        1.0
+        """
+        tilt = self.dimension * self.scale**2 * (2 if self.promise.pure else 1) / self.ridge**2
+        return NoiseBar((tilt + 2 * self.output_scale**2) * np.eye(self.dimension), "bound", gaussian=not self.promise.pure)
 
 
 def gaussian_scale(promise: Promise, loss: Loss, epsilon: float) -> float:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, Event
 from tacit.accounting.parameters import positive
+from tacit.learning.error_bars import NoiseBar
 from tacit.learning.losses import Loss
 from tacit.learning.newton import minimise
 from tacit.learning.noisy_sums import clip_rows
@@ -81,3 +82,14 @@ class OutputPerturbation:
         draw = rounded_laplace if self.promise.pure else rounded_gaussian
         released: Array = from_lattice(point + draw(Fraction(self.scale) / STEP, self.dimension), STEP)
         return released
+
+    def bar(self) -> NoiseBar:
+        """The error bar of the parameters: the noise that is added to them, nothing else.
+
+        >>> from tacit.learning.losses import logistic
+        >>> plan = OutputPerturbation.plan(Promise.of(epsilon=1, delta=0), logistic, 2, ridge=10.0)
+        >>> plan.bar().errors / plan.scale  # Laplace noise has a variance of 2 scale^2
+        array([1.41421356, 1.41421356])
+        """
+        variance = self.scale**2 * (2 if self.promise.pure else 1)
+        return NoiseBar(variance * np.eye(self.dimension), "exact", gaussian=not self.promise.pure)

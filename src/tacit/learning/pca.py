@@ -25,14 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Composed, Event, ParameterError
 from tacit.accounting.parameters import count, number
-from tacit.learning.estimator import PrivateEstimator, Space, declared_rows
-from tacit.learning.noisy_sums import farthest, noisy_count, noisy_second_moment, noisy_sum
+from tacit.learning.estimator import ClassNamePrefixFeaturesOutMixin, PrivateEstimator, Space, TransformerMixin, declared_rows
+from tacit.learning.noisy_sums import farthest, farthest_moment, noisy_count, noisy_second_moment, noisy_sum
 from tacit.learning.promise import Promise
-
-try:
-    from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin  # type: ignore[import-untyped,unused-ignore]
-except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
 
 Array = NDArray[np.float64]
 COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
@@ -92,7 +87,7 @@ def principal_axes(U: Array, promise: Promise, shares: Shares, mu: float, *, row
         centre = np.clip(centre, -1.0, 1.0)
     bound, multiplier = reach * math.sqrt(d), 1 / (mu * math.sqrt(shares.shape))
     moment = noisy_second_moment(U - centre, bound=bound, multiplier=multiplier, adjacency=relation) / n
-    return Axes(n, centre, moment, math.sqrt(2 * d) * multiplier * farthest(bound * bound, relation) / n)
+    return Axes(n, centre, moment, math.sqrt(2 * d) * multiplier * farthest_moment(bound, relation) / n)
 
 
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
@@ -128,17 +123,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
+            n_public=n_public, account=account, random_state=random_state,
+        )  # fmt: skip
         self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.adjacency = adjacency
-        self.n_public = n_public
         self.reach = reach
-        self.account = account
-        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Spend the promise and find the axes."""

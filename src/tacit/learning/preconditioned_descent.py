@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 
 from tacit.accounting import Composed, Event, Repeated
 from tacit.learning.choice import UNKNOWN_ROWS
-from tacit.learning.noisy_sums import clip_rows, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
+from tacit.learning.error_bars import NoiseBar, remembered
+from tacit.learning.noisy_sums import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
 from tacit.learning.promise import Promise
 
 Array = NDArray[np.float64]
@@ -38,6 +39,7 @@ Derivative = Callable[[Array], Array]
 
 REACH = 0.5  # rows are clipped to this part of the longest possible length before their mean and second moment are taken
 SHORT = 1e-9  # rows shorter than this are not stretched
+FEW = 10.0  # n mu below which a classifier takes one step
 COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
 
 
@@ -74,7 +76,10 @@ class Plan:
     @classmethod
     def classifier(cls, promise: Promise, *, features: int, rows: int | None) -> Plan:
         """Shares and steps for bounded residuals: the second moment once n mu exceeds d^(3/2), where its noise falls below its
-        eigenvalues."""
+        eigenvalues; one step around the public centre, with all of the budget, below n mu = 10, where a second would answer to the noise of
+        the first."""
+        if (rows or UNKNOWN_ROWS) * promise.mu < FEW:
+            return cls.make(promise, features, rows, 1, 0.0, 0.0, 0.3)
         rich = (rows or UNKNOWN_ROWS) * promise.mu >= features**1.5
         return cls.make(promise, features, rows, 24 if rich else 12, 0.1, 0.1 if rich else 0.0, 0.3)
 
@@ -102,13 +107,15 @@ class Plan:
 class Geometry:
     """A released change of coordinates: rows minus `centre`, times `shape`; typical rows then have length about 1.
 
-    `spread` is the inverse of their variance in a typical direction: the length of a Newton step for a squared loss.
+    `spread` is the inverse of their variance in a typical direction: the length of a Newton step for a squared loss. `bend` is their
+    released second moment, 0 where none was: what a step on a squared loss forgets of the noise before it.
     """
 
     rows: float
     centre: Array
     shape: Array
     spread: float
+    bend: Array
 
     def apply(self, U: Array) -> Array:
         found: Array = (U - self.centre) @ self.shape
@@ -133,19 +140,17 @@ def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
         multiplier = plan.multiplier(plan.centre_share)
         centre = noisy_sum(held(U, reach), bound=reach, multiplier=multiplier, adjacency=relation) / n
         centre = shrink(centre, _deviation(plan, multiplier) * reach / n)
-    shape, spread = np.eye(d) / reach, float(d)
+    shape, spread, bend = np.eye(d) / reach, float(d), np.zeros((d, d))
     if plan.shape_share:
         multiplier = plan.multiplier(plan.shape_share)
         moment = noisy_second_moment(held(U - centre, reach), bound=reach, multiplier=multiplier, adjacency=relation) / n
         spare = 1.0 if normalise else 1.2  # clipped rows keep their lengths: leave room above the typical one
-        shape, spread = _round(moment, _deviation(plan, multiplier) * reach * reach * math.sqrt(d) / n, spare)
-    return Geometry(n, centre, shape, spread)
+        shape, spread, bend = _round(moment, farthest_moment(reach, relation) * multiplier * math.sqrt(d) / n, spare)
+    return Geometry(n, centre, shape, spread, bend)
 
 
 def _deviation(plan: Plan, multiplier: float) -> float:
     """The standard deviation of the noise on a sum of unit rows."""
-    from tacit.learning.noisy_sums import farthest
-
     return farthest(multiplier, plan.promise.adjacency)
 
 
@@ -165,14 +170,14 @@ def _stretched(rows: Array, bound: float) -> Array:
     return found
 
 
-def _round(moment: Array, floor: float, spare: float) -> tuple[Array, float]:
+def _round(moment: Array, floor: float, spare: float) -> tuple[Array, float, Array]:
     """The inverse root of a noisy second moment plus its noise level, scaled so that a row of `spare` times the typical length gets
-    length 1."""
+    length 1; the spread; and the second moment of the rows after it."""
     values, vectors = np.linalg.eigh(moment)
     kept = np.maximum(values, 0.0)
     spread = spare**2 * max(0.05 * len(kept), float((kept / (kept + floor)).sum()))
     found: Array = (vectors / np.sqrt((kept + floor) * spread)) @ vectors.T
-    return found, spread
+    return found, spread, (vectors * (kept / ((kept + floor) * spread))) @ vectors.T
 
 
 @dataclass(frozen=True)
@@ -187,18 +192,31 @@ class Schedule:
 
 @dataclass(frozen=True)
 class LinearFit:
-    """A linear function of scaled rows, (outputs, features) and (outputs,), and the standard deviation that the noise of the last step
-    left."""
+    """A linear function of scaled rows, (outputs, features) and (outputs,), the standard deviation that the noise of the last step left,
+    and the error bar of each output where there is one."""
 
     coef: Array
     intercept: Array
     noise: float
+    bar: NoiseBar | None = None
 
 
 def descend(
-    U: Array, derivative: Derivative, plan: Plan, space: Geometry, schedule: Schedule, *, start: Array, normalise: bool
+    U: Array,
+    derivative: Derivative,
+    plan: Plan,
+    space: Geometry,
+    schedule: Schedule,
+    *,
+    start: Array,
+    normalise: bool,
+    penalty: float = 0.0,
+    quadratic: bool = False,
 ) -> LinearFit:
-    """Full-batch steps against the noisy sum of bounded per-person gradients.
+    """Full-batch steps against the noisy sum of bounded per-person gradients; `quadratic` says that the loss is the squared one.
+
+    `penalty` times half the squared coefficients is added to the sum of losses; its part of a step is implicit, so that any penalty is
+    stable.
 
     Guarantee
         Statement: costs Repeated(Gaussian(plan.step_multiplier), plan.steps), whatever the loss, convex or not.
@@ -213,6 +231,7 @@ def descend(
     reach = math.sqrt(1 + kappa * kappa)
     slope, level = np.zeros((len(start), plan.features)), start.astype(np.float64)
     total_slope, total_level = np.zeros_like(slope), np.zeros_like(level)
+    square, whole = space.shape @ space.shape.T, np.eye(plan.features)
     for t in range(plan.steps):
         clip = float(schedule.clips[t])
         residual = clip_rows(derivative(rows @ slope.T + level), clip)
@@ -220,12 +239,33 @@ def descend(
             residual, bounded, bound=clip * reach, multiplier=plan.step_multiplier, adjacency=plan.promise.adjacency
         )
         slope = slope - schedule.slope_steps[t] * gradient[:, :-1] / space.rows
+        if penalty:
+            slope = np.linalg.solve(whole + schedule.slope_steps[t] * penalty / space.rows * square, slope.T).T
         level = level - schedule.intercept_steps[t] * gradient[:, -1] / (kappa * space.rows)
         if t >= plan.steps - schedule.averaged:
             total_slope, total_level = total_slope + slope / schedule.averaged, total_level + level / schedule.averaged
     coef = total_slope @ space.shape.T
     noise = float(_deviation(plan, plan.step_multiplier) * schedule.clips[-1] * reach / space.rows)
-    return LinearFit(coef, total_level - coef @ space.centre, noise)
+    return LinearFit(coef, total_level - coef @ space.centre, noise, step_noise(plan, space, schedule, penalty, quadratic))
+
+
+def step_noise(plan: Plan, space: Geometry, schedule: Schedule, penalty: float, quadratic: bool) -> NoiseBar:
+    """The error bar that the steps' noise leaves in (coefficients, intercept).
+
+    On a squared loss the released moment says what a step forgets, where residuals stay within their bounds. On other convex losses nothing
+    is taken to be forgotten: to first order a step multiplies earlier noise by a contraction, so this is a bound. A penalty forgets more.
+    """
+    reach = math.sqrt(1 + plan.intercept**2)
+    deviations = _deviation(plan, plan.step_multiplier) * schedule.clips * reach / space.rows
+    squares, vectors = np.linalg.eigh(space.shape @ space.shape.T)  # the axes of the second moment too
+    bend = np.einsum("ji,jk,ki->i", vectors, space.bend, vectors) * quadratic
+    slopes = remembered(schedule.slope_steps, deviations, np.maximum(bend, 0.0), schedule.averaged, penalty / space.rows * squares)
+    # a level moves by its step times the noise over the length of the constant, and a squared loss has curvature 1 in it
+    levels = remembered(schedule.intercept_steps, deviations / plan.intercept, np.ones(1) * quadratic, schedule.averaged)
+    change = np.zeros((plan.features + 1, plan.features + 1))
+    change[:-1, :-1] = space.shape @ vectors
+    change[-1, :-1], change[-1, -1] = -space.centre @ change[:-1, :-1], 1.0
+    return NoiseBar(np.diag(np.append(slopes, levels)), "first order" if quadratic else "bound").through(change)
 
 
 def classifier_schedule(plan: Plan, space: Geometry, clip: float, gain: float = 1.0) -> Schedule:

@@ -21,7 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting import ParameterError
 from tacit.accounting.parameters import count, nonnegative, positive
 from tacit.learning.choice import UNKNOWN_ROWS
-from tacit.learning.estimator import PrivateEstimator, Space, declared_rows, label_interval
+from tacit.learning.error_bars import to_data_units
+from tacit.learning.estimator import PrivateEstimator, RegressorMixin, Space, declared_rows, label_interval
 from tacit.learning.frank_wolfe import FrankWolfe, L1Ball, steps_for
 from tacit.learning.losses import Loss, huber, poisson, smoothed_quantile, squared
 from tacit.learning.preconditioned_descent import Geometry, LinearFit, Plan, Schedule, descend, geometry, regressor_schedule
@@ -29,21 +30,34 @@ from tacit.learning.promise import Promise
 from tacit.learning.regularised import regularised_fit
 from tacit.learning.sufficient_statistics import MomentPlan
 
-try:
-    from sklearn.base import RegressorMixin  # type: ignore[import-untyped,unused-ignore]
-except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
-
 Array = NDArray[np.float64]
+AMPLE = 200  # n mu, in features, from which one noisy matrix is hardly noisy
 
 
 class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
     """What linear regressions share: labels are moved from `label_bounds` to [-1, 1], fitted there, and the model is moved back."""
 
-    bounds: Any
-    data_norm: Any
-    label_bounds: Any
-    n_public: Any
+    quadratic = True  # whether the loss is the squared one: then the bar of a descent knows what its steps forget
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        label_bounds: Any = None,
+        adjacency: str = "add-remove",
+        n_public: int | None = None,
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
+            n_public=n_public, account=account, random_state=random_state,
+        )  # fmt: skip
+        self.label_bounds = label_bounds
 
     def _labels(self, y: Array, lower: float, upper: float) -> Array:
         """Labels in [-1, 1]; a missing one counts as the middle."""
@@ -67,7 +81,15 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,un
         self.space_ = space
         self.coef_, self.intercept_ = coef[0], float(intercept[0])
         self.noise_ = fitted.noise
+        if fitted.bar is not None:
+            self.bar_ = to_data_units(fitted.bar, space.half, space.centre)
+            self.coef_error_, self.intercept_error_ = self.bar_.errors[:-1], float(self.bar_.errors[-1])
+            self.error_kind_ = self.bar_.kind
         return self
+
+    def _penalty(self) -> float:
+        """What the squared coefficients in public units are weighed with."""
+        return 0.0
 
     def _descent(
         self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float], steps: int
@@ -79,13 +101,17 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,un
             shape = geometry(U, plan, normalise=False)
             schedule, loss = self._schedule(plan, shape, ends), self._loss(ends)
             start = np.array([self._start(ends)])
-            found = descend(U, lambda s: loss.derivative(s, labels), plan, shape, schedule, start=start, normalise=False)
+            found = descend(
+                U, lambda s: loss.derivative(s, labels), plan, shape, schedule, start=start, normalise=False,
+                penalty=self._penalty(), quadratic=self.quadratic,
+            )  # fmt: skip
         return self._restored(found, ends)
 
     def _restored(self, found: LinearFit, ends: tuple[float, float]) -> LinearFit:
         """The fit in units of the labels."""
         middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
-        return LinearFit(found.coef * half, found.intercept * half + middle, found.noise * half)
+        bar = None if found.bar is None else found.bar.scaled(half)
+        return LinearFit(found.coef * half, found.intercept * half + middle, found.noise * half, bar)
 
     def _loss(self, ends: tuple[float, float]) -> Loss:
         return squared(2.0)
@@ -102,6 +128,24 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,un
         found: Array = self.space_.fill(numbers) @ self.coef_ + self.intercept_
         return found
 
+    def predict_interval(self, X: ArrayLike, confidence: float = 0.95, *, sampling: bool = False) -> tuple[Array, Array]:
+        """Lower and upper ends around `predict`: where the prediction without the noise lies, with the confidence given for each row.
+
+        It is about the noise alone, not about clipping or shrinking, and not about the sample; `sampling=True` (solver "moments") adds what
+        the sample leaves uncertain about the expected label. Nothing is paid for it: it reads what was released.
+        """
+        numbers = self._fitted(X)
+        if not hasattr(self, "bar_"):
+            raise ParameterError(f"{type(self).__name__} has no error bar with this solver; LinearRegression and Ridge have one")
+        rows = self.space_.fill(numbers)
+        middle = rows @ self.coef_ + self.intercept_
+        width = self.bar_.factor(confidence) * self.bar_.deviation(rows, sampling=sampling)
+        return self._answer(middle - width), self._answer(middle + width)
+
+    def _answer(self, scores: Array) -> Array:
+        """Predictions of linear scores."""
+        return scores
+
 
 class LinearRegression(LinearRegressor):
     """Private least squares.
@@ -110,10 +154,14 @@ class LinearRegression(LinearRegressor):
         epsilon, delta, rho, bounds, data_norm, adjacency, n_public, account, random_state: as for `LogisticRegression`.
         label_bounds: public (lower, upper) of the labels; required.
         solver: "descent" (residual bounds that shrink with the fit: the noise ends at the size of the residuals, not of the labels),
-        "moments" (one noisy matrix), "objective" (also for delta=0), or "auto".
+        "moments" (one noisy matrix), "objective" (also for delta=0), or "auto", which looks at public numbers only.
 
-    Fitted: coef_, intercept_, event_, privacy_, solver_, n_iter_, noise_.
+    Fitted: coef_, intercept_, event_, privacy_, solver_, n_iter_ (descent), noise_; and what the noise alone may have done to the fit:
+    coef_error_ and intercept_error_ (standard deviations), error_kind_ ("exact", "first order" or "bound": `tacit.learning.error_bars`),
+    and `predict_interval`.
     """
+
+    solvers: tuple[str, ...] = ("auto", "descent", "moments", "objective")
 
     def __init__(
         self,
@@ -130,50 +178,47 @@ class LinearRegression(LinearRegressor):
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.label_bounds = label_bounds
-        self.adjacency = adjacency
-        self.n_public = n_public
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
+            n_public=n_public, account=account, random_state=random_state,
+        )  # fmt: skip
         self.solver = solver
-        self.account = account
-        self.random_state = random_state
 
     def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
-        known = ("auto", "descent", "moments", "objective")
-        if self.solver not in known:
-            raise ParameterError(f"solver must be one of {', '.join(map(repr, known))}, not {self.solver!r}")
-        # with a delta, descent's noise shrinks with the residuals, the moments' with the labels: descent is never predicted to be worse
-        self.solver_ = ("objective" if promise.pure else "descent") if self.solver == "auto" else self.solver
+        if self.solver not in self.solvers:
+            raise ParameterError(f"solver must be one of {', '.join(map(repr, self.solvers))}, not {self.solver!r}")
+        penalty, features = self._penalty(), numbers.shape[1]
+        self.solver_ = self._chosen(promise, features, rows) if self.solver == "auto" else self.solver
         if self.solver_ == "descent":
             return self._descent(promise, space, numbers, y, rows, ends, steps=6)
         if self.solver_ == "moments":
-            return _moments(self, promise, space, numbers, y, ends, 0.0)
+            plan = MomentPlan.make(promise, features, rows)
+            with self._spend(plan.event, promise):
+                found = plan.run(space.scale(numbers), self._labels(y, *ends), penalty)
+            return self._restored(found, ends)
         # residuals cut at half the width of the labels, and parameters about as long: both are public units
-        plan = regularised_fit("objective", promise, squared(1.0), features=numbers.shape[1], rows=rows, radius=1.0)
-        with self._spend(plan.event, promise):
-            found = plan.run(space.scale(numbers), self._labels(y, *ends))
+        noisy = regularised_fit("objective", promise, squared(1.0), features=features, rows=rows, radius=1.0)
+        with self._spend(noisy.event, promise):
+            found = noisy.run(space.scale(numbers), self._labels(y, *ends))
         return self._restored(found, ends)
 
-
-def _moments(
-    model: LinearRegressor, promise: Promise, space: Space, numbers: Array, y: Array, ends: tuple[float, float], alpha: float
-) -> LinearFit:
-    plan = MomentPlan.make(promise, numbers.shape[1])
-    with model._spend(plan.event, promise):
-        found = plan.run(space.scale(numbers), model._labels(y, *ends), alpha)
-    return model._restored(found, ends)
+    def _chosen(self, promise: Promise, features: int, rows: int | None) -> str:
+        """Descent's noise shrinks with the residuals, the moments' only with the labels; but descent clips residuals, which biases skewed
+        ones. So the moments are chosen where their noise is predicted to be about a fiftieth of the labels' half width, or less."""
+        if promise.pure and "objective" in self.solvers:
+            return "objective"
+        return "moments" if (rows or UNKNOWN_ROWS) * promise.mu >= AMPLE * features else "descent"
 
 
-class Ridge(LinearRegressor):
-    """Private ridge regression from one noisy second moment (`tacit.learning.sufficient_statistics`); the ridge grows with the noise.
+class Ridge(LinearRegression):
+    """Private ridge regression.
 
     `alpha` penalises the squared coefficients of the rows in public units ([-1, 1] in every feature), the intercept not at all. Other
-    parameters as for `LinearRegression`.
+    parameters and solvers as for `LinearRegression`, without objective perturbation; with "moments" a ridge that grows with the noise comes
+    on top.
     """
+
+    solvers = ("auto", "descent", "moments")
 
     def __init__(
         self,
@@ -186,24 +231,19 @@ class Ridge(LinearRegressor):
         data_norm: float | None = None,
         label_bounds: Any = None,
         adjacency: str = "add-remove",
+        n_public: int | None = None,
+        solver: str = "auto",
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
+            n_public=n_public, solver=solver, account=account, random_state=random_state,
+        )  # fmt: skip
         self.alpha = alpha
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.label_bounds = label_bounds
-        self.adjacency = adjacency
-        self.account = account
-        self.random_state = random_state
 
-    n_public = None
-
-    def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
-        return _moments(self, promise, space, numbers, y, ends, float(nonnegative("alpha", self.alpha)))
+    def _penalty(self) -> float:
+        return float(nonnegative("alpha", self.alpha))
 
 
 class Lasso(LinearRegressor):
@@ -229,18 +269,12 @@ class Lasso(LinearRegressor):
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
+            n_public=n_public, account=account, random_state=random_state,
+        )  # fmt: skip
         self.radius = radius
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.label_bounds = label_bounds
         self.steps = steps
-        self.adjacency = adjacency
-        self.n_public = n_public
-        self.account = account
-        self.random_state = random_state
 
     def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
         radius = float(positive("radius", self.radius))
@@ -259,6 +293,7 @@ class Lasso(LinearRegressor):
 class _DescentRegressor(LinearRegressor):
     """A regression with the common parameters and one of its own, fitted by descent."""
 
+    quadratic = False
     steps = 12
 
     def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
@@ -286,17 +321,11 @@ class HuberRegressor(_DescentRegressor):
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
+            n_public=n_public, account=account, random_state=random_state,
+        )  # fmt: skip
         self.threshold = threshold
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.label_bounds = label_bounds
-        self.adjacency = adjacency
-        self.n_public = n_public
-        self.account = account
-        self.random_state = random_state
 
     def _loss(self, ends: tuple[float, float]) -> Loss:
         return huber(2 * float(positive("threshold", self.threshold)) / (ends[1] - ends[0]))
@@ -324,17 +353,11 @@ class QuantileRegressor(_DescentRegressor):
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
+            n_public=n_public, account=account, random_state=random_state,
+        )  # fmt: skip
         self.quantile = quantile
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.label_bounds = label_bounds
-        self.adjacency = adjacency
-        self.n_public = n_public
-        self.account = account
-        self.random_state = random_state
 
     def _loss(self, ends: tuple[float, float]) -> Loss:
         return smoothed_quantile(self.quantile, 0.1)
@@ -353,31 +376,6 @@ class PoissonRegressor(_DescentRegressor):
     """
 
     steps = 12
-
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        label_bounds: Any = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.label_bounds = label_bounds
-        self.adjacency = adjacency
-        self.n_public = n_public
-        self.account = account
-        self.random_state = random_state
 
     def _labels(self, y: Array, lower: float, upper: float) -> Array:
         found: Array = np.clip(np.where(np.isnan(y), 0.0, y), 0.0, upper)
@@ -401,6 +399,8 @@ class PoissonRegressor(_DescentRegressor):
 
     def predict(self, X: ArrayLike) -> Array:
         """Expected counts."""
-        upper = label_interval(self.label_bounds)[1]
-        found: Array = np.exp(np.clip(super().predict(X), -700.0, math.log(upper)))
+        return self._answer(super().predict(X))
+
+    def _answer(self, scores: Array) -> Array:
+        found: Array = np.exp(np.clip(scores, -700.0, math.log(label_interval(self.label_bounds)[1])))
         return found

@@ -46,7 +46,8 @@ class Regularised:
         if known is not None:
             rows, labels = rows * known[:, None], np.where(known, labels, 0.0)
         theta = self.method.run(rows, labels) / math.sqrt(2)
-        return LinearFit(theta[None, :-1] / reach, theta[-1:], self.method.scale)
+        units = np.append(np.full(self.features, 1 / reach), 1.0) / math.sqrt(2)
+        return LinearFit(theta[None, :-1] / reach, theta[-1:], self.method.scale, self.method.bar().through(np.diag(units)))
 
 
 def regularised_fit(

@@ -27,16 +27,11 @@ from numpy.typing import ArrayLike, NDArray
 from tacit import calculus
 from tacit.accounting import Adjacency, Bound, Composed, NoOp, ParameterError, Repeated
 from tacit.accounting.parameters import number
-from tacit.learning.estimator import PrivateEstimator, Space
+from tacit.learning.estimator import OneToOneFeatureMixin, PrivateEstimator, Space, TransformerMixin
 from tacit.learning.noisy_sums import farthest, noisy_sum
 from tacit.learning.promise import Promise, relation
 from tacit.learning.trees import largest
 from tacit.mechanisms import quantile
-
-try:
-    from sklearn.base import OneToOneFeatureMixin, TransformerMixin  # type: ignore[import-untyped,unused-ignore]
-except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
 
 Array = NDArray[np.float64]
 COUNT, SQUARES = 0.5, 0.7  # weights of the count and of the squares in a row, beside 1 for the values themselves
@@ -46,7 +41,20 @@ GRID = 1 << 12  # public values between which a quantile is chosen
 class Scaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
     """What the scalers share: a shift and a scale for each feature, for values cut to the public bounds."""
 
-    bounds: Any
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        bounds: Any = None,
+        adjacency: str = "add-remove",
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, adjacency=adjacency, account=account, random_state=random_state
+        )  # fmt: skip
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Use the public bounds, or spend the promise on finding better ones."""
@@ -93,25 +101,6 @@ class StandardScaler(Scaler):
         Statement: fitting costs event_: nothing, or one Gaussian release of count, sums and squares.
         Conditions: bounds are public; a person is one row. Proved in: `noisy_sums.noisy_sum`.
     """
-
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        bounds: Any = None,
-        adjacency: str = "add-remove",
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.adjacency = adjacency
-        self.account = account
-        self.random_state = random_state
 
     def _learn(self, space: Space, numbers: Array, promise: Promise) -> None:
         event, mu = promise.settle(lambda mu: promise.stated(1 / mu))
@@ -176,14 +165,10 @@ class MinMaxScaler(Scaler):
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, adjacency=adjacency, account=account, random_state=random_state
+        )  # fmt: skip
         self.tail = tail
-        self.epsilon = epsilon
-        self.delta = delta
-        self.rho = rho
-        self.bounds = bounds
-        self.adjacency = adjacency
-        self.account = account
-        self.random_state = random_state
 
     def _check(self) -> None:
         if not 0 < float(number("tail", self.tail)) < 0.5:
