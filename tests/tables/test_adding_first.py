@@ -158,3 +158,38 @@ def test_dates_and_public_lists_longer_than_a_statement() -> None:
     plan = plan_of(engine, [Key(column("day"), "day")], {"day": days})
     new, old = both(plan, engine)
     assert new == old and sum(new[0]) == 1 and new[0][7] == 1
+
+
+FARTHEST = [-(2**63), 2**63 - 1, -3, -2, -1, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("unit", [CAPPED, Unit("id", max_rows=10**6)], ids=["declared", "capped"])
+@settings(max_examples=15)
+@given(rows=st.lists(st.tuples(st.sampled_from([1, 2, None]), st.sampled_from([*FARTHEST, None]), NUMBERS), max_size=20))
+def test_consecutive_keys_number_themselves(unit: Unit, rows: list[tuple[Any, ...]]) -> None:
+    """No list is looked up; nothing that a row says can overflow, and the numbers are those of a count in Python."""
+    engine = engine_with([(person, "N", year, 0.0, age, 1.0) for person, year, age in rows])
+    plan = plan_of(engine, [YEAR], {"year": [-2, -1, 0, 1]}, (Aggregate("count", None, "n"), Aggregate("avg", AGE, "m")), unit)
+    statement = plan.statement(engine, 3)
+    assert statement.find(exp.Join) is None and statement.find(exp.Values) is None
+    kept = {year: [age for person, key, age in rows if person is not None and key == year] for year in (-2, -1, 0, 1)}
+    found = sums_of(plan, engine, statement)
+    assert found[0] == [len(ages) for ages in kept.values()]
+    total = next(i for i, measure in enumerate(plan.wanted.measures) if measure.name.startswith("sum of"))
+    step = float(plan.wanted.measures[total].granularity)
+    # ages are multiples of a half, so the lattice holds them exactly
+    centred = [sum(min(max(age, 0.0), 100.0) - 50 for age in ages if age is not None and age == age) for ages in kept.values()]
+    assert [value * step for value in found[total]] == centred
+
+
+def test_a_list_with_a_gap_is_looked_up() -> None:
+    engine = engine_with([(1, "N", 2, 0.0, 5.0, 1.0), (1, "N", 1, 0.0, 5.0, 1.0)])
+    plan = plan_of(engine, [YEAR], {"year": [0, 2]})
+    assert plan.statement(engine, 3).find(exp.Join) is not None
+    assert sums_of(plan, engine)[0] == [0, 1]
+
+
+def test_the_sums_of_keys_that_are_grouped_as_they_are_compared_are_added_up_once() -> None:
+    engine = engine_with([])
+    grouped = {name: len(list(plan_of(engine, *LISTS[name]).statement(engine, 3).find_all(exp.Group))) for name in ("one", "floats")}
+    assert grouped == {"one": 1, "floats": 2}

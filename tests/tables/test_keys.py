@@ -16,7 +16,7 @@ from tests.tables.test_split import MICRO
 
 from tacit.tables import Aggregate, Key, Question, Refused, TableError, Unit
 from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.keys import Listed, keys_of, kind_of
+from tacit.tables.keys import Keys, Listed, keys_of, kind_of
 from tacit.tables.plan import Settings, make
 from tacit.tables.released import integers
 from tacit.tables.split import Spend
@@ -112,3 +112,23 @@ def test_public_and_private_keys_mix() -> None:
     found = keys_of((A, B), {"b": [1, 2]}, ["VARCHAR", "BIGINT"])
     assert found.private == (0,) and found.count == 2
     assert found.groups([0, 1], [("u",), ("v",)]) == [("u", 1), ("v", 2)]
+
+
+@pytest.mark.parametrize(
+    ("values", "start"),
+    [([1, 2, 3], 1), ([-2, -1, 0], -2), ([7], 7), ([1, 3], None), ([2, 1], None), ([None], None), ([1, 2, None], None), ([2**61], None)],
+    ids=str,
+)
+def test_consecutive_numbers_number_themselves(values: list[int | None], start: int | None) -> None:
+    listed = Listed.of(["k"], [[value] for value in values], ["BIGINT"])
+    assert listed.start == start
+    assert Listed.of(["k"], [[value] for value in (1.0, 2.0)], ["DOUBLE"]).start is None
+    keys = Keys((Key(exp.column("k"), "k"),), (listed,))
+    assert keys.consecutive == (start is not None) and keys.first == (start or 0)
+    assert keys.listed == [(value,) for value in values]
+
+
+def test_only_floats_are_compared_otherwise_than_they_are_grouped() -> None:
+    kinds = {"BIGINT": 1, "VARCHAR": "a", "DATE": "2026-01-31", "BOOLEAN": True, "DOUBLE": 0.0, "DECIMAL(4,1)": 1}
+    found = {kind: Listed.of(["k"], [[value]], [kind]).distinct for kind, value in kinds.items()}
+    assert found == {**dict.fromkeys(kinds, True), "DOUBLE": False}

@@ -388,7 +388,7 @@ def test_the_default_random_order_keeps_the_bound(name: str, law: str) -> None:
     without_her = exact_sums(plan, engine)
     engine_on(heavy, again=engine)
     seen = set()
-    for salt in range(8):
+    for salt in range(32):  # the likeliest sums come in half of the draws at most: all alike has a chance of 1e-9
         found = exact_sums(plan, engine, salt)
         assert loss_between(plan, without_her, found) <= 1 + 1e-9
         seen.add(str([row.tolist() for row in found.sums]))

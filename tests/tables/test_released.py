@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.tables.people import REGIONS, engine_on, exact_sums, planned, question, random_rows, session_on
 
 from tacit.ledger import Budget
 from tacit.noise import test_mode
 from tacit.tables import Unit
 from tacit.tables.plan import LOSS_PARTS, LOSS_REACH
-from tacit.tables.released import Exact, Released, expected_error, integers, loss_note, noisy, release
+from tacit.tables.released import Exact, Released, _listed, expected_error, integers, loss_note, noisy, release
 from tacit.tables.split import Spend
 
 UNIT = Unit("id", max_rows=3)
@@ -117,3 +119,33 @@ def test_a_declared_cap_is_told_as_declared() -> None:
     with test_mode(3):
         notes: Any = session.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1).notes
     assert any("was declared" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, -2, 2**62], pa.decimal128(38, 0)),
+        ([1, 2**63, -(2**90)], pa.decimal128(38, 0)),
+        ([None, 5, -(2**63)], pa.decimal128(38, 0)),
+        ([2**53 + 1, None], pa.int64()),
+        ([2**63 - 1, -(2**63)], pa.int64()),
+        ([2**64 - 1, 0], pa.uint64()),
+        ([], pa.int64()),
+        (["a", None], pa.string()),
+    ],
+    ids=str,
+)
+def test_an_engine_s_sums_are_read_exactly(values: list[Any], kind: pa.DataType) -> None:
+    """Also where they are wider than 64 bits, and where a missing one would make a number of all of them."""
+    assert _listed(pa.chunked_array([pa.array(values, kind)], kind)) == values
+    assert _listed(pa.chunked_array([pa.array([*values, *values], kind).slice(len(values)), pa.array(values[1:], kind)], kind)) == [
+        *values,
+        *values[1:],
+    ]
+
+
+@given(st.lists(st.integers(-(10**37), 10**37)))
+def test_sums_of_38_digits_are_read_from_memory(values: list[int]) -> None:
+    """The oracle: pyarrow's own reading."""
+    column = pa.chunked_array([pa.array(values, pa.decimal128(38, 0))])
+    assert _listed(column) == [int(value) for value in column.to_pylist()] == values

@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.dialects.bigquery import BigQuery
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
@@ -35,6 +34,8 @@ def understood(text: str) -> tuple[str, Asked]:
     """Plain SQL, and what the options say; other texts are handed back as they are."""
     if not _START.search(text):
         return text, Asked()
+    from sqlglot.dialects.bigquery import BigQuery  # most questions are not asked in this way
+
     tokens: list[Token] = []
     try:
         tokens = list(BigQuery().tokenize(text))

@@ -9,6 +9,7 @@ values beyond their bounds is not in them: it is a property of the data, and wou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -61,8 +62,8 @@ class Maker:
 
     def half(self, linear: Linear, confidence: float) -> float:
         """How far the noise and the rounding take it, except with probability 1 - confidence."""
-        weights = [float(factor) * self.shares[index].spread for index, factor in linear]
-        return float(half_width(weights, self.shares[linear[0][0]].law, confidence)[0]) + self._rounding(linear)
+        weights = tuple(float(factor) * self.shares[index].spread for index, factor in linear)
+        return _half_width(weights, self.shares[linear[0][0]].law, confidence) + self._rounding(linear)
 
     def _rounding(self, linear: Linear) -> float:
         """The half granule of the noise's rounding. That of each row's value to the lattice is 2^-28 of its bounds, below what is shown."""
@@ -133,6 +134,12 @@ class Maker:
         known = scale.low > 0
         low, high = (np.where(known, np.clip(end, -1, 1), other) for end, other in ((ends.min(axis=0), -1.0), (ends.max(axis=0), 1.0)))
         return Figures(np.clip(np.clip(value, -1, 1), low, high), low, high)
+
+
+@lru_cache(maxsize=512)
+def _half_width(weights: tuple[float, ...], law: str, confidence: float) -> float:
+    """The same noise is in every answer to a question that is asked again."""
+    return float(half_width(weights, law, confidence)[0])
 
 
 def _scaled(found: Figures, factor: float) -> Figures:

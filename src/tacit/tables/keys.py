@@ -19,6 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +33,9 @@ from tacit.tables.question import Key
 MOST = 10_000_000
 #: Longer lists are handed over as a table where the engine takes one.
 INLINE = 2_000
+
+#: Whole numbers below this can be subtracted from each other in 64 bits.
+FARTHEST = 2**61
 
 KeyList = Mapping[Any, Sequence[Any] | None] | Sequence[Any]
 
@@ -119,6 +123,29 @@ class Listed:
             raise TableError(f"keys of {', '.join(columns)} must be different from each other, as the engine compares them; two are equal")
         return Listed(tuple(columns), tuple(values), kinds)
 
+    @cached_property
+    def start(self) -> int | None:
+        """The first of the values, where they are consecutive whole numbers in order: then a value tells its own place.
+
+        >>> Listed.of(["month"], [[m] for m in range(1, 13)], ["BIGINT"]).start, Listed.of(["k"], [[1], [3]], ["BIGINT"]).start
+        (1, None)
+        """
+        if self.kinds != ("integer",) or self.values[0][0] is None:
+            return None
+        first = self.values[0][0]
+        consecutive = all(row[0] == first + place for place, row in enumerate(self.values))
+        return first if consecutive and -FARTHEST < first < FARTHEST else None
+
+    @property
+    def distinct(self) -> bool:
+        """Whether engines group these values as they compare them: 0.0 and -0.0 are equal, and not always one group."""
+        return not {"float", "other"} & set(self.kinds)
+
+    def inside(self, key: Key) -> exp.Expression:
+        """That a row's key is one of the consecutive values."""
+        low, high = (literal(row[0], "integer") for row in (self.values[0], self.values[-1]))
+        return exp.Between(this=exp.Paren(this=key.value.copy()), low=low, high=high)
+
     def relation(self, name: str, engine: Engine) -> exp.Expression:
         """A table of the list: `index_` and one column for each key."""
         names = ["index_", *(f"{name}{i}_" for i in range(len(self.columns)))]
@@ -181,6 +208,16 @@ class Keys:
     private: tuple[int, ...] = ()
 
     @property
+    def consecutive(self) -> bool:
+        """Whether the public keys are one list of consecutive whole numbers: then a group's number in the statement is its key itself."""
+        return len(self.lists) == 1 and self.lists[0].start is not None
+
+    @property
+    def first(self) -> int:
+        """The number that a statement has for the first group."""
+        return (self.lists[0].start or 0) if self.consecutive else 0
+
+    @cached_property
     def count(self) -> int:
         """How many public combinations there are."""
         return math.prod(len(listed.values) for listed in self.lists)
@@ -193,6 +230,11 @@ class Keys:
     def combinations(self) -> list[tuple[Any, ...]]:
         """The values of the public key columns for each number of a group."""
         return [tuple(itertools.chain.from_iterable(parts)) for parts in itertools.product(*(listed.values for listed in self.lists))]
+
+    @cached_property
+    def listed(self) -> list[tuple[Any, ...]]:
+        """The keys of every public combination in the question's order, where no column is private."""
+        return self.groups(range(self.count), [()] * self.count) if self.keys else [()]
 
     def groups(self, numbers: Sequence[int], chosen: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Full keys in the question's order, from the numbers of public combinations and the values of private columns."""

@@ -44,6 +44,11 @@ NARROWEST = Fraction(1, 2**900)
 Over = Literal["rows", "people", "distinct", "cells", "seen", "kept"]
 
 
+def measure_name(index: int) -> str:
+    """The internal name of a question's measure, as a column of its statement."""
+    return f"sum_{index}"
+
+
 @dataclass(frozen=True)
 class Measure:
     """A row's integer contribution: an expression with values in [low, high], each worth `granularity` of the column's unit.
@@ -152,17 +157,17 @@ class Interval:
         if self.lower < self.upper < self.lower + NARROWEST:
             raise TableError("bounds must be equal or at least 1e-270 apart; scale the column first")
 
-    @property
+    @cached_property
     def granularity(self) -> Fraction:
         return granularity_for(self.upper - self.lower, FINENESS) if self.upper > self.lower else Fraction(1)
 
-    @property
+    @cached_property
     def centre(self) -> Fraction:
         """The middle, as a floating-point number on the lattice where it has one."""
         middle = (self.lower + self.upper) / 2
         return Fraction(float(round(middle / self.granularity) * self.granularity))
 
-    @property
+    @cached_property
     def half(self) -> Fraction:
         """The greatest distance from the middle."""
         return max(self.upper - self.centre, self.centre - self.lower, Fraction(1, 2**1000))

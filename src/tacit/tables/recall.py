@@ -13,7 +13,6 @@ apart from a text or a truth value that compares as equal, and what cannot be to
 from __future__ import annotations
 
 import datetime
-import itertools
 from collections.abc import Callable, Hashable, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -23,24 +22,31 @@ Found = TypeVar("Found")
 
 #: Values that cannot change, and are equal only where they mean the same (within one type).
 PLAIN = (str, int, float, bool, bytes, type(None), Fraction, Decimal, datetime.date, datetime.datetime)
+#: Of these, equal values of one type are the same value.
+ALIKE = {str, int, bool, bytes, Fraction}
 #: Longer declarations are not remembered: comparing them would cost what is to be saved.
 LONGEST = 20_000
 
 
 def frozen(value: Any) -> Hashable | None:
     """A value that equals another's exactly where the two mean the same; None for what is not known to."""
-    room = itertools.count(1)
+    seen = 0
 
     def of(part: Any) -> Hashable:
-        if next(room) > LONGEST:
+        nonlocal seen
+        seen += len(part) if type(part) in (list, tuple, range) else 1
+        if seen > LONGEST:
             raise _Unknown
         if type(part) in PLAIN:
             # repr tells -0.0 from 0.0, and NaN is itself.
             return (type(part), repr(part) if isinstance(part, float) else part)
-        if type(part) in (list, tuple):
-            return (type(part), tuple(of(item) for item in part))
         if type(part) is range:
-            return (list, tuple((int, item) for item in part)) if len(part) <= LONGEST else _refuse()
+            part = list(part)
+        if type(part) in (list, tuple):
+            kinds = set(map(type, part))
+            if len(kinds) == 1 and kinds <= ALIKE:
+                return (type(part), *kinds, tuple(part))  # of one type, so that nobody need look at each
+            return (type(part), None, tuple(of(item) for item in part))
         if isinstance(part, Mapping):
             return (dict, tuple((of(name), of(item)) for name, item in part.items()))
         return _refuse()

@@ -6,6 +6,7 @@ before anything else is known of them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 
 from tacit import noise
 from tacit.tables.answer import Floats
+from tacit.tables.measure import measure_name
 from tacit.tables.plan import Plan
 from tacit.tables.ranks import half_width
 from tacit.tables.split import Share
-from tacit.tables.statement import GROUP, PEOPLE, ROW, SEEN, SEEN_HERE, key_name, measure_name
+from tacit.tables.statement import GROUP, PEOPLE, ROW, SEEN, SEEN_HERE, key_name
 
 
 @dataclass(frozen=True)
@@ -55,23 +57,30 @@ def _plain(row: NDArray[Any]) -> Any:
 
 def integers(table: pa.Table, plan: Plan) -> Exact:
     """The sums of every declared group, 0 where the engine saw nobody; of every group that occurs where keys are private."""
-    columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    columns = {name: _listed(table.column(name)) for name in table.column_names}
     lines = range(table.num_rows)
     cells = [measure_name(i) for i, m in enumerate(plan.wanted.measures) if m.over == "cells"]
-    numbers = columns.get(GROUP, [0] * table.num_rows)
+    numbers = columns.get(GROUP, [plan.keys.first] * table.num_rows)
     private = [columns[key_name(i)] for i in plan.keys.private]
-    names: list[tuple[int, tuple[Any, ...]]] = [(int(number), ()) for number in numbers]
+    first = plan.keys.first
+    names: list[tuple[int, tuple[Any, ...]]] = []
+    if private or cells:
+        names = [(int(number) - first, ()) for number in numbers]
     if private:
         from tacit.mechanisms.partition_selection import plain_key  # with all mechanisms, which other questions do without
 
         names = [(number, tuple(plain_key(column[line]) for column in private)) for line, (number, _) in enumerate(names)]
-    base = [line for line in lines if all(columns[cell][line] is None for cell in cells)]
+    base = [line for line in lines if all(columns[cell][line] is None for cell in cells)] if cells else lines
     if private:
         groups = list(dict.fromkeys(names[line] for line in base if None not in names[line][1]))
     else:
         groups = [(number, ()) for number in range(plan.keys.count)]
-    places = {group: place for place, group in enumerate(groups)}
-    inside = [(places[names[line]], line) for line in base if names[line] in places]
+    places = {group: place for place, group in enumerate(groups)} if names else {}
+    if names:
+        inside = [(places[names[line]], line) for line in base if names[line] in places]
+    else:
+        end = first + plan.keys.count
+        inside = [(int(number) - first, line) for line, number in enumerate(numbers) if first <= number < end]
     sums: list[NDArray[Any]] = []
     for index, measure in enumerate(plan.wanted.measures):
         if measure.over == "seen":
@@ -88,16 +97,38 @@ def integers(table: pa.Table, plan: Plan) -> Exact:
                 if column[line] is not None and column[line] >= 0 and names[line] in places:
                     found[places[names[line]], int(column[line])] += int(columns[ROW][line])
         else:
-            found = np.zeros(len(groups), dtype=object)
-            column = columns[measure_name(index)]
+            whole, column = [0] * len(groups), columns[measure_name(index)]
             for place, line in inside:
-                found[place] = int(column[line] or 0)
+                whole[place] = int(column[line] or 0)
+            found = np.array(whole, dtype=object)
         sums.append(found)
     people = [0] * len(groups)
     if plan.wanted.people:
         for place, line in inside:
             people[place] = int(columns[PEOPLE][line] or 0)
     return Exact(groups, sums, people)
+
+
+def _listed(column: pa.ChunkedArray) -> list[Any]:
+    """A column's values; whole numbers of 64 bits, and the decimals that sums come as, are read from memory.
+
+    pyarrow's own ways are slower: `to_pylist` makes an object of every number first, `to_numpy` imports pandas, a cast all of
+    `pyarrow.compute`.
+    """
+    found: list[Any] = []
+    for chunk in column.chunks:
+        words = 1 if chunk.type == pa.int64() else 2 if chunk.type == pa.decimal128(38, 0) else 0
+        if not words or not len(chunk) or chunk.null_count or sys.byteorder != "little":
+            found += chunk.to_pylist()
+            continue
+        start, end = words * chunk.offset, words * (chunk.offset + len(chunk))
+        numbers = np.frombuffer(chunk.buffers()[1], dtype=np.int64)[start:end]
+        if words == 1:
+            found += numbers.tolist()
+        else:
+            low, high = numbers[0::2].view(np.uint64).tolist(), numbers[1::2].tolist()
+            found += [2**64 * upper + lower for lower, upper in zip(low, high, strict=True)]
+    return found
 
 
 def release(exact: Exact, plan: Plan) -> Released:
@@ -110,7 +141,7 @@ def release(exact: Exact, plan: Plan) -> Released:
         rows = [row if m.over in ("seen", "kept") else row[chosen] for row, m in zip(rows, plan.wanted.measures, strict=True)]
         released = [full[place] for place in chosen]
     else:
-        released = plan.keys.groups([number for number, _ in groups], [values for _, values in groups]) if plan.keys.keys else [()]
+        released = list(plan.keys.listed)
     return Released(released, tuple(noisy(share, row) for share, row in zip(plan.shares, rows, strict=True)))
 
 

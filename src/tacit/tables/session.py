@@ -180,10 +180,9 @@ class Session:
 
     def _statement(self, known: _Known) -> tuple[exp.Select, str]:
         """The statement with a salt of its own, and its text; the same again where the engine itself draws."""
-        salt = noise.uniform_integers(2**60)
         if known.statement is not None:
             return known.statement, known.text
-        found = known.plan.statement(self.engine, salt)
+        found = known.plan.statement(self.engine, noise.uniform_integers(2**60))
         text = found.sql(dialect=self.engine.dialect)
         if not needs_salt(known.plan.question, known.plan.wanted, self.engine):
             found.meta[KEPT] = True

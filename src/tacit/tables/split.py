@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from tacit.accounting import Adjacency, Bound, Event, Gaussian, Laplace, account
 from tacit.accounting.gaussian import sigma_for
@@ -110,12 +110,12 @@ class Share:
     scale: Fraction
     part: Fraction
 
-    @property
+    @cached_property
     def spread(self) -> float:
         """The scale in the measure's unit."""
         return float(self.scale) * float(self.measure.granularity)
 
-    @property
+    @cached_property
     def deviation(self) -> float:
         """The standard deviation of the noise, in the measure's unit; of a running total where cells are measured."""
         ladder = self.measure.ladder

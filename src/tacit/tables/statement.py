@@ -16,8 +16,9 @@ from sqlglot import exp
 from tacit.tables.engines.engine import Engine
 from tacit.tables.engines.packing import Packed
 from tacit.tables.keys import Keys, literal
-from tacit.tables.measure import Measure
+from tacit.tables.measure import Measure, measure_name
 from tacit.tables.question import Key, Question
+from tacit.tables.tallies import Tallies, whole
 from tacit.tables.unit import Unit
 
 PERSON, ROW, DRAW, GROUP, PEOPLE = "unit_", "row_", "draw_", "group_", "people_"
@@ -28,11 +29,6 @@ SEEN, SEEN_HERE = "seen_", "seen_here_"
 def key_name(index: int) -> str:
     """The internal name of a key, safe whatever the user called it."""
     return f"key_{index}"
-
-
-def measure_name(index: int) -> str:
-    """The internal name of a measure."""
-    return f"sum_{index}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,8 @@ class Wanted:
 
     def ranges(self) -> dict[str, tuple[int, int]]:
         """The public bounds of the integers of a row. A row that lacks a value adds 0, or is in the cell -1."""
-        found = {GROUP: (0, max(1, self.keys.count) - 1)} if self.keys.lists else {}
+        first = self.keys.first
+        found = {GROUP: (first, first + max(1, self.keys.count) - 1)} if self.keys.lists else {}
         for index, measure in enumerate(self.measures):
             if measure.over == "cells" and measure.ladder is not None:
                 found[measure_name(index)] = (-1, measure.ladder.cells - 1)
@@ -126,51 +123,55 @@ def needs_salt(question: Question, wanted: Wanted, engine: Engine) -> bool:
 
 
 def _added_first(question: Question, wanted: Wanted, engine: Engine, salt: int) -> exp.Select:
-    """Sums for each combination of keys that occurs, then those of the listed ones by their number.
-
-    Engines may group keys apart that they compare as equal (0.0 and -0.0), so the sums of one number are added up once more.
-    """
-    told = [_tally(measure) for measure in wanted.measures]
-    measures = tuple(tally or measure for tally, measure in zip(told, wanted.measures, strict=True))
-    raw = replace(wanted, keys=Keys(wanted.keys.keys, (), tuple(range(len(wanted.keys.keys)))), measures=measures)
-    rows = _salted(_rows(question, raw, engine, missing=True), salt)
+    """Sums for each combination of keys that occurs, then those of the listed ones by their number."""
+    tallies = Tallies.of(wanted.measures)
+    raw = replace(wanted, keys=Keys(wanted.keys.keys, (), tuple(range(len(wanted.keys.keys)))), measures=tallies.measures)
+    rows = _salted(_rows(question, raw, engine, missing=True, only=tallies.columns), salt)
     keys = [_column(key_name(i)) for i in range(len(wanted.keys.keys))]
     sums = [measure_name(i) for i in range(len(wanted.measures))]
-    each: list[exp.Expression] = []
-    for name, tally, measure in zip(sums, told, wanted.measures, strict=True):
-        if measure.integer == exp.Literal.number(1):
-            each.append(_named(exp.Count(this=exp.Star()), name))
-        else:
-            each.append(_named(exp.Sum(this=_column(name)) if tally is None else exp.Count(this=_column(name)), name))
+    each = [_named(tallies.added(i, _column), name) for i, name in enumerate(sums)]
+    grouped = exp.Group(expressions=[key.copy() for key in keys])
+    if wanted.keys.consecutive and len(keys) == 1:
+        # The keys number themselves, and other rows are passed over as they are read.
+        only = rows.where(wanted.keys.lists[0].inside(wanted.keys.keys[0]), copy=False)
+        plain = _select([_named(exp.cast(keys[0], "BIGINT"), GROUP), *each], _inner(only, "rows_"))
+        plain.set("group", grouped)
+        return plain
     inner = _select([*keys, *each], _inner(rows, "rows_"))
-    inner.set("group", exp.Group(expressions=[key.copy() for key in keys]))
-    number, joins = _numbered(wanted.keys, engine, [replace(k, value=_column(key_name(i))) for i, k in enumerate(wanted.keys.keys)])
-    listed = _select([_named(exp.cast(number, "BIGINT"), GROUP), *(_column(name) for name in sums)], _inner(inner, "sums_"))
-    for relation, condition in joins:
-        listed = listed.join(relation, on=condition, join_type="inner", copy=False)
-    found = _select([_column(GROUP), *(_named(exp.Sum(this=_column(name)), name) for name in sums)], _inner(listed, "kept_"))
-    found.set("group", exp.Group(expressions=[_column(GROUP)]))
-    return found
+    inner.set("group", grouped)
+    found = _numbered(wanted.keys, engine, [replace(k, value=_column(key_name(i))) for i, k in enumerate(wanted.keys.keys)])
+    listed = found.kept(_select([_named(found.number, GROUP), *(_column(name) for name in sums)], _inner(inner, "sums_")))
+    if all(one.distinct for one in wanted.keys.lists):
+        return listed
+    # Engines may group keys apart that they compare as equal (0.0 and -0.0), so the sums of one number are added up once more.
+    twice = _select([_column(GROUP), *(_named(exp.Sum(this=_column(name)), name) for name in sums)], _inner(listed, "kept_"))
+    twice.set("group", exp.Group(expressions=[_column(GROUP)]))
+    return twice
 
 
-def _tally(measure: Measure) -> Measure | None:
-    """A measure that is 0 or 1 by a condition, with NULL for 0: counting is quicker than adding up. None for any other."""
-    case = measure.integer
-    if not isinstance(case, exp.Case) or len(case.args["ifs"]) != 1 or case.this is not None:
-        return None
-    condition, then, other = case.args["ifs"][0].this, case.args["ifs"][0].args["true"], case.args.get("default")
-    zero, one = exp.Literal.number(0), exp.Literal.number(1)
-    if (then, other) not in ((zero, one), (one, zero)):
-        return None
-    values = [exp.null() if value == zero else one.copy() for value in (then, other)]
-    return replace(measure, integer=exp.Case(ifs=[exp.If(this=condition.copy(), true=values[0])], default=values[1]))
+@dataclass(frozen=True)
+class _Numbered:
+    """The number of a line's group, and what keeps the lines that have one: lists to join with, and conditions."""
+
+    number: exp.Expression
+    joins: list[tuple[exp.Expression, exp.Expression]]
+    conditions: list[exp.Expression]
+
+    def kept(self, lines: exp.Select) -> exp.Select:
+        """The lines whose group has a number."""
+        for relation, condition in self.joins:
+            lines = lines.join(relation, on=condition, join_type="inner", copy=False)
+        return lines.where(*self.conditions, copy=False) if self.conditions else lines
 
 
-def _numbered(keys: Keys, engine: Engine, named: Sequence[Key]) -> tuple[exp.Expression, list[tuple[exp.Expression, exp.Expression]]]:
-    """The number of a line's group, and the lists to join it with; `named` are the keys as the line has them."""
+def _numbered(keys: Keys, engine: Engine, named: Sequence[Key]) -> _Numbered:
+    """The number of a line's group; `named` are the keys as the line has them. A list of consecutive numbers need not be looked up."""
     number: exp.Expression | None = None
     joins: list[tuple[exp.Expression, exp.Expression]] = []
     by_name = {key.name: key for key in named}
+    if keys.consecutive:
+        key = by_name[keys.lists[0].columns[0]]
+        return _Numbered(exp.cast(exp.Paren(this=key.value.copy()), "BIGINT"), [], [keys.lists[0].inside(key)])
     for index, listed in enumerate(keys.lists):
         name = f"keys_{index}_"
         joins.append((listed.relation(name, engine), listed.matches(name, [by_name[column] for column in listed.columns])))
@@ -178,7 +179,7 @@ def _numbered(keys: Keys, engine: Engine, named: Sequence[Key]) -> tuple[exp.Exp
         # Numbers of combinations in the order of Keys.combinations: the last list runs fastest.
         number = place if number is None else _after(number, len(listed.values), place)
     assert number is not None
-    return number, joins
+    return _Numbered(exp.cast(number, "BIGINT"), joins, [])
 
 
 def _column(name: str, table: str | None = None) -> exp.Column:
@@ -213,38 +214,42 @@ def rows_of(question: Question) -> exp.Expression:
     return relation.copy() if isinstance(relation, exp.Expression) else relation.expression()
 
 
-def _rows(question: Question, wanted: Wanted, engine: Engine, *, bare: bool = False, missing: bool = False) -> exp.Select:
-    """Every row as its person, group and integers; `bare`: its person alone; `missing`: keys as they are, also where there is none."""
+def _rows(
+    question: Question, wanted: Wanted, engine: Engine, *, bare: bool = False, missing: bool = False, only: Sequence[int] | None = None
+) -> exp.Select:
+    """Every row as its person, group and integers; `bare`: its person alone; `missing`: keys as they are, also where there is none;
+    `only`: no person, and no other integers than these."""
     unit, keys = wanted.unit, wanted.keys
     chosen: list[exp.Expression] = []
     conditions: list[exp.Expression] = []
-    number, joins = _numbered(keys, engine, keys.keys) if keys.lists else (None, [])
+    numbered = _numbered(keys, engine, keys.keys) if keys.lists else None
     if unit.person is not None:
-        chosen.append(_named(_column(unit.person), PERSON))
+        if only is None:
+            chosen.append(_named(_column(unit.person), PERSON))
         # A row without an owner belongs to nobody who could be protected, so it counts for nothing.
         conditions.append(_present(_column(unit.person)))
-    if number is not None and not bare:
-        chosen.append(_named(exp.cast(number, "BIGINT"), GROUP))
+    if numbered is not None and not bare:
+        chosen.append(_named(numbered.number, GROUP))
     for i in keys.private:
         if not bare:
             chosen.append(_named(keys.keys[i].value.copy(), key_name(i)))
         if not missing:
             conditions.append(_present(exp.Paren(this=keys.keys[i].value.copy())))
     for index, measure in enumerate(wanted.measures):
-        if measure.over not in ("people", "seen") and not bare:
+        if measure.over not in ("people", "seen") and not bare and (only is None or index in only):
             value = measure.integer.copy()
             if measure.over == "cells":
                 # NULL marks the lines that are about a whole group, so a row is never without a cell.
                 value = exp.Coalesce(this=value, expressions=[exp.Literal.number(-1)])
-            chosen.append(_named(value if measure.over == "distinct" else exp.cast(value, "BIGINT"), measure_name(index)))
+            bare_value = measure.over == "distinct" or whole(value)
+            chosen.append(_named(value if bare_value else exp.cast(value, "BIGINT"), measure_name(index)))
     if wanted.period is not None and unit.when is not None:
         day = exp.cast(_column(unit.when), "DATE")
         conditions.append(exp.Between(this=day, low=literal(wanted.period[0], "date"), high=literal(wanted.period[1], "date")))
     if question.where is not None:
         conditions.append(exp.Paren(this=question.where.copy()))
     found = _select(chosen, rows_of(question))
-    for relation, condition in joins:
-        found = found.join(relation, on=condition, join_type="inner", copy=False)
+    found = found if numbered is None else numbered.kept(found)
     return found.where(*conditions, copy=False) if conditions else found
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import shutil
-import socket
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -80,16 +79,15 @@ class SparkServer:
 @cache
 def spark() -> SparkServer:
     """One Java for the process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     connect = {
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
+        "spark.connect.grpc.binding.port": "0",  # a free one: whichever was looked for here might be taken by the time Spark asks for it
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # pyspark's own, on newer Python and pandas
         engine = Spark(options={**QUICK, **connect})
     atexit.register(engine.close)
+    service = getattr(engine.session._jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
+    port = getattr(service, "MODULE$").localPort()
     return SparkServer(engine.session, f"sc://127.0.0.1:{port}")

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sqlglot import exp, parse_one
+from tests.noise.reference import LIVE, binomial_p
 
 from tacit.tables.engines.duckdb import LISTED, LISTS, SHORTEST, DuckDB
 from tacit.tables.engines.engine import KEPT
@@ -166,14 +167,15 @@ def test_lines_are_drawn_and_counted(most: int) -> None:
 
 
 def test_every_line_has_the_same_chance() -> None:
-    """2 of 5 lines, 3000 times: each in two fifths of the draws; five standard deviations, so one run in a million fails."""
+    """2 of 5 lines, 3000 times: each in two fifths of the draws. The engine's own draws: right ones fail in one run of 1e9."""
     many = 3000
     engine = DuckDB(threads=1)
     engine.register("t", pa.table({"p": [p for p in range(many) for _ in range(5)], "pack_0": list(range(5)) * many}))
     found = drawn(engine, 2, "pack_0")
     counts = [sum(1 for row in found if row[1] == value) for value in range(5)]
     assert sum(counts) == 2 * many
-    assert max(abs(count - 0.4 * many) for count in counts) < 5 * (many * 0.4 * 0.6) ** 0.5
+    assert min(binomial_p(count, many, 0.4) for count in counts) > LIVE / 5
+    assert binomial_p(many // 2, many, 0.4) < LIVE / 5, "a line taken half of the time would be seen"
 
 
 def test_the_keyed_order_is_even_and_one_hash_is_not() -> None:

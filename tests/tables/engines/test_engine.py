@@ -61,6 +61,13 @@ CASES: dict[str, tuple[Question, Unit, dict[str, Any], dict[str, Any]]] = {
         {"region": [*TEXTS[:9], "nowhere"], **FLAGS},
     ),
     "declared floats": (asked(["who"], ("sum", "x")), Unit.row(), {"x": (-1, 2)}, {"who": [0.0, 2.5, 1e300, 7.0]}),
+    "consecutive": (asked(["id"], ("count", None), ("avg", "x")), Unit("who", max_rows=7), {"x": (-1, 2)}, {"id": [1, 2, 3, 4]}),
+    "declared consecutive": (
+        asked(["id"], ("count", None), ("avg", "x"), ("count_value", "n")),
+        Unit("who", max_rows=5, capped=True),
+        {"x": (-1, 2)},
+        {"id": [1, 2, 3, 4]},
+    ),
     "pairs": (asked(["region"], ("covariance", "x"), other="n"), Unit("id", max_rows=6), {"x": (-1, 1), "n": (-(10**17), 10**19)}, REGIONS),
 }
 
@@ -82,7 +89,7 @@ def test_postgres_agrees_with_duckdb(case: str, duck: DuckDB, pg: Postgres) -> N
 
 def test_spark_agrees_with_duckdb(duck: DuckDB, spark: Spark) -> None:
     """One test, so that one process starts one Java; the cases that differ most, because Spark takes seconds for each."""
-    for case in ("rows", "groups", "instants", "tiny", "declared", "declared floats"):
+    for case in ("rows", "groups", "instants", "tiny", "declared", "declared floats", "declared consecutive"):
         assert sums(spark, case) == sums(duck, case), case
 
 

@@ -25,10 +25,11 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
+from tacit.tables.engines.duckdb_forms import quick
 from tacit.tables.engines.engine import KEPT
 from tacit.tables.engines.order import Words, portable_key
 from tacit.tables.engines.packing import Packing
-from tacit.tables.engines.total import constant, prepared, try_cast
+from tacit.tables.engines.total import prepared
 from tacit.tables.errors import EngineError, TableError
 
 #: Lists of public keys are kept as small tables of the connection, which spares planning them anew: so many, and none shorter than this.
@@ -103,14 +104,15 @@ class DuckDB:
 
     def prepare(self, statement: exp.Expression) -> exp.Expression:
         """The statement in a form that no row can make fail."""
-        return prepared(statement, _total)
+        return prepared(statement, quick)
 
     def run(self, statement: exp.Expression) -> pa.Table:
         text, lists = self._written(statement)
+        kept = statement.meta.get(KEPT)
         found: pa.Table | None = None
         with self._lock, suppress(Exception):
             self._list(lists)
-            found = _fetched(self._connection, text)
+            found = _fetched(self._connection, kept.parsed() if isinstance(kept, _Written) else text)
         if found is None:
             # The engine's words may quote a row, so they stop here, and no exception is chained to this one.
             raise EngineError("DuckDB could not run the statement; session.explain(...) shows it")
@@ -202,40 +204,34 @@ class DuckDB:
 
 
 class _Written:
-    """The text of a statement on one engine, kept with the statement."""
+    """The text of a statement on one engine, kept with the statement; read by DuckDB once, and bound to the data at every run."""
 
     def __init__(self, engine: DuckDB, text: str, lists: dict[str, str]) -> None:
         self.engine, self.text, self.lists = engine, text, lists
+        self._parsed: Any = None
+
+    def parsed(self) -> Any:
+        """What DuckDB made of the text; to read it again would take longer than to add up a hundred thousand rows."""
+        if self._parsed is None:
+            (self._parsed,) = self.engine._connection.extract_statements(self.text)
+        return self._parsed
 
     def __deepcopy__(self, memory: object) -> bool:
         """A copy of a statement may be changed, so it has no text yet."""
         return True
 
 
-def _fetched(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
-    """The result of one statement, bound once; a relation would be bound twice, which costs as much as a small answer."""
+def _fetched(connection: duckdb.DuckDBPyConnection, text: Any) -> pa.Table:
+    """The result of one statement, a text or what DuckDB has read from one.
+
+    It is bound once; a relation would be bound twice, which costs as much as a small answer.
+    """
     answer = connection.execute(text)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that the rows are copied once more: they are few
         fetch: Any = getattr(answer, "to_arrow_table", None) or getattr(answer, "fetch_arrow_table", None)  # the older name
         table: pa.Table = fetch()
     return table
-
-
-def _total(node: exp.Expression) -> exp.Expression:
-    """Casts that do not fail, and bounds as comparisons: DuckDB's LEAST and GREATEST take five times as long.
-
-    NULL and NaN end where the functions take them: at the lower bound, and at the upper.
-    """
-    if isinstance(node, exp.Least) and isinstance(node.this, exp.Greatest) and len(node.expressions) == len(node.this.expressions) == 1:
-        value, low, high = node.this.this, node.this.expressions[0], node.expressions[0]
-        inner = value.this if isinstance(value, exp.Cast) else value
-        if isinstance(inner, exp.Column) and constant(low) and constant(high):
-            # Most values lie within their bounds, so that is asked first.
-            inside = exp.If(this=exp.Between(this=value.copy(), low=low.copy(), high=high.copy()), true=value.copy())
-            above = exp.If(this=exp.GT(this=value.copy(), expression=high.copy()), true=high.copy())
-            return exp.Case(ifs=[inside, above], default=low.copy())
-    return try_cast(node)
 
 
 def _chosen(line: exp.Expression, most: int) -> exp.Expression:
