@@ -66,7 +66,8 @@ def test_the_likeliest_cell_is_the_maximum_of_the_likelihood() -> None:
 
 def test_shown() -> None:
     shown = module.demonstrate(quick=True)
-    assert shown.raw.rate > 0.6 and shown.raw.learns()
+    # 0.87 of them on average, over twenty seeds, and at least 0.775 on each: 40 coins of 0.87 fall below 0.55 once in a million times.
+    assert shown.raw.rate > 0.55 and shown.raw.learns()
     assert not any(level.beats() for level in shown.levels)
     assert not shown.at(0.1).learns() and shown.at(4.0).learns()
 

@@ -13,7 +13,7 @@ from tacit.audit.channel import Channel
 from tacit.audit.channel_builders import randomised_response
 from tacit.audit.experiment import Generator, generator
 from tacit.audit.leakage_audit import audit_examples, audit_local, audit_neighbours, estimate_risk
-from tacit.audit.leakage_bounds import local_epsilon_floor
+from tacit.audit.leakage_bounds import local_epsilon_floor, local_risk_floor
 from tacit.audit.leakage_confidence import risk_upper
 from tacit.audit.leakage_estimators import k_nearest
 
@@ -31,9 +31,13 @@ def laplace(scale: float) -> Any:
 
 @pytest.mark.parametrize(("secrets", "epsilon"), [(2, 1.0), (10, 2.0), (5, 0.5)])
 def test_a_bound_close_to_a_tight_mechanism(secrets: int, epsilon: float) -> None:
-    found = audit_local(runs(randomised_response(secrets, epsilon)), secrets, 40_000, generator(1), confidence=0.999)
-    assert 0.85 * epsilon < found.epsilon_lower < epsilon
-    assert found.refutes(0.7 * epsilon) and not found.refutes(epsilon)
+    # Above epsilon with probability 1e-7. The error of 20,000 examples deviates by sqrt(risk (1 - risk) / 20,000), and the bound lies 5.2
+    # deviations below it; five more would be bad luck of less than one in a million.
+    found = audit_local(runs(randomised_response(secrets, epsilon)), secrets, 40_000, generator(1), confidence=1 - 1e-7)
+    risk = local_risk_floor(epsilon, secrets)
+    unlucky = local_epsilon_floor(risk + 10.3 * math.sqrt(risk * (1 - risk) / 20_000), secrets)
+    assert unlucky < found.epsilon_lower < epsilon and unlucky > 0.65 * epsilon
+    assert found.refutes(unlucky) and not found.refutes(epsilon)
     assert found.estimate.validation == 20_000 and found.estimate.training == 20_000 and set(found.scores) == {
         *("frequentist", "nearest", "knn-ln", "knn-log10")
     }

@@ -17,17 +17,23 @@ def model_itself(model: float, poison: object) -> float:
     return model
 
 
-@pytest.mark.parametrize("records", [1, 3])
-def test_the_bound_is_for_one_record(records: int) -> None:
-    """Epsilon 1 a record: the test on the group would say up to `records`, the bound says at most 1."""
-    found = audit_poisoning(NoisySum(1.0), np.zeros(4), np.ones(records), model_itself, trials=3000, seed=2)
-    assert 0.6 < found.lower <= 1
-    assert found.details["group"] > 0.6 * records
+SURE = 1 - 1e-6
+
+
+@pytest.mark.parametrize(("records", "floor"), [(1, 0.25), (3, 0.45)])
+def test_the_bound_is_for_one_record(records: int, floor: float) -> None:
+    """Epsilon 1 a record: the test on the group would say up to `records`, the bound says at most 1.
+
+    Over fifteen seeds the bounds are 0.49 and 0.66 with a deviation of 0.045 and 0.04: the floors lie five of them below.
+    """
+    found = audit_poisoning(NoisySum(1.0), np.zeros(4), np.ones(records), model_itself, trials=3000, confidence=SURE, seed=2)
+    assert floor < found.lower <= 1
+    assert found.details["group"] > floor * records
 
 
 def test_forgetting_the_group_is_caught_by_the_truth() -> None:
     """The mutant: the group's epsilon taken for a record's is above the truth."""
-    found = audit_poisoning(NoisySum(1.0), np.zeros(4), np.ones(3), model_itself, trials=3000, seed=2)
+    found = audit_poisoning(NoisySum(1.0), np.zeros(4), np.ones(3), model_itself, trials=3000, confidence=SURE, seed=2)
     assert found.details["group"] > 1
 
 

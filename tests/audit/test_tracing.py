@@ -38,8 +38,9 @@ def test_the_inner_product_is_the_first_order_of_the_likelihood_ratio() -> None:
     source = generator(2)
     people, p = source.integers(2, size=(10, 40)), np.full(40, 0.3)
     q = p + 1e-6 * source.normal(size=40)
-    # what is left out is of the second order: 40 coordinates of 1e-12 / 0.21
-    assert likelihood_ratio(q, p, people) == pytest.approx(inner_product(q, p, people) / 0.21, rel=1e-3, abs=1e-9)
+    # Left out is half the sum of (q - p)^2 (z / p^2 + (1 - z) / (1 - p)^2), at most 1e-12 / 0.18 times a chi-square of 40 degrees, which
+    # exceeds 98 once in a million times.
+    assert likelihood_ratio(q, p, people) == pytest.approx(inner_product(q, p, people) / 0.21, rel=0, abs=98e-12 / 0.18)
 
 
 @pytest.mark.parametrize(("dimension", "members"), [(100, 100), (200, 50), (30, 120)])

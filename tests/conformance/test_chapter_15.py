@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -207,9 +208,11 @@ def test_rescaled_rows_miss_table_15_3() -> None:
 Ranges = dict[str, dict[float, tuple[int, int]]]
 
 
-def curve(system: Channel, examples: int, ratio: float, key: int = 1, first: int = 5) -> Convergence:
+def curve(
+    system: Channel, examples: int, ratio: float, key: int = 1, first: int = 5, rules: Iterable[str] = tuple(RULES)
+) -> Convergence:
     labels, columns = system.sample(examples, generator(key))
-    return convergence(labels, columns, channel=system, sizes=geometric_sizes(first, examples, ratio))
+    return convergence(labels, columns, channel=system, rules=rules, sizes=geometric_sizes(first, examples, ratio))
 
 
 def check(found: Convergence, ranges: Ranges) -> None:
@@ -226,10 +229,60 @@ SHARP: Ranges = {
 }
 
 
+def seen_by(examples: int, secrets: int = 100) -> np.ndarray:
+    """Row n: the probabilities that n uniform draws have seen 0, 1, ..., all of the secrets."""
+    rows = np.zeros((examples + 1, secrets + 1))
+    rows[0, 0] = 1
+    share = np.arange(secrets + 1) / secrets
+    for n in range(examples):
+        rows[n + 1] = share * rows[n]
+        rows[n + 1, 1:] += (1 - share[:-1]) * rows[n, :-1]
+    return rows
+
+
+def collected(examples: int, delta: float, chance: float = 1e-6) -> tuple[int, int]:
+    """Where the nearest neighbour first errs on fewer than `delta` of 100 sharp secrets: limits that one run misses with this chance.
+
+    It errs on a secret exactly as long as it has not seen it, so the count is the collector's: the first n with few enough missing.
+    """
+    few = np.cumsum(seen_by(examples)[:, ::-1], axis=1)  # column m: at most m are missing
+    most = round(100 * delta) if delta >= 0.01 else 0
+    # Exactly `delta` of them may or may not count as fewer, by rounding: the lower limit lets it, the upper one does not.
+    low, high = (int(np.searchsorted(few[:, m], level)) for m, level in ((most, chance / 2), (max(0, most - 1), 1 - chance / 2)))
+    return low, high
+
+
+def geometric_mean(found: list[Convergence], rule: str, delta: float) -> float:
+    return math.exp(float(np.mean([math.log(one.examples_to_converge(rule, delta) or 10**9) for one in found])))
+
+
+def check_mean(found: list[Convergence], ranges: Ranges) -> None:
+    """The mean of several runs within a quarter of the range: for counts that vary by far more than that from run to run."""
+    for rule, limits in ranges.items():
+        for delta, (low, high) in limits.items():
+            mean = geometric_mean(found, rule, delta)
+            assert low / 1.25 <= mean <= 1.25 * high, (rule, delta, mean)
+
+
+# Logarithms of the counts deviate by 0.06 to 0.075 from run to run (20 runs) and the limits lie 0.27 or more from their mean: for three
+# runs more than six deviations of it. What is left of SHARP deviates by 0.11 to 0.19 and is checked on twenty runs, at 4.9 or more.
+STEADY: Ranges = {LN: {0.1: (569, 679), 0.05: (696, 781)}}
+
+
 def test_table_15_4_sharp() -> None:
     """nu = 1: neighbours need hundreds of examples where counting needs thousands."""
-    found = curve(truncated_geometric(100, 10_000, 1.0), 5_000, 1.07, key=2)
-    check(found, {FREQ: {0.1: (1929, 2093), 0.05: (3805, 4338)}, **SHARP})
+    system = truncated_geometric(100, 10_000, 1.0)
+    found = [curve(system, 2_200, 1.07, key, first=80, rules=[NN, LN]) for key in (1, 2, 3)]
+    counting = [curve(system, 6_000, 1.07, key, first=1_200, rules=[FREQ]) for key in (1, 2, 3)]
+    check_mean(found, STEADY)
+    for delta in (0.1, 0.05, 0.01, 0.005):
+        low, high = collected(2_200, delta)
+        counts = [one.examples_to_converge(NN, delta) for one in found]
+        assert all(n is not None and low <= n <= 1.07 * high + 1 for n in counts), "a size of the grid is at most 7% above the count"
+        assert any(low <= n <= high for n in SHARP[NN][delta]), "the printed count and its re-simulation are of that law, too"
+        late = counting[0].examples_to_converge(FREQ, delta)
+        assert late is None or late > high, "the mutant: counting is no nearest neighbour"
+    check_mean(counting, {FREQ: {0.1: (1929, 2093), 0.05: (3805, 4338)}})
 
 
 def test_table_15_5_small() -> None:
@@ -256,15 +309,20 @@ def test_table_15_6_more_secrets_than_outputs() -> None:
 
 def test_table_15_7_random() -> None:
     """All rules alike. The text speaks of delta = 0.001; the table ends at 0.005."""
-    system = random_channel(100, 100, generator(5))
-    early = curve(system, 1_000, 1.1)
+    systems = [random_channel(100, 100, generator(i)) for i in range(1, 8)]
+    early = [curve(system, 1_000, 1.1) for system in systems]
+    late = [curve(system, 30_000, 1.07, first=2_000) for system in systems]
     for rule in RULES:
-        assert early.examples_to_converge(rule, 0.05) == 5
-        assert 5 < (early.examples_to_converge(rule, 0.01) or 0) < 625
-    late = [curve(system, 15_000, 1.07, key, first=2_000) for key in range(1, 8)]
+        assert {found.examples_to_converge(rule, 0.05) for found in early} == {5}
+        # First crossings of a flat curve, 22 to 48 in the re-simulation: their logarithms deviate by 0.6 (eight channels), so that a mean
+        # of seven, about log 33, leaves these limits by chance once in a million times.
+        assert 10 < geometric_mean(early, rule, 0.01) < 110
     counts = [{found.examples_to_converge(rule, 0.005) for rule in RULES} for found in late]
     assert all(len(each) == 1 and None not in each for each in counts), "by then every output was seen often: one answer for all rules"
-    assert 5_800 / 1.25 < np.median([n for each in counts for n in each if n]) < 1.25 * 10_900, "a single crossing is very noisy"
+    # 5,800 to 10,900: the hull of four channels. Logarithms deviate by 0.33 from channel to channel and sample to sample (24 of them), so
+    # the hull's centre and a mean of seven are apart by less than five times 0.33 sqrt(1/4 + 1/7).
+    apart = math.log(geometric_mean(late, FREQ, 0.005)) - (math.log(5_800) + math.log(10_900)) / 2
+    assert abs(apart) < 5 * 0.33 * math.sqrt(1 / 4 + 1 / 7)
 
 
 @pytest.mark.slow
@@ -272,7 +330,11 @@ def test_table_15_4() -> None:
     wide = curve(truncated_geometric(100, 10_000, 1.0), 60_000, 1.05)
     check(wide, {FREQ: {0.01: (17_264, 21_075), 0.005: (33_334, 44_058)}})
     middle = curve(truncated_geometric(100, 10_000, 0.1), 250_000, 1.05)
-    check(middle, {FREQ: {0.1: (18_110, 19_075), 0.05: (33_668, 35_388), 0.01: (126_585, 130_422), 0.005: (202_094, 211_742)}, **SHARP})
+    check(middle, {FREQ: {0.1: (18_110, 19_075), 0.05: (33_668, 35_388), 0.01: (126_585, 130_422), 0.005: (202_094, 211_742)}})
+    for nu in (1.0, 0.1):
+        system = truncated_geometric(100, 10_000, nu)
+        found = [curve(system, 2_500, 1.07, key, first=150, rules=[LOG, LN]) for key in range(1, 21)]
+        check_mean(found, {rule: SHARP[rule] for rule in (LOG, LN)})
     flat = curve(truncated_geometric(100, 10_000, 0.01), 260_000, 1.05)
     both = {0.1: (95_793, 105_453), 0.05: (200_093, 206_157)}
     check(flat, {FREQ: both, NN: both, LOG: {0.1: (89_000, 99_852), 0.05: (198_000, 206_000)}})
