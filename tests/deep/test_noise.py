@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.special import ndtr
 
-from tacit.deep.noise import TAIL, Stream, lattice_normal, standard_normal
+from tacit.deep.noise import CHUNK, TAIL, Stream, _places, add_normal, lattice_normal, standard_normal
 from tacit.noise import test_mode, watch
 
 N = 2_000_000
@@ -55,6 +55,42 @@ def test_the_tail_is_smooth_beyond_its_border() -> None:
     share = float((outer > 3.5).double().mean())
     truth = 2 * ndtr(-3.5) / TAIL
     assert abs(share - truth) < 5 * math.sqrt(truth / len(outer))
+
+
+def test_outer_places_are_independent_coins() -> None:
+    """Gaps are geometric, so numbers, first places and pairs are those of coins; gaps of one rate for another are seen."""
+    with test_mode(8):
+        places = _places(N, Stream())
+    assert (np.diff(places) >= 1).all() and places[0] >= 0 and places[-1] < N
+    assert abs(len(places) - N * TAIL) < 5 * math.sqrt(N * TAIL)
+    together = int((np.diff(places) == 1).sum())
+    assert abs(together - N * TAIL**2) < 5 * math.sqrt(N) * TAIL
+    share = float((np.diff(places) > 1 / TAIL).mean())
+    assert abs(share - (1 - TAIL) ** (1 / TAIL)) < 5 * math.sqrt(0.25 / len(places))
+    with test_mode(9):
+        small = [len(_places(3, Stream())) for _ in range(2000)]
+    assert max(small) <= 3 and sum(small) < 6000 * TAIL + 5 * math.sqrt(6000 * TAIL)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_noise_is_added_in_place_with_the_normal_law(dtype: torch.dtype) -> None:
+    """Against the same statistic as above; a piece that got no noise, or the noise of another, is seen."""
+    values = torch.full((N,), 8.0, dtype=dtype)
+    with test_mode(11):
+        assert add_normal(values, scale=3.0, times=0.25) is values
+    z = (values.double() - 2) / 3
+    assert chi_square(z) < 60
+    assert chi_square(torch.cat([z[: N - CHUNK], z[:CHUNK] * 0])) > 60
+    if CHUNK * 2 < N:
+        assert abs((z[:CHUNK] * z[CHUNK : 2 * CHUNK]).mean()) < 5 / math.sqrt(CHUNK)
+    first, second = (add_normal(torch.zeros(1000), 1.0) for _ in range(2))
+    assert not (first == second).any()
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, CHUNK - 1, CHUNK, CHUNK + 1])
+def test_noise_is_added_to_vectors_of_any_length(count: int) -> None:
+    values = add_normal(torch.zeros(count), 1.0)
+    assert values.shape == (count,) and bool(values.isfinite().all()) and bool((values != 0).all() or count > 1000)
 
 
 def test_calls_share_nothing_and_test_mode_repeats() -> None:

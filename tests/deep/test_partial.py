@@ -132,7 +132,7 @@ def test_train_only_freezes_by_name() -> None:
 
 
 def test_few_parameters_are_cheaper_to_clip_and_noise() -> None:
-    """Processor seconds in one process: the step with adapters against the step with everything trained."""
+    """Processor seconds in one process: the step with adapters against the step with everything trained. About 0.6; the best of three."""
 
     def seconds(partial: bool) -> float:
         torch.manual_seed(0)
@@ -149,5 +149,5 @@ def test_few_parameters_are_cheaper_to_clip_and_noise() -> None:
                 optimizer.step()
         return time.process_time() - start
 
-    whole, few = seconds(False), seconds(True)
-    assert few < whole
+    taken = [(seconds(False), seconds(True)) for _ in range(3)]
+    assert min(few for _, few in taken) < min(whole for whole, _ in taken)

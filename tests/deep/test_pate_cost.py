@@ -18,6 +18,7 @@ from tacit.accounting import ParameterError
 from tacit.deep.pate_cost import (
     FINE,
     WIDTH,
+    LaplaceLaw,
     dependent_epsilon,
     disagreement,
     fixed_moment,
@@ -126,7 +127,7 @@ def test_dependent_is_never_more_than_independent() -> None:
 
 # The release
 
-LAM, GAMMA, GRANULE, TEACHERS = 6, 0.9, 1e-4, 7
+LAM, LAW, GRANULE, TEACHERS = 6, LaplaceLaw(0.9), 1e-4, 7
 
 
 def profiles() -> list[tuple[tuple[int, ...], ...]]:
@@ -141,8 +142,8 @@ def near(votes: tuple[tuple[int, ...], ...]) -> list[tuple[tuple[int, ...], ...]
 
 
 def test_sensitivities_are_what_the_ladder_asks_for_all_small_votes() -> None:
-    value = {v: total_moment(gaps(v), LAM, GAMMA, GRANULE) for v in profiles()}
-    bounds = {v: sensitivities(gaps(v), LAM, GAMMA, GRANULE, most=5) for v in profiles()}
+    value = {v: total_moment(gaps(v), LAM, LAW, GRANULE) for v in profiles()}
+    bounds = {v: sensitivities(gaps(v), LAM, LAW, GRANULE, most=5) for v in profiles()}
     for votes in profiles():
         for other in near(votes):
             assert abs(value[votes] - value[other]) <= bounds[votes][0]
@@ -152,11 +153,11 @@ def test_sensitivities_are_what_the_ladder_asks_for_all_small_votes() -> None:
 
 def test_a_gap_that_moves_by_one_only_would_be_refuted() -> None:
     """The mutant: shifts of t instead of 2t. A vote taken from the winner and given to the second moves the gap by two."""
-    values = {v: total_moment(gaps(v), LAM, GAMMA, GRANULE) for v in profiles()}
+    values = {v: total_moment(gaps(v), LAM, LAW, GRANULE) for v in profiles()}
 
     def mutant(votes: Any) -> int:
         d = gaps(votes)
-        high, low = (total_moment(d, LAM, GAMMA, GRANULE, shift) for shift in (-1, 1))
+        high, low = (total_moment(d, LAM, LAW, GRANULE, shift) for shift in (-1, 1))
         return max(high - values[votes], values[votes] - low)
 
     assert any(abs(values[v] - values[w]) > mutant(v) for v in profiles() for w in near(v))
@@ -166,14 +167,14 @@ def test_the_release_is_private_on_all_small_votes() -> None:
     """Exact, on the ladder's own laws: neighbours' released moments and rungs are within epsilon of each other at every output."""
     epsilon = 0.8
     steps = ladder(2000, epsilon, None, 4)
-    granule = 2 * fixed_moment(LAM, GAMMA) / 1990
+    granule = 2 * LAW.fixed(LAM) / 1990
     outputs = np.arange(-4000, 6000, 7)
 
     def law(votes: Any) -> Any:
         d = gaps(votes)
-        rung = steps.rung(np.minimum(sensitivities(d, LAM, GAMMA, granule, len(steps.scales)), 2000))
+        rung = steps.rung(np.minimum(sensitivities(d, LAM, LAW, granule, len(steps.scales)), 2000))
         scale = float(steps.scales[rung])
-        centre = total_moment(d, LAM, GAMMA, granule)
+        centre = total_moment(d, LAM, LAW, granule)
         return rung, -np.log(scale**4 + (outputs - centre).astype(float) ** 4) - steps.law.log_total(scale)  # type: ignore[union-attr]
 
     laws = {v: law(v) for v in profiles()}
@@ -187,7 +188,7 @@ def test_the_release_is_private_on_all_small_votes() -> None:
 def test_the_total_is_an_upper_bound_close_to_the_moment() -> None:
     votes = [[150, 60, 40], [250, 0, 0], [130, 120, 0], [200, 30, 20]]
     exact = sum(moment(15, 0.1, disagreement(v, 0.1)) for v in votes)
-    tabulated = total_moment(gaps(votes), 15, 0.1, 1e-7) * 1e-7
+    tabulated = total_moment(gaps(votes), 15, LaplaceLaw(0.1), 1e-7) * 1e-7
     assert exact <= tabulated <= exact * 1.01 + 1e-6
 
 
@@ -196,7 +197,8 @@ def test_the_released_bound_holds_as_often_as_it_says(tail: int) -> None:
     votes = [[1000, 0, 0]] * 20 + [[520, 480, 0]]
     truth = sum(moment(20, 0.1, disagreement(v, 0.1)) for v in votes)
     with test_mode(3):
-        told = [publish_cost(votes, teachers=1000, gamma=0.1, delta=1e-5, order=20, epsilon=2, failure=0.1, tail=tail) for _ in range(120)]
+        how = {"teachers": 1000, "delta": 1e-5, "order": 20, "epsilon": 2, "failure": 0.1, "tail": tail}
+        told = [publish_cost(votes, LaplaceLaw(0.1), **how) for _ in range(120)]
     short = sum(one.moment < truth for one in told)
     assert short <= stats.binom.ppf(1 - 1e-6, 120, 0.1)
     assert min(one.epsilon for one in told) < independent_epsilon(21, 0.1, 1e-5)
@@ -206,7 +208,7 @@ def test_the_released_bound_holds_as_often_as_it_says(tail: int) -> None:
 def test_agreement_is_worth_publishing() -> None:
     votes = [[1000] + [0] * 9] * 200
     with test_mode(4):
-        told = publish_cost(votes, teachers=1000, gamma=0.1, delta=1e-5, order=20, epsilon=1)
+        told = publish_cost(votes, LaplaceLaw(0.1), teachers=1000, delta=1e-5, order=20, epsilon=1)
     assert dependent_epsilon(votes, 0.1, 1e-5) < told.epsilon < 0.2 * independent_epsilon(200, 0.1, 1e-5)
 
 

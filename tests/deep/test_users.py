@@ -18,7 +18,7 @@ from tacit.accounting import Gaussian, Group, MixtureOfGaussians, ParameterError
 from tacit.deep.clipping import Clipper, ClippingError, adaptive, automatic, flat, per_layer
 from tacit.deep.private import Independent, make_private
 from tacit.deep.samplers import FullBatch, Poisson
-from tacit.deep.users import ByExample, UserClipper, UserTraining, by_user, cap, compare, make_user_private
+from tacit.deep.users import ByExample, UserClipper, UserTraining, by_user, cap, capped, compare, make_user_private
 from tacit.noise import test_mode
 
 
@@ -304,3 +304,28 @@ def test_the_choice_is_the_smaller_noise() -> None:
     assert compare(most=3, clip_ratio=0.99 * ratio, **plan).better == "by_user"
     with pytest.raises(ParameterError, match="records must lie"):
         compare(most=3, records=10, **plan)
+
+
+@pytest.mark.parametrize("most", [1, 3, 40])
+def test_capped_numbers_of_records_have_the_binomial_law(most: int) -> None:
+    rate, small = Fraction(1, 50), 1e-6
+    numbers, weights = capped(most, rate, small)
+    exact = [math.comb(most, j) * rate**j * (1 - rate) ** (most - j) for j in range(most + 1)]
+    assert numbers == tuple(range(len(numbers)))
+    assert weights[:-1] == pytest.approx([float(w) for w in exact[: len(numbers) - 1]], rel=1e-12)
+    assert weights[-1] == pytest.approx(float(sum(exact[len(numbers) - 1 :])), rel=1e-12)
+    beyond = sum(exact[len(numbers) :])
+    assert beyond <= small, "what was moved to a smaller number"
+    if len(numbers) <= most:
+        assert sum(exact[len(numbers) - 1 :]) > small, "and no more was moved than is needed"
+    assert capped(most, rate, 0.0)[0] == tuple(range(most + 1)) and capped(most, Fraction(1), small) == ((most,), (1.0,))
+
+
+def test_a_large_cap_is_compared_as_exactly_as_a_small_one() -> None:
+    """Against the price of the whole group, for a cap where that is quick."""
+    plan: dict[str, Any] = {"users": 10_000, "batch": 500, "steps": 200, "epsilon": 2, "delta": 1e-6}
+    way = compare(most=6, **plan).by_example
+    assert isinstance(way.sampler, ByExample)
+    price = account(way.sampler.event(Gaussian(way.noise_multiplier), 200)).epsilon(1e-6)
+    assert price.lower <= 2 and price.upper == pytest.approx(2, rel=1e-4)
+    assert compare(most=3000, **plan).by_example.noise_multiplier == pytest.approx(way.noise_multiplier, rel=0.02)

@@ -43,15 +43,15 @@ def _steps(value: object) -> int:
     return steps
 
 
-@dataclass(frozen=True)
 class Strategy:
     """The matrix C of a run of `steps` steps, with ones on its diagonal."""
+
+    steps: int
 
     @property
     def length(self) -> int:
         """The number of steps."""
-        steps: int = self.steps  # type: ignore[attr-defined]
-        return steps
+        return self.steps
 
     def prefix(self, steps: int) -> Strategy:
         """The strategy of the first `steps` steps alone: the upper left corner of the matrix."""

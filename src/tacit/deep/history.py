@@ -24,11 +24,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+BLOCK = 2**20  # numbers whose squares are added in single precision: a longer sum would round away what is looked for
 DETECTED = 3.0  # standard deviations by which the released energy must exceed the noise's for the signal to be seen
 
 
 class NoiseDrownsSignal(UserWarning):
     """Over a whole window of steps the released gradients cannot be told from pure noise."""
+
+
+def _energy(values: Tensor) -> float:
+    """The sum of the squares of a vector."""
+    if values.numel() <= BLOCK:
+        return float(torch.dot(values, values))
+    return math.fsum(float(torch.dot(piece, piece)) for piece in torch.split(values, BLOCK))
 
 
 class History:
@@ -48,14 +56,13 @@ class History:
         """One step: its released gradient, the noise in each coordinate (NaN: unknown), the threshold, the noisy clipped share if paid."""
         gradients = [gradient for gradient in released if gradient is not None]
         count = sum(gradient.numel() for gradient in gradients)
-        energy = float(sum(torch.linalg.vector_norm(gradient) ** 2 for gradient in gradients))
         self.steps.append(step)
         self.clip.append(clip)
         self.clipped.append(clipped)
         if not noise_scale > 0 or count == 0:  # noise that is not the same in every step, or nothing to see
             self.signal_to_noise.append(math.nan)
             return
-        relative = energy / noise_scale**2
+        relative = sum(_energy(gradient.detach().reshape(-1)) for gradient in gradients) / noise_scale**2
         self.signal_to_noise.append(math.sqrt(max(0.0, relative - count) / count))
         self._excess.append((relative - count) / math.sqrt(2 * count))  # standard normal, nearly, if there is nothing but noise
         self._watch()

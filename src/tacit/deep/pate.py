@@ -22,8 +22,8 @@ Guarantee
     Proved in: Papernot et al. 2017, Section 3 (Laplace); Papernot et al. 2018, Section 4 (Gaussian): checks and answers of a
     confident aggregator may come in any order that depends on what was told, since Gaussian prices have a filter (Smith and Thakurta
     2022) and the number of each is fixed in advance. Counts and noise are whole multiples of 2^-20 of a vote: rounded, not
-    approximated. What the answers cost on the votes cast: `tacit.deep.pate_cost`, for Laplace votes; the data-dependent bound for
-    Gaussian votes (Papernot et al. 2018, Theorem 6) is left out.
+    approximated. What the answers cost on the votes cast: `tacit.deep.pate_cost` for Laplace votes, `tacit.deep.pate_gaussian`
+    for Gaussian ones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ from tacit.accounting import Gaussian as GaussianEvent
 from tacit.accounting import Laplace as LaplaceEvent
 from tacit.accounting import account as price
 from tacit.accounting.parameters import Number, count, positive
-from tacit.deep.pate_cost import FINE, Counts, PublishedCost, dependent_epsilon, publish_cost, vote_counts
+from tacit.deep import pate_gaussian
+from tacit.deep.pate_cost import FINE, Counts, LaplaceLaw, PublishedCost, dependent_epsilon, publish_cost, vote_counts
+from tacit.deep.pate_gaussian import GaussianLaw
 from tacit.ledger import Account
 from tacit.noise import rounded_gaussian, rounded_laplace, uniform_integers
 
@@ -204,6 +206,7 @@ class Ensemble(Generic[M]):
     delta: float | None = None
     event: Event = field(default_factory=NoOp, init=False)
     _cast: list[Counts] = field(default_factory=list, init=False, repr=False)  # private
+    _paid: int = field(default=0, init=False, repr=False)  # answers of a confident aggregator
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self.teachers)} teachers, classes={self.classes}, {self.votes!r})"
@@ -219,6 +222,7 @@ class Ensemble(Generic[M]):
     def _answer(self, questions: Any, event: Event) -> NDArray[np.int64]:
         counts = tally([_ask(teacher, questions) for teacher in self.teachers], self.classes)
         self._cast.append(counts)
+        self._paid += min(len(counts), self.votes.answers or 0) if isinstance(self.votes, GaussianVotes) else 0
         self.event = Composed(self.event, event)
         return self.votes.answer(counts)
 
@@ -234,19 +238,17 @@ class Ensemble(Generic[M]):
         (True, True)
         """
         independent = price(self.event).epsilon(delta)
-        if not self._cast or not isinstance(self.votes, LaplaceVotes):
+        if not self._cast:
             if sanitise is not None or not publish:
-                raise ParameterError(
-                    "the cost on the votes cast is known for LaplaceVotes, after the first label(...); leave out sanitise="
-                )
+                raise ParameterError("the cost on the votes cast is known after the first label(...); leave it out of the report till then")
             return Report(independent, delta)
         cast = np.concatenate(self._cast)
-        gamma = float(self.votes.gamma)
+        law = self._law()
         told = None
         if sanitise is not None:
 
             def release() -> PublishedCost:
-                return publish_cost(cast, teachers=len(self.teachers), gamma=gamma, delta=delta, order=order, epsilon=sanitise)
+                return publish_cost(cast, law, teachers=len(self.teachers), delta=delta, order=order, epsilon=sanitise)
 
             if self.account is None:
                 told = release()
@@ -254,7 +256,19 @@ class Ensemble(Generic[M]):
                 with self.account.reserve(PureDP(sanitise), purpose="cost of labels", delta=self.delta):
                     told = release()
             self.event = Composed(self.event, told.event)
-        return Report(independent, delta, told, None if publish else dependent_epsilon(cast, gamma, delta))
+        if publish:
+            return Report(independent, delta, told)
+        if isinstance(law, LaplaceLaw):
+            return Report(independent, delta, told, dependent_epsilon(cast, law.gamma, delta))
+        return Report(independent, delta, told, pate_gaussian.dependent_epsilon(cast, law, delta))
+
+    def _law(self) -> LaplaceLaw | GaussianLaw:
+        """The cost of all votes so far, which may be of several calls with paid answers each."""
+        if isinstance(self.votes, LaplaceVotes):
+            return LaplaceLaw(float(self.votes.gamma))
+        if self.votes.check_sigma is None:
+            return GaussianLaw(self.votes.sigma)
+        return GaussianLaw(self.votes.sigma, self.votes.check_sigma, self._paid)
 
 
 def _ask(teacher: Any, questions: Any) -> NDArray[np.int64]:

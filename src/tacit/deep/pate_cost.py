@@ -6,7 +6,7 @@ the figure depends on the data. It is returned here as a private number, or rele
 >>> votes = [[250, 0, 0, 0, 0, 0, 0, 0, 0, 0]] * 100
 >>> round(dependent_epsilon(votes, gamma=0.1, delta=1e-5), 4), round(independent_epsilon(100, gamma=0.1, delta=1e-5), 4)
 (0.2634, 5.3026)
->>> told = publish_cost(votes, teachers=250, gamma=0.1, delta=1e-5, order=20, epsilon=1.0)
+>>> told = publish_cost(votes, LaplaceLaw(gamma=0.1), teachers=250, delta=1e-5, order=20, epsilon=1.0)
 >>> told.event, told.epsilon < 5.3026
 (PureDP(epsilon=1.0), True)
 
@@ -21,6 +21,7 @@ the total moment with all gaps made smaller and larger by 2t. Data sets within t
 most A_t = max(hi_(t+1) - lo_t, hi_t - lo_(t+1)), and A_t(D) <= A_(t+1)(D') for neighbours: what the ladder of
 `tacit.mechanisms.smooth_sensitivity` asks. Moments are tabulated as whole granules, nondecreasing in q, so the inequality holds in the
 machine as on paper. The rung itself moves by at most one and is released with discrete Laplace noise, so that an upper bound can be told.
+Gaussian votes are released in the same way: `tacit.deep.pate_gaussian`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -146,36 +148,113 @@ def independent_epsilon(questions: int, gamma: float, delta: float) -> float:
 # Publishing it
 
 
+class Law(Protocol):
+    """What the noise of the votes must tell for its cost to be published."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def limit(self) -> float:
+        """A chance of disagreement from which on an answer is not cheaper than in the worst case."""
+
+    @property
+    def answers(self) -> int | None:
+        """How many questions are answered at most; None: all."""
+
+    def tail(self, gap: Counts) -> Array:
+        """A bound on the chance that a label so far behind the true winner beats it; it must not grow with the gap."""
+
+    def moments(self, lam: float, q: ArrayLike) -> Array:
+        """The log moments of answers with these chances of disagreement."""
+
+    def fixed(self, lam: float) -> float:
+        """The log moment of an answer, whatever the votes."""
+
+    def overhead(self, lam: float) -> float:
+        """The log moment of what else is told about a question, whatever the votes."""
+
+    def pure(self, questions: int) -> float:
+        """An epsilon that needs no delta, or infinity."""
+
+
+@dataclass(frozen=True)
+class LaplaceLaw:
+    """The cost of `LaplaceVotes`."""
+
+    gamma: float
+    answers: int | None = None
+
+    def __post_init__(self) -> None:
+        positive("gamma", self.gamma)
+
+    @property
+    def limit(self) -> float:
+        return math.exp(-self.gamma) / (1 + math.exp(-self.gamma))
+
+    def tail(self, gap: Counts) -> Array:
+        return _tail(gap, self.gamma)
+
+    def moments(self, lam: float, q: ArrayLike) -> Array:
+        return moments(lam, self.gamma, q)
+
+    def fixed(self, lam: float) -> float:
+        return fixed_moment(lam, self.gamma)
+
+    def overhead(self, lam: float) -> float:
+        return 0.0
+
+    def pure(self, questions: int) -> float:
+        return questions * self.gamma
+
+
+def chances(distances: Counts, law: Law) -> Array:
+    """A bound on the chance of disagreement of each question."""
+    q = np.zeros(len(distances))
+    for column in distances.T:  # in one order always: a sum of smaller terms is then no larger, rounded or not
+        q = q + law.tail(column)
+    return q
+
+
+def worst_epsilon(questions: int, law: Law, delta: float) -> float:
+    """The moments bound that holds for any votes.
+
+    >>> worst_epsilon(100, LaplaceLaw(0.1), 1e-5) == independent_epsilon(100, 0.1, 1e-5)
+    True
+    """
+    paid = questions if law.answers is None else min(questions, law.answers)
+    totals = [paid * law.fixed(lam) + questions * law.overhead(lam) for lam in LAMBDAS]
+    return min(law.pure(questions), *((total - math.log(delta)) / lam for lam, total in zip(LAMBDAS, totals, strict=True)))
+
+
 @lru_cache(maxsize=16)
-def _table(lam: float, gamma: float, granule: float) -> tuple[Array, Counts]:
+def _table(lam: float, law: Law, granule: float) -> tuple[Array, Counts]:
     """Chances of disagreement, ascending, and for each interval up to the next a moment in whole granules, rounded up, never falling."""
-    limit = math.exp(-gamma) / (1 + math.exp(-gamma))
-    grid = np.concatenate([[0.0], np.geomspace(1e-15, limit, 20_000)])
-    values = np.ceil(moments(lam, gamma, np.append(grid[1:], 1.0)) / granule).astype(np.int64)
+    grid = np.concatenate([[0.0], np.geomspace(1e-15, law.limit, 20_000)])
+    values = np.ceil(law.moments(lam, np.append(grid[1:], 1.0)) / granule).astype(np.int64)
     return grid, np.maximum.accumulate(values)
 
 
-def total_moment(distances: Counts, lam: float, gamma: float, granule: float, shift: int = 0) -> int:
+def total_moment(distances: Counts, lam: float, law: Law, granule: float, shift: int = 0) -> int:
     """The total moment in granules, rounded up, with every gap made larger by `shift`, but not negative.
 
-    >>> total_moment(gaps([[30, 0]]), 5, 0.1, 1e-6, shift=-30) == math.ceil(fixed_moment(5, 0.1) / 1e-6)
+    Where not all questions are answered, those that would cost most are taken for the answered ones, since which are is not fixed.
+
+    >>> total_moment(gaps([[30, 0]]), 5, LaplaceLaw(0.1), 1e-6, shift=-30) == math.ceil(fixed_moment(5, 0.1) / 1e-6)
     True
     """
-    grid, values = _table(lam, gamma, granule)
-    q = np.zeros(len(distances))
-    for column in np.maximum(distances + shift, 0).T:  # in one order always: a sum of smaller terms is then no larger, rounded or not
-        q = q + _tail(column, gamma)
-    return int(values[np.searchsorted(grid, q, side="right") - 1].sum())
+    grid, values = _table(lam, law, granule)
+    found = values[np.searchsorted(grid, chances(np.maximum(distances + shift, 0), law), side="right") - 1]
+    return int(found.sum() if law.answers is None else np.sort(found)[::-1][: law.answers].sum())
 
 
-def sensitivities(distances: Counts, lam: float, gamma: float, granule: float, most: int) -> Counts:
+def sensitivities(distances: Counts, lam: float, law: Law, granule: float, most: int) -> Counts:
     """A_0 .. A_most in granules: how much the total moment can change within so many changes of the votes.
 
-    >>> sensitivities(gaps([[120, 0]]), 5, 0.1, 1e-4, most=4).tolist()
+    >>> sensitivities(gaps([[120, 0]]), 5, LaplaceLaw(0.1), 1e-4, most=4).tolist()
     [5, 16, 27, 38, 49]
     """
-    high = [total_moment(distances, lam, gamma, granule, -2 * t) for t in range(most + 2)]
-    low = [total_moment(distances, lam, gamma, granule, 2 * t) for t in range(most + 2)]
+    high = [total_moment(distances, lam, law, granule, -2 * t) for t in range(most + 2)]
+    low = [total_moment(distances, lam, law, granule, 2 * t) for t in range(most + 2)]
     return np.array([max(high[t + 1] - low[t], high[t] - low[t + 1]) for t in range(most + 1)], dtype=np.int64)
 
 
@@ -196,9 +275,9 @@ class PublishedCost:
 
 def publish_cost(
     votes: ArrayLike,
+    law: Law,
     *,
     teachers: int,
-    gamma: float,
     delta: float,
     order: int,
     epsilon: Number,
@@ -211,28 +290,28 @@ def publish_cost(
     made. It pays where almost all teachers agree on almost every question; elsewhere the independent cost is told. `tail` 4 is mostly the
     better law; 2 (Cauchy) where epsilon is small and agreement overwhelming.
 
-    >>> publish_cost([[9, 1]], teachers=10, gamma=0.1, delta=1e-5, order=8, epsilon=1).event
+    >>> publish_cost([[9, 1]], LaplaceLaw(0.1), teachers=10, delta=1e-5, order=8, epsilon=1).event
     PureDP(epsilon=1)
     """
     distances = gaps(votes)
-    rate, lam = float(positive("gamma", gamma)), count("order", order)
+    lam = count("order", order)
     small, fail = float(probability("delta", positive("delta", delta))), float(probability("failure", positive("failure", failure)))
     half = float(positive("epsilon", epsilon)) / 2 * (1 - 1e-9)
     asked = len(distances)
-    worst = asked * fixed_moment(lam, rate)
+    worst = (asked if law.answers is None else min(asked, law.answers)) * law.fixed(lam)
     granule = max(worst, 5e-324) / WIDTH
     # each answer's moment is rounded up, so the total may pass the width by the number of answers
     steps = ladder(WIDTH + asked, half, None, tail)
     most = min(len(steps.scales), count("teachers", teachers))
-    near = np.minimum(sensitivities(distances, lam, rate, granule, most), WIDTH + asked)
+    near = np.minimum(sensitivities(distances, lam, law, granule, most), WIDTH + asked)
     if most < len(steps.scales):
         near = np.append(near, np.full(len(steps.scales) - most, WIDTH + asked))
     rung = steps.rung(near)
-    noisy = total_moment(distances, lam, rate, granule) + steps.draw(rung)
+    noisy = total_moment(distances, lam, law, granule) + steps.draw(rung)
     seen = rung + int(discrete_laplace(1 / half))
     highest = min(max(0, seen + math.ceil(math.log(2 / fail) / half)), len(steps.scales) - 1)
-    bound = min(worst, max(0.0, (noisy + reach(steps, highest, fail / 2)) * granule))
-    told = min((bound - math.log(small)) / lam, independent_epsilon(asked, rate, small))
+    bound = min(worst, max(0.0, (noisy + reach(steps, highest, fail / 2)) * granule)) + asked * law.overhead(lam)
+    told = min((bound - math.log(small)) / lam, worst_epsilon(asked, law, small))
     return PublishedCost(told, small, bound, lam, fail, PureDP(epsilon))
 
 

@@ -46,7 +46,7 @@ from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halve
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
 from tacit.deep.loader import PrivateLoader, as_dataset
-from tacit.deep.noise import lattice_normal, standard_normal
+from tacit.deep.noise import add_normal, lattice_normal, standard_normal
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler
 from tacit.ledger import Account
 from tacit.ledger.account import Reservation
@@ -66,14 +66,10 @@ class Noise(Protocol):
 
 
 class Independent:
-    """Fresh noise in every step: DP-SGD and everything made of it. What was drawn last is overwritten: its pages are worth keeping."""
-
-    def __init__(self) -> None:
-        self._room: Tensor | None = None
+    """Fresh noise in every step: DP-SGD and everything made of it."""
 
     def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        self._room = standard_normal(parameters, dtype, out=self._room)
-        return self._room
+        return standard_normal(parameters, dtype)
 
     def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
         return sampler.event(Gaussian(noise_multiplier), steps) if steps else NoOp()
@@ -86,7 +82,10 @@ GRANULE = 2.0**-24  # of the sensitivity; with exact=True
 
 
 class PrivateTraining:
-    """A run: the model, the optimiser and the loader to train with, and what it has cost so far. Made by `make_private`."""
+    """A run: the model, the optimiser and the loader to train with, and what it has cost so far. Made by `make_private`.
+
+    A `clipper` of one's own, of the same model and not attached, stands in for the one made from `rule` and `loss_reduction`.
+    """
 
     def __init__(
         self,
@@ -101,6 +100,7 @@ class PrivateTraining:
         noise: Noise | None = None,
         exact: bool = False,
         loss_reduction: Literal["mean", "sum"] = "mean",
+        clipper: Clipper | None = None,
         physical_batch: int | None = None,
         workers: int = 0,
         collate: Callable[[list[Any]], Any] | None = None,
@@ -128,7 +128,9 @@ class PrivateTraining:
         self._handed = 0  # records handed out since the last step
         self._noise.event(sampler, self.noise_multiplier, self.planned)  # a plan that cannot be priced is refused here
         _all_trained(model, optimizer)
-        self._clipper = Clipper(model, rule, loss_reduction=loss_reduction)
+        if clipper is not None and clipper.model is not model:
+            raise ParameterError("clipper must be one of the model that is trained; make it from the same model")
+        self._clipper = Clipper(model, rule, loss_reduction=loss_reduction) if clipper is None else clipper
         self._gradient_multiplier()  # refuses what cannot be split before anything is patched
         records = as_dataset(data)
         self.loader = PrivateLoader(records, sampler, self, physical_batch=physical_batch, workers=workers, collate=collate)
@@ -239,7 +241,7 @@ class PrivateTraining:
         clipped = self._adapt(collected)
         if not isinstance(self._noise, Independent):
             scale = math.nan  # correlated noise is not alike in every step: nothing is estimated from it
-        self.history.record(self.steps, [parameter.grad for parameter in self.model.parameters()], scale, clip, clipped)
+        self.history.record(self.steps, [self._clipper.params[name].grad for name in collected.sums], scale, clip, clipped)
         self._plain_step()
         if self.remaining() == 0:
             self.close()
@@ -247,26 +249,28 @@ class PrivateTraining:
     @torch.no_grad()
     def _noisy_gradients(self, collected: ClippedSum) -> float:
         """Set every gradient to (sum + noise) / divisor; returns the deviation of the noise in each."""
-        parameters = dict(self.model.named_parameters())
-        total = sum(part.numel() for part in collected.sums.values())
+        parts = list(collected.sums.values())
+        sizes = [part.numel() for part in parts]
         sensitivity = collected.sensitivity * ROUNDING
         divisor = float(self.sampler.divisor)
         if self._exact:
             granule = sensitivity * GRANULE
-            sensitivity += granule * math.sqrt(total)
+            sensitivity += granule * math.sqrt(sum(sizes))
         sigma = self._gradient_multiplier() * sensitivity
-        if self._exact:
-            flat_sum = torch.cat([part.reshape(-1) for part in collected.sums.values()])
-            noisy = lattice_normal(flat_sum, sigma, granule).div_(divisor)
+        plain = getattr(self._noise.draw, "__func__", None) is Independent.draw  # and nobody's own way of drawing
+        if plain and not self._exact and collected.together is not None:
+            add_normal(collected.together, sigma / divisor, 1 / divisor)  # the sums are parts of this
+            pieces = parts
         else:
-            noisy = self._noise.draw(total, next(iter(collected.sums.values())).dtype).mul_(sigma / divisor)
-        start = 0
-        for name, part in collected.sums.items():
-            piece = noisy[start : start + part.numel()].view(part.shape)
-            start += part.numel()
+            if self._exact:
+                noisy = lattice_normal(torch.cat([part.reshape(-1) for part in parts]), sigma, granule).div_(divisor)
+            else:
+                noisy = self._noise.draw(sum(sizes), parts[0].dtype).mul_(sigma / divisor)
+            pieces = [piece.view(part.shape).to(part.dtype) for piece, part in zip(torch.split(noisy, sizes), parts, strict=True)]
             if not self._exact:
-                piece = piece.to(part.dtype).add_(part, alpha=1 / divisor)
-            parameters[name].grad = piece.to(part.dtype)
+                torch._foreach_add_(pieces, parts, alpha=1 / divisor)
+        for name, piece in zip(collected.sums, pieces, strict=True):
+            self._clipper.params[name].grad = piece
         return sigma / divisor
 
     def _gradient_multiplier(self) -> float:

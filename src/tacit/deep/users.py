@@ -27,6 +27,7 @@ Guarantee
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,7 +40,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
-from tacit.accounting import Adjacency, Event, Gaussian, Group, ParameterError, calibrate
+from tacit.accounting import Adjacency, Event, Gaussian, Group, MixtureOfGaussians, ParameterError, Repeated, calibrate
 from tacit.accounting.parameters import Number, count, positive
 from tacit.deep.clipping import Clipper, ClippingError, Rule, flat
 from tacit.deep.clipping.parts import CHUNK, Outer, Part, row_norms, weigh, working_dtype
@@ -198,24 +199,18 @@ class UserClipper(Clipper):
         owner = torch.repeat_interleave(torch.arange(users, device=device), sizes)
         own = (1 / sizes.double() if self._average else torch.ones_like(sizes, dtype=torch.float64))[owner]
         own *= float(book.count) if self.loss_reduction == "mean" else 1.0
-        groups = self.groups()
-        squares = torch.zeros(len(groups), users, dtype=torch.float64)
-        members: list[tuple[int, str, Part]] = []
         with full_precision(device.type):
-            for part, _ in book.take():
-                name = self._name(part.param)
-                group = groups.index(name.rpartition(".")[0]) if self.rule.by_layer else 0
-                squares[group] += user_norms(part, owner, users, own).cpu()
-                members.append((group, name, part))
-            norms = squares.sqrt() * (1 + self._rounding())
+            members = self._members([part for part, _ in book.take()])
+            norms = self._norms_of(members, [user_norms(part, owner, users, own) for _, _, part in members], users)
             factors = self.rule.factors(norms)
-            unusable = ~norms.sum(0).isfinite()
-            if unusable.any():
+            if not norms.sum().isfinite():
+                unusable = ~norms.isfinite().all(0)
                 factors[:, unusable] = 0
                 for _, _, part in members:
                     part.drop(unusable.to(device)[owner])
             for group, name, part in members:
                 self._add(name, part, (factors[group].to(device)[owner] * own).to(working_dtype(part.param)))
+        book.forget()
         self._norms.append(norms)
         self._factors.append(factors)
         self._count += users
@@ -225,11 +220,8 @@ class UserTraining(PrivateTraining):
     """A run whose records are users. Made by `make_user_private`."""
 
     def __init__(self, model: nn.Module, optimizer: Optimizer, data: UserData, *, rule: Rule, average: bool = True, **plan: Any) -> None:
-        super().__init__(model, optimizer, data, rule=rule, collate=data.collate, **plan)
-        self._clipper.detach()
-        reduction = plan.get("loss_reduction", "mean")
-        self._clipper = UserClipper(model, rule, lambda: data.sizes, loss_reduction=reduction, average=average)
-        self._clipper.attach()
+        clipper = UserClipper(model, rule, lambda: data.sizes, loss_reduction=plan.get("loss_reduction", "mean"), average=average)
+        super().__init__(model, optimizer, data, rule=rule, clipper=clipper, collate=data.collate, **plan)
 
 
 def make_user_private(
@@ -290,6 +282,8 @@ def make_user_private(
 
 # Which way
 
+SPARE = 1e-6  # the share of delta that many records of one user in one step may cost
+
 
 @dataclass(frozen=True)
 class Way:
@@ -311,6 +305,26 @@ class Comparison:
     def better(self) -> Literal["by_example", "by_user"]:
         """The way whose averaged gradient is less noisy."""
         return "by_example" if self.by_example.noise < self.by_user.noise else "by_user"
+
+
+def capped(most: int, rate: Fraction, small: float) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """How many of a user's `most` records enter a step, and how likely that is; the last number stands for itself and all larger ones,
+    which together have probability at most `small`, or is `most`.
+
+    A step then differs from the true one by at most `small` in total variation, so `steps` of them cost at most steps * small * e^epsilon
+    more in delta, either way round, and the price no longer grows with the cap.
+
+    >>> capped(1000, Fraction(1, 10_000), 1e-6)[0]
+    (0, 1, 2, 3, 4)
+    """
+    q = float(rate)
+    if q >= 1:
+        return (most,), (1.0,)
+    logs = [math.lgamma(most + 1) - math.lgamma(j + 1) - math.lgamma(most - j + 1) + j * math.log(q) for j in range(most + 1)]
+    chance = [math.exp(value + (most - j) * math.log1p(-q)) for j, value in enumerate(logs)]
+    beyond = [math.fsum(chance[j:]) for j in range(most + 1)]
+    last = next((j for j in range(most) if beyond[j + 1] * (1 + 1e-9) <= small), most)
+    return tuple(range(last + 1)), (*chance[:last], beyond[last])
 
 
 def compare(
@@ -336,8 +350,10 @@ def compare(
     example, user = ByExample(Poisson(batch, total), limit), Poisson(drawn, people)
     ratio = float(positive("clip_ratio", clip_ratio))
 
-    def least(sampler: Poisson | ByExample) -> float:
-        return float(calibrate(lambda z: sampler.event(Gaussian(z), count("steps", steps)), epsilon=epsilon, delta=delta))
-
-    noisy_example, noisy_user = least(example), least(user)
+    taken = count("steps", steps)
+    few = capped(limit, Fraction(batch, total), SPARE * delta * math.exp(-epsilon) / taken)
+    noisy_example = calibrate(
+        lambda z: Repeated(MixtureOfGaussians(z, *few), taken), epsilon=epsilon, delta=delta * (1 - 2 * SPARE), tolerance=1e-7
+    )
+    noisy_user = calibrate(lambda z: user.event(Gaussian(z), taken), epsilon=epsilon, delta=delta)
     return Comparison(Way(example, noisy_example, noisy_example / batch), Way(user, noisy_user, noisy_user * ratio / drawn))

@@ -20,7 +20,7 @@ depends on shapes and on the program, not on values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -32,10 +32,11 @@ from tacit.accounting.errors import ParameterError
 from tacit.deep.clipping.errors import ClippingError
 from tacit.deep.clipping.fallback import Fallback
 from tacit.deep.clipping.layers import Forward, how
-from tacit.deep.clipping.parts import Part, place, working_dtype
+from tacit.deep.clipping.parts import Part, working_dtype
 from tacit.deep.clipping.passes import Pass, Probe, full_precision
 from tacit.deep.clipping.rules import Rule
 from tacit.deep.clipping.rules import flat as flat
+from tacit.deep.clipping.sums import Sums
 from tacit.deep.clipping.trees import flatten, repeat_first
 from tacit.deep.validate import ensure_valid
 
@@ -55,6 +56,7 @@ class ClippedSum:
     norms: Tensor  # (groups, examples); for a detector of silent failures, never to be released
     factors: Tensor
     sensitivity: float
+    together: Tensor | None = None  # the sums side by side in one vector, whose parts they are, if they are of one type
 
     def within(self) -> int:
         """How many examples were not shortened: what an adaptive threshold counts."""
@@ -93,11 +95,17 @@ class Clipper:
         self._fallback, self._check = frozenset(fallback), check_batch
         self._names = {id(param): name for name, param in model.named_parameters()}
         self._params = dict(model.named_parameters())
+        self._eps = max((torch.finfo(working_dtype(param)).eps for param in self._params.values()), default=0.0)
         self._patched: list[_Patched | _Root] = []
         self._hooks: dict[str, Any] = {}
         self.book: Pass | None = None  # the pass in progress
         self.recording = False
         self._clear()
+
+    @property
+    def params(self) -> Mapping[str, nn.Parameter]:
+        """The model's parameters by name, as they were when the clipper was made."""
+        return self._params
 
     # Attaching
 
@@ -205,7 +213,7 @@ class Clipper:
     # Sums
 
     def _clear(self) -> None:
-        self._sums: dict[str, Tensor] = {}
+        self._sums: Sums | None = None
         self._norms: list[Tensor] = []
         self._factors: list[Tensor] = []
         self._count = 0
@@ -227,11 +235,7 @@ class Clipper:
             raise ClippingError("collect() was called inside the model's forward pass; call it after backward")
         self._finish()
         groups = self.groups()
-        sums = {}
-        for name, param in self._params.items():
-            if param.requires_grad:
-                found = self._sums.get(name)
-                sums[name] = torch.zeros_like(param, requires_grad=False) if found is None else found.to(param.dtype)
+        sums, together = (self._sums or Sums(self._params)).take(self._params)
         empty = torch.zeros(len(groups), 0, dtype=torch.float64)
         result = ClippedSum(
             sums,
@@ -239,6 +243,7 @@ class Clipper:
             torch.cat(self._norms, 1) if self._norms else empty,
             torch.cat(self._factors, 1) if self._factors else empty,
             self.rule.sensitivity(len(groups)),
+            together,
         )
         self._clear()
         return result
@@ -256,20 +261,14 @@ class Clipper:
         book = self._close()
         if book is None or not book.received:
             return
-        groups = self.groups()
         scale = float(book.count) if self.loss_reduction == "mean" else 1.0
-        squares = torch.zeros(len(groups), book.count, dtype=torch.float64)
-        members: list[tuple[int, str, Part]] = []
         with full_precision(next(iter(self._params.values())).device.type):
-            for part, norms in book.take():
-                name = self._name(part.param)
-                group = groups.index(name.rpartition(".")[0]) if self.rule.by_layer else 0
-                squares[group] += norms.double().cpu()
-                members.append((group, name, part))
-            norms = squares.sqrt() * (scale * (1 + self._rounding()))
+            taken = list(book.take())
+            members = self._members([part for part, _ in taken])
+            norms = self._norms_of(members, [squares for _, squares in taken], book.count).mul_(scale)
             factors = self.rule.factors(norms)
-            unusable = ~norms.sum(0).isfinite()
-            if unusable.any():
+            if not norms.sum().isfinite():
+                unusable = ~norms.isfinite().all(0)
                 factors[:, unusable] = 0
                 for _, _, part in members:
                     part.drop(unusable.to(part.param.device))
@@ -278,23 +277,35 @@ class Clipper:
                 if group not in weights:
                     weights[group] = (factors[group] * scale).to(part.param.device, working_dtype(part.param))
                 self._add(name, part, weights[group])
+        book.forget()
         self._norms.append(norms)
         self._factors.append(factors)
         self._count += book.count
 
+    def _members(self, parts: Sequence[Part]) -> list[tuple[int, str, Part]]:
+        """Each part with its group and the name of its parameter."""
+        names = [self._name(part.param) for part in parts]
+        if not self.rule.by_layer:
+            return [(0, name, part) for name, part in zip(names, parts, strict=True)]
+        groups = self.groups()
+        return [(groups.index(name.rpartition(".")[0]), name, part) for name, part in zip(names, parts, strict=True)]
+
+    def _norms_of(self, members: Sequence[tuple[int, str, Part]], squares: Sequence[Tensor], count: int) -> Tensor:
+        """The norm of each group for each of `count` examples, from the squares of its parts, rounded up: (groups, examples)."""
+        own: list[list[Tensor]] = [[] for _ in self.groups()]
+        for (group, _, _), square in zip(members, squares, strict=True):
+            own[group].append(square)
+        rows = [torch.stack(parts).sum(0, dtype=torch.float64).cpu() if parts else torch.zeros(count, dtype=torch.float64) for parts in own]
+        return torch.stack(rows).sqrt_().mul_(1 + self._rounding())
+
     def _rounding(self) -> float:
         """What rounding may take from a norm, relative: norms are rounded up by it, so that nobody keeps more than the threshold."""
-        return 4 * max(torch.finfo(working_dtype(param)).eps for param in self._params.values())
+        return 4 * self._eps
 
     def _add(self, name: str, part: Part, weights: Tensor) -> None:
-        values = part.weighted(weights)
-        found = self._sums.get(name)
-        if found is None and part.whole:
-            self._sums[name] = values.reshape(part.param.shape)
-            return
-        if found is None:
-            found = self._sums[name] = torch.zeros_like(part.param, dtype=values.dtype, requires_grad=False)
-        place(found, part, values, dim=0)
+        if self._sums is None:
+            self._sums = Sums(self._params)
+        self._sums.add(name, part, weights)
 
     def _name(self, param: Tensor) -> str:
         name = self._names.get(id(param))

@@ -1,5 +1,6 @@
 """Linear layers, on vectors and on sequences: per-example clipping from inputs and output gradients alone.
 
+>>> import torch
 >>> layer, book = nn.Linear(3, 2), Pass(count=4)
 >>> layer_forward(book, "layer", layer, torch.ones(4, 5, 3)).sum().backward()
 >>> sorted(part.norms()[0].item() for part, _ in book.take())  # the bias: 2 rows of 5; the weight: 6 numbers of 5
@@ -8,9 +9,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -34,9 +35,9 @@ def linear(
     rows: int | None = None,
 ) -> Tensor:
     """`inputs @ weight' + bias`, tapped; with `start` and `rows`, by a slice of the rows of the weight and the bias."""
-    rows = len(weight) if rows is None else rows
-    matrix = weight.detach()[start : start + rows]
-    offset = None if bias is None else bias.detach()[start : start + rows]
+    matrix, offset = weight.detach(), None if bias is None else bias.detach()
+    if rows is not None:
+        matrix, offset = matrix[start : start + rows], None if offset is None else offset[start : start + rows]
     output = F.linear(inputs, matrix, offset)
     params = [param for param in (weight, bias) if param is not None and param.requires_grad]
     if not params:
@@ -54,12 +55,13 @@ def linear_parts(
     inputs: Watched | None, gradient: Tensor, weight: Tensor, bias: Tensor | None, *, start: int = 0
 ) -> Iterator[Part]:
     """The parts of a weight and a bias from the layer's input and the gradient of its output, both (examples, ..., features)."""
-    time = torch.Size(gradient.shape[1:-1]).numel()
-    steps = gradient.reshape(len(gradient), time, gradient.shape[-1])
-    steps = steps.to(working_dtype(steps, weight))
-    squares = row_norms(steps) if time == 1 else None
+    count, time = gradient.shape[0], math.prod(gradient.shape[1:-1])
+    wide = gradient.to(working_dtype(gradient, weight))
+    steps = wide.reshape(count, time, gradient.shape[-1])
+    once = None if time != 1 else wide if wide.ndim == 2 else steps[:, 0]  # the only step
+    squares = None if once is None else row_norms(once)
     if bias is not None and bias.requires_grad:
-        yield Explicit(bias, steps[:, 0] if time == 1 else steps.sum(1), start=start, norms=squares)
+        yield Explicit(bias, steps.sum(1) if once is None else once, start=start, norms=squares)
     if inputs is not None:
         value = inputs.get()
-        yield Outer(weight, value.reshape(len(value), time, value.shape[-1]), steps, start=start, squares=squares)
+        yield Outer(weight, value.reshape(count, time, value.shape[-1]), steps, start=start, squares=squares)

@@ -51,7 +51,8 @@ def row_norms(values: Tensor) -> Tensor:
     >>> row_norms(torch.ones(2, 3, 4)).tolist()
     [12.0, 12.0]
     """
-    lengths: Tensor = torch.linalg.vector_norm(values.reshape(len(values), math.prod(values.shape[1:])), dim=1)
+    rows = values if values.ndim == 2 else values.reshape(values.shape[0], math.prod(values.shape[1:]))
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1)
     return lengths.square_()
 
 
@@ -62,8 +63,10 @@ def weigh(values: Tensor, weights: Tensor) -> Tensor:
 
 def weighted_rows(values: Tensor, weights: Tensor) -> Tensor:
     """The sum of the rows of `values` times their weights, whatever the rows' shape."""
-    rows = values.reshape(len(values), math.prod(values.shape[1:]))
-    return (weights.to(values.dtype) @ rows).view(values.shape[1:])
+    if values.ndim == 2:
+        return torch.mv(values.T, weights.to(values.dtype))
+    rows = values.reshape(values.shape[0], math.prod(values.shape[1:]))
+    return torch.mv(rows.T, weights.to(values.dtype)).view(values.shape[1:])
 
 
 class Part(ABC):
@@ -85,6 +88,10 @@ class Part(ABC):
     @abstractmethod
     def weighted(self, weights: Tensor) -> Tensor:
         """Sum of the examples' gradients under the weights, in the shape of the rows it concerns."""
+
+    def put(self, weights: Tensor, out: Tensor) -> None:
+        """Write what `weighted` answers to `out`, which has the shape of the parameter."""
+        out.copy_(self.weighted(weights).reshape(out.shape))
 
     @abstractmethod
     def explicit(self, first: int, last: int) -> Tensor:
@@ -138,8 +145,8 @@ class Outer(Part):
     def norms(self) -> Tensor:
         inputs, outputs = self.inputs, self.outputs
         if inputs.shape[1] == 1:
-            squares = row_norms(outputs) if self._squares is None else self._squares
-            return row_norms(inputs) * squares
+            squares = row_norms(outputs[:, 0]) if self._squares is None else self._squares
+            return row_norms(inputs[:, 0]).mul_(squares)
         if ghost_is_cheaper(outputs.shape[1], outputs.shape[2], inputs.shape[2]):
             return ghost_norms(inputs, outputs)
         return chunked_norms(self, len(inputs), outputs.shape[2] * inputs.shape[2])
@@ -155,7 +162,13 @@ class Outer(Part):
     def weighted(self, weights: Tensor) -> Tensor:
         if self._kept is not None:
             return weighted_rows(self._kept, weights)
-        return weigh(self.outputs, weights).flatten(0, 1).T @ self.inputs.flatten(0, 1)
+        return torch.mm(weigh(self.outputs, weights).flatten(0, 1).T, self.inputs.flatten(0, 1))
+
+    def put(self, weights: Tensor, out: Tensor) -> None:
+        if self._kept is not None or out.ndim != 2 or out.dtype != self.outputs.dtype:
+            super().put(weights, out)
+        else:
+            torch.mm(weigh(self.outputs, weights).flatten(0, 1).T, self.inputs.flatten(0, 1), out=out)
 
     def explicit(self, first: int, last: int) -> Tensor:
         if self._kept is not None:

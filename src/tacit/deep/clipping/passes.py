@@ -83,14 +83,16 @@ class Pass:
     def tap(self, path: str, output: Tensor, params: Sequence[Tensor], read: Read) -> Tensor:
         """`output`, tapped: when its gradient arrives, `read` turns it into one part for each of `params`."""
         self.uses.update(map(id, params))
-        arrived = False
+        waiting: Read | None = read
 
         def reader(gradient: Tensor) -> None:
-            nonlocal arrived
-            self.admit(again=arrived)
-            arrived = True
+            nonlocal waiting
+            self.admit(again=waiting is None)
+            # what it holds, the layer's input, goes with the pass: the graph may live as long as the caller keeps the loss
+            once, waiting = waiting, None
+            assert once is not None
             with full_precision(gradient.device.type):
-                for part in read(gradient):
+                for part in once(gradient):
                     self.add(part)
 
         return tap(output, reader)
@@ -114,6 +116,11 @@ class Pass:
         self.parts.setdefault(key, []).append(part)
         if self.uses[key] == 1:
             self.settled[key] = part.settle()
+
+    def forget(self) -> None:
+        """Let go of activations and gradients, which are summed: the graph keeps this book until the caller drops the loss."""
+        self.parts.clear()
+        self.settled.clear()
 
     def take(self) -> Iterator[tuple[Part, Tensor]]:
         """Every part with the squared norms of its examples; the squares of all parts add up to the square of the whole gradient."""

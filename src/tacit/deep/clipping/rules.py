@@ -45,10 +45,9 @@ class Rule(Protocol):
         ...
 
 
-def _fit(norms: Tensor, bounds: Tensor) -> Tensor:
-    """min(1, bound / norm), and zero where the norm is not finite."""
-    factors = (bounds / norms.clamp(min=torch.finfo(norms.dtype).tiny)).clamp(max=1)
-    return factors.where(norms.isfinite(), 0)
+def _fit(norms: Tensor, bounds: float | Tensor) -> Tensor:
+    """min(1, bound / norm), and zero where the norm is not finite: a bound over infinity is zero, over no number none."""
+    return (bounds / norms.clamp(min=torch.finfo(norms.dtype).tiny)).clamp_(max=1).nan_to_num_(0.0)
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Flat:
     by_layer: bool = False
 
     def factors(self, norms: Tensor) -> Tensor:
-        return _fit(norms, norms.new_tensor(self.clip))
+        return _fit(norms, self.clip)
 
     def sensitivity(self, groups: int) -> float:
         return self.clip
@@ -125,7 +124,7 @@ class Adaptive:
     by_layer: bool = False
 
     def factors(self, norms: Tensor) -> Tensor:
-        return _fit(norms, norms.new_tensor(self.clip))
+        return _fit(norms, self.clip)
 
     def sensitivity(self, groups: int) -> float:
         return self.clip

@@ -23,7 +23,7 @@ Reader = Callable[[Tensor], None]
 
 class _Tap(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, output: Tensor, anchor: Tensor, reader: Reader) -> Tensor:
+    def forward(ctx: Any, output: Tensor, anchor: Tensor | None, reader: Reader) -> Tensor:
         ctx.reader = reader
         ctx.mark_dirty(output)  # so that the result is no view, which an in-place layer could not follow
         return output
@@ -36,5 +36,6 @@ class _Tap(torch.autograd.Function):
 
 def tap(output: Tensor, reader: Reader) -> Tensor:
     """The output itself, in a graph that hands its gradient to `reader` even if nothing before it needs one."""
-    anchor = torch.empty(0, dtype=output.dtype, device=output.device, requires_grad=True)
+    # a layer whose input needs no gradient has an output that needs none either: then something else must, for the tap to be reached
+    anchor = None if output.requires_grad else torch.empty(0, dtype=output.dtype, device=output.device, requires_grad=True)
     return cast(Tensor, _Tap.apply(output, anchor, reader))  # type: ignore[no-untyped-call]
