@@ -1,4 +1,4 @@
-"""Canaries in one run: lower bounds on epsilon from the same scores, beside jax-privacy's: valid first, then large, then fast.
+"""Canaries in one run: lower bounds on epsilon from the same scores, beside jax-privacy's and privacy-meter's: valid, large, then fast.
 
 Two games whose truth is known. Gaussian canaries: each canary's score is its coin plus normal noise, the Gaussian mechanism; and canaries
 in a run of private gradient descent, with a gradient direction each, seen at every step. Every auditor sees the same scores and coins, at
@@ -6,16 +6,12 @@ in a run of private gradient descent, with a gradient direction each, seen at ev
 "independent" counts each canary as a trial of its own, which holds in both games here. "Gaussian" takes the claim's family for granted.
 Then the attacks on models: the area each reaches on a classifier that memorises.
 
-Run with `make bench`, or `python benchmarks/bench_audit_models.py [runs]`. The peer is installed in `.venv-peers` when first asked for.
+Run with `make bench`, or `python benchmarks/bench_audit_models.py [runs]`. Peers are installed in `.venv-peers` when first asked for.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -23,9 +19,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "audit"))
 
-import environments  # type: ignore[import-not-found]
 import numpy as np
-from measure import busy, table, verdict
+from audit_board import Board, Found, theirs  # type: ignore[import-not-found]
+from measure import busy, table
 from models import ridge, toy  # type: ignore[import-not-found]
 
 from tacit.accounting import GDP, account
@@ -36,11 +32,10 @@ from tacit.audit.model_report import audit_model
 from tacit.audit.one_run import audit_one_run
 
 DELTA, CONFIDENCE = 1e-5, 0.95
-PEER = "jax-privacy"
-environments.PEERS.setdefault(PEER, ("jax-privacy==2.0.0",))
-ADAPTER = Path(__file__).resolve().parent / "peers" / "jax_privacy_one_run.py"
-refuted: set[str] = set()  # methods that exceeded the truth too often in some game: no bounds, whatever they say in another
-KINDS = ("one run", "one run, Gaussian", "independent", "independent, Gaussian")
+PLAIN = ("one run", "one run, Gaussian", "independent")
+RIVALS = {f"tacit: {kind}": (f"jax-privacy: {kind}", f"jax-privacy: {kind}, split") for kind in PLAIN}
+RIVALS["tacit: independent"] += ("privacy-meter: population attack, rates as they are",)
+RIVALS["tacit: independent, Gaussian"] = ("jax-privacy: independent, Gaussian",)
 
 
 def epsilon_of_mu(mu: float) -> float:
@@ -64,19 +59,6 @@ def ours(scores: Any, bits: Any) -> dict[str, tuple[float, float]]:
         bound = method()
         found[name] = bound, time.process_time() - start
     return found
-
-
-def theirs(scores: Any, bits: Any) -> dict[str, Any]:
-    """The peer's bounds on the same runs."""
-    python = environments.interpreter(PEER)
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "scores.npz"
-        np.savez(path, scores=scores, bits=bits)
-        words = [str(python), str(ADAPTER), str(path), str(DELTA), str(1 - CONFIDENCE)]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=1200, check=False)
-    if done.returncode:
-        raise environments.Unavailable((done.stderr.splitlines() or ["no reason given"])[-1][:90])
-    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def gaussian_canaries(mu: float, canaries: int, runs: int) -> tuple[Any, Any]:
@@ -105,36 +87,16 @@ def descent_canaries(canaries: int, runs: int) -> tuple[Any, Any, float]:
     return np.array(scores), bits, 1.0
 
 
-def compared(title: str, scores: Any, bits: Any, truth: float) -> bool:
+def compared(board: Board, title: str, scores: Any, bits: Any, truth: float) -> None:
     runs, canaries = scores.shape
-    print(f"\n{title}: true epsilon {truth:.3f} at delta {DELTA:g}, {canaries:,} canaries, {runs} runs")
-    bounds: dict[str, list[float]] = {}
-    spent: dict[str, float] = {}
+    found: dict[str, Found] = {}
+    ours(scores[0], bits[0])  # unmeasured
     for row, coins in zip(scores, bits, strict=True):
-        for name, (bound, took) in ours(row, coins).items():
-            bounds.setdefault(f"tacit: {name}", []).append(bound)
-            spent[f"tacit: {name}"] = spent.get(f"tacit: {name}", 0.0) + took
-    try:
-        for name, peer in theirs(scores, bits).items():
-            bounds[f"{PEER}: {name}"], spent[f"{PEER}: {name}"] = peer["bounds"], peer["seconds"]
-    except environments.Unavailable as reason:
-        print(f"{PEER}: {reason}")
-    rows, valid = [], {}
-    for name, found in bounds.items():
-        above = float(np.mean([bound > truth for bound in found]))
-        # 5% of the runs, and what chance adds to it in so few of them once in a thousand.
-        valid[name] = above <= 0.05 + 3.1 * math.sqrt(0.05 * 0.95 / runs)
-        rows.append((name, f"{np.mean(found):.3f}", f"{above:.0%}", f"{1000 * spent[name] / runs:.1f}", "" if valid[name] else "NOT VALID"))
-    table(("auditor", "mean bound", "above the truth", "ms a run", ""), rows)
-    refuted.update(name for name in valid if not valid[name])
-    met = verdict("our bounds exceed the truth in at most 5% of runs (and chance)", all(valid[n] for n in valid if n.startswith("tacit")))
-    for kind in KINDS:
-        rivals = [n for n in (f"{PEER}: {kind}", f"{PEER}: {kind}, split") if n in bounds and n not in refuted]
-        mine = float(np.mean(bounds[f"tacit: {kind}"]))
-        if rivals:
-            best = max(float(np.mean(bounds[n])) for n in rivals)
-            met &= verdict(f"{kind}: mean bound at least the peer's best valid one ({mine:.3f} beside {best:.3f})", mine >= best)
-    return met
+        for name, measured in ours(row, coins).items():
+            found.setdefault(f"tacit: {name}", Found()).add(*measured)
+    for peer, adapter in (("jax-privacy", "jax_privacy_one_run.py"), ("privacy-meter", "privacy_meter_audit.py")):
+        found |= theirs(peer, adapter, {"scores": scores, "bits": bits}, DELTA, 1 - CONFIDENCE)
+    board.show(f"{title}, {canaries:,} canaries: {runs} runs", truth, found, RIVALS, CONFIDENCE)
 
 
 def attacks_on_a_classifier() -> None:
@@ -153,13 +115,15 @@ def attacks_on_a_classifier() -> None:
 def main() -> int:
     print(busy())
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    met = True
+    board = Board()
     for mu, canaries in ((0.2682, 1_000), (1.0, 1_000), (1.0, 5_000)):
-        met &= compared(f"Gaussian canaries, mu = {mu:g}", *gaussian_canaries(mu, canaries, runs), epsilon_of_mu(mu))
+        compared(board, f"Gaussian canaries, mu = {mu:g}", *gaussian_canaries(mu, canaries, runs), epsilon_of_mu(mu))
     scores, bits, mu = descent_canaries(1_000, max(5, runs // 5))
-    met &= compared("Private gradient descent, white box", scores, bits, epsilon_of_mu(mu))
+    compared(board, "Private gradient descent, white box", scores, bits, epsilon_of_mu(mu))
     attacks_on_a_classifier()
-    return 0 if met else 1
+    print()
+    board.compare()
+    return 0 if board.close() else 1
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from scipy.special import expit, ndtr
 
 from tacit.accounting import ParameterError
 from tacit.audit.experiment import generator
-from tacit.audit.independent import as_coins, coin_evidence, tail_bound, whole_bound
+from tacit.audit.guessing import independent_p_value
+from tacit.audit.independent import as_coins, coin_evidence, guessed_bound, tail_bound, whole_bound
 from tacit.audit.roc import evidence_of
 
 
@@ -37,9 +38,7 @@ def test_the_bound_is_above_the_truth_in_at_most_five_percent(kind: str, delta: 
     draw, above, runs = generator(5), 0, 400
     for i in range(runs):
         bits = draw.random(300) < 0.5 if coins else np.arange(300) % 2 == 0
-        found = coin_evidence(
-            drawn(kind, bits, draw), bits, attack="a", game="g", delta=delta, measure=measure, coins=coins, seed=i
-        )
+        found = coin_evidence(drawn(kind, bits, draw), bits, attack="a", game="g", delta=delta, measure=measure, coins=coins, seed=i)
         above += found.lower > 1
     assert above <= 0.05 * runs + 3 * math.sqrt(0.05 * 0.95 * runs)
 
@@ -76,6 +75,18 @@ def test_guessing_on_everybody_gives_back_the_best_accuracy(epsilon: float, delt
     trials = 10**12
     found = whole_bound(round(most_accuracy(epsilon, delta) * trials), trials, 0.5, delta=delta, measure="epsilon")
     assert found == pytest.approx(epsilon, abs=1e-3)
+
+
+@given(st.integers(1, 400), st.floats(0.4, 1.0), st.sampled_from([0.0, 1e-6, 1e-3, 0.05]))
+def test_what_is_refuted_is_refuted_and_hardly_more_is_not(made: int, share: float, delta: float) -> None:
+    right, trials = max(1, round(share * made)), 2 * made
+    found = guessed_bound(right, made, trials, 0.05, delta=delta)
+    told: dict[str, Any] = {"correct": right, "made": made, "canaries": trials, "delta": delta}
+    if found > 0:
+        assert independent_p_value(epsilon=found, **told) <= 0.05 * (1 + 1e-9)
+    assert independent_p_value(epsilon=found + 2e-5 * max(1.0, found), **told) > 0.05 * (1 - 1e-8)
+    assert guessed_bound(right, made, trials, 0.05, delta=delta, known=found / 2) == pytest.approx(found, abs=2e-5 * max(1.0, found))
+    assert guessed_bound(right, made, trials, 0.05, delta=delta, known=found + 1) == found + 1
 
 
 def test_more_is_proved_than_by_two_intervals() -> None:

@@ -1,141 +1,21 @@
-"""One-run bounds held against the worst mechanism there is, found by enumeration, and against simulated runs whose truth is known."""
+"""One-run bounds held against simulated runs whose truth is known, and against the search that knows the whole p-value."""
 
 from __future__ import annotations
 
-import itertools
-from fractions import Fraction
+import math
 from functools import cache
-from math import comb
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 from scipy.special import expit
 
-from tacit.accounting import GDP, ParameterError, account
+from tacit.accounting import ParameterError
 from tacit.audit.experiment import generator
-from tacit.audit.one_run import (
-    Law,
-    approximate,
-    audit_one_run,
-    exact_p_value,
-    gaussian,
-    largest_refuted,
-    one_run,
-    p_value,
-    published_p_value,
-    right_guesses,
-    tail_p_value,
-)
-
-
-def worst_mechanism(correct: int, made: int, canaries: int, lines: tuple[tuple[float, float], ...]) -> float:
-    """The largest probability of so many right guesses over *all* mechanisms from coins to guesses: no symmetry is assumed.
-
-    Variables are the probability of every pattern of guesses given every pattern of coins, and the positive parts that the divergences
-    between neighbours are sums of.
-    """
-    coins = list(itertools.product((0, 1), repeat=canaries))
-    outputs = [t for t in itertools.product((0, 1, None), repeat=canaries) if sum(g is not None for g in t) == made]
-    place = {(s, t): i for i, (s, t) in enumerate(itertools.product(coins, outputs))}
-    pairs = [(s, tuple(1 - b if j == i else b for j, b in enumerate(s))) for s in coins for i in range(canaries)]
-    total = len(place) + len(lines) * len(pairs) * len(outputs)
-    rows, limits, slack = [], [], len(place)
-    for epsilon, delta in lines:
-        for s, other in pairs:
-            budget = np.zeros(total)
-            for t in outputs:
-                row = np.zeros(total)
-                row[place[s, t]], row[place[other, t]], row[slack] = 1, -np.exp(epsilon), -1
-                budget[slack] = 1
-                slack += 1
-                rows.append(row)
-                limits.append(0.0)
-            rows.append(budget)
-            limits.append(delta)
-    equal = np.zeros((len(coins), total))
-    for i, s in enumerate(coins):
-        equal[i, [place[s, t] for t in outputs]] = 1
-    goal = np.zeros(total)
-    for s, t in place:
-        if sum(g == b for g, b in zip(t, s, strict=True)) >= correct:
-            goal[place[s, t]] = 1 / len(coins)
-    solved = linprog(-goal, A_ub=np.array(rows), b_ub=limits, A_eq=equal, b_eq=np.ones(len(coins)), method="highs")
-    return float(-solved.fun)
-
-
-CASES = [
-    (correct, made, canaries, epsilon, delta)
-    for made, canaries in ((1, 1), (1, 2), (2, 2), (2, 3), (3, 3))
-    for correct in range(1, made + 1)
-    for epsilon, delta in ((0.0, 0.1), (0.7, 0.0), (1.0, 0.05))
-]
-
-
-@pytest.mark.parametrize(("correct", "made", "canaries", "epsilon", "delta"), CASES)
-def test_the_programme_is_the_worst_mechanism(correct: int, made: int, canaries: int, epsilon: float, delta: float) -> None:
-    guesses: Any = {"correct": correct, "made": made, "canaries": canaries}
-    law = approximate(epsilon, delta)
-    truth = worst_mechanism(correct, made, canaries, law.lines)
-    assert exact_p_value(law=law, **guesses) == pytest.approx(truth, abs=1e-7)
-    assert tail_p_value(law=law, **guesses) >= truth - 1e-6
-    if delta == 0:
-        assert p_value(epsilon=epsilon, **guesses) == pytest.approx(truth, abs=1e-9)
-
-
-def test_the_published_formula_for_delta_is_no_bound() -> None:
-    """A mechanism written down: two canaries, g(c) the probability of each pattern of guesses with c of them right."""
-    epsilon, delta = 1.0, 0.05
-    g0 = (1 - delta * (2 + np.e)) / (1 + 2 * np.e + np.e**2)  # g1 = e g0 + delta, g2 = e g1
-    g = np.array([g0, np.e * g0 + delta, np.e * (np.e * g0 + delta)])
-    assert g @ [1, 2, 1] == pytest.approx(1, abs=1e-12)
-    for sign in (1, -1):  # one coin turned either way: four patterns of (this guess right, the other right)
-        apart = sum(max(0.0, g[a + b] - np.exp(epsilon) * g[(1 - a) + b]) for a in (0, 1)[::sign] for b in (0, 1))
-        assert apart <= delta + 1e-12
-    reached = 1 - g[0]
-    assert published_p_value(correct=1, made=2, canaries=2, epsilon=epsilon, delta=delta) < reached - 0.002
-    assert exact_p_value(correct=1, made=2, canaries=2, law=approximate(epsilon, delta)) >= reached - 1e-9
-
-
-def test_several_lines_at_once() -> None:
-    lines = tuple((e, float(account(GDP(0.8)).delta(e).upper)) for e in (0.0, 0.5, 1.2))
-    law = Law(lines, gaussian(0.8).inverse)
-    truth = worst_mechanism(2, 2, 2, lines)
-    assert exact_p_value(correct=2, made=2, canaries=2, law=law) == pytest.approx(truth, abs=1e-7)
-
-
-def test_a_bound_that_forgets_delta_is_below_the_worst_mechanism() -> None:
-    assert p_value(correct=2, made=2, canaries=2, epsilon=1.0) < worst_mechanism(2, 2, 2, ((1.0, 0.05),)) - 0.01
-
-
-@given(st.integers(1, 12), st.integers(0, 12), st.integers(0, 3), st.sampled_from([0.0, 0.3, 1.0, 2.5]))
-@settings(max_examples=25)
-def test_without_delta_all_is_the_binomial(made: int, correct: int, abstained: int, epsilon: float) -> None:
-    correct = min(correct, made)
-    rate = Fraction(float(expit(epsilon)))
-    truth = float(sum(comb(made, c) * rate**c * (1 - rate) ** (made - c) for c in range(correct, made + 1)))
-    guesses: Any = {"correct": correct, "made": made, "canaries": made + abstained}
-    assert p_value(epsilon=epsilon, **guesses) == pytest.approx(truth, abs=1e-12)
-    assert exact_p_value(law=approximate(epsilon, 0.0), **guesses) == pytest.approx(truth, abs=1e-6)
-    assert tail_p_value(law=approximate(epsilon, 0.0), **guesses) >= truth - 1e-6
-
-
-@given(st.integers(20, 150), st.floats(0.5, 1.0), st.floats(0.1, 1.0), st.floats(0.0, 2.0), st.sampled_from([1e-5, 1e-3, 0.02]))
-@settings(max_examples=15)
-def test_the_programme_is_below_the_recursion(made: int, share: float, asked: float, epsilon: float, delta: float) -> None:
-    guesses: Any = {"correct": round(share * made), "made": made, "canaries": round(made / asked)}
-    law = approximate(epsilon, delta)
-    least = exact_p_value(law=law, **guesses)
-    # The window of counts costs a little mass far out, and the recursion stops at a relative 1e-6.
-    assert least <= tail_p_value(law=law, **guesses) * (1 + 1e-5) + 1e-6
-
-
-def test_gaussian_lines_agree_with_the_accountant() -> None:
-    for epsilon, delta in gaussian(1.3).lines:
-        assert delta == pytest.approx(account(GDP(1.3)).delta(epsilon).upper, rel=1e-6, abs=1e-14)
+from tacit.audit.guessing import approximate, exact_p_value, gaussian, p_value, tail_p_value
+from tacit.audit.one_run import audit_one_run, largest_by_chords, largest_refuted, one_run, right_guesses
 
 
 @cache
@@ -226,8 +106,62 @@ def test_more_right_guesses_prove_no_less(made: int, correct: int) -> None:
 
 def test_the_largest_refuted_is_from_below() -> None:
     for truth in (0.3, 1.0, 7.7):
-        found = largest_refuted(lambda x, t=truth: float(x > t), 0.5)  # type: ignore[misc]
-        assert truth - 1e-3 < found <= truth
+        for known in (None, 0.2, truth - 1e-3):
+            found = largest_refuted(lambda x, t=truth: x <= t, known=known)  # type: ignore[misc]
+            assert truth - 1e-4 < found <= truth
+    assert largest_refuted(lambda x: False) == 0.0
+
+
+@pytest.mark.parametrize("bend", [0.0, 5.0, -5.0])
+@pytest.mark.parametrize("truth", [0.3002, 0.31, 0.4, 0.9])
+def test_chords_find_the_crossing_from_below_in_few_steps(bend: float, truth: float) -> None:
+    asked = []
+
+    def p(x: float) -> float:
+        asked.append(x)
+        return 0.05 * math.exp((10 + bend * (x - truth)) * (x - truth))
+
+    found = largest_by_chords(p, 0.05, known=0.3)
+    assert truth - 1e-3 <= found <= truth or (found == 0.3 and truth < 0.301)
+    assert len(asked) <= (14 if truth == 0.9 else 8)
+
+
+def searched(tests: list[tuple[int, int]], canaries: int, error: float, p: Any) -> float:
+    """The oracle: each test by itself, bisected on its whole p-value."""
+    best = 0.0
+    for correct, made in tests:
+        low, high = 0.0, 8.0
+        if p(low, correct=correct, made=made, canaries=canaries) > error:
+            continue
+        while high - low > 1e-6:
+            middle = (low + high) / 2
+            low, high = (middle, high) if p(middle, correct=correct, made=made, canaries=canaries) <= error else (low, middle)
+        best = max(best, low)
+    return best
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("method", ["exact", "tail"])
+def test_all_tests_together_find_what_each_by_itself_would(mu: float, method: Any) -> None:
+    draw = generator(21)
+    coins = draw.random(400) < 0.5
+    scores = mu * coins + draw.normal(size=400)
+    tests = [(right_guesses(scores, coins, made), made) for made in (8, 20, 80, 400)]
+    by = exact_p_value if method == "exact" else tail_p_value
+    truth = searched(tests, 400, 0.0125, lambda x, **told: by(law=approximate(x, 1e-4), **told))
+    assert audit_one_run(scores, coins, delta=1e-4, method=method).lower == pytest.approx(truth, abs=3e-5 * max(1.0, truth))
+    if method == "tail":
+        truth = searched(tests, 400, 0.0125, lambda x, **told: by(law=gaussian(x), **told))
+        assert audit_one_run(scores, coins, measure="mu", method=method).lower == pytest.approx(truth, abs=3e-5)
+
+
+def test_programmes_find_what_bisection_would() -> None:
+    for correct, made in ((75, 80), (28, 40)):
+        truth = searched([(correct, made)], 100, 0.05, lambda x, **told: exact_p_value(law=gaussian(x), **told) if x < 2 else 1.0)
+        found = one_run(correct=correct, made=made, canaries=100, measure="mu").lower
+        # The recursion knows the whole curve, the programme eight of its tangents: either may be ahead.
+        tail = one_run(correct=correct, made=made, canaries=100, measure="mu", method="tail").lower
+        assert max(truth, tail) - 1e-3 <= found <= max(truth, tail) + 1e-4
 
 
 def test_nothing_is_guessed_from_scores_that_are_not_numbers() -> None:

@@ -99,6 +99,25 @@ def test_the_picture_shows_the_claim_above_the_curve() -> None:
     assert {line.get_label() for line in axis.lines} >= {"score", "most that mu 1 permits", "guessing"}
 
 
+def test_of_many_attacks_one_has_a_band_and_all_have_a_name() -> None:
+    bits, draw = np.arange(400) < 200, generator(7)
+    curves = {f"attack {k}": roc(k * bits + draw.normal(size=400), bits) for k in range(5)}
+    axis = roc_figure(curves, Claim.of(epsilon=1)).axes[0]
+    assert len(axis.collections) == 1, "seven bands over one another cannot be read"
+    widths = {str(line.get_label()): line.get_linewidth() for line in axis.lines}
+    assert max(curves, key=lambda name: widths[name]) == "attack 4" and sum(widths[name] == widths["attack 4"] for name in curves) == 1
+    said = [text.get_text() for text in axis.texts]
+    named = [text for text in said if text in curves]
+    assert sorted(named) == sorted(curves)
+    assert named == sorted(curves, key=lambda name: (curves[name].tpr_at(0.01).tpr, curves[name].auc), reverse=True)
+    colours = {text.get_text(): text.get_color() for text in axis.texts if text.get_text() in curves}
+    assert colours == {str(line.get_label()): line.get_color() for line in axis.lines if line.get_label() in curves}
+    chosen = roc_figure(curves, selected="attack 1").axes[0]
+    assert {line.get_label(): line.get_linewidth() for line in chosen.lines}["attack 1"] == widths["attack 4"]
+    with pytest.raises(ParameterError, match="selected"):
+        roc_figure(curves, selected="attack 9")
+
+
 def test_summary_is_plain() -> None:
     found = summary(roc([2.0, 1.0, 3.0, 0.0], [True, False, True, False]))
     assert found["auc"] == 1.0 and found["tpr_at_fpr"][0]["tpr"] == 1.0

@@ -181,6 +181,31 @@ def test_equal_inputs_show_nothing() -> None:
         assert found.lower == 0 and isinstance(found, Evidence)
 
 
+@pytest.mark.parametrize(("n", "sure", "least"), [(400, 0.95, 0.5), (600, 1 - 1e-8, 0.3), (2000, 1 - 1e-8, 0.6)])
+def test_few_samples_are_not_given_up_at_a_high_confidence(n: int, sure: float, least: float) -> None:
+    """Randomised response at ln 3: where distrust leaves no test a promise, less distrust must still pick one that tells."""
+    for seed in range(4):
+        coins = generator(seed)
+        found = attack(response(0, math.log(3), coins), response(1, math.log(3), coins), n, confidence=sure, seed=seed)
+        assert least < found.lower < math.log(3) and found.confidence == sure
+        assert found.point is not None and found.point.confidence == sure
+
+
+def test_distrust_is_lowered_only_where_nothing_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    coins = generator(9)
+    pair = response(0, math.log(3), coins)(60), response(1, math.log(3), coins)(60)
+    learnt = sampled(lambda _: pair[0], lambda _: pair[1], 60, None)
+    tried = candidates(*learnt)
+    lowered = choose(tried, learnt, 300, 0.0, 1 - 1e-8)
+    monkeypatch.setattr("tacit.audit.search.CAUTION", (3.0,))
+    given_up = choose(tried, learnt, 300, 0.0, 1 - 1e-8)
+    fires = [[float(test.fires(part, generator(1)).mean()) for part in learnt] for test in (lowered, given_up)]
+    assert fires[0][1] - fires[0][0] > 0.2, "a test that tells the inputs apart"
+    assert fires[1][1] - fires[1][0] < 0.2, "the mutant that never relents settles on one that does not"
+    monkeypatch.undo()
+    assert choose(tried, learnt, 300, 0.0, 0.5).threshold == lowered.threshold
+
+
 def test_a_seed_repeats_everything() -> None:
     def draw(shift: int) -> Sampler:
         return lambda n: shift + rounded_laplace(2, size=n)

@@ -1,10 +1,10 @@
 """Independent trials with a known score: how much a few hundred of them prove, and why a fair coin for each makes that more.
 
-Where every trial's world was chosen by a fair coin, those above a threshold are members with probability q = a / (a + b), a and b the true
-and false positive rates. So the share of members above it bounds the *ratio* of the rates by one binomial interval, where two intervals,
-one for each rate, would pay twice. (epsilon, delta) implies q <= e^eps (1 - q) + delta / (2 s) with s the share above the threshold; mu
-implies the same of its curve. Guessing on everybody bounds the advantage a - b. A few thresholds are placed by a tenth of the scores, whose
-worlds are not looked at; each of the tests has its share of the error.
+Where every trial's world was chosen by a fair coin, guesses on those with the highest scores, or the highest and the lowest, are right no
+more often than the promise lets them: one binomial interval, where two, one for each rate, would pay twice. For epsilon the trials are
+ordered by their scores, whose worlds are not looked at, and `guessing.independent_p_value` says how likely so many right guesses are. For
+mu, those above a threshold are members with probability q = a / (a + b), a and b the true and false positive rates, and a few thresholds
+are placed by a tenth of the scores. Each of a few tests has its share of the error.
 
 >>> draw = generator(1)
 >>> coins = draw.random(1000) < 0.5
@@ -21,17 +21,21 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
+from scipy.special import logit, ndtri
 
 from tacit.accounting import ParameterError
 from tacit.accounting.parameters import probability
 from tacit.audit.claim import Evidence
 from tacit.audit.experiment import Generator, generator
+from tacit.audit.guessing import SAFE, independent_p_value
 from tacit.audit.rates import lower_rate, mu_of
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 TAILS = (0.2, 0.05, 0.02)  # shares of the scores above (and below) a threshold, where members (and others) are sought
+SHARES = (0.25, 0.1, 0.03, 0.01, 0.003, 0.001)  # the same where guesses are counted, as far out as there are trials
+FEWEST = 30  # trials on which a share of them is worth a test
+CLOSE, NEAR = 1e-5, 0.97  # to which epsilon is found, and where the search starts, of what it would be without delta
 PLACED = 0.1  # of the trials, which place the thresholds and measure nothing
 FOR_SHARE = 0.1  # of a test's error, where the share above the threshold must be known too
 
@@ -44,13 +48,15 @@ def as_coins(bits: Mask, draw: Generator) -> NDArray[np.int64]:
     >>> len(order) > 80, len(set(order.tolist())) == len(order)
     (True, True)
     """
-    pools = [draw.permutation(np.flatnonzero(bits == which)).tolist() for which in (False, True)]
-    order: list[int] = []
-    while True:
-        pool = pools[int(draw.random() < 0.5)]
-        if not pool:
-            return np.array(order, dtype=np.int64)
-        order.append(pool.pop())
+    pools = [draw.permutation(np.flatnonzero(bits == which)) for which in (False, True)]
+    coins = draw.random(len(bits)) < 0.5
+    drawn = [np.cumsum(coins == which) for which in (False, True)]
+    # The first coin that asks an empty pool, and all after it, are not used.
+    used = int(np.sum((drawn[0] <= len(pools[0])) & (drawn[1] <= len(pools[1]))))
+    coins, order = coins[:used], np.empty(used, dtype=np.int64)
+    for which, pool in enumerate(pools):
+        order[coins == bool(which)] = pool[: int(np.sum(coins == bool(which)))]
+    return order
 
 
 def tail_bound(
@@ -93,6 +99,29 @@ def whole_bound(right: int, trials: int, error: float, *, delta: float, measure:
     return max(0.0, math.log(top / (1 - share))) if top > 0 else 0.0
 
 
+def guessed_bound(right: int, made: int, trials: int, error: float, *, delta: float, known: float = 0.0) -> float:
+    """What `right` right guesses of `made`, on trials picked by their scores alone, prove: epsilon at delta; `known` if that is no more.
+
+    >>> round(guessed_bound(95, 100, 1000, 0.05, delta=0), 3), round(guessed_bound(95, 100, 1000, 0.05, delta=1e-3), 3)
+    (2.172, 2.161)
+    """
+    share = lower_rate(right, made, error)
+    high = float(logit(share)) if share > 0 else 0.0  # what it would be without delta, which only makes right guesses likelier
+    if high <= known or delta <= 0:
+        return max(high, known)
+
+    def refuted(epsilon: float) -> bool:
+        return independent_p_value(correct=right, made=made, canaries=trials, epsilon=epsilon, delta=delta) <= error * SAFE
+
+    if not refuted(known):
+        return known
+    low = NEAR * high if NEAR * high > known and refuted(NEAR * high) else known
+    while high - low > CLOSE * max(1.0, low):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
 def coin_evidence(
     scores: ArrayLike,
     bits: ArrayLike,
@@ -113,6 +142,10 @@ def coin_evidence(
         raise ParameterError("one score and one bit for each trial are needed")
     draw = generator(seed)
     order = draw.permutation(len(values)) if coins else as_coins(members, draw)
+    small, error = float(probability("delta", delta)), 1 - float(probability("confidence", confidence))
+    if measure == "epsilon":
+        found = _by_guesses(values[order], members[order], error, small) if len(order) else {}
+        return _told(found, attack, game, small, confidence, len(values), assumptions)
     placed = max(10, int(PLACED * len(order)))
     told: dict[str, Any] = {"assumptions": tuple(assumptions), "measure": measure}
     if len(order) < 2 * placed:
@@ -130,7 +163,7 @@ def coin_evidence(
 
     middle, truth = above(0.5), members[placed:]
     n = len(truth)
-    error = (1 - float(probability("confidence", confidence))) / (1 + 2 * len(TAILS))
+    error /= 1 + 2 * len(TAILS)
     found = {"everybody": whole_bound(int(np.sum(middle == truth)), n, error, delta=delta, measure=measure)}
     for tail in TAILS:
         high, low = above(tail), ~above(1 - tail)
@@ -139,3 +172,31 @@ def coin_evidence(
             found[f"{name} {tail:g}"] = tail_bound(right, int(np.sum(asked)), n, error, delta=delta, measure=measure, sides=sides)
     best = max(found, key=lambda name: found[name])
     return Evidence(attack, game, found[best], delta, float(confidence), len(order), details={"test": best, "tests": found}, **told)
+
+
+def _by_guesses(values: Floats, members: Mask, error: float, delta: float) -> dict[str, float]:
+    """The best of a few tests, and what it proves. Trials come in random order, so that whom a tie leaves out is random too."""
+    n = len(values)
+    sizes = {tail: round(tail * n) for tail in SHARES if tail * n >= FEWEST}
+    tests = {"everybody": (n - n // 2, n // 2)}
+    tests |= {f"highest {tail:g}": (size, 0) for tail, size in sizes.items()}
+    tests |= {f"highest and lowest {tail:g}": (size, size) for tail, size in sizes.items()}
+    share = error / len(tests)
+    # Sorted no further than the tests need: each place that one of them ends at has its trial, and the others are on its right side.
+    ends = sorted({end for high, low in tests.values() for end in (high, n - low) if 0 < end < n})
+    right = members[np.argpartition(-values, ends)] if ends else members
+    hits = np.append(0, np.cumsum(right))
+    found = {name: (int(hits[high] + low - (hits[n] - hits[n - low])), high + low) for name, (high, low) in tests.items()}
+    best, lower = "everybody", 0.0
+    for name in sorted(found, key=lambda name: lower_rate(*found[name], share), reverse=True):
+        bound = guessed_bound(*found[name], n, share, delta=delta, known=lower)
+        best, lower = (name, bound) if bound > lower else (best, lower)
+    return {best: lower}
+
+
+def _told(
+    found: dict[str, float], attack: str, game: str, delta: float, confidence: float, trials: int, assumptions: Sequence[str]
+) -> Evidence:
+    best = max(found, key=lambda name: found[name], default="")
+    lower, details = found.get(best, 0.0), {"test": best}
+    return Evidence(attack, game, lower, delta, float(confidence), trials, assumptions=tuple(assumptions), details=details)

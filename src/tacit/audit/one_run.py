@@ -1,246 +1,146 @@
 """Auditing with one training run: many canaries, a fair coin for each, and one count of right guesses.
 
 Each of `canaries` records is put into the data by a coin of its own; the run is made once; who sees its output makes `made` guesses on
-coins of her choice and abstains on the others; `correct` of them are right. How likely is that under a promise? Three answers, each a
-theorem about *any* mechanism that keeps the promise, however its noise is shared between canaries:
+coins of her choice and abstains on the others; `correct` of them are right. How likely that is under a promise, at the most, whatever the
+mechanism and however its noise is shared between canaries, is what `tacit.audit.guessing` proves. Here a promise is refuted by it: the
+bound is the largest parameter under which so many right guesses would be too unlikely.
 
-- `p_value`: the binomial tail of Steinke, Nasr and Jagielski 2023, for pure epsilon;
-- `tail_p_value`: the recursion of Mahloujifar, Melis and Chaudhuri 2024, for any trade-off curve;
-- `exact_p_value`: the least upper bound there is for finitely many (epsilon, delta), by linear programming (proved below).
-
-All bound the same probability, so the least of them counts. The formula that is in use for delta > 0 beside the binomial tail is here too
-(`published_p_value`), but no bound rests on it: enumeration found mechanisms that exceed it.
-
->>> round(p_value(correct=70, made=100, canaries=100, epsilon=0.5), 6)
-0.065648
 >>> found = one_run(correct=900, made=1000, canaries=1000, delta=1e-5)
 >>> 1.9 < found.lower < found.estimate < 2.2
 True
-
-**Why the linear programme is exact.** Average a mechanism over all ways to relabel canaries and to exchange the two faces of coins, which
-keeps the promise and the law p of the number of right guesses. Then an output with c right guesses of r has probability p_c divided by the
-number of such outputs, and turning the coin of a guessed canary turns c into c - 1 or c + 1. So for every epsilon the hockey-stick
-divergence between neighbours is (1/m) sum_c ([c p_c - e^eps (r-c+1) p_(c-1)]_+ + [(r-c) p_c - e^eps (c+1) p_(c+1)]_+): a law p can occur
-if and only if this is at most delta(eps) for every eps. What is returned is the value of a feasible point of the dual programme: an upper
-bound by weak duality, whatever the solver did.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc, expit, log_ndtr, ndtr, ndtri
+from scipy.special import logit, ndtri
 
 from tacit.accounting import ParameterError
-from tacit.accounting.parameters import count, nonnegative, probability
+from tacit.accounting.parameters import count, probability
 from tacit.audit.claim import Evidence
+from tacit.audit.guessing import (
+    MOST_ROWS,
+    SAFE,
+    approximate,
+    exact_p_value,
+    gaussian,
+    guessed,
+    line_refutes,
+    p_value,
+    programme_rows,
+    tail_refutes,
+)
+from tacit.audit.rates import lower_rate
+
+__all__ = ["audit_one_run", "exact_p_value", "largest_refuted", "one_run", "right_guesses"]
 
 Floats = NDArray[np.float64]
 Method = Literal["exact", "tail", "binomial"]
+Measure = Literal["epsilon", "mu"]
 METHODS = ("exact", "tail", "binomial")
 GAME = "one run: every canary in or out by a coin of its own"
-REACH = 6.0  # deviations of the number of right guesses that the programme looks at one by one; the rest is lumped, on the safe side
-CLOSE = 1e-4  # to which the largest refuted parameter is found
-MOST_ROWS = 2500  # of a programme that is worth its time; above it the recursion alone decides
+CLOSE = 1e-5  # to which the largest refuted parameter is found
+PROGRAMMED = 1e-3  # the same where every step is a linear programme
+NEAR = 0.97  # of what a rate without delta would say: where the search starts
+CHORDS = 12  # at most: three is usual
 MOST = 60.0  # a larger epsilon or mu is not looked for
 SHARES = (1.0, 0.2, 0.05, 0.02)  # of the canaries on which a guess is made
-LINES = 8  # tangents that stand for a Gaussian trade-off curve; fewer are as valid and less sharp
 
 
-def p_value(*, correct: int, made: int, canaries: int, epsilon: float) -> float:
-    """The most likely that `correct` or more of `made` guesses can be right under pure epsilon: a binomial tail, and it is reached.
+def largest_refuted(refutes: Callable[[float], bool], *, known: float | None = None, step: float = 1.0, close: float = CLOSE) -> float:
+    """The largest parameter that is refuted, from below. The search goes up from one that is `known` to be, in growing steps.
 
-    >>> p_value(correct=0, made=10, canaries=10, epsilon=1)
-    1.0
-    """
-    _guessed(correct, made, canaries)
-    return 1.0 if correct == 0 else float(bdtrc(correct - 1, made, float(expit(nonnegative("epsilon", epsilon)))))
-
-
-def published_p_value(*, correct: int, made: int, canaries: int, epsilon: float, delta: float) -> float:
-    """The formula in use for delta > 0: the binomial tail f(v) plus 2 m delta max_i (f(v - i) - f(v)) / i. Not a bound: for comparison.
-
-    Two canaries refute it: under epsilon 1 and delta 0.05 a mechanism has at least one right guess of two with probability 0.9447.
-
-    >>> round(published_p_value(correct=1, made=2, canaries=2, epsilon=1, delta=0.05), 4)
-    0.9421
-    >>> round(exact_p_value(correct=1, made=2, canaries=2, law=approximate(1, 0.05)), 4)
-    0.9447
-    """
-    reached = p_value(correct=correct, made=made, canaries=canaries, epsilon=epsilon)
-    if delta == 0 or correct == 0:
-        return reached
-    rate, back = float(expit(epsilon)), np.arange(1, correct + 1)
-    # P[at least correct - i]: certain where that is zero or less.
-    at_least = np.append(bdtrc(correct - back[:-1] - 1, made, rate), 1.0)
-    return min(1.0, reached + 2 * canaries * float(probability("delta", delta)) * float(np.max((at_least - reached) / back)))
-
-
-def _guessed(correct: int, made: int, canaries: int) -> None:
-    if not 0 <= correct <= made <= canaries or made < 1:
-        raise ParameterError(
-            f"correct guesses must be at most those made, and those at most the canaries; got {correct} of {made} on {canaries}"
-        )
-
-
-@dataclass(frozen=True)
-class Law:
-    """A promise as the two methods read it: some (epsilon, delta) that it implies, and the least false positive rate for a true one."""
-
-    lines: tuple[tuple[float, float], ...]
-    inverse: Callable[[float], float]
-
-
-def approximate(epsilon: float, delta: float) -> Law:
-    """The promise (epsilon, delta).
-
-    >>> round(approximate(1, 0).inverse(0.5), 6)
-    0.18394
-    """
-    grown = math.exp(min(epsilon, 700.0))
-    return Law(((epsilon, delta),), lambda x: max(0.0, (x - delta) / grown, 1 - delta - grown * (1 - x)))
-
-
-def gaussian(mu: float) -> Law:
-    """The promise mu of Gaussian privacy; its lines crowd where the best single guess and rarer ones lie.
-
-    >>> law = gaussian(1.0)
-    >>> round(law.inverse(0.5), 6), len(law.lines)
-    (0.158655, 8)
-    """
-    if mu <= 0:
-        return Law(((0.0, 0.0),), lambda x: x)
-    least = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
-    far = mu * mu / 2 + 4.5 * mu
-    lines = tuple((e, _gaussian_delta(mu, e)) for e in np.linspace(min(0.6 * least, far), far, LINES).tolist())
-    return Law(lines, lambda x: float(ndtr(ndtri(x) - mu)) if 0 < x < 1 else float(x >= 1))
-
-
-def _gaussian_delta(mu: float, epsilon: float) -> float:
-    value = float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))))
-    return min(1.0, max(0.0, value) + 1e-15)
-
-
-def tail_p_value(*, correct: int, made: int, canaries: int, law: Law) -> float:
-    """The same under any trade-off curve, by the recursion over tails (Mahloujifar et al. 2024, Theorem 9).
-
-    With R(c) and H(c) the mean shares of wrong and right guesses on the event of c or more right ones, R(c-1) >= G(H(c)), where G gives
-    the least false positive rate for a true positive rate. Going down from `correct`, the probability that this needs must not exceed 1.
-
-    >>> tail_p_value(correct=700, made=1000, canaries=1000, law=approximate(0.5, 0)) < 1e-4
-    True
-    """
-    _guessed(correct, made, canaries)
-
-    def possible(chance: float) -> bool:
-        right, wrong = chance * correct / canaries, chance * (made - correct) / canaries
-        for c in range(correct - 1, -1, -1):
-            needed = max(wrong, law.inverse(min(right, 1.0)))
-            if needed == wrong:
-                break
-            right, wrong = right + c / (made - c) * (needed - wrong), needed
-            if right + wrong > made / canaries:
-                return False
-        return right + wrong <= made / canaries
-
-    if possible(1.0):
-        return 1.0
-    low, high = 0.0, 1.0
-    while high - low > 1e-6 * high and high > 1e-12:
-        middle = math.sqrt(low * high) if low > 0 else high / 4
-        low, high = (middle, high) if possible(middle) else (low, middle)
-    return high
-
-
-def exact_p_value(*, correct: int, made: int, canaries: int, law: Law) -> float:
-    """The largest probability of `correct` or more right guesses that any mechanism within the law's lines can have.
-
-    >>> made = dict(correct=14, made=20, canaries=20)
-    >>> round(exact_p_value(law=approximate(0.5, 0), **made), 6), round(p_value(epsilon=0.5, **made), 6)
-    (0.319891, 0.319891)
-    """
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array
-
-    _guessed(correct, made, canaries)
-    if correct == 0:
-        return 1.0
-    low, high = _window(correct, made, law)
-    size = high - low + 1
-    rows: list[tuple[int, int, float]] = []
-    owner: list[int] = []  # which line a row belongs to
-    for k, (epsilon, _) in enumerate(law.lines):
-        grown = math.exp(min(epsilon, 700.0))
-        for c in range(low + 1, high + 1):
-            # Counts above `high` are lumped into it: all of their rows together say at least this.
-            top = c if c < high else high - grown * (made - high)
-            rows += [(len(owner), c - low, top / made), (len(owner), c - 1 - low, -grown * (made - c + 1) / made)]
-            owner.append(k)
-        for c in range(low if low == 0 else low + 1, high):
-            rows += [(len(owner), c - low, (made - c) / made), (len(owner), c + 1 - low, -grown * (c + 1) / made)]
-            owner.append(k)
-    limits = np.array([canaries * delta / made for _, delta in law.lines])
-    tied = np.array(owner)
-    matrix = coo_array(
-        ([x for *_, x in rows], ([i for i, *_ in rows], [j for _, j, _ in rows])), shape=(len(owner), size)
-    ).tocsr()
-    slack = coo_array((-np.ones(len(owner)), (np.arange(len(owner)), np.arange(len(owner)))), shape=(len(owner), len(owner)))
-    spent = coo_array((np.ones(len(owner)), (tied, np.arange(len(owner)))), shape=(len(limits), len(owner)))
-    from scipy.sparse import block_array
-
-    goal = np.where(np.arange(low, high + 1) >= correct, 1.0, 0.0)
-    solved = linprog(
-        -np.concatenate([goal, np.zeros(len(owner))]),
-        A_ub=block_array([[matrix, slack], [None, spent]]).tocsr(),
-        b_ub=np.concatenate([np.zeros(len(owner)), limits]),
-        A_eq=np.concatenate([np.ones(size), np.zeros(len(owner))])[None, :],
-        b_eq=[1.0],
-        method="highs",
-    )
-    if solved.ineqlin is None or getattr(solved.ineqlin, "marginals", None) is None:
-        return 1.0  # nothing is claimed where the solver gave up
-    duals = np.maximum(-np.asarray(solved.ineqlin.marginals), 0.0)
-    prices = duals[len(owner) :]
-    weights = np.minimum(duals[: len(owner)], prices[tied])
-    return float(min(1.0, max(0.0, prices @ limits + np.max(goal - matrix.T @ weights))))
-
-
-def _window(correct: int, made: int, law: Law) -> tuple[int, int]:
-    """The counts that are looked at one by one."""
-    epsilon, delta = law.lines[0]
-    rate = float(expit(epsilon)) + delta
-    spread = REACH * math.sqrt(made) / 2 + 3
-    return max(0, math.floor(min(correct, rate * made) - spread)), min(made, math.ceil(max(correct, rate * made) + spread))
-
-
-def _rows(correct: int, made: int, law: Law) -> int:
-    low, high = _window(correct, made, law)
-    return 2 * (high - low) * len(law.lines)
-
-
-def largest_refuted(p: Callable[[float], float], error: float, *, known: float = 0.0, close: float = CLOSE) -> float:
-    """The largest parameter whose p-value is at most `error`, from below; p must grow with it. `known` is one that is refuted already.
-
-    >>> round(largest_refuted(lambda x: min(1.0, x / 10), 0.05), 3)
+    >>> round(largest_refuted(lambda x: x <= 0.5), 3)
     0.5
     """
-    low, step = known, max(1.0, known) if known == 0 else 0.05 * known
-    if known == 0 and p(0.0) > error:
+    if known is None and not refutes(0.0):
         return 0.0
-    while p(low + step) <= error:
+    low = known or 0.0
+    while refutes(low + step):
         low, step = low + step, 2 * step
         if low > MOST:
             return low
     high = low + step
     while high - low > close * max(1.0, low):
         middle = (low + high) / 2
-        low, high = (middle, high) if p(middle) <= error else (low, middle)
+        low, high = (middle, high) if refutes(middle) else (low, middle)
     return low
+
+
+def largest_by_chords(p: Callable[[float], float], error: float, *, known: float, close: float = PROGRAMMED) -> float:
+    """The same for a p-value that costs much to know: chords of its logarithm say where it passes `error`; what is returned was tried.
+
+    >>> 0.498 < largest_by_chords(lambda x: math.exp(8 * (x - 0.5)) / 20, 0.05, known=0.45) <= 0.5
+    True
+    """
+    low, far = known + close, known + 5 * close
+    at_low = p(low)
+    if at_low > error:
+        return known
+    at_far = p(far)
+    for _ in range(CHORDS):
+        slope = (_log(at_far) - _log(at_low)) / (far - low)
+        crossing = low + (_log(error) - _log(at_low)) / slope if slope > 0 else math.inf
+        if at_far <= error:  # beyond both, but no further than four times as far
+            low, at_low, far = far, at_far, min(crossing + close, far + 4 * (far - low))
+            at_far = p(far)
+            continue
+        if crossing - low <= close:
+            break
+        middle = min(max(crossing - close / 4, low + close / 4), far - close / 4)
+        at_middle = p(middle)
+        low, at_low, far, at_far = (middle, at_middle, far, at_far) if at_middle <= error else (low, at_low, middle, at_middle)
+    return low
+
+
+def _log(p: float) -> float:
+    return math.log(max(p, 1e-300))
+
+
+def _best(
+    tests: Sequence[tuple[int, int]], canaries: int, error: float, *, delta: float, measure: Measure, method: Method
+) -> tuple[float, int]:
+    """The largest parameter that any of the tests (right guesses, guesses made) refutes at `error` each, and which test that is."""
+
+    def quick(correct: int, made: int) -> Callable[[float], bool]:
+        told: dict[str, Any] = {"correct": correct, "made": made, "canaries": canaries}
+        if measure == "mu":
+            return lambda x: tail_refutes(law=gaussian(x), error=error, **told)
+        if delta == 0:  # where the binomial is exact
+            return lambda x: p_value(epsilon=x, **told) <= error
+        if method == "tail":
+            return lambda x: tail_refutes(law=approximate(x, delta), error=error, **told)
+        return lambda x: line_refutes(epsilon=x, delta=delta, error=error, **told)
+
+    def programmed(correct: int, made: int) -> Callable[[float], float]:
+        return lambda x: exact_p_value(law=gaussian(x), correct=correct, made=made, canaries=canaries)
+
+    # The test with the surest rate of right guesses goes first; the others are asked only whether they refute more than it does.
+    rates = [lower_rate(correct, made, error) for correct, made in tests]
+    order = sorted(range(len(tests)), key=lambda i: rates[i], reverse=True)
+    # What the rate alone would say, without delta: no bound, but near it where delta matters little.
+    hint = NEAR * float(logit(rates[order[0]])) if measure == "epsilon" and 0.5 < rates[order[0]] < 1 else 0.0
+    lower, winner = 0.0, order[0]
+    for i in order:
+        refutes = quick(*tests[i])
+        if lower > 0:
+            found = largest_refuted(refutes, known=lower, step=CLOSE * max(1.0, lower))
+        elif i == order[0] and hint > 0 and refutes(hint):
+            found = largest_refuted(refutes, known=hint, step=hint * (1 / NEAR - 1))
+        else:
+            found = largest_refuted(refutes)
+        lower, winner = (found, i) if found > lower else (lower, winner)
+    if method == "exact" and measure == "mu":
+        for i in [winner, *(i for i in order if i != winner)]:
+            if programme_rows(*tests[i], gaussian(max(lower, 0.1))) <= MOST_ROWS:
+                found = largest_by_chords(programmed(*tests[i]), error, known=lower)
+                lower, winner = (found, i) if found > lower else (lower, winner)
+    return lower, winner
 
 
 def one_run(
@@ -250,7 +150,7 @@ def one_run(
     canaries: int,
     delta: float = 0.0,
     confidence: float = 0.95,
-    measure: Literal["epsilon", "mu"] = "epsilon",
+    measure: Measure = "epsilon",
     method: Method = "exact",
     attack: str = "guesses on canaries",
 ) -> Evidence:
@@ -262,24 +162,31 @@ def one_run(
     >>> few > all_
     True
     """
-    _guessed(correct, made, canaries)
+    return _evidence([(correct, made)], canaries, delta=delta, confidence=confidence, measure=measure, method=method, attack=attack)
+
+
+def _evidence(
+    tests: Sequence[tuple[int, int]],
+    canaries: int,
+    *,
+    delta: float,
+    confidence: float,
+    measure: Measure,
+    method: Method,
+    attack: str,
+) -> Evidence:
+    for correct, made in tests:
+        guessed(correct, made, canaries)
+    small = float(probability("delta", delta))
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+    if measure not in ("epsilon", "mu"):
+        raise ParameterError(f"measure must be 'epsilon' or 'mu', not {measure!r}")
     if method == "binomial" and (measure == "mu" or delta > 0):
         raise ParameterError("the binomial method knows pure epsilon only; use 'tail' or 'exact' for mu, or with delta")
-    error = 1 - float(probability("confidence", confidence))
-    guesses: dict[str, Any] = {"correct": correct, "made": made, "canaries": canaries}
-
-    def law(value: float) -> Law:
-        return gaussian(value) if measure == "mu" else approximate(value, delta)
-
-    if measure == "epsilon" and delta == 0:  # where the binomial is exact
-        lower = largest_refuted(lambda x: p_value(epsilon=x, **guesses), error)
-    else:
-        lower = largest_refuted(lambda x: tail_p_value(law=law(x), **guesses), error)
-    if method == "exact" and (measure == "mu" or delta > 0) and _rows(correct, made, law(max(lower, 0.1))) <= MOST_ROWS:
-        lower = largest_refuted(lambda x: exact_p_value(law=law(x), **guesses), error, known=lower, close=1e-3)
-
+    error = (1 - float(probability("confidence", confidence))) / len(tests) * SAFE
+    lower, winner = _best(tests, canaries, error, delta=small, measure=measure, method=method)
+    correct, made = tests[winner]
     share = correct / made
     if measure == "mu":
         estimate = 2 * float(ndtri(share)) if 0.5 < share < 1 else (0.0 if share <= 0.5 else math.inf)
@@ -289,13 +196,13 @@ def one_run(
         attack,
         GAME,
         lower,
-        0.0 if measure == "mu" else float(delta),
+        0.0 if measure == "mu" else small,
         float(confidence),
-        canaries,
+        count("canaries", canaries),
         measure=measure,
         estimate=estimate,
         assumptions=("the coins were fair and independent, and fixed before the guesses",),
-        details={"correct": correct, "made": made, "method": method},
+        details={"correct": correct, "made": made, "method": method, "tried": tuple(made for _, made in tests)},
     )
 
 
@@ -316,7 +223,7 @@ def audit_one_run(
     *,
     delta: float = 0.0,
     confidence: float = 0.95,
-    measure: Literal["epsilon", "mu"] = "epsilon",
+    measure: Measure = "epsilon",
     method: Method = "exact",
     shares: Sequence[float] = SHARES,
     attack: str = "guesses on canaries",
@@ -334,17 +241,5 @@ def audit_one_run(
         raise ParameterError("one score and one coin for each canary are needed")
     canaries = len(numbers)
     sizes = sorted({min(canaries, max(1, round(share * canaries))) for share in shares})
-    each = 1 - (1 - float(probability("confidence", confidence))) / len(sizes)
-    found = [
-        one_run(
-            correct=right_guesses(numbers, coins, made), made=made, canaries=canaries, delta=delta, confidence=each,
-            measure=measure, method=method, attack=attack,
-        )
-        for made in sizes
-    ]  # fmt: skip
-    best = max(found, key=lambda evidence: evidence.lower)
-    details = {**best.details, "tried": tuple(sizes)}
-    return Evidence(
-        best.attack, best.game, best.lower, best.delta, float(confidence), count("canaries", canaries), measure=measure,
-        estimate=best.estimate, assumptions=best.assumptions, details=details,
-    )  # fmt: skip
+    tests = [(right_guesses(numbers, coins, made), made) for made in sizes]
+    return _evidence(tests, canaries, delta=delta, confidence=confidence, measure=measure, method=method, attack=attack)

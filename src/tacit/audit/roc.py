@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
+READ_AT = 0.01  # the false positive rate at which a picture names its curves
+STRONG = "#c5221f"  # the attack that a picture is about
+THIN = ("#1a73e8", "#188038", "#e37400", "#9334e6", "#12858d", "#8d6e63", "#b06000")  # the others, one after another
 USUAL = (0.001, 0.01, 0.1)  # false positive rates at which attacks are compared
 
 
@@ -100,9 +103,7 @@ class Roc:
         error = (1 - float(probability("confidence", confidence))) / 4
         # P[a non-member scores above the (allowed+1)-th largest of n] has the law Beta(allowed + 1, n - allowed).
         low, high = (0.0, 1.0) if allowed >= n else (float(betaincinv(allowed + 1, n - allowed, e)) for e in (error, 1 - error))
-        return RateAt(
-            wanted, threshold, hits / m, (lower_rate(hits, m, error), upper_rate(hits, m, error)), (low, high), float(confidence)
-        )
+        return RateAt(wanted, threshold, hits / m, (lower_rate(hits, m, error), upper_rate(hits, m, error)), (low, high), float(confidence))
 
     def band(self, confidence: float = 0.95) -> tuple[float, float]:
         """By how much the two rates may be off at all thresholds together (Dvoretzky, Kiefer and Wolfowitz 1956; Massart 1990).
@@ -177,27 +178,59 @@ def evidence_of(
     )  # fmt: skip
 
 
-def roc_figure(curves: dict[str, Roc], claim: Claim | None = None, *, confidence: float = 0.95) -> Figure:
-    """All curves on logarithmic axes, the band of each, and the most that the claim permits: what lies above it beats the claim."""
+def roc_figure(curves: dict[str, Roc], claim: Claim | None = None, *, confidence: float = 0.95, selected: str | None = None) -> Figure:
+    """All curves on logarithmic axes and the most that the claim permits: what lies above it beats the claim.
+
+    One attack is drawn strongly with its band: the `selected` one, or else that with the largest area. The others are thin lines; each is
+    named beside the plot in its own colour, in the order of their heights at READ_AT false positives, where the numbers are read.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.8, 4.8), layout="constrained")
+    best = selected if selected is not None else max(curves, key=lambda name: curves[name].auc)
+    if best not in curves:
+        raise ParameterError(f"selected must be one of {', '.join(curves)}, not {best!r}")
+    figure = Figure(figsize=(7.4, 4.8), layout="constrained")
     axis = figure.subplots()
     smallest = min(1e-2, *(1 / (2 * len(curve.outside)) for curve in curves.values()))
-    grid = np.geomspace(smallest, 1 - 1e-9, 60)
-    for name, curve in curves.items():
-        (line,) = axis.step(np.maximum(curve.fpr, smallest), np.maximum(curve.tpr, smallest), where="post", lw=1.4, label=name)
-        out, ins = curve.band(confidence)
-        lower = np.array([max(smallest, float(np.max(curve.tpr[curve.fpr + out <= a] - ins, initial=0.0))) for a in grid])
-        upper = np.array([min(1.0, float(np.min(curve.tpr[curve.fpr - out >= a] + ins, initial=1.0))) for a in grid])
-        axis.fill_between(grid, lower, np.maximum(upper, lower), color=line.get_color(), alpha=0.12, lw=0)
+    grid = np.geomspace(smallest, 1 - 1e-9, 80)
+    height = {name: curve.tpr_at(READ_AT).tpr for name, curve in curves.items()}
+    order = sorted(curves, key=lambda name: (height[name], curves[name].auc), reverse=True)
+    others = [name for name in order if name != best]
+    colours = {best: STRONG, **{name: THIN[i % len(THIN)] for i, name in enumerate(others)}}
+
+    axis.plot(grid, grid, color="#9aa0a6", lw=0.9, ls=(0, (4, 3)), label="guessing", zorder=1)
+    axis.annotate("guessing", (0.012, 0.012), xytext=(3, -10), textcoords="offset points", color="#7d848b", fontsize=7.5)
+    out, ins = curves[best].band(confidence)
+    fpr, tpr = curves[best].fpr, curves[best].tpr
+    lower = np.array([max(smallest, float(np.max(tpr[fpr + out <= a] - ins, initial=0.0))) for a in grid])
+    upper = np.array([min(1.0, float(np.min(tpr[fpr - out >= a] + ins, initial=1.0))) for a in grid])
+    axis.fill_between(grid, lower, np.maximum(upper, lower), color=STRONG, alpha=0.08, lw=0, zorder=0)
+    for name in [*others[::-1], best]:
+        curve, strong = curves[name], name == best
+        x, y = np.append(smallest, np.maximum(curve.fpr, smallest)), np.append(smallest, np.maximum(curve.tpr, smallest))
+        axis.step(x, y, where="post", lw=1.8 if strong else 0.9, color=colours[name], label=name, zorder=4 if strong else 2)
     if claim is not None:
         most = [claim.tpr(a) for a in grid.tolist()]
-        axis.plot(grid, most, color="black", lw=1.8, label=f"most that {claim.text or 'the claim'} permits")
-    axis.plot(grid, grid, color="#888888", lw=1, ls="--", label="guessing")
+        axis.plot(grid, most, color="#202124", lw=1.6, zorder=3, label=f"most that {claim.text or 'the claim'} permits")
+
     axis.set(xscale="log", yscale="log", xlim=(smallest, 1), ylim=(smallest, 1), xlabel="false positive rate", ylabel="true positive rate")
-    axis.legend(fontsize=8, frameon=False, loc="lower right")
+    axis.axvline(READ_AT, color="#dadce0", lw=0.8, zorder=0)
     axis.spines[["top", "right"]].set_visible(False)
+    axis.spines[["left", "bottom"]].set_color("#9aa0a6")
+    axis.tick_params(colors="#5f6368", labelsize=8, which="both", width=0.6)
+    said: dict[str, Any] = {"transform": axis.transAxes, "fontsize": 8, "va": "center", "clip_on": False}
+    axis.text(1.03, 0.985, f"true positives at {READ_AT:.0%} false ones", color="#5f6368", **said)
+    step = min(0.055, 0.8 / len(order))
+    for i, name in enumerate(order):
+        bold = "bold" if name == best else "normal"
+        axis.text(1.03, 0.925 - step * i, f"{height[name]:.1%}", color=colours[name], fontweight=bold, **said)
+        axis.text(1.12, 0.925 - step * i, name, color=colours[name], fontweight=bold, **said)
+    below = 0.925 - step * (len(order) + 0.2)
+    axis.text(
+        1.03, below, f"shaded: where {best}\nlies, {100 * confidence:g}% sure", color="#5f6368", **{**said, "va": "top"}
+    )
+    if claim is not None:
+        axis.text(1.03, below - 0.12, f"black: most that\n{claim.text or 'the claim'} permits", color="#202124", **{**said, "va": "top"})
     return figure
 
 

@@ -39,10 +39,12 @@ KINDS = ("auto", "histogram", "threshold", "classifier", "likelihood")
 Measure = Literal["epsilon", "mu"]
 WORST = "worst case: both inputs fixed, only the mechanism's noise fresh"
 LEARN, CHOOSE = 0.1, 0.1  # shares of the samples; the rest measures
+FEW, MORE = 2000, 1.5  # of fewer samples than this, so many times the shares: a tenth of a few hundred teaches nothing
+USUAL = (0.95, 0.5)  # confidences at which tests are chosen beside the one asked for, where that is higher
 LEAST = 20  # samples below which nothing can be split
 SCANNED = 8  # features whose likelihood ratio is learnt, the most telling first
 TRIED = 200  # thresholds looked at for each score
-CAUTION = 3.0  # standard deviations by which a rate seen on few samples is distrusted
+CAUTION = (3.0, 1.5, 0.5, 0.0)  # standard deviations by which a rate seen on few samples is distrusted: the first that leaves a promise
 AROUND = (0.1, 0.2, 0.5, 2.0)  # tails of these multiples of the chosen one's probability are measured beside it
 
 
@@ -90,9 +92,15 @@ def attack(
     coins = generator(seed)
     first, second = sampled(on_first, on_second, count("n", n, least=LEAST), seed)
     learnt, chosen, measured = parts(first, second, coins)
-    test = choose(candidates(*learnt, events), chosen, len(measured[0]), delta, confidence, measure)
-    # Where the best threshold of a tail lies a small sample hardly says: a few around the chosen one are measured, and paid for.
-    tests = [test] if measure == "mu" else around(test, learnt, chosen)
+    tried = candidates(*learnt, events)
+    # What is best to measure at a very high confidence a small sample hardly says: other scores that look best at usual ones are too.
+    best: list[Test] = []
+    for level in (confidence, *(level for level in USUAL if confidence > USUAL[0])):
+        others = [one for one in tried if all(one is not test.candidate for test in best)] or tried
+        best.append(choose(others, chosen, len(measured[0]), delta, level, measure))
+    # Nor does it say where the best threshold of a tail lies: a few around the chosen ones are measured, and all are paid for.
+    near = best if measure == "mu" else [other for test in best for other in around(test, learnt, chosen)]
+    tests = list({(id(test.candidate), test.threshold): test for test in near}.values())
     shared = {"delta": delta, "confidence": 1 - (1 - confidence) / len(tests), "measure": measure, "trials": n, "game": game}
     found = max((certified(t, measured, coins, **shared) for t in tests), key=lambda e: e.lower)  # type: ignore[arg-type]
     return replace(found, confidence=float(confidence), point=None if found.point is None else replace(found.point, confidence=confidence))
@@ -149,7 +157,8 @@ Both = tuple[Encoded, Encoded]
 def parts(first: Encoded, second: Encoded, coins: Generator) -> tuple[Both, Both, Both]:
     """Three disjoint parts of the samples: to learn, to choose, to measure. Cut at random, should a sampler's outputs drift."""
     n = len(first)
-    learn, choose_ = max(2, int(LEARN * n)), max(2, int(CHOOSE * n))
+    more = MORE if n < FEW else 1.0
+    learn, choose_ = max(2, int(more * LEARN * n)), max(2, int(more * CHOOSE * n))
     cuts = (slice(0, learn), slice(learn, learn + choose_), slice(learn + choose_, n))
     orders = [coins.permutation(n), coins.permutation(n)]
     learnt, chosen, measured = ((first.take(orders[0][cut]), second.take(orders[1][cut])) for cut in cuts)
@@ -192,18 +201,28 @@ def _telling(seen: Encoded, which: NDArray[np.bool_]) -> list[int]:
 def choose(
     tried: Iterable[Candidate], chosen: Both, measured: int, delta: float, confidence: float, measure: Measure = "epsilon"
 ) -> Test:
-    """The score and threshold that promise the largest bound from `measured` fresh samples, judged on samples they were not learnt on."""
-    best: tuple[float, Test] | None = None
+    """The score and threshold that promise the largest bound from `measured` fresh samples, judged on samples they were not learnt on.
+
+    At a high confidence and few samples no test may promise anything to who distrusts every rate; then they are trusted more, step by
+    step: a test that only looks good may turn out so, and one that always fires never does.
+    """
+    counted: list[tuple[Candidate, Floats, Floats, Floats, int]] = []
     for candidate in tried:
-        scores = [candidate.score(part) for part in chosen]
-        levels = cuts_of(np.concatenate(scores), TRIED)
-        false_positives, true_positives = (rates_above(score, levels) for score in scores)
-        worth = promise(false_positives, true_positives, len(scores[0]), measured, delta, confidence, measure)
-        place = int(np.argmax(worth))
-        if best is None or worth[place] > best[0]:
-            best = float(worth[place]), Test(candidate, float(levels[place]))
-    assert best is not None
-    return best[1]
+        first, second = (candidate.score(part) for part in chosen)
+        levels = cuts_of(np.concatenate([first, second]), TRIED)
+        counted.append((candidate, levels, rates_above(first, levels), rates_above(second, levels), len(first)))
+    best = -math.inf
+    test: Test | None = None
+    for caution in CAUTION:
+        for candidate, levels, false_positives, true_positives, n in counted:
+            worth = promise(false_positives, true_positives, n, measured, delta, confidence, measure, caution)
+            place = int(np.argmax(worth))
+            if test is None or worth[place] > best:
+                best, test = float(worth[place]), Test(candidate, float(levels[place]))
+        if best > 0:
+            break
+    assert test is not None
+    return test
 
 
 def around(test: Test, *seen: Both) -> list[Test]:
@@ -232,16 +251,23 @@ def rates_above(scores: Floats, levels: Floats) -> Floats:
 
 
 def promise(
-    false_positives: Floats, true_positives: Floats, n: int, measured: int, delta: float, confidence: float, measure: Measure
+    false_positives: Floats,
+    true_positives: Floats,
+    n: int,
+    measured: int,
+    delta: float,
+    confidence: float,
+    measure: Measure,
+    caution: float = CAUTION[0],
 ) -> Floats:
     """What each test, with these counts in n samples, may be expected to certify on `measured` fresh ones.
 
     The counts themselves are uncertain, and the best of many is the luckiest of many: so each rate is taken at the end of an interval that
-    is as wide as the one it will be measured by plus CAUTION standard deviations of its own.
+    is as wide as the one it will be measured by plus `caution` standard deviations of its own.
     """
     delta = float(probability("delta", delta))
     final = -float(ndtri((1 - float(probability("confidence", confidence))) / 2))
-    error = float(ndtr(-(final * math.sqrt(n / measured) + CAUTION)))
+    error = float(ndtr(-(final * math.sqrt(n / measured) + caution)))
     high = np.where(false_positives < n, betaincinv(false_positives + 1, np.maximum(n - false_positives, 1), 1 - error), 1.0)
     low = np.where(true_positives > 0, betaincinv(np.maximum(true_positives, 1), n - true_positives + 1, error), 0.0)
     if measure == "mu":

@@ -22,14 +22,13 @@ from tacit.audit.events import Sampler
 from tacit.audit.floats import bit_attack
 from tacit.audit.mechanism_report import audit_mechanism
 from tacit.audit.neighbours import Neighbours
-from tacit.audit.search import Kind
-from tacit.audit.selftest.pushing import pushed
+from tacit.audit.search import Kind, attack
 from tacit.audit.sequential import held_against
 
-QUICK = 4  # quick mode draws one sample of this many
-LENIENT = 3  # and asks for a floor divided by this
+QUICK = 5  # quick mode draws one sample of this many
+LENIENT = 6  # and asks for a floor divided by this
 ONE = Claim.of(epsilon=1)
-LEAST = 400  # samples that quick mode never goes below
+LEAST = 800  # samples that quick mode never goes below
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,11 @@ class Case:
 
     def tried(self, *, trials: int | None = None, error: float = 1e-6, seed: int | None = None, quick: bool = False) -> Outcome:
         """Attack it once; a right mechanism comes out broken with probability at most `error`."""
-        found = pushed(
+        found = attack(
             self.first,
             self.second,
             self.samples(quick) if trials is None else trials,
-            error=error,
+            confidence=1 - error,
             delta=self.delta,
             events=self.events,
             measure="mu" if isinstance(self.claim.event, GDP) else "epsilon",
@@ -133,7 +132,7 @@ class Mutant:
         gaussian = isinstance(self.claim.event, GDP)
         # Two attacks look at the same samples: each has half of the error.
         shared: dict[str, Any] = {"delta": self.delta, "seed": seed}
-        found = [pushed(first, second, self.trials, measure="mu" if gaussian else "epsilon", error=error / 2, **shared)]
+        found = [attack(first, second, self.trials, measure="mu" if gaussian else "epsilon", confidence=1 - error / 2, **shared)]
         found += [] if gaussian else [bit_attack(first, second, self.trials, confidence=1 - error / 2, **shared)]
         verdicts = (held_against(self.claim, evidence) for evidence in found)
         return next((_by(verdict) for verdict in verdicts if verdict.broken), "")
