@@ -42,7 +42,6 @@ from tacit.audit.rates import epsilon_of, lower_rate, mu_of, operating_point, up
 from tacit.audit.rmia import RobustAttack
 from tacit.audit.roc import evidence_of, roc
 from tacit.audit.search import KINDS, attack, band, candidates, certified, certify, choose, sampled
-from tacit.audit.selftest.pushing import pushed
 from tacit.audit.sequential import audit_until, running_lower, running_upper
 from tacit.audit.signals import Signal
 from tacit.audit.synthetic_inference import play
@@ -219,11 +218,6 @@ def searches() -> Iterator[Auditor]:
         "band, evidence", "search.Band.evidence", "Laplace, epsilon 1", 1.0,
         lambda draw, seed: band(laplace(draw, 0), laplace(draw, 1), 1000, seed=seed, events="threshold").evidence().lower,
         lambda draw, _: best_seen(*apart(laplace(draw, 0), laplace(draw, 1), 1000)), 0.5,
-    )  # fmt: skip
-    yield Auditor(
-        "pushed", "selftest.pushing.pushed", "Laplace, epsilon 1", 1.0,
-        lambda draw, seed: pushed(laplace(draw, 0), laplace(draw, 1), 1000, error=0.05, seed=seed).lower,
-        lambda draw, seed: hits_of(pushed(laplace(draw, 0), laplace(draw, 1), 1000, error=0.05, seed=seed)), 0.4,
     )  # fmt: skip
     yield Auditor(
         "audit_until", "sequential.audit_until", "Laplace, epsilon 1", 1.0,

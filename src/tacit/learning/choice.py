@@ -6,7 +6,7 @@ implemented; they rank solvers, they do not bound the error of a fit.
 >>> choose_solver("auto", Promise.of(epsilon=1, delta=1e-5), features=10, rows=1000, loss=logistic)
 'descent'
 >>> choose_solver("auto", Promise.of(epsilon=1, delta=0), features=10, rows=1000, loss=logistic)
-'objective'
+'cube'
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tacit.learning.losses import Loss, logistic
 from tacit.learning.objective_perturbation import gaussian_scale
 from tacit.learning.promise import Promise
 
-Solver = Literal["descent", "objective", "output"]
-SOLVERS = ("descent", "objective", "output")
+Solver = Literal["descent", "objective", "output", "cube"]
+SOLVERS = ("descent", "objective", "output", "cube")
 UNKNOWN_ROWS = 1000  # a number of rows to rank by where it is private
 
 __all__ = ["Solver", "choose_solver", "logistic", "predicted_excess"]
@@ -30,14 +30,22 @@ def predicted_excess(solver: Solver, promise: Promise, *, features: int, rows: i
     """The excess risk per row to expect for rows of unit length and an optimum within `radius`; infinite where the solver does not apply.
 
     >>> pure = Promise.of(epsilon=1, delta=0)
-    >>> [round(predicted_excess(s, pure, features=10, rows=1000, loss=logistic), 4) for s in ("descent", "objective", "output")]
-    [inf, 0.0566, 0.2378]
+    >>> [round(predicted_excess(s, pure, features=10, rows=1000, loss=logistic), 4) for s in SOLVERS]
+    [inf, 0.0566, 0.2378, 0.0231]
     """
     if solver == "descent":
         if promise.pure:
             return math.inf
         # the first term of (6.47) is an optimisation error that steps remove; this is the noise
         return loss.slope * radius * math.sqrt(features) / (rows * promise.mu)
+    if solver == "cube":
+        if not promise.pure or not loss.smooth or not loss.certified:
+            return math.inf
+        assert promise.epsilon is not None
+        # cube noise has the length d^(3/2) / sqrt(3), where rows are as long as half the diagonal of their cube; several scores pay for
+        # the sum of their derivatives. The ridge grows with the noise, so that the model is never worse than none
+        noise = 2 / math.sqrt(3) * features * loss.total_slope(loss.rank + 1 if loss.rank > 1 else 1) / promise.epsilon
+        return min(2 * radius * noise / rows, loss.slope * radius)
     if not loss.smooth or not loss.certified or loss.rank > 1 or promise.rho is not None:
         return math.inf  # their proofs need a curvature; and they fit one score
     assert promise.epsilon is not None and promise.delta is not None

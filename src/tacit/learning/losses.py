@@ -46,6 +46,7 @@ class Loss:
     strong: float = 0.0
     convex: bool = True
     certified: bool = False
+    total: float | None = None  # a bound on the sum of the absolute derivatives, where one better than slope * sqrt(scores) is known
 
     def lipschitz(self, data_norm: float) -> float:
         """The Lipschitz constant in the parameters for rows of length at most data_norm."""
@@ -54,6 +55,14 @@ class Loss:
     def smoothness(self, data_norm: float) -> float:
         """The largest eigenvalue of one person's Hessian."""
         return self.curvature * float(positive("data_norm", data_norm)) ** 2
+
+    def total_slope(self, scores: int) -> float:
+        """A bound on the sum of the absolute derivatives by the scores.
+
+        >>> logistic.total_slope(1), multinomial(10).total_slope(10)
+        (1.0, 2.0)
+        """
+        return self.slope * math.sqrt(scores) if self.total is None else self.total
 
     @property
     def smooth(self) -> bool:
@@ -121,7 +130,8 @@ def softmax(scores: Array) -> Array:
 
 
 def multinomial(classes: int) -> Loss:
-    """Cross-entropy of softmax scores; labels are places of classes. Slope sqrt(2), curvature 1/2 (Böhning 1992), rank classes - 1.
+    """Cross-entropy of softmax scores; labels are places of classes. Slope sqrt(2), curvature 1/2 (Böhning 1992), rank classes - 1; the
+    absolute derivatives, 1 - p for the label and p for the others, sum to 2 (1 - p), at most 2.
 
     >>> multinomial(3).rank
     2
@@ -138,7 +148,7 @@ def multinomial(classes: int) -> Loss:
         found: Array = softmax(scores) - (labels.astype(int)[:, None] == np.arange(classes))
         return found
 
-    return Loss(f"multinomial({classes})", value, derivative, math.sqrt(2), 0.5, rank=classes - 1, certified=True)
+    return Loss(f"multinomial({classes})", value, derivative, math.sqrt(2), 0.5, rank=classes - 1, certified=True, total=2.0)
 
 
 def squared(reach: float = math.inf) -> Loss:

@@ -7,7 +7,6 @@
 """
 
 from tacit.audit.selftest.case import Case, Mutant, Outcome, promise
-from tacit.audit.selftest.pushing import pushed
 from tacit.audit.selftest.running import Catch, SelfTest, run
 
-__all__ = ["Case", "Catch", "Mutant", "Outcome", "SelfTest", "promise", "pushed", "run"]
+__all__ = ["Case", "Catch", "Mutant", "Outcome", "SelfTest", "promise", "run"]
