@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.linear_model import LogisticRegression as Plain
 from sklearn.model_selection import train_test_split
 
@@ -31,6 +31,37 @@ def test_breast_cancer_is_better_than_the_simple_right_method(epsilon: float, ta
     assert np.mean(found) > target
 
 
+# Means of diffprivlib's logistic regression, pure as well, with the best of three regularisations on the test rows.
+@pytest.mark.parametrize(("epsilon", "cancer", "wines"), [(0.1, 0.614, 0.342), (1.0, 0.834, 0.395), (10.0, 0.950, 0.899)])
+def test_without_a_delta_it_is_better_than_a_pure_peer(epsilon: float, cancer: float, wines: float) -> None:
+    for load, peer in ((load_breast_cancer, cancer), (load_wine, wines)):
+        X, y = load(return_X_y=True)
+        bounds, classes, found = (X.min(axis=0), X.max(axis=0)), np.unique(y), []
+        for seed in range(10):
+            Xa, Xb, ya, yb = train_test_split(X, y, test_size=0.2, random_state=seed, stratify=y)
+            with test_mode(seed):
+                model = LogisticRegression(epsilon=epsilon, delta=0, bounds=bounds, classes=classes, n_public=len(Xa)).fit(Xa, ya)
+            assert model.solver_ == ("sums" if epsilon <= 1 else "cube") and model.privacy_.upper <= epsilon
+            found.append(model.score(Xb, yb))
+        assert np.mean(found) > peer
+
+
+@pytest.mark.parametrize("solver", ["sums", "cube"])
+@pytest.mark.parametrize("kind", [LogisticRegression, LinearSVC])
+def test_several_classes_without_a_delta(solver: str, kind: type[LogisticRegression] | type[LinearSVC]) -> None:
+    generator = np.random.default_rng(1)
+    centres = np.array([[0.8, 0.0], [-0.5, 0.6], [-0.5, -0.6]])
+    y = generator.integers(0, 3, size=1500)
+    X = centres[y] + generator.normal(size=(1500, 2)) / 8
+    X[:3] = [[np.nan, 1e308], [-np.inf, 0.0], [np.inf, np.nan]]
+    with test_mode(1):
+        model = kind(epsilon=2, delta=0, bounds=(-1.5, 1.5), classes=[0, 1, 2, 3], solver=solver).fit(X, np.where(y == 1, 7, y))
+        full = kind(epsilon=2, delta=0, bounds=(-1.5, 1.5), classes=[0, 1, 2], solver=solver).fit(X, y)
+    assert full.score(X, y) > 0.95 and full.coef_.shape == full.coef_error_.shape == (3, 2)
+    known = y != 1
+    assert model.score(X[known], y[known]) > 0.9, "undeclared labels count for nothing, declared ones that do not occur are not predicted"
+
+
 def test_digits_is_better_than_the_simple_right_method() -> None:
     X, y = load_digits(return_X_y=True)
     found = []
@@ -54,7 +85,8 @@ def test_probabilities() -> None:
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-@pytest.mark.parametrize("solver, delta", [("descent", 1e-5), ("objective", 1e-5), ("objective", 0.0), ("output", 1e-5), ("output", 0.0)])
+@pytest.mark.parametrize("solver, delta", [("descent", 1e-5), ("objective", 1e-5), ("objective", 0.0), ("output", 1e-5), ("output", 0.0),
+                                           ("sums", 0.0), ("cube", 0.0)])  # fmt: skip
 def test_every_solver_nears_the_plain_model_with_much_data(solver: str, delta: float, adjacency: str) -> None:
     generator = np.random.default_rng(0)
     X = generator.uniform(-1, 1, size=(20_000, 2))
@@ -97,7 +129,9 @@ def test_several_classes_by_svm() -> None:
     [
         {"solver": "magic"},
         {"solver": "output", "classes": [0, 1, 2]},
-        {"delta": 0, "classes": [0, 1, 2]},
+        {"solver": "sums"},
+        {"solver": "cube"},
+        {"delta": 0, "solver": "objective", "classes": [0, 1, 2]},
         {"delta": 0, "solver": "descent"},
     ],
     ids=str,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.learning.choice import Solver, choose_solver
+from tacit.learning.class_sums import ClassSums
 from tacit.learning.cube_perturbation import CubePerturbation
 from tacit.learning.error_bars import to_data_units
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes, declared_rows
@@ -98,6 +99,11 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,
             with self._spend(plan.event, promise):
                 U, codes = space.scale(numbers), codes_of(labels, classes)
                 return _descent(U, codes, len(classes), loss, plan)
+        if solver == "sums":
+            sums = ClassSums.plan(promise, features=numbers.shape[1], classes=len(classes), rows=rows)
+            self.n_iter_ = 1
+            with self._spend(sums.event, promise):
+                return sums.run(space.scale(numbers), codes_of(labels, classes))
         if solver == "cube":
             outputs = 1 if len(classes) == 2 else len(classes)
             cube = CubePerturbation.plan(promise, loss, features=numbers.shape[1], outputs=outputs, rows=rows)
@@ -144,8 +150,9 @@ class LogisticRegression(LinearClassifier):
         bounds, data_norm: public bounds of the features, or of the length of a row. One of them is required.
         classes: the labels that can occur; required, and public.
         adjacency: "add-remove" or "replace-one". n_public: a public number of rows; without it add-remove pays for one.
-        solver: "descent" (preconditioned full-batch gradient descent), "cube" (the best for delta=0), "objective" or "output" perturbation
-        (two classes), or "auto".
+        solver: "descent" (preconditioned full-batch gradient descent), "sums" or "cube" (for delta=0: one release of the sums
+        of the classes where people are few, and objective perturbation with noise like the box of the rows), "objective" or "output"
+        perturbation (two classes), or "auto".
         account: a ledger account to spend from. random_state: in test mode only.
 
     Fitted: coef_, intercept_, classes_, event_, privacy_, solver_, n_iter_, noise_ (the standard deviation of the noise on one coordinate
@@ -155,7 +162,7 @@ class LogisticRegression(LinearClassifier):
     Guarantee
         Statement: fitting costs event_, at most what was promised, for any values in X and y.
         Conditions: bounds, classes and n_public are public; a person is one row.
-        Proved in: `preconditioned_descent` (clipped sums with exact Gaussian noise), `cube_perturbation`,
+        Proved in: `preconditioned_descent` (clipped sums with exact Gaussian noise), `class_sums`, `cube_perturbation`,
         `objective_perturbation`, `output_perturbation`.
     """
 

@@ -64,6 +64,20 @@ def deviation(dimension: int) -> float:
     return math.sqrt((dimension + 1) * (dimension + 2) / 3)
 
 
+def box_lattice(rows: Array) -> NDArray[np.int64]:
+    """Rows with every coordinate clipped to [-1, 1], in units of 2^-24, cut towards zero; NaN counts as 0.
+
+    >>> box_lattice(np.array([[0.5, -7.0, float("nan")]])).tolist() == [[1 << 23, -(1 << 24), 0]]
+    True
+    """
+    return np.trunc(np.clip(np.nan_to_num(rows, nan=0.0), -1.0, 1.0) * (1 << BITS)).astype(np.int64)
+
+
+def box_scale(epsilon: float, adjacency: Adjacency) -> Fraction:
+    """The scale of the noise, in the same units, that makes a sum of such rows epsilon-DP."""
+    return Fraction(int(farthest(1.0, adjacency)) << BITS) / Fraction(positive("epsilon", epsilon))
+
+
 def noisy_box_sum(rows: Array, *, epsilon: float, adjacency: Adjacency) -> Array:
     """The sum of the rows, each coordinate clipped to [-1, 1], plus cube noise; NaN counts as 0.
 
@@ -72,8 +86,6 @@ def noisy_box_sum(rows: Array, *, epsilon: float, adjacency: Adjacency) -> Array
         Proved in: coordinates are integers of at most 2^24 in absolute value, so one person moves the integer sum by at most that in the
         largest coordinate, twice that when exchanged, and the largest coordinate is a norm (Hardt and Talwar 2010, Section 4).
     """
-    width = 1 << BITS
-    whole = np.trunc(np.clip(np.nan_to_num(rows, nan=0.0), -1.0, 1.0) * width).astype(np.int64)
-    scale = Fraction(int(farthest(1.0, adjacency)) * width) / Fraction(positive("epsilon", epsilon))
-    released: Array = from_lattice(whole.sum(axis=0) + cube_noise(scale, rows.shape[1]), Fraction(1, width))
+    noise = cube_noise(box_scale(epsilon, adjacency), rows.shape[1])
+    released: Array = from_lattice(box_lattice(rows).sum(axis=0) + noise, Fraction(1, 1 << BITS))
     return released

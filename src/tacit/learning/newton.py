@@ -70,7 +70,7 @@ def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float, til
 
     >>> v, y = np.array([[1.0], [1.0]]), np.array([1.0, 0.0])
     >>> minimise_scores(logistic, v, y, ridge=1.0, tilt=np.array([[2.0]]), distance=1e-6).round(4)  # 2 sigmoid(t) - 1 + t + 2 = 0
-    array([[-1.3944]])
+    array([[-1.3967]])
     """
     theta = np.zeros_like(tilt)
     target = distance * ridge / 2
