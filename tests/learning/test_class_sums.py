@@ -80,7 +80,22 @@ def test_without_noise_slopes_are_sums_around_the_centre(classes: int) -> None:
     slopes = np.array([centred[codes == k].sum(axis=0) for k in range(classes)])
     slopes = slopes if classes > 2 else slopes[[1]] - slopes[[0]]
     assert found.coef / np.linalg.norm(found.coef) == pytest.approx(slopes / np.linalg.norm(slopes), abs=1e-4)
-    assert found.intercept == pytest.approx(-found.coef @ U.mean(axis=0), rel=1e-3)
+    shares = np.log(np.bincount(codes) / 400)
+    level = shares if classes > 2 else shares[[1]] - shares[[0]]
+    assert found.intercept == pytest.approx(level - found.coef @ U.mean(axis=0), rel=1e-3, abs=1e-3)
+
+
+def test_a_rare_class_is_rarely_foretold() -> None:
+    """The mutant, without the logarithms of the shares, cuts through the centre and calls half of the rows rare."""
+    generator = np.random.default_rng(5)
+    codes = (generator.random(4000) < 0.1).astype(np.int64)
+    U = np.clip(generator.normal(0.0, 0.4, (4000, 5)) + 0.1 * codes[:, None], -1, 1)
+    plan = ClassSums.plan(Promise.of(epsilon=0.5, delta=0), features=5, classes=2, rows=4000)
+    with test_mode(1):
+        found = plan.run(U, codes)
+    scores = U @ found.coef[0] + found.intercept[0]
+    assert np.mean((scores > 0) == codes) > 0.88
+    assert np.mean((scores > np.median(scores)) == codes) < 0.65
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -50,7 +50,7 @@ def test_the_multinomial_hessian_has_the_stated_eigenvalue_and_rank(classes: int
     assert values.max() <= loss.curvature + 1e-12 and (values > 1e-14).sum() <= loss.rank
     label = np.array([seed % classes])
     derivative = loss.derivative(scores[None, :], label)
-    assert np.linalg.norm(derivative) <= loss.slope
+    assert np.linalg.norm(derivative) <= loss.slope and np.abs(derivative).sum() <= loss.total_slope(classes) == 2
     h = 1e-6
     for k in range(classes):
         step = h * (np.arange(classes) == k)

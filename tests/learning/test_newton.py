@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression as Plain
 
-from tacit.learning.losses import Loss, huber, logistic, smoothed_hinge, smoothed_quantile, squared
-from tacit.learning.newton import gradient, minimise
+from tacit.learning.losses import Loss, huber, logistic, multinomial, smoothed_hinge, smoothed_quantile, squared
+from tacit.learning.newton import gradient, minimise, minimise_scores
 
 CASES: dict[str, tuple[Loss, bool]] = {
     "logistic": (logistic, True),
@@ -46,3 +47,31 @@ def test_least_squares_has_its_closed_form() -> None:
 
 def test_no_rows_at_all_leave_the_tilt() -> None:
     assert minimise(logistic, np.zeros((0, 2)), np.zeros(0), ridge=4.0, tilt=np.array([4.0, -8.0]), distance=1e-9).tolist() == [-1.0, 2.0]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("ridge", [0.01, 1.0, 100.0])
+def test_one_score_is_a_case_of_several(name: str, ridge: float) -> None:
+    loss, classed = CASES[name]
+    generator = np.random.default_rng(6)
+    rows = generator.uniform(-1, 1, (60, 4))
+    y = generator.integers(0, 2, 60).astype(float) if classed else generator.normal(size=60)
+    tilt = generator.normal(size=4)
+    one = minimise(loss, rows, y, ridge=ridge, tilt=tilt, distance=1e-7)
+    several = minimise_scores(loss, rows, y, ridge=ridge, tilt=tilt[None], distance=1e-7)
+    assert np.linalg.norm(several[0] - one) <= 2e-7
+
+
+@pytest.mark.parametrize("ridge", [0.1, 5.0])
+def test_several_scores_have_the_minimum_of_scikit_learn(ridge: float) -> None:
+    generator = np.random.default_rng(7)
+    rows, y = generator.uniform(-1, 1, (80, 3)), generator.integers(0, 4, 80)
+    found = minimise_scores(multinomial(4), rows, y.astype(float), ridge=ridge, tilt=np.zeros((4, 3)), distance=1e-8)
+    plain = Plain(C=1 / ridge, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(rows, y)
+    assert found == pytest.approx(plain.coef_, abs=1e-4)
+
+
+def test_several_scores_without_rows_leave_the_tilt() -> None:
+    tilt = np.array([[4.0, -8.0], [1.0, 0.0], [0.0, 2.0]])
+    found = minimise_scores(multinomial(3), np.zeros((0, 2)), np.zeros(0), ridge=4.0, tilt=tilt, distance=1e-9)
+    assert found == pytest.approx(-tilt / 4, abs=1e-9)

@@ -2,12 +2,13 @@
 
 With n epsilon below some thirty times the number of features, the noise of a second look costs more than it shows. A person is in one class
 only, so the sums of all classes together cost what one of them costs, and everything else is computed from them: the centre of the rows
-(shrunk as its noise demands), and for every class the sum of its rows around that centre. That is one step of multinomial logistic
-regression from 0 with centred rows, or the direction between the means for two classes.
+(shrunk as its noise demands), for every class the sum of its rows around that centre, and its share. That is one step of multinomial
+logistic regression from 0 with centred rows, beside the logarithms of the shares: where the sums are lost in noise, the steps are short and
+the larger class is foretold.
 
 >>> plan = ClassSums.plan(Promise.of(epsilon=0.1, delta=0), features=30, classes=2, rows=455)
 >>> plan.promise.keeps(plan.event), round(plan.noise)
-(True, 187)
+(True, 188)
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from tacit.noise import from_lattice
 Array = NDArray[np.float64]
 REACH = 0.7  # coordinates are clipped to this part of their range around the public centre
 SPREAD = 0.25  # by how much of an equal share the shares of classes are expected to differ
-LENGTH = 1.0  # of the parameters that noise alone leads to: sets how sure the probabilities are, not which class is likeliest
+LEAST = 0.1  # of an equal share: a class is not taken to be rarer
+SIGNAL, WITHIN = 0.05, 0.3  # expected variances of a coordinate: of the means of classes, and of rows around them
 
 
 @dataclass(frozen=True)
@@ -86,26 +88,29 @@ class ClassSums:
         centre = np.clip(shrink(sums[:, :-1].sum(axis=0) / n, most / n), -1.0, 1.0)
         equal = n / self.classes
         trust = (SPREAD * equal) ** 2 / ((SPREAD * equal) ** 2 + self.noise**2)
-        counts = np.maximum(equal + trust * (sums[:, -1] - equal), 0.0)
+        counts = np.maximum(equal + trust * (sums[:, -1] - equal), LEAST * equal)
         slopes = sums[:, :-1] - counts[:, None] * centre
         mixing = np.eye(self.classes) if self.classes > 2 else np.array([[-1.0, 1.0]])
-        short = LENGTH / (self.noise * math.sqrt(mixing.size * (self.features + 1)))
-        coef: Array = short * mixing @ slopes
-        weights = mixing - (mixing @ (counts / n))[:, None]  # of the noise of every sum in every slope
-        bars = [self._bar(c, w, m, centre, n, trust, short) for c, w, m in zip(coef, weights, mixing, strict=True)]
+        # the mean of a class, as a Wiener filter leaves it, over the variance within: the rule for normal classes of one variance
+        step = SIGNAL / (SIGNAL + (self.noise / equal) ** 2) / (WITHIN * equal)
+        coef: Array = step * mixing @ slopes
+        level: Array = mixing @ np.log(counts / n) - coef @ centre
+        bars = [self._bar(c, m, counts, centre, n, trust, step) for c, m in zip(coef, mixing, strict=True)]
         widest = max(bars, key=lambda bar: float(np.trace(bar.covariance)))
         units = np.diag(np.append(np.full(self.features, 1 / REACH), 1.0))
-        return LinearFit(coef / REACH, -coef @ centre, self.noise / n, widest.through(units))
+        return LinearFit(coef / REACH, level, self.noise / n, widest.through(units))
 
-    def _bar(self, coef: Array, weights: Array, mixed: Array, centre: Array, n: float, trust: float, short: float) -> NoiseBar:
+    def _bar(self, coef: Array, mixed: Array, counts: Array, centre: Array, n: float, trust: float, step: float) -> NoiseBar:
         """To first order in the noise of the sums, with the factor of shrinking and a private n taken as given.
 
         A slope moves by the weighted noise of the sums, and by the centre times the noise of the counts; the intercept by what the slope
-        moves times the centre, and by the slope times what the centre moves.
+        moves times the centre, by the slope times what the centre moves, and by the logarithms of the counts.
         """
         d = self.features
-        slope, level = np.vstack([np.eye(d), -centre]), np.append(np.zeros((d, d)), -coef[None, :], axis=0)
-        own = (weights @ weights) * np.eye(d) + trust**2 * (mixed @ mixed) * np.outer(centre, centre)
-        cross = short * weights.sum() / n * slope @ level.T
-        covariance = short**2 * slope @ own @ slope.T + cross + cross.T + self.classes / n**2 * level @ level.T
-        return NoiseBar(self.noise**2 * covariance, "first order", gaussian=False)
+        slope, level = np.vstack([np.eye(d), -centre]), np.vstack([np.zeros((d, d)), -coef])
+        weights = step * (mixed - mixed @ counts / n)  # of the noise of every sum in the slope
+        cross = weights.sum() / n * slope @ level.T
+        covariance = (weights @ weights) * slope @ slope.T + cross + cross.T + self.classes / n**2 * level @ level.T
+        counted = np.outer(-step * slope @ centre, mixed)
+        counted[-1] += mixed / counts
+        return NoiseBar(self.noise**2 * (covariance + trust**2 * counted @ counted.T), "first order", gaussian=False)

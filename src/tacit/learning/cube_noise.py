@@ -48,7 +48,7 @@ def cube_noise(scale: Number, dimension: int) -> NDArray[Any]:
 
 def _radius(scale: Fraction, dimension: int) -> int:
     while True:
-        radius = sum(geometric(scale, dimension + 1).tolist())
+        radius: int = sum(geometric(scale, dimension + 1).tolist())
         if all(bernoulli(Fraction(2 * radius + 1, 2 * (radius + j))) for j in range(1, dimension + 1)):
             return radius
 
