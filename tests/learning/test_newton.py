@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression as Plain
 
 from tacit.learning.losses import Loss, huber, logistic, multinomial, smoothed_hinge, smoothed_quantile, squared
-from tacit.learning.newton import gradient, minimise, minimise_scores
+from tacit.learning.newton import descended, gradient, minimise, minimise_scores
 
 CASES: dict[str, tuple[Loss, bool]] = {
     "logistic": (logistic, True),
@@ -75,3 +75,37 @@ def test_several_scores_without_rows_leave_the_tilt() -> None:
     tilt = np.array([[4.0, -8.0], [1.0, 0.0], [0.0, 2.0]])
     found = minimise_scores(multinomial(3), np.zeros((0, 2)), np.zeros(0), ridge=4.0, tilt=tilt, distance=1e-9)
     assert found == pytest.approx(-tilt / 4, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_without_newton_the_known_number_of_steps_is_enough(name: str) -> None:
+    """The last resort alone, on rows that leave the objective badly conditioned (3,000 to 30,000): its own limit never stops it early."""
+    loss, binary = CASES[name]
+    generator = np.random.default_rng(5)
+    rows = generator.normal(size=(500, 5)) * np.array([1.0, 0.3, 0.01, 1.0, 0.1])
+    y = (generator.random(500) < 0.5).astype(float) if binary else generator.normal(size=500)
+    ridge, tilt = 0.1, generator.normal(size=5)
+    smoothness = loss.curvature * float((rows * rows).sum()) + ridge
+    calls = 0
+
+    def slope_at(theta: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        return gradient(loss, rows, y, theta, ridge, tilt)
+
+    found = descended(slope_at, np.zeros(5), 1e-8, ridge=ridge, smoothness=smoothness)
+    assert np.linalg.norm(gradient(loss, rows, y, found, ridge, tilt)) <= 1e-8
+    assert found == pytest.approx(minimise(loss, rows, y, ridge=ridge, tilt=tilt, distance=1e-7), abs=2e-7)
+    assert calls > 10, "it had something to do"
+
+
+def test_a_plain_descent_would_not_be_done_in_as_many_steps() -> None:
+    """The mutant: steps of one over the smoothness without momentum need the condition number of steps, not its root."""
+    bends = np.array([1e6, 1.0])
+    theta = np.zeros(2)
+    steps = int(1e3 * (np.log(2) + 2 * (np.log(1e3) + np.log(np.sqrt(2)) - np.log(1e-8)))) + 2
+    for _ in range(steps):
+        theta = theta - (bends * theta - 1) / 1e6
+    assert np.linalg.norm(bends * theta - 1) > 1e-3
+    found = descended(lambda at: bends * at - 1, np.zeros(2), 1e-8, ridge=1.0, smoothness=1e6)
+    assert np.linalg.norm(bends * found - 1) <= 1e-8
