@@ -57,7 +57,10 @@ class Maker:
 
     def sum(self, linear: Linear) -> Floats:
         """The value of a sum of measures."""
-        found: Floats = np.sum([float(factor) * self.values[index] for index, factor in linear], axis=0)
+        (first, factor), *rest = linear
+        found: Floats = float(factor) * self.values[first]
+        for index, factor in rest:
+            found += float(factor) * self.values[index]
         return found
 
     def half(self, linear: Linear, confidence: float) -> float:
