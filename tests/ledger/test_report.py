@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,15 @@ def test_standings_agree_with_the_accounts(ledger: Ledger) -> None:
     assert (found["months"].spent, found["months"].left) == ("mu 0.5 in 2026-02", "mu 0.866025 in 2026-02")
     assert (found["empty"].share, found["empty"].entries, found["top"].entries, found["child"].entries) == (0, 0, 1, 2)
     assert [row.account for row in standings(ledger, account="top")] == ["top", "child"]
+
+
+def test_a_reserve_is_said_beside_the_budget(tmp_path: Path) -> None:
+    """Without the words, 95 % used and nothing left would look like a mistake."""
+    with Ledger.open(f"sqlite:///{tmp_path / 'book.db'}") as book:
+        book.account("kept", Budget(epsilon=1, reserve="0.05")).spend(PureDP(Fraction(19, 20)))
+        (row,) = standings(book)
+    assert row.budget == "epsilon 1 (5 % of it for corrections only)"
+    assert (row.spent, row.left, row.share) == ("epsilon 0.95", "epsilon 0", pytest.approx(0.95))
 
 
 def test_spends_in_order_with_their_prices(ledger: Ledger) -> None:

@@ -155,6 +155,7 @@ def standings(ledger: Ledger, *, account: str | None = None) -> list[Standing]:
         period, spent, share = ledger.store.read(lambda connection: _fullest(connection, spec))
         left = handle.left(period or None) if spec.window is None or period else spec.budget.usable(correction=False)
         when = f" in {period}" if period else ""
+        kept = f" ({float(100 * spec.budget.reserve):.4g} % of it for corrections only)" if spec.budget.reserve else ""
         return Standing(
             id=spec.id,
             account=spec.name,
@@ -164,7 +165,7 @@ def standings(ledger: Ledger, *, account: str | None = None) -> list[Standing]:
             adjacency=spec.adjacency.value,
             rule=spec.rule if spec.collusion else "no collusion",
             window=spec.window or "",
-            budget=in_words(spec.budget, spec.budget.limits) + (f" a {spec.window}" if spec.window else ""),
+            budget=in_words(spec.budget, spec.budget.limits) + (f" a {spec.window}" if spec.window else "") + kept,
             spent=in_words(spec.budget, spent) + when,
             left=in_words(spec.budget, {name: left[name] for name in spec.budget.limits}, up=False) + when,
             share=share,
