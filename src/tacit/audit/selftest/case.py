@@ -25,8 +25,8 @@ from tacit.audit.neighbours import Neighbours
 from tacit.audit.search import Kind, attack
 from tacit.audit.sequential import held_against
 
-QUICK = 5  # quick mode draws one sample of this many
-LENIENT = 6  # and asks for a floor divided by this
+QUICK = 4  # quick mode draws one sample of this many
+LENIENT = 3  # and asks for a floor divided by this
 ONE = Claim.of(epsilon=1)
 LEAST = 800  # samples that quick mode never goes below
 
