@@ -1,4 +1,4 @@
-"""Single values come from a pool in the order drawn, and the time of a call says nothing about the value."""
+"""Single values and short arrays come from pools in the order drawn, and the time of a call says nothing about the value."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.noise.reference import LEVEL, chi_square, scripted, spearman_z
 
 from tacit.accounting import ParameterError
-from tacit.noise import bernoulli_exp, discrete_gaussian, discrete_laplace, draws
-from tacit.noise.draws import CHUNK, POOL, POOLS, Pools, accepted, hand_out, in_bulk, join, random_bits, shape_of
+from tacit.noise import bernoulli_exp, discrete_gaussian, discrete_laplace, draws, test_mode
+from tacit.noise.draws import AHEAD, CHUNK, POOL, POOLS, SHORT, Pools, accepted, hand_out, in_bulk, join, random_bits, shape_of
 
 LIMIT = 6.2  # deviations: a chance of 5e-10
 
@@ -46,6 +48,76 @@ def test_the_number_of_pools_is_bounded() -> None:
     for key in range(10 * POOLS):
         pools.take(key, bulk)
     assert len(pools._queues) == POOLS
+
+
+@given(st.lists(st.integers(0, SHORT), max_size=60))
+def test_short_arrays_leave_in_the_order_drawn_and_none_is_skipped(sizes: list[int]) -> None:
+    pools, bulk = Pools(), counting()
+    pieces = [pools.take_several("a", bulk, size) for size in sizes]
+    assert [len(piece) for piece in pieces] == sizes
+    assert np.concatenate([np.empty(0, dtype=np.int64), *pieces]).tolist() == list(range(sum(sizes)))
+
+
+def test_a_law_that_is_used_once_is_not_drawn_ahead() -> None:
+    asked: list[int] = []
+
+    def bulk(count: int) -> NDArray[np.int64]:
+        asked.append(count)
+        return np.zeros(count, dtype=np.int64)
+
+    pools = Pools()
+    for _ in range(2 + AHEAD // 100):
+        pools.take_several("a", bulk, 100)
+    assert asked == [100, AHEAD, AHEAD]
+
+
+def test_an_array_from_a_pool_belongs_to_its_caller_alone() -> None:
+    """Writing to it changes nothing that others get, and nothing of theirs can be reached from it."""
+    pools, bulk = Pools(), counting()
+    for start in range(0, 40, 10):
+        found = pools.take_several("a", bulk, 10)
+        assert found.base is None and found.tolist() == list(range(start, start + 10))
+        found[:] = -1
+
+
+def test_a_refill_that_is_interrupted_loses_no_value_and_repeats_none() -> None:
+    pools, bulk = Pools(), counting()
+
+    def interrupted(count: int) -> Any:
+        raise KeyboardInterrupt
+
+    assert pools.take_several("a", bulk, 3).tolist() == [0, 1, 2]
+    assert pools.take_several("a", bulk, AHEAD - 1).tolist() == list(range(3, AHEAD + 2))
+    with pytest.raises(KeyboardInterrupt):
+        pools.take_several("a", interrupted, 5)
+    assert pools.take_several("a", bulk, 5).tolist() == list(range(AHEAD + 2, AHEAD + 7))
+
+
+def test_arrays_of_several_laws_and_sizes_are_apart_from_single_values() -> None:
+    pools, bulk = Pools(), counting()
+    for key in range(3 * POOLS):
+        pools.take_several(key, bulk, 2)
+    assert len(pools._stores) == POOLS and not pools._queues
+
+
+@pytest.mark.parametrize("size", [100, (10, 10), (0,), SHORT + 1])
+def test_in_test_mode_nothing_is_drawn_ahead(size: Any) -> None:
+    """What a seed gives depends on the seed and the calls alone, not on what was drawn before."""
+    discrete_laplace(3, size=5)
+    discrete_laplace(3, size=5)
+    with test_mode(4):
+        first = discrete_laplace(3, size=size)
+    with test_mode(4):
+        assert (discrete_laplace(3, size=size) == first).all() and first.shape == shape_of(size)
+
+
+def test_short_arrays_follow_the_law_too() -> None:
+    """Zero of a discrete Laplace of scale 1 has probability tanh(1/2)."""
+    values = np.concatenate([discrete_laplace(1, size=70) for _ in range(300)])
+    p = np.tanh(0.5) * np.exp(-np.abs(np.arange(-3, 4)))
+    counts = [int((values == k).sum()) for k in range(-3, 4)]
+    assert chi_square(counts, p.tolist(), len(values)) > 1e-9
+    assert chi_square(counts, (p * [1, 1, 1, 0.8, 1, 1, 1]).tolist(), len(values)) < LEVEL
 
 
 def test_threads_share_a_pool_without_repeating() -> None:

@@ -27,13 +27,13 @@ from tacit.noise.entropy import SYSTEM as system
 from tacit.noise.source import words
 
 def take():
-    return words(4).tolist(), [noise.discrete_laplace(10**15) for _ in range(4)]
+    return words(4).tolist(), [noise.discrete_laplace(10**15) for _ in range(4)], noise.discrete_laplace(10**15, size=4).tolist()
 
 def undo():
     system.__dict__.update(saved[0])
     pools.__dict__.update(saved[1])
 
-take()  # fills the buffer and the pool
+take(), take()  # fills the buffer and the pools
 saved = []
 if "no hooks" in sys.argv:
     os.register_at_fork(before=lambda: saved.extend([dict(system.__dict__), dict(pools.__dict__)]), after_in_child=undo)
@@ -62,7 +62,9 @@ def live(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forked(*settings: str) -> list[str]:
-    """Whether 20 words, and 20 values, of four children and their parent are all different; in a process of its own, without threads.
+    """Whether 20 words, 20 values and 20 values in short arrays, of four children and their parent, are all different.
+
+    In a process of its own, without threads.
 
     `no hooks` undoes in the child what the hook at a fork has done; `same number` also gives all processes one number.
     """
@@ -75,13 +77,13 @@ def forked(*settings: str) -> list[str]:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_draws_anew() -> None:
     """Values have a scale of 1e15, so two coincide by chance with probability 1e-13. The hook alone suffices, and so does the number."""
-    assert forked() == forked("same number") == forked("no hooks") == ["True", "True"]
+    assert forked() == forked("same number") == forked("no hooks") == ["True"] * 3
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_child_that_keeps_the_buffer_is_caught() -> None:
     """The mutant: without the hook and without the check of the number the same test sees words and values again."""
-    assert forked("no hooks", "same number") == ["False", "False"]
+    assert forked("no hooks", "same number") == ["False"] * 3
 
 
 def test_threads_never_share_a_word() -> None:

@@ -1,8 +1,9 @@
-"""From a bulk sampler to what the caller gets: shapes, integers of any size, and a pool for single values.
+"""From a bulk sampler to what the caller gets: shapes, integers of any size, and pools for single values and short arrays.
 
 **Timing.** A single value comes from a pool that was drawn in bulk before: a call hands out the next one, in the order drawn, whatever
 it is, so the time of the call does not depend on the value. Now and then a call refills the pool first; when that happens is a matter of
-counting. A pool never leaves its process (a forked child starts with none) and is not used in test mode.
+counting. A pool never leaves its process (a forked child starts with none) and is not used in test mode. So are short arrays handed out,
+from the second one of a law on: most of what a hundred draws cost is the same for one draw as for thousands.
 
 In bulk, time depends on the draws through the number of proposals a sampler rejects and the number of words it must extend. Rejected
 proposals are thrown away before any value is placed, and given how many there were the accepted values are independent draws of
@@ -15,6 +16,7 @@ the law: the time says nothing about them. One exception is rarer than any attac
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import OrderedDict
@@ -35,6 +37,8 @@ Bulk = Callable[[int], Integers]
 CHUNK = 1 << 15  # draws at a time: intermediate arrays stay in the processor's cache
 POOL = 256  # values drawn ahead; small enough to stay in the fastest cache, so that handing one out takes the same time wherever it lies
 POOLS = 64
+SHORT = 512  # the longest array that comes from a pool,
+AHEAD = 8 * SHORT  # and how many values are then drawn at once
 NARROW = 49  # bits of a remainder below which values fit into int64 unless a draw exceeds 2^13 table steps
 
 
@@ -62,15 +66,19 @@ def shaped(bulk: Bulk, size: Size | None) -> Any:
     shape = shape_of(size)
     if size is None:
         return int(bulk(1)[0])
-    return in_bulk(bulk, int(np.prod(shape, dtype=object))).reshape(shape)
+    return in_bulk(bulk, math.prod(shape)).reshape(shape)
 
 
 def hand_out(key: Hashable, bulk: Bulk, size: Size | None) -> Any:
-    """The same, but a single private value comes from the pool of `key`, which names the law and its parameters: they must be public."""
-    if size is None and is_private():
+    """The same, but private values come from the pools of `key`, which names the law and its parameters: they must be public."""
+    if not is_private():
+        note(key, size)
+        return shaped(bulk, size)
+    if size is None:
         return POOLS_OF_THIS_PROCESS.take(key, bulk)
-    note(key, size)
-    return shaped(bulk, size)
+    shape = shape_of(size)
+    count = math.prod(shape)
+    return (in_bulk(bulk, count) if count > SHORT else POOLS_OF_THIS_PROCESS.take_several(key, bulk, count)).reshape(shape)
 
 
 class Pools:
@@ -83,8 +91,10 @@ class Pools:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._queues: OrderedDict[Hashable, list[int]] = OrderedDict()
+        self._stores: OrderedDict[Hashable, Integers] = OrderedDict()
 
     def take(self, key: Hashable, bulk: Bulk) -> int:
+        """The next single value of a law."""
         if os.getpid() != self._process:
             self.forget()
         with self._lock:
@@ -96,6 +106,25 @@ class Pools:
                     self._queues.popitem(last=False)
             self._queues.move_to_end(key)
             return queue.pop()
+
+    def take_several(self, key: Hashable, bulk: Bulk, count: int) -> Integers:
+        """The next few values of a law: an array of their own, never a view of what others will get."""
+        if os.getpid() != self._process:
+            self.forget()
+        with self._lock:
+            store = self._stores.get(key)
+            if store is None:
+                # A law that is used once, as in most scripts, is not worth drawing ahead for.
+                found, left = bulk(count), np.empty(0, dtype=np.int64)
+            else:
+                if len(store) < count:
+                    store = np.concatenate([store, bulk(AHEAD)])
+                found, left = store[:count].copy(), store[count:]
+            self._stores[key] = left
+            self._stores.move_to_end(key)
+            if len(self._stores) > POOLS:
+                self._stores.popitem(last=False)
+            return found
 
 
 POOLS_OF_THIS_PROCESS = Pools()

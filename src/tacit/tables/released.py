@@ -24,6 +24,8 @@ from tacit.tables.ranks import half_width
 from tacit.tables.split import Share
 from tacit.tables.statement import GROUP, PEOPLE, ROW, SEEN, SEEN_HERE, key_name
 
+INT64, DECIMAL = pa.int64(), pa.decimal128(38, 0)
+
 
 @dataclass(frozen=True)
 class Exact:
@@ -57,78 +59,87 @@ def _plain(row: NDArray[Any]) -> Any:
 
 def integers(table: pa.Table, plan: Plan) -> Exact:
     """The sums of every declared group, 0 where the engine saw nobody; of every group that occurs where keys are private."""
-    columns = {name: _listed(table.column(name)) for name in table.column_names}
-    lines = range(table.num_rows)
     cells = [measure_name(i) for i, m in enumerate(plan.wanted.measures) if m.over == "cells"]
-    numbers = columns.get(GROUP, [plan.keys.first] * table.num_rows)
-    private = [columns[key_name(i)] for i in plan.keys.private]
-    first = plan.keys.first
-    names: list[tuple[int, tuple[Any, ...]]] = []
-    if private or cells:
-        names = [(int(number) - first, ()) for number in numbers]
-    if private:
-        from tacit.mechanisms.partition_selection import plain_key  # with all mechanisms, which other questions do without
-
-        names = [(number, tuple(plain_key(column[line]) for column in private)) for line, (number, _) in enumerate(names)]
-    base = [line for line in lines if all(columns[cell][line] is None for cell in cells)] if cells else lines
-    if private:
+    first, count = plan.keys.first, plan.keys.count
+    names = _names(table, plan) if plan.keys.private or cells else []
+    ladders = {name: table.column(name).to_pylist() for name in cells}
+    base = list(range(table.num_rows))
+    if cells:
+        base = [line for line in base if all(ladders[cell][line] is None for cell in cells)]
+    groups: list[tuple[int, tuple[Any, ...]]] = [(number, ()) for number in range(count)]
+    if plan.keys.private:
         groups = list(dict.fromkeys(names[line] for line in base if None not in names[line][1]))
-    else:
-        groups = [(number, ()) for number in range(plan.keys.count)]
-    places = {group: place for place, group in enumerate(groups)} if names else {}
+    known = {group: place for place, group in enumerate(groups)} if names else {}
     if names:
-        inside = [(places[names[line]], line) for line in base if names[line] in places]
+        # Of which group which line tells.
+        inside = [(known[names[line]], line) for line in base if names[line] in known]
+        places, lines = np.array(inside, dtype=np.int64).reshape(-1, 2).T
+    elif GROUP in table.column_names:
+        numbers = _whole(table.column(GROUP))
+        lines = np.flatnonzero((numbers >= first) & (numbers < first + count))
+        places = (numbers[lines] - first).astype(np.int64)
     else:
-        end = first + plan.keys.count
-        inside = [(int(number) - first, line) for line, number in enumerate(numbers) if first <= number < end]
+        lines = np.arange(table.num_rows)
+        places = np.zeros_like(lines)
+
+    def by_group(name: str) -> NDArray[Any]:
+        found = np.zeros(len(groups), dtype=object)
+        found[places] = _whole(table.column(name))[lines]
+        return found
+
     sums: list[NDArray[Any]] = []
     for index, measure in enumerate(plan.wanted.measures):
         if measure.over == "seen":
             # Told once, the same on every line; or on the lines of those who were counted.
-            told = columns[SEEN][:1] if SEEN in columns else [columns[SEEN_HERE][line] for line in base]
-            found = np.array([sum(int(part or 0) for part in told)], dtype=object)
+            told = _whole(table.column(SEEN))[:1] if SEEN in table.column_names else _whole(table.column(SEEN_HERE))[base]
+            found = np.array([sum(told.tolist())], dtype=object)
         elif measure.over == "kept":
-            found = np.array([sum(int(columns[measure_name(index)][line] or 0) for line in base)], dtype=object)
+            found = np.array([sum(_whole(table.column(measure_name(index)))[base].tolist())], dtype=object)
         elif measure.over == "cells":
             assert measure.ladder is not None
             found = np.zeros((len(groups), measure.ladder.cells), dtype=np.int64)
-            column = columns[measure_name(index)]
-            for line in lines:
-                if column[line] is not None and column[line] >= 0 and names[line] in places:
-                    found[places[names[line]], int(column[line])] += int(columns[ROW][line])
+            column, rows = ladders[measure_name(index)], _whole(table.column(ROW))
+            for line, cell in enumerate(column):
+                if cell is not None and cell >= 0 and names[line] in known:
+                    found[known[names[line]], int(cell)] += int(rows[line])
         else:
-            whole, column = [0] * len(groups), columns[measure_name(index)]
-            for place, line in inside:
-                whole[place] = int(column[line] or 0)
-            found = np.array(whole, dtype=object)
+            found = by_group(measure_name(index))
         sums.append(found)
-    people = [0] * len(groups)
-    if plan.wanted.people:
-        for place, line in inside:
-            people[place] = int(columns[PEOPLE][line] or 0)
-    return Exact(groups, sums, people)
+    return Exact(groups, sums, by_group(PEOPLE).tolist() if plan.wanted.people else [0] * len(groups))
 
 
-def _listed(column: pa.ChunkedArray) -> list[Any]:
-    """A column's values; whole numbers of 64 bits, and the decimals that sums come as, are read from memory.
+def _names(table: pa.Table, plan: Plan) -> list[tuple[int, tuple[Any, ...]]]:
+    """Which group each line is about: the number of its declared keys, and its private ones."""
+    numbers = _whole(table.column(GROUP)).tolist() if GROUP in table.column_names else [plan.keys.first] * table.num_rows
+    found: list[tuple[int, tuple[Any, ...]]] = [(number - plan.keys.first, ()) for number in numbers]
+    if plan.keys.private:
+        from tacit.mechanisms.partition_selection import plain_key  # with all mechanisms, which other questions do without
+
+        private = [table.column(key_name(i)).to_pylist() for i in plan.keys.private]
+        found = [(number, tuple(plain_key(column[line]) for column in private)) for line, (number, _) in enumerate(found)]
+    return found
+
+
+def _whole(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column of whole numbers, 0 where there is none; those of 64 bits, and the decimals that sums come as, are read from memory.
 
     pyarrow's own ways are slower: `to_pylist` makes an object of every number first, `to_numpy` imports pandas, a cast all of
     `pyarrow.compute`.
     """
-    found: list[Any] = []
+    found: list[NDArray[Any]] = []
     for chunk in column.chunks:
-        words = 1 if chunk.type == pa.int64() else 2 if chunk.type == pa.decimal128(38, 0) else 0
+        words = 1 if chunk.type == INT64 else 2 if chunk.type == DECIMAL else 0
         if not words or not len(chunk) or chunk.null_count or sys.byteorder != "little":
-            found += chunk.to_pylist()
+            found.append(np.array([int(value or 0) for value in chunk.to_pylist()], dtype=object))
             continue
         start, end = words * chunk.offset, words * (chunk.offset + len(chunk))
         numbers = np.frombuffer(chunk.buffers()[1], dtype=np.int64)[start:end]
-        if words == 1:
-            found += numbers.tolist()
-        else:
-            low, high = numbers[0::2].view(np.uint64).tolist(), numbers[1::2].tolist()
-            found += [2**64 * upper + lower for lower, upper in zip(low, high, strict=True)]
-    return found
+        if words == 2:
+            low, high = numbers[0::2], numbers[1::2]
+            fits = bool((high == low >> 63).all())  # the upper half repeats the sign: nothing but the lower one is needed
+            numbers = low if fits else 2**64 * high.astype(object) + low.view(np.uint64).astype(object)
+        found.append(numbers)
+    return found[0] if len(found) == 1 else np.concatenate([np.empty(0, dtype=object), *found])
 
 
 def release(exact: Exact, plan: Plan) -> Released:
