@@ -17,6 +17,8 @@ def number(name: str, value: object) -> Number:
     >>> number("q", Fraction(1, 2))
     Fraction(1, 2)
     """
+    if type(value) is Fraction:  # what is exact already is asked for most often
+        return value
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ParameterError(f"{name} must be a number (int, float or Fraction), not {type(value).__name__}")
     if isinstance(value, Integral):

@@ -173,7 +173,9 @@ _BUSY = "the book is locked by another connection for more than {0:g} seconds; n
 
 def run(connection: Connection, statement: str, values: Sequence[Any] = ()) -> Any:
     """Execute a statement whose places for values are written as question marks, on either database; the driver's own cursor."""
-    cursor = _cursor(connection)
+    if isinstance(connection, sqlite3.Connection):
+        return connection.execute(statement, values)
+    cursor = connection.connection.cursor()
     cursor.execute(_written(connection, statement), values)
     return cursor
 

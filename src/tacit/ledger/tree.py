@@ -48,9 +48,10 @@ class Totals:
 
     def charged(self, charge: Mapping[str, Amount]) -> Totals:
         """After a spend in the account's own name."""
-        direct = {name: plus(value, charge[name]) for name, value in self.direct.items()}
         total = {name: plus(value, charge[name]) for name, value in self.total.items()}
-        return Totals(direct, total, self.top)
+        if self.direct is self.total:  # an account that nobody else spends from
+            return Totals(total, total, self.top)
+        return Totals({name: plus(value, charge[name]) for name, value in self.direct.items()}, total, self.top)
 
     def with_child(self, rule: str, child: int, before: Totals, after: Totals) -> Totals:
         """After a child's total went from `before` to `after`; what the child does not keep becomes unknown."""
@@ -72,7 +73,7 @@ class Totals:
     def to_record(self) -> dict[str, Any]:
         """A JSON-able form, exact."""
         record: dict[str, Any] = {"total": {name: to_text(value) for name, value in self.total.items()}}
-        if dict(self.direct) != dict(self.total):
+        if self.direct is not self.total and dict(self.direct) != dict(self.total):
             record["direct"] = {name: to_text(value) for name, value in self.direct.items()}
         if self.top:
             record["top"] = {name: [[child, to_text(value)] for child, value in rows] for name, rows in self.top.items()}

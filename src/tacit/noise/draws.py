@@ -112,16 +112,16 @@ class Pools:
         if os.getpid() != self._process:
             self.forget()
         with self._lock:
-            store = self._stores.get(key)
+            store = self._stores.pop(key, None)
             if store is None:
                 # A law that is used once, as in most scripts, is not worth drawing ahead for.
                 found, left = bulk(count), np.empty(0, dtype=np.int64)
             else:
+                self._stores[key] = store  # at the end now: used last
                 if len(store) < count:
                     store = np.concatenate([store, bulk(AHEAD)])
                 found, left = store[:count].copy(), store[count:]
             self._stores[key] = left
-            self._stores.move_to_end(key)
             if len(self._stores) > POOLS:
                 self._stores.popitem(last=False)
             return found

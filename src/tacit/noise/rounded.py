@@ -99,6 +99,29 @@ def rounded_gaussian_law(sigma: Fraction) -> RoundedGaussianLaw:
     return RoundedGaussianLaw(sigma)
 
 
+class RoundedLaplaceLaw:
+    """The law of a rounded Laplace variable."""
+
+    def __init__(self, scale: Fraction) -> None:
+        self.steps = geometric_law(scale, False)
+        self.half = 1 / (2 * scale)
+
+    def draw(self, count: int) -> Integers:
+        beyond: Words = bernoulli_exp(self.half, count)  # 1 where |Z| is beyond 1/2
+        sign = 1 - 2 * random_bits(1, count)
+        found: Integers = self.steps.draw(count)
+        if found.dtype != object and len(found) and int(found.max()) >> 61:
+            found = found.astype(object)
+        signed: Integers = (found + 1) * beyond * sign
+        return signed
+
+
+@lru_cache(maxsize=64)
+def rounded_laplace_law(scale: Fraction) -> RoundedLaplaceLaw:
+    """The law with its table, kept for the next draw."""
+    return RoundedLaplaceLaw(scale)
+
+
 @overload
 def rounded_gaussian(sigma: Number, size: None = None) -> int: ...
 @overload
@@ -129,16 +152,5 @@ def rounded_laplace(scale: Number, size: Size | None = None) -> int | NDArray[An
     [0, 0, 0]
     """
     exact = Fraction(positive("scale", scale))
-    steps = geometric_law(exact, False)
-
-    def bulk(count: int) -> Integers:
-        beyond: Words = bernoulli_exp(1 / (2 * exact), count)  # 1 where |Z| is beyond 1/2
-        sign = 1 - 2 * random_bits(1, count)
-        found: Integers = steps.draw(count)
-        if found.dtype != object and len(found) and int(found.max()) >> 61:
-            found = found.astype(object)
-        signed: Integers = (found + 1) * beyond * sign
-        return signed
-
-    found: int | NDArray[Any] = hand_out(("rounded laplace", exact), bulk, size)
+    found: int | NDArray[Any] = hand_out(("rounded laplace", exact), rounded_laplace_law(exact).draw, size)
     return found

@@ -76,15 +76,16 @@ def integers(table: pa.Table, plan: Plan) -> Exact:
         places, lines = np.array(inside, dtype=np.int64).reshape(-1, 2).T
     elif GROUP in table.column_names:
         numbers = _whole(table.column(GROUP))
-        lines = np.flatnonzero((numbers >= first) & (numbers < first + count))
+        lines = ((numbers >= first) & (numbers < first + count)).nonzero()[0]
         places = (numbers[lines] - first).astype(np.int64)
     else:
         lines = np.arange(table.num_rows)
         places = np.zeros_like(lines)
 
     def by_group(name: str) -> NDArray[Any]:
-        found = np.zeros(len(groups), dtype=object)
-        found[places] = _whole(table.column(name))[lines]
+        column = _whole(table.column(name))
+        found = np.zeros(len(groups), dtype=column.dtype)
+        found[places] = column[lines]
         return found
 
     sums: list[NDArray[Any]] = []
@@ -162,8 +163,21 @@ def noisy(share: Share, sums: NDArray[Any]) -> NDArray[Any]:
     if ladder is not None:
         sums = sums @ ladder.encoder(share.law).T
     draw = noise.rounded_laplace if share.law == "laplace" else noise.rounded_gaussian
-    drawn = np.asarray(draw(share.scale, sums.shape), dtype=object)
-    return np.asarray(sums.astype(object) + drawn)
+    return _added(sums, draw(share.scale, sums.shape))
+
+
+def _added(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Sums of whole numbers: of 64 bits where all of them fit, else of any length.
+
+    >>> _added(np.array([2**63 - 1, 5]), np.array([1, -7])).tolist()
+    [9223372036854775808, -2]
+    """
+    if first.dtype == second.dtype == np.int64:
+        found = first + second
+        # A sum that has gone round has the other sign than both of its parts.
+        if not ((first ^ found) & (second ^ found) < 0).any():
+            return found
+    return np.asarray(first.astype(object) + second.astype(object))
 
 
 def loss_note(plan: Plan, released: Released, confidence: float) -> str | None:

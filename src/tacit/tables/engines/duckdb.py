@@ -25,7 +25,7 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from tacit.tables.engines.duckdb_forms import quick
+from tacit.tables.engines.duckdb_forms import direct, quick
 from tacit.tables.engines.engine import KEPT
 from tacit.tables.engines.order import Words, portable_key
 from tacit.tables.engines.packing import Packing
@@ -66,15 +66,20 @@ class DuckDB:
         self._connection.execute("SET enable_progress_bar = false")  # it would write to the standard output of whoever asks
         self._lock = threading.Lock()
         self._lists: dict[str, str] = {}
+        self._types: dict[str, dict[str, str]] = {}
+        self._scans: dict[str, exp.Expression] = {}
 
     def register(self, name: str, data: object) -> None:
         """Make an Arrow table or a data frame readable under a name; nothing is copied."""
         with self._lock:
+            self._forget(name)
             self._connection.register(name, data)
 
     def parquet(self, name: str, paths: Sequence[str]) -> None:
         """Make Parquet files, or globs of them, readable under a name. Their types are in their headers."""
         self._view(name, f"SELECT * FROM read_parquet({_list(paths)})")
+        files = exp.Array(expressions=[exp.Literal.string(path) for path in paths])
+        self._scans[name] = exp.Anonymous(this="read_parquet", expressions=[files])
 
     def csv(self, name: str, paths: Sequence[str], names: Sequence[str], types: Mapping[str, str], *, delimiter: str = ",") -> None:
         """Make CSV files readable under a name: every column is a text, cast to its declared type. Nothing is sniffed from rows."""
@@ -90,10 +95,16 @@ class DuckDB:
     def _view(self, name: str, query: str) -> None:
         made = False
         with self._lock, suppress(duckdb.Error):
+            self._forget(name)
             self._connection.execute(f"CREATE OR REPLACE TEMP VIEW {_name(name)} AS {query}")
             made = True
         if not made:
             raise EngineError(f"DuckDB cannot read {name!r}: the file is missing, or not in the format its name says")
+
+    def _forget(self, name: str) -> None:
+        """What was known of a name that now means something else."""
+        self._types.pop(name, None)
+        self._scans.pop(name, None)
 
     def only(self, paths: Sequence[str]) -> None:
         """From now on no statement can open a file but these, and no setting can be changed."""
@@ -124,6 +135,8 @@ class DuckDB:
         if isinstance(kept, _Written) and kept.engine is self:
             return kept.text, kept.lists
         tree, lists = self.prepare(statement), {}
+        tree = tree.copy() if tree is statement else tree
+        direct(tree, self._types, self._scans)
         for values in list(tree.find_all(exp.Values)):
             if len(values.expressions) >= SHORTEST and values.alias and all(map(_typed, zip(*values.expressions, strict=True))):
                 content = values.sql(dialect=self.dialect)
@@ -153,7 +166,10 @@ class DuckDB:
             rows = self._connection.execute(f"DESCRIBE {text}").fetchall()
         if rows is None:
             raise EngineError("DuckDB knows no such table or column; check the names")
-        return {str(row[0]): str(row[1]) for row in rows}
+        found = {str(row[0]): str(row[1]) for row in rows}
+        if isinstance(relation, exp.Table) and relation.args.get("db") is None and isinstance(relation.this, exp.Identifier):
+            self._types[relation.name] = found
+        return dict(found)
 
     def tables(self) -> list[str]:
         """The names of all tables and views."""

@@ -12,6 +12,7 @@ as DuckDB's own, and what follows from public bounds alone is worked out here.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from sqlglot import exp
 
@@ -68,9 +69,17 @@ def _inside_first(case: exp.Case) -> exp.Case:
     if len(clamps) != 1 or not _is_there(condition, clamps[0].meta[_CLAMPED]):
         return case
     inside, above = clamps[0].args["ifs"]
-    ends = [_with(value, end) for end in (above.args["true"], clamps[0].args["default"])]
-    outside = exp.Case(ifs=[exp.If(this=above.this.copy(), true=_worked_out(ends[0]))], default=_worked_out(ends[1]))
-    ifs = [exp.If(this=inside.this.copy(), true=_with(value, inside.args["true"])), exp.If(this=condition.copy(), true=outside)]
+    low, high = clamps[0].args["default"], above.args["true"]
+    lowest, highest = (_worked_out(_with(value, end)) for end in (low, high))
+    ifs = [exp.If(this=inside.this.copy(), true=_with(value, inside.args["true"]))]
+    if _asks_nan(condition):
+        # To DuckDB NaN is above infinity, and NULL is neither below nor above anything: the two comparisons ask for both.
+        number = inside.this.this
+        ifs.append(exp.If(this=exp.LT(this=number.copy(), expression=low.copy()), true=lowest))
+        ifs.append(exp.If(this=exp.LTE(this=number.copy(), expression=exp.cast(exp.Literal.string("inf"), "DOUBLE")), true=highest))
+    else:
+        outside = exp.Case(ifs=[exp.If(this=above.this.copy(), true=highest)], default=lowest)
+        ifs.append(exp.If(this=condition.copy(), true=outside))
     return exp.Case(ifs=ifs, default=case.args.get("default"))
 
 
@@ -112,10 +121,51 @@ def _is_there(condition: exp.Expression, column: exp.Expression) -> bool:
     asked = condition.this
     if isinstance(asked, exp.Is) and isinstance(asked.expression, exp.Null):
         return bool(asked.this.unnest() == column)
-    if isinstance(asked, exp.IsNan) or (isinstance(asked, exp.Anonymous) and asked.name.lower() == "isnan"):
+    if _is_nan(asked):
         found = asked.this if isinstance(asked, exp.IsNan) else asked.expressions[0]
         return bool((found.this if isinstance(found, exp.Cast) else found) == column)
     return False
+
+
+def _is_nan(asked: exp.Expression) -> bool:
+    return isinstance(asked, exp.IsNan) or (isinstance(asked, exp.Anonymous) and asked.name.lower() == "isnan")
+
+
+def _asks_nan(condition: exp.Expression) -> bool:
+    return any(_is_nan(part) for part in condition.find_all(exp.IsNan, exp.Anonymous))
+
+
+def direct(tree: exp.Expression, types: Mapping[str, Mapping[str, str]], scans: Mapping[str, exp.Expression]) -> None:
+    """Casts to the type that a column has are dropped, and a view of files is read as the files: neither says anything else.
+
+    `types` are the columns of tables, `scans` what the views are views of. Whatever is a name of the statement's own is left alone.
+
+    >>> from sqlglot import parse_one
+    >>> tree = parse_one('SELECT CAST("v" AS DOUBLE) FROM (SELECT CAST("v" AS DOUBLE) AS "v" FROM "q") AS "r"')
+    >>> direct(tree, {"q": {"v": "DOUBLE"}}, {"q": parse_one("READ_PARQUET('a.parquet')")})
+    >>> print(tree.sql("duckdb"))
+    SELECT CAST("v" AS DOUBLE) FROM (SELECT "v" AS "v" FROM READ_PARQUET('a.parquet') AS "q") AS "r"
+    """
+    own = {cte.alias for cte in tree.find_all(exp.CTE)}
+    for table in list(tree.find_all(exp.Table)):
+        name = table.name
+        if name in own or table.args.get("db") is not None or table.args.get("joins") or not isinstance(table.this, exp.Identifier):
+            continue
+        if isinstance(table.parent, exp.From) and isinstance(table.parent.parent, exp.Select):
+            _without_idle_casts(table.parent.parent, table.alias_or_name, types.get(name, {}))
+        if name in scans:
+            alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
+            table.replace(exp.Table(this=scans[name].copy(), alias=alias))
+
+
+def _without_idle_casts(select: exp.Select, table: str, types: Mapping[str, str]) -> None:
+    if select.args.get("joins") or select.args.get("laterals"):
+        return
+    for cast in list(select.find_all(exp.Cast)):
+        column = cast.this
+        mine = isinstance(column, exp.Column) and column.table in ("", table) and cast.parent_select is select
+        if mine and types.get(column.name) == cast.args["to"].sql(dialect="duckdb"):
+            cast.replace(column.copy())
 
 
 def _with(value: exp.Expression, instead: exp.Expression) -> exp.Expression:
