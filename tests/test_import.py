@@ -64,8 +64,22 @@ def test_one_price_needs_no_scipy_and_no_book(module: str) -> None:
     assert module not in loaded_by(PRICE) and "scipy" not in loaded_by(PRICE)
 
 
+#: Engines of the accountant, and what they load: a question is priced by the closed form of one step.
+ENGINES = [f"tacit.accounting.{name}" for name in ("contour", "conversions", "correlated", "rare", "renyi", "sampled", "spectrum")]
 #: What a question about a table can do without. Asking one loads the engine and the book, and nothing else that is slow to load.
 UNASKED = ("scipy", "matplotlib", "torch", "sklearn", "pandas", "polars", "pyspark", "psycopg", "pydantic", "jinja2", "typer", "rich")
+
+
+@pytest.mark.parametrize("module", [*ENGINES, "numpy.ma"])
+@pytest.mark.parametrize("statement", ["import tacit.accounting", "import tacit.tables", ANSWER], ids=["accountant", "tables", "answer"])
+def test_a_plan_of_plain_noise_loads_no_engine_for_compositions(statement: str, module: str) -> None:
+    assert module not in loaded_by(statement)
+
+
+def test_a_composition_loads_them_where_it_needs_them() -> None:
+    """And so the test above looks for the right names."""
+    composed = "from tacit.accounting import *\naccount(Repeated(Laplace(2), 30)).epsilon(1e-6)\naccount(ZCDP(1)).epsilon(1e-6)"
+    assert {"tacit.accounting.contour", "tacit.accounting.conversions", "tacit.accounting.renyi"} <= loaded_by(composed)
 
 
 @pytest.mark.parametrize("module", [*UNASKED, "tacit.mechanisms", "tacit.release", "tacit.calculus.rows", "numpy.testing", "unittest"])

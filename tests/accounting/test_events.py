@@ -1,6 +1,9 @@
 """Events are immutable, hashable, validated when made, and readable."""
 
+import copy
 import math
+import pickle
+from dataclasses import fields
 from fractions import Fraction
 
 import numpy as np
@@ -143,3 +146,24 @@ def test_anything_is_accepted_or_refused_by_name(value) -> None:
 def test_fractions_stay_exact() -> None:
     assert Poisson(Fraction(256, 60000)).rate == Fraction(256, 60000)
     assert Gaussian(Fraction(11, 10)).noise_multiplier == Fraction(11, 10)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_events_are_equal_where_their_kind_and_every_field_are(event) -> None:
+    """The oracle is what `dataclass` would write: one class, and one tuple of fields."""
+
+    def same(one: object, two: object) -> bool:
+        return type(one) is type(two) and [getattr(one, f.name) for f in fields(one)] == [getattr(two, f.name) for f in fields(two)]
+
+    for other in [*EVENTS, copy.deepcopy(event), pickle.loads(pickle.dumps(event)) if "curve" not in vars(event) else event]:
+        assert (event == other) is same(event, other)
+        assert event != other or hash(event) == hash(other)
+    assert event != "another kind of thing"
+
+
+def test_two_kinds_with_equal_fields_are_not_equal() -> None:
+    """A comparison of fields alone would compose a guarantee as if it were another one."""
+    assert PureDP(0.5) != ZCDP(0.5) and Gaussian(2) != Laplace(2) and vars(Gaussian(2)) == vars(Laplace(2))
+    assert Gaussian(2) != Gaussian(2, adjacency=Adjacency.REPLACE_ONE)
+    assert Poisson(Fraction(1, 2)) == Poisson(0.5) and hash(Poisson(Fraction(1, 2))) == hash(Poisson(0.5))
+    assert len({Gaussian(2), Gaussian(2.0), Gaussian(Fraction(2)), Laplace(2)}) == 2

@@ -1,8 +1,11 @@
 """Trivial and disclosing pairs, and the single-step profile in one pass."""
 
+import math
+
 import numpy as np
 import pytest
 
+from tacit.accounting import compose, saddle
 from tacit.accounting.finite import leaky_randomised_response
 from tacit.accounting.laplace import laplace
 from tacit.accounting.mixture import poisson_gaussian
@@ -23,3 +26,20 @@ def test_the_two_extremes() -> None:
     assert single_delta(Trivial(), 0.0) == (0.0, 0.0)
     assert Trivial().kappa(3.0) == 0 and Disclosure().reverse().infinite == 1
     assert Trivial().moments(np.array([1.0]))[0][0] == 0
+
+
+class Unknown(Trivial):
+    """A pair without quadrature: nobody knows where its losses lie."""
+
+    def nodes(self, c: float, reach: float) -> None:
+        return None
+
+
+def test_a_pair_without_quadrature_has_no_moments_and_no_quick_bound() -> None:
+    """That is None, all the way up, and never a number: quick bounds then say nothing."""
+    parts = [(laplace(1.0), 1), (Unknown(), 2)]
+    assert Unknown().moments(np.zeros(1)) is None and saddle.upper_levels(parts, np.ones(2)) is None
+    assert compose.epsilon_cap(parts, 1e-3) == math.inf and compose.delta_cap(parts, 0.5) == 1.0
+    assert math.isfinite(compose.epsilon_cap(parts[:1], 1e-3)) and compose.delta_cap(parts[:1], 0.5) < 1
+    with pytest.raises(saddle.Declined, match="quadrature"):
+        saddle.plan(parts, np.ones(2))

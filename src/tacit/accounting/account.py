@@ -19,7 +19,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from tacit.accounting import compose, conversions, methods
+from tacit.accounting import compose, methods
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.best_attack import best_attack
 from tacit.accounting.bound import Bound, Estimate
@@ -191,11 +191,16 @@ class Account:
     def _epsilon(self, delta: float) -> Bound:
         if self.parts.allocations:
             return self._allocated(delta=delta)
-        curve = renyi_curve(self.parts)
+
+        def converted() -> float:
+            from tacit.accounting.conversions import epsilon_from_curve  # pairs alone never get here
+
+            return epsilon_from_curve(renyi_curve(self.parts), delta) if delta else math.inf
+
         return self._solve(
             lambda d: compose.epsilon(d, delta, tolerance=self._tolerance()),
             lambda d, floor: compose.settled(d, delta, floor),
-            lambda: conversions.epsilon_from_curve(curve, delta) if delta else math.inf,
+            converted,
         )
 
     def _delta(self, epsilon: float, tolerance: float) -> Bound:
@@ -210,12 +215,18 @@ class Account:
                 other.method,
             )
         else:
-            curve = renyi_curve(self.parts)
+
+            def converted() -> float:
+                from tacit.accounting.conversions import delta_from_curve
+
+                if epsilon == math.inf:  # a finite divergence of any order leaves nothing beyond every epsilon
+                    return 0.0
+                return delta_from_curve(renyi_curve(self.parts), epsilon) if epsilon >= 0 else 1.0
+
             found = self._solve(
                 lambda d: compose.delta(d, epsilon, tolerance=tolerance),
                 lambda d, floor: compose.delta_cap(d, epsilon) <= floor,
-                # a finite divergence of any order leaves nothing beyond every epsilon
-                lambda: 0.0 if epsilon == math.inf else conversions.delta_from_curve(curve, epsilon) if epsilon >= 0 else 1.0,
+                converted,
             )
         if not self.parts.leak:
             return found

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.accounting import amplification, conversions, finite, leaves, mixture, pairs, renyi, sampled, selection, subsampled_renyi
 from tacit.accounting import events as ev
+from tacit.accounting import finite, leaves, mixture, pairs
 from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.errors import AdjacencyError, UnsupportedError
-from tacit.accounting.fixed_size import FixedSizeGaussian
 from tacit.accounting.laplace import bounded_range, bounded_range_divergence, laplace
 from tacit.accounting.pairs import Array, Disclosure, Pair, Trivial
 from tacit.accounting.resolved import AllocationStep, Concentrated, RenyiStep, Resolved, Step, renyi_curve
 from tacit.accounting.schemes import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
-from tacit.accounting.with_replacement import AttainedDraws, DrawnGaussian, draw_counts
-from tacit.accounting.worst import WorstPair
+
+# Sampling, selection and Rényi curves are loaded by the events that have them: a plan of plain noise needs none.
+if TYPE_CHECKING:
+    from tacit.accounting.amplification import Profile
 
 
 def resolve(event: ev.Event, asked: Adjacency, *, null_record: bool = False, group: int = 1) -> Resolved:
@@ -77,6 +79,8 @@ def _worst(event: ev.Worst, asked: Adjacency, null_record: bool, group: int) -> 
     steps = [_one_step(part, child) if part.steps else Step(Trivial(), Trivial()) for part, child in zip(parts, children, strict=True)]
     # whichever part is touched does occur; the one that tells most at once is as good a lower end as one of them can be
     dearest = max(steps, key=lambda step: [pairs.single_delta(step.lower()[0], e)[0] for e in (0.0, 1.0, 4.0)])
+    from tacit.accounting.worst import WorstPair
+
     worst = WorstPair([step.remove for step in steps]), WorstPair([step.add for step in steps])
     return Resolved((Step(*worst, 1, dearest.lower()),))
 
@@ -118,9 +122,11 @@ def _leaf(event: ev.Leaf, group: int) -> Resolved:
             # records are randomised one by one, so a group is a composition
             return _step(finite.randomised_response(float(event.epsilon), event.categories)).times(group)
         case leaves.Exponential():
+            from tacit.accounting.conversions import rho_from_range
+
             epsilon = group * float(event.epsilon)
             half = finite.leaky_randomised_response(epsilon / 2, 0.0)
-            known = Concentrated(lambda a: bounded_range_divergence(epsilon, a), conversions.rho_from_range(epsilon))
+            known = Concentrated(lambda a: bounded_range_divergence(epsilon, a), rho_from_range(epsilon))
             return Resolved((Step(bounded_range(epsilon), bounded_range(epsilon), 1, (half, half), known),))
         case leaves.MixtureOfGaussians():
             parts = [(group * float(s) / float(event.sigma), float(w)) for s, w in zip(event.sensitivities, event.weights, strict=True)]
@@ -138,11 +144,15 @@ def _leaf(event: ev.Leaf, group: int) -> Resolved:
             rho, omega = float(event.rho), float(event.omega)
             return Resolved(renyi=(RenyiStep(lambda a: np.where(a < omega, a * rho, np.inf)),))
         case leaves.RenyiDP() if group == 1:
+            from tacit.accounting.renyi import interpolate
+
             orders, values = np.array(event.curve).T
-            return Resolved(renyi=(RenyiStep(lambda a: renyi.interpolate(a, orders, values)),))
+            return Resolved(renyi=(RenyiStep(lambda a: interpolate(a, orders, values)),))
         case leaves.RenyiDP() | leaves.TruncatedCDP():
+            from tacit.accounting.renyi import group as grouped
+
             single = _leaf(event, 1).renyi[0].curve
-            return Resolved(renyi=(RenyiStep(lambda a: renyi.group(a, single, group)),))
+            return Resolved(renyi=(RenyiStep(lambda a: grouped(a, single, group)),))
     raise UnsupportedError(f"no proof is known for {type(event).__name__} on groups of {group}")
 
 
@@ -195,6 +205,8 @@ def _poisson(inner: ev.Event, stated: Adjacency, rate: float, asked: Adjacency, 
         return Resolved()
     if rate == 1:
         return resolve(inner, asked, null_record=null_record, group=group)
+    from tacit.accounting import amplification, sampled, subsampled_renyi
+
     base = resolve(inner, stated)
     if base.allocations or base.leak:
         raise UnsupportedError("a sampled event cannot be sampled again by RandomAllocation or TruncatedPoisson; flatten the schemes")
@@ -246,6 +258,8 @@ def _truncated_poisson(
     directions and whatever is cut; and P(O < batch) <= 1 - t. For replacements O = batch tells nothing, and the same holds.
     For k records at once all batches with O > batch - k count as disclosed. No factor e^eps multiplies t, as it does for a total variation.
     """
+    from tacit.accounting import amplification
+
     rate = float(scheme.rate)
     plain = _poisson(inner, stated, rate, asked, null_record, group)
     k = 1 if asked is Adjacency.REPLACE_ONE else group * hops(stated, asked, null_record=null_record)
@@ -264,6 +278,9 @@ def _without_replacement(inner: ev.Event, rate: float, asked: Adjacency, null_re
         )
     if rate == 1:
         return resolve(inner, Adjacency.REPLACE_ONE, group=group)
+    from tacit.accounting import sampled, subsampled_renyi
+    from tacit.accounting.fixed_size import FixedSizeGaussian
+
     single = resolve(inner, Adjacency.REPLACE_ONE)
     if single.renyi and group == 1 and not single.steps:
         curve = renyi_curve(single)
@@ -284,6 +301,9 @@ def _without_replacement(inner: ev.Event, rate: float, asked: Adjacency, null_re
 
 
 def _with_replacement(inner: ev.Event, scheme: WithReplacement, asked: Adjacency, null_record: bool, group: int) -> Resolved:
+    from tacit.accounting import sampled
+    from tacit.accounting.with_replacement import AttainedDraws, DrawnGaussian, draw_counts
+
     single = resolve(inner, Adjacency.REPLACE_ONE)
     _refuse_black_boxes(single)
     counts, given_up = draw_counts(scheme.size, scheme.sample)
@@ -339,6 +359,8 @@ def _selected(event: ev.Selection, asked: Adjacency, null_record: bool, group: i
     pure = math.inf
     if not base.renyi and all(s.remove.infinite == s.add.infinite == 0 for s in base.steps):
         pure = max(sum(s.count * max(p.support()[1], 0.0) for s, p in zip(base.steps, d, strict=True)) for d in _directions(base))
+    from tacit.accounting import selection
+
     curve = selection.curve(renyi_curve(base), float(event.mean), float(event.shape), pure_epsilon=pure)
     return Resolved(renyi=(RenyiStep(curve),))
 
@@ -374,7 +396,7 @@ def _one_step(parts: Resolved, inner: ev.Event) -> Step:
     return Step(up[0], up[1], 1, (Trivial(), Trivial()))
 
 
-def _profile(step: Step) -> amplification.Profile:
+def _profile(step: Step) -> Profile:
     """The larger of the two directions' single-step profiles."""
 
     def delta(epsilon: ArrayLike) -> Array:
@@ -387,6 +409,8 @@ def _profile(step: Step) -> amplification.Profile:
 
 def _grouped(step: Step, group: int, leak: float = 0.0) -> Resolved:
     """A black-box group of a sampled step, through its profile; with probability `leak` the step tells all."""
+    from tacit.accounting import amplification
+
     alone = _profile(step)
     grown = amplification.group(lambda eps: leak + (1 - leak) * alone(eps), group)
     epsilons = group * np.concatenate([np.linspace(0, 1, 401), np.geomspace(1.01, 60, 400)])

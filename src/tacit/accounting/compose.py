@@ -1,4 +1,7 @@
-"""One direction of a composition, by the best engine that applies: closed form, single step, contour, or certified grid."""
+"""One direction of a composition, by the best engine that applies: closed form, single step, contour, or certified grid.
+
+Most questions end at a closed form, so the other engines are loaded by the functions that turn to them.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tacit.accounting import contour, gaussian, grid_composition, rare, saddle
+from tacit.accounting import gaussian
 from tacit.accounting.bound import Bound
 from tacit.accounting.errors import UnsupportedError
 from tacit.accounting.finite import FinitePair
 from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Array, Disclosure, Pair, Trivial, single_delta
-from tacit.accounting.saddle import inflated
-from tacit.accounting.tails import binned
-from tacit.accounting.with_replacement import AttainedDraws, DrawnGaussian
 
 Components = Sequence[tuple[Pair, int]]
 
 NEGLIGIBLE = 1e-32  # a delta below this need not be known to more than an order of magnitude
 _EXACT = "closed form"
-_TRIMMED = (DrawnGaussian, AttainedDraws)
 
 
 def merge(components: Components) -> list[tuple[Pair, int]]:
@@ -41,8 +40,11 @@ def merge(components: Components) -> list[tuple[Pair, int]]:
 
 def trim(components: Components, mass: float) -> list[tuple[Pair, int]]:
     """Give up at most `mass` in all of what pairs that are bounds anyway can spare from their far tails."""
-    total = sum(count for pair, count in components if isinstance(pair, _TRIMMED))
-    return [(pair.trimmed(mass / total, count) if isinstance(pair, _TRIMMED) else pair, count) for pair, count in components]
+    from tacit.accounting.with_replacement import AttainedDraws, DrawnGaussian
+
+    spare = (DrawnGaussian, AttainedDraws)
+    total = sum(count for pair, count in components if isinstance(pair, spare))
+    return [(pair.trimmed(mass / total, count) if isinstance(pair, spare) else pair, count) for pair, count in components]
 
 
 def is_gaussian(pair: Pair) -> bool:
@@ -84,6 +86,8 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
             value = gaussian.delta(shift(pair), epsilon)
             return Bound(value * (1 - 1e-11), min(1.0, value * (1 + 1e-11)), _EXACT)
         return Bound(*single_delta(pair, epsilon), _EXACT)
+    from tacit.accounting import contour, grid_composition
+
     # one step alone costs no more than all of them
     parts = trim(parts, max(1e-6 * max(single_delta(pair, epsilon)[0] for pair, _ in parts), 1e-40))
     if _decays(parts):
@@ -125,6 +129,8 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
     # total variations add, so small steps may fit into delta without any epsilon
     if sum(count * single_delta(pair, 0.0)[1] for pair, count in parts) <= delta:
         return Bound(0.0, 0.0, "total variation")
+    from tacit.accounting import contour, grid_composition
+
     parts = trim(parts, 1e-6 * delta)
     known = []
     if _decays(parts):
@@ -155,6 +161,8 @@ def _few_large_losses(
     parts: Components, level: float, tolerance: float, *, delta: float | None = None, epsilon: float | None = None
 ) -> Bound | None:
     """The expansion over the number of large losses, for one pair with a tail that one grid cannot hold; None where it does not apply."""
+    from tacit.accounting import rare
+
     (pair, count), *others = parts
     if others or isinstance(pair, FinitePair) or not rare.heavy(pair, count, level):
         return None
@@ -172,6 +180,8 @@ def epsilon_cap(components: Components, delta: float, enough: float = 0.0) -> fl
 
     Steep tilts are tried only where the usual ones do not get below `enough`.
     """
+    from tacit.accounting import saddle
+
     leak = sum(count * pair.infinite for pair, count in components)
     if not delta > leak:
         return math.inf
@@ -180,7 +190,9 @@ def epsilon_cap(components: Components, delta: float, enough: float = 0.0) -> fl
         tilts = _steep_tilts(components) if steep else _TILTS
         try:
             level = _binned_levels(components, tilts) if steep else saddle.upper_levels(components, tilts)
-        except (NotImplementedError, OverflowError):
+        except OverflowError:
+            continue
+        if level is None:
             continue
         best = min(best, float(np.min((level - math.log(delta - leak) - np.log1p(tilts)) / tilts - np.log1p(1 / tilts), initial=math.inf)))
         if best <= enough:
@@ -190,6 +202,8 @@ def epsilon_cap(components: Components, delta: float, enough: float = 0.0) -> fl
 
 def settled(components: Components, delta: float, floor: float) -> bool:
     """Whether this direction surely needs no more than epsilon = `floor`, by the cheapest argument that shows it."""
+    from tacit.accounting import contour
+
     if epsilon_cap(components, delta, math.inf) <= floor:
         return True
     parts = merge(components)
@@ -203,17 +217,22 @@ def settled(components: Components, delta: float, floor: float) -> bool:
 
 def _steep_tilts(components: Components) -> Array:
     """Tilts on the scale of the composed loss, where all losses are bounded; none otherwise."""
+    from tacit.accounting import saddle
+
     if any(pair.support()[1] == math.inf or isinstance(pair, FinitePair) for pair, _ in components):
         return np.empty(0)
     try:
-        spread = math.sqrt(sum(count * float(pair.moments(np.zeros(1))[2][0]) for pair, count in components))
-    except (NotImplementedError, OverflowError):
+        plan = saddle.tabulated(components, np.zeros(1))
+    except OverflowError:
         return np.empty(0)
-    return np.geomspace(0.5, 50.0, 24) / max(spread, 1e-300)
+    return np.empty(0) if plan is None else np.geomspace(0.5, 50.0, 24) / max(math.sqrt(float(plan.variance[0])), 1e-300)
 
 
 def _binned_levels(components: Components, c: Array) -> Array:
     """Upper bounds on K from binned losses, at tilts that no quadrature reaches."""
+    from tacit.accounting.saddle import inflated
+    from tacit.accounting.tails import binned
+
     total = np.zeros(len(c))
     for pair, count in components if len(c) else ():
         place, mass = binned(pair, pair.support()[1])
@@ -223,12 +242,16 @@ def _binned_levels(components: Components, c: Array) -> Array:
 
 def delta_cap(components: Components, epsilon: float) -> float:
     """A quick upper bound on delta at epsilon >= 0, by the same conversion."""
+    from tacit.accounting import saddle
+
     if epsilon < 0:
         return 1.0
     leak = sum(count * pair.infinite for pair, count in components)
     try:
         level = saddle.upper_levels(components, _TILTS)
-    except (NotImplementedError, OverflowError):
+    except OverflowError:
+        return 1.0
+    if level is None:
         return 1.0
     c = _TILTS
     return min(1.0, leak + math.exp(min(0.0, float(np.min(level - c * (epsilon + np.log1p(1 / c)) - np.log1p(c))))))

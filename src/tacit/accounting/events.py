@@ -2,7 +2,9 @@
 
 Structure lives here; `leaves` has the mechanisms and the guarantees, `schemes` the samplers.
 
+>>> from fractions import Fraction
 >>> from tacit.accounting.leaves import Gaussian
+>>> from tacit.accounting.schemes import Poisson
 >>> Repeated(Sampled(Poisson(Fraction(1, 100)), Gaussian(1.1)), 1000)
 Repeated(event=Sampled(scheme=Poisson(rate=Fraction(1, 100)), event=Gaussian(noise_multiplier=1.1)), count=1000)
 """
@@ -10,15 +12,14 @@ Repeated(event=Sampled(scheme=Poisson(rate=Fraction(1, 100)), event=Gaussian(noi
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from fractions import Fraction  # noqa: F401  (used by the example above)
 
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.errors import AdjacencyError, ParameterError
 from tacit.accounting.parameters import Number, count, nonnegative, positive
-from tacit.accounting.schemes import Poisson, Scheme  # noqa: F401
+from tacit.accounting.schemes import Scheme
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Event:
     """Something done to the data. Subclasses are plain records; `account` prices them."""
 
@@ -26,6 +27,13 @@ class Event:
     def stated(self) -> Adjacency | None:
         """The relation this event is stated for; None where it holds for every relation."""
         raise NotImplementedError
+
+    # Equality is written once, for all events: `dataclass` would compile it again for each of them whenever a process starts.
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
 
     def __repr__(self) -> str:
         parts = []
@@ -43,7 +51,7 @@ def _event(name: str, value: object) -> Event:
     return value
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Leaf(Event):
     """One mechanism or guarantee, with the relation its sensitivity is measured under."""
 
@@ -82,7 +90,7 @@ def _children(events: tuple[Event, ...], fix: str) -> tuple[Event, ...]:
     return checked
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Composed(Event):
     """Several events on the same data, in any order; later ones may depend on the outputs of earlier ones.
 
@@ -106,7 +114,7 @@ class Composed(Event):
         return next((e.stated for e in self.events if e.stated is not None), None)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Worst(Event):
     """One of several events, and nobody may know which: a changed record touches at most one of them, as with disjoint parts of the data.
 
@@ -130,7 +138,7 @@ class Worst(Event):
         return next((e.stated for e in self.events if e.stated is not None), None)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Repeated(Event):
     """The same event `count` times."""
 
@@ -146,7 +154,7 @@ class Repeated(Event):
         return self.event.stated
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Sampled(Event):
     """An event run on a random sample of the records.
 
@@ -166,7 +174,7 @@ class Sampled(Event):
         return self.event.stated
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Group(Event):
     """An event whose unit is a group of up to `size` records: one person with several rows."""
 
@@ -182,7 +190,7 @@ class Group(Event):
         return self.event.stated
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Selection(Event):
     """Run the event a random number of times and publish only the best run (Liu and Talwar 2019; Papernot and Steinke 2022).
 
@@ -207,7 +215,7 @@ class Selection(Event):
         return self.event.stated
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class NonPrivate(Event):
     """Something published as it is: costs infinitely much."""
 
@@ -216,7 +224,7 @@ class NonPrivate(Event):
         return None
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class NoOp(Event):
     """Nothing that touches private data: costs nothing."""
 

@@ -17,14 +17,17 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.accounting.errors import ParameterError, UnsupportedError
-from tacit.accounting.lattice import Lattice
 from tacit.accounting.pairs import Array, Nodes, Pair
-from tacit.accounting.spectrum import UNIT
 
+if TYPE_CHECKING:
+    from tacit.accounting.lattice import Lattice
+
+_UNIT = 2.0**-53
 LARGEST = 2**21  # losses of one pair
 _DEEP = 140.0  # -log of the tails that are cut: below 1e-60
 
@@ -114,8 +117,8 @@ class FinitePair(Pair):
         weight = raw / total
         with np.errstate(invalid="ignore"):
             size = np.where(weight > 0, 4 + 3 * np.abs(self.log_p) + 3 * np.abs(c * self.losses), 0.0)
-        error = self.rounding + UNIT * (float(np.dot(weight, size)) + 4 + math.log2(len(raw)))
-        return Nodes(self.losses, weight, peak + math.log(total), 2 * error, error, 2 * UNIT * float(np.abs(self.losses).max()))
+        error = self.rounding + _UNIT * (float(np.dot(weight, size)) + 4 + math.log2(len(raw)))
+        return Nodes(self.losses, weight, peak + math.log(total), 2 * error, error, 2 * _UNIT * float(np.abs(self.losses).max()))
 
     def lattice(self) -> Lattice | None:
         """The pair as a lattice, where its losses lie on one.
@@ -125,9 +128,11 @@ class FinitePair(Pair):
         """
         if self.step is None:
             return None
-        rounding = self.rounding + UNIT * (4 + 2 * np.abs(self.log_p) + np.abs(self.losses))
+        from tacit.accounting.lattice import Lattice  # it brings the grids along, which a single step does without
+
+        rounding = self.rounding + _UNIT * (4 + 2 * np.abs(self.log_p) + np.abs(self.losses))
         reach = abs(self.offset) + self.step * max(abs(self.start), abs(self.start + len(self.losses)))
-        return Lattice(self.step, self.offset, self.start, self.p, self.infinite, self.cut, np.minimum(rounding, 1.0), 4 * UNIT * reach)
+        return Lattice(self.step, self.offset, self.start, self.p, self.infinite, self.cut, np.minimum(rounding, 1.0), 4 * _UNIT * reach)
 
 
 def randomised_response(epsilon: float, categories: int = 2) -> FinitePair:

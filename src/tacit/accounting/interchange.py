@@ -23,17 +23,21 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from fractions import Fraction
+from functools import cache
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tacit.accounting import correlated, events, leaves, schemes
+from tacit.accounting import events, leaves, schemes
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.errors import AccountingError, ParameterError, UnsupportedError
 from tacit.accounting.events import Event, Leaf
 from tacit.accounting.parameters import Number, count, positive, probability
 from tacit.accounting.schemes import Scheme
+
+if TYPE_CHECKING:
+    from tacit.accounting.correlated import Strategy
 
 _EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind
@@ -49,12 +53,17 @@ _SCHEMES: dict[str, type[Scheme]] = {
     kind.__name__: kind
     for kind in (schemes.Poisson, schemes.RandomAllocation, schemes.TruncatedPoisson, schemes.WithReplacement, schemes.WithoutReplacement)
 }
-_STRATEGIES: dict[str, type[correlated.Strategy]] = {
-    kind.__name__: kind for kind in (correlated.Buffered, correlated.SquareRoot, correlated.Stated, correlated.Toeplitz, correlated.Tree)
-}
 _T = TypeVar("_T")
 _DEPTH = 100  # deeper trees are accidents, and Python's own stack ends at about ten times this
 _FRACTION = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
+
+
+@cache
+def _strategies() -> dict[str, type[Strategy]]:
+    """Strategies by name; their module is loaded by events that have one, or by a value that nothing else explains."""
+    from tacit.accounting import correlated as at
+
+    return {kind.__name__: kind for kind in (at.Buffered, at.SquareRoot, at.Stated, at.Toeplitz, at.Tree)}
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------------------
@@ -104,10 +113,10 @@ def _encode(value: object, path: str, depth: int) -> object:
         return value if isinstance(value, int) else str(value)
     if isinstance(value, tuple):
         return [_encode(item, f"{path}[{i}]", depth) for i, item in enumerate(value)]
-    if type(value) in (*_EVENTS.values(), *_SCHEMES.values(), *_STRATEGIES.values()):
+    if type(value) in (*_EVENTS.values(), *_SCHEMES.values()) or type(value) in _strategies().values():
         if depth > _DEPTH:
             raise ParameterError(f"the event is nested too deeply; it may have at most {_DEPTH} levels")
-        inside = {f.name: _encode(getattr(value, f.name), f"{path}.{f.name}", depth + 1) for f in fields(value)}  # type: ignore[arg-type]
+        inside = {f.name: _encode(getattr(value, f.name), f"{path}.{f.name}", depth + 1) for f in _fields(type(value)).values()}
         return {"type": type(value).__name__, **inside}
     if callable(value) and not isinstance(value, type) and path.endswith(".curve"):
         raise ParameterError(
@@ -115,6 +124,12 @@ def _encode(value: object, path: str, depth: int) -> object:
             "PrivacyProfile([(e, curve(e)) for e in epsilons])"
         )
     raise ParameterError(f"{path} has no JSON form: {type(value).__name__}; use the events and schemes of tacit.accounting")
+
+
+def _fields(kind: type) -> dict[str, Field[Any]]:
+    """The fields of an event, a scheme or a strategy, by name."""
+    assert is_dataclass(kind)
+    return {f.name: f for f in fields(kind)}
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -146,7 +161,7 @@ def _record(tree: object, path: str, depth: int, known: dict[str, type[_T]], wha
     if not isinstance(name, str) or name not in known:
         raise ParameterError(f"{path}.type must be one of {', '.join(sorted(known))}, not {_shown(name)}")
     kind = known[name]
-    expected = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    expected = _fields(kind)
     if unknown := [key for key in tree if key != "type" and key not in expected]:
         raise ParameterError(f"{path} has an unknown field {_shown(unknown[0])}; {name} has {', '.join(expected) or 'no fields'}")
     if missing := [f.name for f in expected.values() if f.name not in tree and f.default is MISSING]:
@@ -167,7 +182,7 @@ def _field(name: str, value: object, path: str, depth: int) -> Any:
     if name == "scheme":
         return _scheme(value, path, depth)
     if name == "strategy":
-        return _record(value, path, depth, _STRATEGIES, "a strategy", '{"type": "Tree", "steps": 1000}')
+        return _record(value, path, depth, _strategies(), "a strategy", '{"type": "Tree", "steps": 1000}')
     if name == "adjacency":
         allowed = {a.value: a for a in Adjacency}
         if not isinstance(value, str) or value not in allowed:

@@ -11,7 +11,7 @@ loss through log(1 - q + q e^l).
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -19,8 +19,14 @@ from tacit.accounting.pairs import Array, Nodes, Pair
 
 _UNIT = 2.0**-53
 _ORDER = 32
-_X, _W = np.polynomial.legendre.leggauss(_ORDER)
 _MAX_NODES = 400_000
+
+
+@cache
+def _gauss() -> tuple[Array, Array]:
+    """Nodes and weights of Gauss and Legendre on [-1, 1]; worked out when first needed, which for a single step is never."""
+    x, w = np.polynomial.legendre.leggauss(_ORDER)
+    return x, w
 
 
 class HalfTiltPair(Pair):
@@ -115,8 +121,9 @@ class HalfTiltPair(Pair):
         growth = half * ((abs(power) + 0.5) * (major + 1) + reach * minor)
         truncation = (64 / 15) * math.exp(growth - 2 * _ORDER * math.log(rho)) / (1 - rho**-2)
         centres = -self.theta + half * (2 * np.arange(panels) + 1)
-        base = (centres[:, None] + half * _X[None, :]).ravel()
-        log_weight = np.log(self.scale) - base / 2 + np.log(half * np.tile(_W, panels))
+        x, w = _gauss()
+        base = (centres[:, None] + half * x[None, :]).ravel()
+        log_weight = np.log(self.scale) - base / 2 + np.log(half * np.tile(w, panels))
         if self.edge:
             base = np.append(base, [-self.theta, self.theta])
             log_weight = np.append(log_weight, [math.log(self.edge), math.log(self.edge) - self.theta])

@@ -12,15 +12,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tacit.accounting.adjacency import Adjacency
-from tacit.accounting.correlated import Strategy, sensitivity
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.events import Leaf
 from tacit.accounting.parameters import Number, count, nonnegative, number, positive, probability
 
+if TYPE_CHECKING:
+    from tacit.accounting.correlated import Strategy
 
-@dataclass(frozen=True, repr=False)
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Gaussian(Leaf):
     """Gaussian noise; `noise_multiplier` is sigma over the l2 sensitivity."""
 
@@ -30,7 +33,7 @@ class Gaussian(Leaf):
         self._set("noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class DiscreteGaussian(Leaf):
     """Discrete Gaussian noise of parameter `sigma` on an integer query of sensitivity `sensitivity` (Canonne, Kamath, Steinke 2020)."""
 
@@ -42,7 +45,7 @@ class DiscreteGaussian(Leaf):
         self._set("sensitivity", count("sensitivity", self.sensitivity))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Laplace(Leaf):
     """Laplace noise; `noise_multiplier` is the scale over the l1 sensitivity, so one use is 1/noise_multiplier-DP."""
 
@@ -52,7 +55,7 @@ class Laplace(Leaf):
         self._set("noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class DiscreteLaplace(Leaf):
     """Two-sided geometric noise, mass proportional to exp(-|x|/scale), on an integer query of sensitivity `sensitivity`."""
 
@@ -64,7 +67,7 @@ class DiscreteLaplace(Leaf):
         self._set("sensitivity", count("sensitivity", self.sensitivity))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Staircase(Leaf):
     """The staircase mechanism of Geng and Viswanath 2014; `gamma` is the share of a step at the higher level (default: l1-optimal)."""
 
@@ -78,7 +81,7 @@ class Staircase(Leaf):
         self._set("gamma", probability("gamma", self.gamma))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RandomizedResponse(Leaf):
     """Keep the true one of `categories` answers with odds e^epsilon to 1 against each *other* answer; a local protocol, so replace-one."""
 
@@ -91,7 +94,7 @@ class RandomizedResponse(Leaf):
         self._set("categories", count("categories", self.categories, least=2))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Exponential(Leaf):
     """The exponential mechanism of parameter `epsilon`: its privacy losses lie in a range of width `epsilon`.
 
@@ -107,7 +110,7 @@ class Exponential(Leaf):
         self._set("monotone", bool(self.monotone))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class PureDP(Leaf):
     """Any mechanism that is epsilon-DP."""
 
@@ -117,7 +120,7 @@ class PureDP(Leaf):
         self._set("epsilon", nonnegative("epsilon", self.epsilon))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ApproxDP(Leaf):
     """Any mechanism that is (epsilon, delta)-DP."""
 
@@ -129,7 +132,7 @@ class ApproxDP(Leaf):
         self._set("delta", probability("delta", self.delta))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class LeakyRandomizedResponse(Leaf):
     """The worst (epsilon, delta) mechanism: randomised response that confesses with probability delta (Kairouz, Oh, Viswanath 2015)."""
 
@@ -141,7 +144,7 @@ class LeakyRandomizedResponse(Leaf):
         self._set("delta", probability("delta", self.delta))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ZCDP(Leaf):
     """Any mechanism that is rho-zCDP."""
 
@@ -151,7 +154,7 @@ class ZCDP(Leaf):
         self._set("rho", nonnegative("rho", self.rho))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class TruncatedCDP(Leaf):
     """Any mechanism with Rényi divergence at most rho * order for orders below `omega` (Bun, Dwork, Rothblum, Steinke 2018)."""
 
@@ -166,7 +169,7 @@ class TruncatedCDP(Leaf):
         self._set("omega", value)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RenyiDP(Leaf):
     """Any mechanism with Rényi divergence at most epsilon at each listed order: `RenyiDP([(2, 0.1), (8, 0.5)])`."""
 
@@ -188,7 +191,7 @@ class RenyiDP(Leaf):
         self._set("curve", tuple(sorted(rows)))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class GDP(Leaf):
     """Any mechanism that is mu-Gaussian differentially private (Dong, Roth, Su 2022)."""
 
@@ -198,7 +201,7 @@ class GDP(Leaf):
         self._set("mu", nonnegative("mu", self.mu))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class PrivacyProfile(Leaf):
     """Any mechanism that is (epsilon, delta)-DP for every listed pair, or for every epsilon with delta = curve(epsilon).
 
@@ -220,7 +223,7 @@ class PrivacyProfile(Leaf):
         self._set("curve", tuple(sorted(rows)))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class MixtureOfGaussians(Leaf):
     """A Gaussian sum whose sensitivity is random: `sensitivities[i]` with probability `weights[i]`, noise of standard deviation `sigma`.
 
@@ -241,7 +244,7 @@ class MixtureOfGaussians(Leaf):
             raise ParameterError(f"weights must add up to 1, not {float(sum(self.weights))}")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class MatrixMechanism(Leaf):
     """A whole run with correlated noise: `noise_multiplier` is the deviation of the independent noise behind it over the norm that one
     contribution is clipped to, and a record takes part in at most `participations` steps that are `separation` or more apart.
@@ -260,6 +263,8 @@ class MatrixMechanism(Leaf):
     fixed: bool = False
 
     def validate(self) -> None:
+        from tacit.accounting.correlated import Strategy  # only runs with correlated noise have one
+
         self._set("noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
         if not isinstance(self.strategy, Strategy):
             raise ParameterError(f"strategy must be a strategy of tacit.accounting.correlated, not {type(self.strategy).__name__}")
@@ -270,5 +275,7 @@ class MatrixMechanism(Leaf):
     @property
     def gaussian(self) -> Gaussian:
         """The Gaussian mechanism it costs as much as, rounded to the dearer side."""
+        from tacit.accounting.correlated import sensitivity
+
         moved = sensitivity(self.strategy, self.participations, self.separation, self.fixed)
         return Gaussian(math.nextafter(float(self.noise_multiplier) / moved * (1 - 2.0**-52), 0.0), adjacency=self.adjacency)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from numbers import Real
 from typing import Protocol
@@ -110,7 +111,9 @@ class GaussianRatio:
 
 
 def as_ratio(sigma: Number | Ratio) -> Ratio:
-    return GaussianRatio(float(positive("sigma", sigma))) if isinstance(sigma, (Real, bool)) else sigma  # type: ignore[return-value]
+    if isinstance(sigma, (int, float, Fraction, Real)):
+        return GaussianRatio(float(positive("sigma", sigma)))
+    return sigma
 
 
 @dataclass(frozen=True)

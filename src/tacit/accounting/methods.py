@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from tacit.accounting import conversions, gaussian, optimal, theorems
+from tacit.accounting import gaussian
 from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.errors import ParameterError, UnsupportedError
@@ -65,6 +65,8 @@ def epsilon(method: str, event: Event, adjacency: Adjacency, parts: Resolved, de
         raise ParameterError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
     if parts.leak or parts.allocations:
         raise UnsupportedError(f"{method} has no form for truncated batches or random allocation; leave method out for the tightest figure")
+    from tacit.accounting import conversions, theorems  # the exact prices below do without them
+
     simple: dict[str, Callable[[list[Row], float], float]] = {
         "basic": theorems.basic,
         "advanced": theorems.advanced,
@@ -109,6 +111,8 @@ def rows(parts: Resolved, method: str = "this method") -> list[Row]:
 
 
 def _optimal(method: str, parts: Resolved, delta: float) -> Bound:
+    from tacit.accounting import optimal
+
     found = rows(parts, method)
     if not found:
         return Bound(0.0, 0.0, METHODS[method])
@@ -127,6 +131,8 @@ def _step_rho(step: Step) -> float:
 
 
 def _pair_rho(pair: Pair) -> float:
+    from tacit.accounting import conversions
+
     if isinstance(pair, MixturePair):
         return 0.5 * (max(m for m, _ in pair.up) + max(n for n, _ in pair.down)) ** 2
     if pair.infinite > 0:
@@ -232,7 +238,10 @@ def central_limit(parts: Resolved, delta: float) -> Estimate:
     for step in parts.steps:
         if step.remove.infinite > 0:
             raise UnsupportedError("a central limit needs finite losses; part of this event may disclose everything")
-        _, first, second = step.remove.moments(np.zeros(1))
+        found = step.remove.moments(np.zeros(1))
+        if found is None:
+            raise UnsupportedError("a central limit needs the mean and the variance of the loss, and part of this event has no quadrature")
+        _, first, second = found
         mean, variance = mean + step.count * float(first[0]), variance + step.count * float(second[0])
     if variance == 0:
         return Estimate(0.0, "central limit (no bound)")

@@ -71,13 +71,13 @@ class Pair(ABC):
         """Quadrature nodes of the law tilted by exp(c L), good for frequencies up to `reach`; None where the pair has none."""
         return None
 
-    def moments(self, c: Array) -> tuple[Array, Array, Array]:
-        """kappa and its first two derivatives at several real points, for planning: accurate, not certified."""
+    def moments(self, c: Array) -> tuple[Array, Array, Array] | None:
+        """kappa and its first two derivatives at several real points, for planning: accurate, not certified; None without nodes."""
         rows = []
         for point in c:
             nodes = self.nodes(float(point), 0.0)
             if nodes is None:
-                raise NotImplementedError("this pair has no quadrature")
+                return None
             mean = float(np.dot(nodes.weight, nodes.loss))
             rows.append((nodes.log_mgf, mean, float(np.dot(nodes.weight, (nodes.loss - mean) ** 2))))
         value, first, second = np.array(rows).T

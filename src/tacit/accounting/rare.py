@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -285,9 +286,7 @@ def bracket(
             upper = min(1.0, _total(above, near, 1) + frame.left_out)
             found = Bound(min(_total(below, near, -1), upper), upper, METHOD)
         else:
-            upper = _outwards(lambda e, above=above: _total(above, e, 1) + frame.left_out <= delta, near, 1)  # type: ignore[misc]
-            lower = _outwards(lambda e, below=below: _total(below, e, -1) >= delta, near, -1)  # type: ignore[misc]
-            found = Bound(min(lower, upper), upper, METHOD)
+            found = _ends(above, below, frame.left_out, delta, near)
         best = found if best is None else best.intersect(found)
         # terms that hardly matter stay as they are in the upper end, and are left out of the lower
         shares = {j: term.at(near, 1) for j, term in above.items()}
@@ -308,6 +307,13 @@ def bracket(
         below = _series(frame, frame.ends(grid.optimistic, step), near, matter)
 
 
+def _ends(above: _Series, below: _Series, left_out: float, delta: float, near: float) -> Bound:
+    """Epsilon at delta between two series."""
+    upper = _outwards(lambda e: _total(above, e, 1) + left_out <= delta, near, 1)
+    lower = _outwards(lambda e: _total(below, e, -1) >= delta, near, -1)
+    return Bound(min(lower, upper), upper, METHOD)
+
+
 def _coarse(frame: _Frame) -> float:
     """A step to look around with."""
     return max(0.3 * frame.spread, (frame.cut - frame.low) / 2**12, 24 * math.sqrt(frame.count) * frame.spread / 2**14)
@@ -322,7 +328,7 @@ def _approach(pair: Pair, table: _Table, count: int, delta: float) -> float:
     for _ in range(6):
         frame = _frame(pair, table, count, near, delta)
         series = _series(frame, frame.ends(grid.pessimistic, _coarse(frame)), near)
-        found = _solve(lambda e, series=series: _total(series, e, 0), delta)  # type: ignore[misc]
+        found = _solve(partial(_total, series, side=0), delta)
         if found == 0:
             raise UnsupportedError("no epsilon was found on the coarse grid")
         close = abs(found - near) <= 0.05 * near

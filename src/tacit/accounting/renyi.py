@@ -26,7 +26,8 @@ Array = NDArray[np.float64]
 Curve = Callable[[Array], Array]
 
 # Orders 1 + x for x from 1e-4 to 1e5, evenly in log x, and the small integers, where many curves are sharpest.
-ORDERS: Array = np.unique(np.concatenate([1 + np.logspace(-4, 5, 145), np.arange(2.0, 65.0)]))
+# They are sorted here: np.unique would load numpy's masked arrays.
+ORDERS: Array = np.array(sorted({*(1 + np.logspace(-4, 5, 145)).tolist(), *np.arange(2.0, 65.0).tolist()}))
 ORDERS.setflags(write=False)
 
 

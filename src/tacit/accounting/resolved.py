@@ -24,7 +24,7 @@ from tacit.accounting.pairs import Array, Pair, Trivial
 Curve = Callable[[Array], Array]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Concentrated:
     """A bound on the Rényi divergences of one use, in both directions and over all orders > 1, and a rho for which it is zCDP."""
 
@@ -32,7 +32,7 @@ class Concentrated:
     rho: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """`count` uses of a mechanism with a dominating pair in each direction.
 
@@ -51,7 +51,7 @@ class Step:
         return self.floor or (self.remove, self.add)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RenyiStep:
     """`count` uses of something known only by a bound on its Rényi divergences, over all orders > 1, in both directions."""
 
@@ -61,7 +61,7 @@ class RenyiStep:
     rho: float | None = None  # where the curve is a zCDP guarantee
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AllocationStep:
     """`count` epochs in each of which a record takes part in `selected` of `steps` Gaussian sums."""
 
@@ -71,7 +71,7 @@ class AllocationStep:
     count: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Resolved:
     """Everything a tree composes; with a chance of at most `leak` in all, a batch was cut and counts as disclosed outright."""
 

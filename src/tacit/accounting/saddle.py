@@ -59,9 +59,20 @@ class Plan:
 
 def plan(components: Components, c: Array) -> Plan:
     """Tabulate the composed cumulant on the real axis."""
+    found = tabulated(components, c)
+    if found is None:
+        raise Declined("a pair has no quadrature")
+    return found
+
+
+def tabulated(components: Components, c: Array) -> Plan | None:
+    """The same, or None where a pair has no quadrature."""
     level, mean, variance = np.zeros(len(c)), np.zeros(len(c)), np.zeros(len(c))
     for pair, count in components:
-        k0, k1, k2 = pair.moments(c)
+        found = pair.moments(c)
+        if found is None:
+            return None
+        k0, k1, k2 = found
         level, mean, variance = level + count * k0, mean + count * k1, variance + count * k2
     return Plan(c, level, mean, variance)
 
@@ -92,9 +103,10 @@ def search(components: Components, inside: Callable[[Plan], NDArray[np.bool_]]) 
     raise Declined("no saddle point in reach")
 
 
-def upper_levels(components: Components, c: Array) -> Array:
-    """Upper bounds on K at several tilts."""
-    return inflated(plan(components, c).level)
+def upper_levels(components: Components, c: Array) -> Array | None:
+    """Upper bounds on K at several tilts; None where a pair has no quadrature."""
+    found = tabulated(components, c)
+    return None if found is None else inflated(found.level)
 
 
 def inflated(level: Array) -> Array:

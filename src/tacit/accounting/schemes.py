@@ -13,12 +13,19 @@ from tacit.accounting.errors import ParameterError
 from tacit.accounting.parameters import Number, count, probability
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scheme:
     """How a step picks its records."""
 
+    # Written once for all schemes, as for events: see there.
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if type(other) is type(self) else NotImplemented
 
-@dataclass(frozen=True)
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
+
+@dataclass(frozen=True, eq=False)
 class Poisson(Scheme):
     """Every record enters independently with probability `rate`; the size of the sample is random and private."""
 
@@ -28,7 +35,7 @@ class Poisson(Scheme):
         object.__setattr__(self, "rate", probability("rate", self.rate))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TruncatedPoisson(Scheme):
     """Poisson sampling from at most `size` records, with batches cut at random to at most `batch` records."""
 
@@ -42,7 +49,7 @@ class TruncatedPoisson(Scheme):
         object.__setattr__(self, "batch", count("batch", self.batch))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WithoutReplacement(Scheme):
     """A uniformly random subset of exactly `sample` of the `size` records; `size` is public."""
 
@@ -61,7 +68,7 @@ class WithoutReplacement(Scheme):
         return Fraction(self.sample, self.size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WithReplacement(Scheme):
     """`sample` independent uniform draws from the `size` records; one record may be drawn several times."""
 
@@ -73,7 +80,7 @@ class WithReplacement(Scheme):
         object.__setattr__(self, "sample", count("sample", self.sample))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RandomAllocation(Scheme):
     """Each record takes part in `selected` of `steps` steps, chosen uniformly and independently of all others (balls in bins).
 

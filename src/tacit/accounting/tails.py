@@ -14,7 +14,7 @@ import numpy as np
 
 from tacit.accounting.mixture import MixturePair
 from tacit.accounting.pairs import Array, Pair
-from tacit.accounting.saddle import Components, inflated
+from tacit.accounting.saddle import Components, Declined, inflated
 
 
 def _spread(loss: Array, weight: Array, t: float) -> float:
@@ -83,7 +83,10 @@ def binned(pair: Pair, reach: float) -> tuple[Array, Array]:
     below the first bin is moved up to it. What lies above `reach` is left out.
     """
     low, high = pair.support()
-    _, mean, variance = pair.moments(np.zeros(1))
+    found = pair.moments(np.zeros(1))
+    if found is None:
+        raise Declined("a pair has no quadrature")
+    _, mean, variance = found
     scale = math.sqrt(float(variance[0])) / 20
     low = max(low, float(mean[0]) - 400 * scale)
     top_loss = max(min(high, reach), low)

@@ -24,7 +24,7 @@ from tacit.accounting import Adjacency
 from tacit.accounting.parameters import Number
 from tacit.calculus.datasets import keys
 from tacit.calculus.domains import Domain, Graph, Graphs, Integers, Lattice, Reals, Records, Rows, Vectors
-from tacit.calculus.errors import MetricError
+from tacit.calculus.roots import root as root
 
 
 @dataclass(frozen=True)
@@ -243,19 +243,3 @@ class Nodes(Metric):
         if small.vertices <= large.vertices and left == small.edges:
             return len(gone)
         return math.inf
-
-
-def root(square: Fraction) -> Fraction:
-    """The square root of a fraction: exact where it is rational, else above the truth by at most 2**-64 of it.
-
-    >>> root(Fraction(9, 4)), 0 <= root(Fraction(2)) ** 2 - 2 < 1e-18
-    (Fraction(3, 2), True)
-    """
-    if square < 0:
-        raise MetricError("a square root of a negative number")
-    top, bottom = math.isqrt(square.numerator), math.isqrt(square.denominator)
-    if top * top == square.numerator and bottom * bottom == square.denominator:
-        return Fraction(top, bottom)
-    shift = 2 ** (66 + max(0, square.denominator.bit_length() - square.numerator.bit_length()))
-    scaled = -(-square.numerator * shift * shift // square.denominator)
-    return Fraction(math.isqrt(scaled - 1) + 1, shift)

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Event, PureDP, RenyiDP
 from tacit.accounting.parameters import Number
-from tacit.calculus.metrics import root as square_root
+from tacit.calculus.roots import root as square_root
 from tacit.ledger.account import Account
 from tacit.ledger.budget import APPROXIMATE, MU, PURE, RENYI, RHO, Budget, order_of
 from tacit.ledger.errors import LedgerError

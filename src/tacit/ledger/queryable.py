@@ -29,18 +29,20 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tacit import noise
+from tacit import calculus, noise  # the calculus loads its parts when they are first named, and a book of accounts names none
 from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Composed, Event, Group, NoOp, PureDP
 from tacit.accounting.parameters import Number
-from tacit.calculus import AddRemove, CalculusError, Hamming, Measurement, Release, ReplaceOne, Rows, Space, Step, Transformation, restate
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError, ReleaseFailed
 from tacit.ledger.filters import Filter, refusal
 from tacit.ledger.payers import Charge, Child, Part, Partition, Prices, Root, Spread, guarantee_of
 from tacit.ledger.pricing import price
+
+if TYPE_CHECKING:
+    from tacit.calculus import Measurement, Release, Space, Step, Transformation
 
 
 @dataclass(frozen=True)
@@ -84,16 +86,16 @@ class Queryable:
         """
         if isinstance(query, InteractiveMeasurement):
             return self.spawn(query, delta=delta)
-        if not isinstance(query, Step):
+        if not isinstance(query, calculus.Step):
             raise LedgerError(f"query must be a step, a plan or an InteractiveMeasurement, not {type(query).__name__}")
         plan = query.bind(self.space)
-        if isinstance(plan, Transformation):
+        if isinstance(plan, calculus.Transformation):
             return self._derive(plan)
         plan.insist_on_proof()
         self._pay(plan.privacy, delta, in_place=self._in_place(query, plan))
         with noise.watch() as seen:
             value = _run(lambda: plan.function(self._load()))
-        return Release(value, plan.event(self._unit()), plan.adjacency, private=seen.private)
+        return calculus.Release(value, plan.event(self._unit()), plan.adjacency, private=seen.private)
 
     def _unit(self) -> Number:
         scope, spread = next(iter(self._payers.items()))
@@ -109,13 +111,13 @@ class Queryable:
 
     def _in_place(self, query: Step, plan: Measurement) -> Callable[[], Event] | None:
         """What a replacement within this part costs, where the question can be bound to that relation and so knows better."""
-        if not isinstance(self.space.metric, AddRemove) or isinstance(query, (Measurement, Transformation)):
+        if not isinstance(self.space.metric, calculus.AddRemove) or isinstance(query, (calculus.Measurement, calculus.Transformation)):
             return None
         try:
-            replacing = query.bind(Space(self.space.domain, ReplaceOne()))
-        except CalculusError:
+            replacing = query.bind(calculus.Space(self.space.domain, calculus.ReplaceOne()))
+        except calculus.CalculusError:
             return None
-        return (lambda: replacing.privacy(1)) if isinstance(replacing, Measurement) and not replacing.unproved else None
+        return (lambda: replacing.privacy(1)) if isinstance(replacing, calculus.Measurement) and not replacing.unproved else None
 
     def _roots(self) -> list[Root]:
         return list(dict.fromkeys(scope.root for scope in self._payers))
@@ -182,15 +184,16 @@ class Queryable:
         listed = list(keys)
         if len(set(listed)) != len(listed):
             raise LedgerError("keys lists a key twice; the parts of a partition are disjoint")
-        if not isinstance(self.space.domain, Rows) or not isinstance(self.space.metric, (AddRemove, ReplaceOne, Hamming)):
+        relations = (calculus.AddRemove, calculus.ReplaceOne, calculus.Hamming)
+        if not isinstance(self.space.domain, calculus.Rows) or not isinstance(self.space.metric, relations):
             raise LedgerError(
                 f"a partition needs rows under AddRemove(), ReplaceOne() or Hamming(), not {self.space.metric}: cap rows first"
             )
         if len(self._payers) > 1:
             raise LedgerError("what was joined from two private sources cannot be partitioned; partition one of them before the join")
         scope, spread = next(iter(self._payers.items()))
-        made = Partition(scope, spread, replacing=not isinstance(self.space.metric, AddRemove))
-        space = Space(Rows(self.space.domain.element), AddRemove())
+        made = Partition(scope, spread, replacing=not isinstance(self.space.metric, calculus.AddRemove))
+        space = calculus.Space(calculus.Rows(self.space.domain.element), calculus.AddRemove())
         found: dict[Hashable, Queryable] = {}
         for key in listed:
             part = Part(made)
@@ -214,7 +217,7 @@ class Conversation(Child):
             self.insist_on_unfrozen()
             with noise.watch() as seen:
                 value = _run(lambda: self._talk()(query))
-            return Release(value, self.event, self._adjacency, private=seen.private)
+            return calculus.Release(value, self.event, self._adjacency, private=seen.private)
 
 
 class Programme(Child):
@@ -234,7 +237,7 @@ class Programme(Child):
     def ask(self, query: Step) -> Release:
         """The next question; refused, and not counted, where it costs more than its loss."""
         plan = query.bind(self.space)
-        if not isinstance(plan, Measurement):
+        if not isinstance(plan, calculus.Measurement):
             raise LedgerError("a programme answers measurements; put the transformation into the question")
         plan.insist_on_proof()
         event = plan.event(1)
@@ -251,7 +254,7 @@ class Programme(Child):
             self._next += 1
         with noise.watch() as seen:
             value = _run(lambda: plan.function(self._load()))
-        return Release(value, event, plan.adjacency, private=seen.private)
+        return calculus.Release(value, event, plan.adjacency, private=seen.private)
 
 
 def queryable(data: Any, space: Space, budget: Budget | Account, *, distance: int = 1, concurrent: bool = True) -> Queryable:
@@ -310,7 +313,7 @@ def _grouped(event: Event, distance: Number) -> Event:
 def _priced(root: Root, delta: Number | None) -> Callable[[Event], Prices]:
     components = list(root.budget.limits)
     share = None if delta is None else Fraction(delta)
-    return lambda event: price(restate(event, root.adjacency), components, root.adjacency, delta=share)
+    return lambda event: price(calculus.restate(event, root.adjacency), components, root.adjacency, delta=share)
 
 
 def _charge(cost: Callable[[Event], Prices], privacy: Callable[[Number], Event], spread: Spread) -> Charge:

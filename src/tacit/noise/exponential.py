@@ -136,5 +136,6 @@ def rough_exp(x: NDArray[np.float64]) -> NDArray[np.float64]:
 @cache
 def _table() -> NDArray[np.float64]:
     """exp(-i / STEPS), each within 2^-52 of itself."""
-    bits = 160
-    return np.array([sum(exp_bounds(Fraction(i, STEPS), bits)) / (2 << bits) for i in range(STEPS * CUTOFF + 1)])
+    bits = 256  # exp(-64) is above 2^-93, and the bounds lie at most 2^12 apart: far closer than a float can tell
+    bounds = power_bounds(Fraction(1, STEPS), STEPS * CUTOFF + 1, bits)
+    return np.array([(low + high) / (2 << bits) for low, high in zip(*bounds, strict=True)])
