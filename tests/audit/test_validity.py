@@ -115,7 +115,7 @@ def confident() -> Iterator[str]:
 def test_every_auditor_is_in_the_table() -> None:
     counted = {auditor.covers for auditor in AUDITORS}
     there = set(confident())
-    assert there - counted - set(ELSEWHERE) == set(), "count it in tests/audit/auditors.py, or say why it needs no count"
+    assert there - counted - set(ELSEWHERE) == set(), "count it in tests/audit/auditors, or say why it needs no count"
     assert set(ELSEWHERE) - there == set(), "what is excused must exist"
     assert not counted & set(ELSEWHERE)
 

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any
 
 from tacit.accounting import GDP, ZCDP, Account, Adjacency, ApproxDP, Event, ParameterError, PureDP, account, from_json, to_json
-from tacit.audit.rates import OperatingPoint
+from tacit.audit.rates import OperatingPoint, most_true_positives
 
 NAMES = {"eps": "epsilon", "epsilon": "epsilon", "delta": "delta", "mu": "mu", "rho": "rho"}
 FORMS = "eps=1,delta=1e-6, or eps=1, or mu=1, or rho=0.1"
@@ -111,7 +111,16 @@ class Claim:
         return self.account.epsilon(delta).upper if delta > 0 else math.inf
 
     def tpr(self, fpr: float) -> float:
-        """The largest true positive rate that the claim permits at this false positive rate."""
+        """The largest true positive rate that the claim permits at this false positive rate.
+
+        >>> round(Claim.of(epsilon=1).tpr(0.01), 6)
+        0.027183
+        """
+        event = self.event
+        if isinstance(event, (PureDP, ApproxDP)) and event.adjacency is self.adjacency:
+            # The closed form is what the accountant would search for; a few roundings must not make a claim look broken.
+            delta = event.delta if isinstance(event, ApproxDP) else 0.0
+            return min(1.0, most_true_positives(fpr, float(event.epsilon), float(delta)) * (1 + 1e-12))
         return self.account.tpr(fpr).upper
 
     def describe(self) -> str:

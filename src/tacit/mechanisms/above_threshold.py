@@ -180,12 +180,13 @@ class Sparse:
     granularity: Fraction = Fraction(1)
     left: int = field(init=False)
     _bar: int = field(init=False, repr=False)
+    _scales: tuple[Fraction, Fraction, Fraction | None] = field(init=False, repr=False)
     _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.left = self.mechanism.aboves
+        self.left, self._scales = self.mechanism.aboves, self.mechanism.scales
         # A threshold between two lattice points is met by the same points as the upper one.
-        self._bar = math.ceil(Fraction(self.mechanism.threshold) / self.granularity) + self._noise(self.mechanism.scales[0])
+        self._bar = math.ceil(Fraction(self.mechanism.threshold) / self.granularity) + self._noise(self._scales[0])
 
     def _noise(self, scale: Fraction) -> int:
         return discrete_laplace(scale / self.granularity)
@@ -202,7 +203,7 @@ class Sparse:
                 raise HaltedError(
                     f"all {self.mechanism.aboves} answers above the threshold have been given; a new above_threshold costs again"
                 )
-            _, question, numeric = self.mechanism.scales
+            _, question, numeric = self._scales
             found = value + self._noise(question) >= self._bar
             self.left -= found
             if numeric is None:

@@ -120,6 +120,11 @@ def _rows(space: Space, what: str) -> _Rows:
     return _Rows(low, high, step, not isinstance(space.metric, AddRemove))
 
 
+def _check_least(least: Number) -> None:
+    if positive("least", least) < 1:
+        raise ParameterError(f"least must be at least 1: the number of rows never to divide by less than, not {least}")
+
+
 def _check_count(rows: _Rows, mechanism: Mechanism | None) -> None:
     if not rows.replaced and mechanism is None:
         raise MetricError("the number of rows is private under add/remove and needs noise of its own: give count=laplace(scale)")
@@ -174,8 +179,7 @@ class BoundedMean(Step):
     least: Number = 1
 
     def __post_init__(self) -> None:
-        if positive("least", self.least) < 1:
-            raise ParameterError(f"least must be at least 1: the number of rows never to divide by less than, not {self.least}")
+        _check_least(self.least)
 
     def bind(self, space: Space) -> Measurement:
         rows = _rows(space, "bounded_mean")
@@ -239,8 +243,7 @@ class BoundedVariance(Step):
     least: Number = 1
 
     def __post_init__(self) -> None:
-        if positive("least", self.least) < 1:
-            raise ParameterError(f"least must be at least 1: the number of rows never to divide by less than, not {self.least}")
+        _check_least(self.least)
 
     def bind(self, space: Space) -> Measurement:
         rows = _rows(space, "bounded_variance")

@@ -39,6 +39,14 @@ def test_names_are_unique_and_floors_have_reasons(listed: list[Case]) -> None:
     assert [case.name for case in listed if case.floor < 0.35 and not case.why] == []
 
 
+def test_what_quick_mode_leaves_out_it_attacks_elsewhere(listed: list[Case]) -> None:
+    quick = {case.name for case in listed if not case.slow and not case.elsewhere}
+    left_out = [case for case in listed if case.elsewhere]
+    assert len(left_out) == 7
+    for case in left_out:
+        assert set(case.elsewhere) <= quick, case.name
+
+
 def test_claims_are_finite_where_they_are_asked(listed: list[Case]) -> None:
     """A claim that permits anything could never be broken."""
     for case in listed:

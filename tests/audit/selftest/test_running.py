@@ -83,6 +83,17 @@ def test_a_name_that_does_not_exist_is_an_error(monkeypatch: pytest.MonkeyPatch,
     assert "no case and no mutant" in capsys.readouterr().err
 
 
+def test_what_is_attacked_elsewhere_is_left_out_of_quick_mode_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    samplers = lambda n: discrete_laplace(1, size=n), lambda n: 1 + discrete_laplace(1, size=n)
+    cases = [Case("kept", promise(discrete()), *samplers, 0.1), Case("other", promise(discrete()), *samplers, 0.1, elsewhere=("kept",))]
+    monkeypatch.setattr(running, "parts", lambda: [Part("noise", (), "", lambda: cases, list)])
+    report = run(quick=True)
+    assert [outcome.case.name for outcome in report.outcomes] == ["kept"]
+    assert "'other', whose code is attacked as 'kept'" in report.skipped
+    assert [outcome.case.name for outcome in run(quick=True, only="oth").outcomes] == ["other"]
+    assert [outcome.case.name for outcome in run().outcomes] == ["kept", "other"]
+
+
 def test_the_error_is_shared_over_all_cases_whatever_is_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     samplers = lambda n: discrete_laplace(1, size=n), lambda n: 1 + discrete_laplace(1, size=n)
     cases = [Case(f"c{i}", promise(discrete()), *samplers, 0.1) for i in range(4)]

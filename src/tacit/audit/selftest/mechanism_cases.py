@@ -198,7 +198,7 @@ def _rows() -> list[Case]:
     exchange: Any = Space(Rows(Categories((0, 1))), ReplaceOne()) >> noisy_histogram(laplace(2))
     mean: Any = Space(Rows(Integers(0, 10)), AddRemove()) >> bounded_mean(laplace(5), laplace(1))
     known: Any = Space(Rows(Integers(0, 10), size=4), ReplaceOne()) >> bounded_mean(laplace(5))
-    variance: Any = Space(Rows(Integers(0, 10)), AddRemove()) >> bounded_variance(laplace(5), laplace(25), laplace(1))
+    variance: Any = Space(Rows(Integers(0, 10)), AddRemove()) >> bounded_variance(geometric(5), geometric(25), geometric(1))
     bounds: Any = Space(Rows(Integers()), AddRemove()) >> automatic_bounds(laplace(Fraction(1, 2)), bits=2, beta=0.9)
     return [
         Case(
@@ -207,7 +207,7 @@ def _rows() -> list[Case]:
             cells(ReplaceOne(), 2, 0),
             cells(ReplaceOne(), 2, 1),
             0.6,
-            trials=40_000,
+            trials=80_000,
         ),
         Case(
             "bounded mean",
@@ -215,8 +215,9 @@ def _rows() -> list[Case]:
             outcomes(lambda rows: _pieces(mean.function(rows)), [10] * 4),
             outcomes(lambda rows: _pieces(mean.function(rows)), [10] * 5),
             0.4,
-            trials=SLOW,
+            trials=2 * SLOW,
             why="sum and count must move together for the whole price",
+            elsewhere=("bounded mean, n public", "bounded variance"),
         ),
         Case(
             "bounded mean, n public",
@@ -232,7 +233,7 @@ def _rows() -> list[Case]:
             outcomes(lambda rows: _pieces(variance.function(rows)), [10] * 4),
             outcomes(lambda rows: _pieces(variance.function(rows)), [10] * 5),
             0.25,
-            trials=SLOW // 2,
+            trials=3 * SLOW // 2,
             why="all three pieces must move together for the whole price",
         ),
         Case(
@@ -274,7 +275,7 @@ def _streams() -> list[Case]:
             promise(root.event(1), REPLACE),
             [outcomes(root.function, items) for items in data],
             0.6,
-            trials=SLOW,
+            trials=3 * SLOW // 2,
         ),
     ]
 

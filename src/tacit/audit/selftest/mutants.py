@@ -65,6 +65,7 @@ def sparse(variant: Variant) -> Callable[[Any], tuple[Any, ...]]:
 
     def run(answers: Any) -> tuple[Any, ...]:
         bar, left, found = THRESHOLD + noise(float(variant.threshold)), variant.aboves, []
+        below = False if variant.publishes == "bit" else None  # beside numbers, a zero must not look like "below"
         for answer in answers:
             if left == 0:
                 break
@@ -73,7 +74,7 @@ def sparse(variant: Variant) -> Callable[[Any], tuple[Any, ...]]:
                 left = None if left is None else left - 1
                 found.append({"bit": True, "compared": noisy, "raw": answer}[variant.publishes])
             else:
-                found.append(False)
+                found.append(below)
         return tuple(found)
 
     run.__doc__ = variant.fault
@@ -247,9 +248,15 @@ MUTANTS = [
     Mutant("early exit", early_exit, exit_through_noise, ([1], [])),
     Mutant("one mechanism more", one_more_mechanism, one_more_if_noisy, ([1, 2, 3], [1, 2, 3, 4])),
     Mutant("categories of the data", keys_of_the_data, public_keys, ([1, 1, 2], [1, 1, 2, 3])),
-    Mutant("sparse vector: Roth", sparse(roth(2)), sparse(right(2)), ([0] * 10 + [1], [1] * 10 + [0]), TWO, 30_000),
-    Mutant("sparse vector: Lee and Clifton", sparse(lee_clifton(2, 6)), sparse(right(2, 6)), ([0] * 3 + [1] * 6, [1] * 3 + [0] * 6), TWO),
-    Mutant("sparse vector: Stoddard", sparse(stoddard(1)), sparse(right(1)), ([0, 1], [1, 0]), trials=1000),
-    Mutant("sparse vector: Chen", sparse(chen(2)), sparse(right(2)), ([0] * 6 + [1] * 6, [1] * 6 + [0] * 6), TWO),
+    Mutant("sparse vector: Roth", sparse(roth(2)), sparse(right(2)), ([-1] * 4 + [0], [0] * 4 + [-1]), TWO, 40_000),
+    Mutant(
+        "sparse vector: Lee and Clifton",
+        sparse(lee_clifton(2, 10)),
+        sparse(right(2, 10)),
+        ([-1] * 6 + [0] * 10, [0] * 6 + [-1] * 10),
+        TWO,
+    ),
+    Mutant("sparse vector: Stoddard", sparse(stoddard(1)), sparse(right(1)), ([0, 1], [1, 0])),
+    Mutant("sparse vector: Chen", sparse(chen(2)), sparse(right(2)), ([-1] * 6 + [0] * 6, [0] * 6 + [-1] * 6), TWO),
     Mutant("sparse vector: raw values", sparse(raw_values(1)), sparse(right(1)), ([0], [1]), trials=1000),
 ]

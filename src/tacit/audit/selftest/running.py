@@ -208,11 +208,14 @@ def run(
     listed = [case for part in present for case in ([] if quick and part.name == "learning" else part.cases())]
     faults = [mutant for part in present for mutant in part.mutants()] if mutants_too else []
     error = ERROR / max(1, len(listed))
-    wanted = [case for case in listed if only in case.name and not (quick and case.slow)]
+    # What is attacked elsewhere is still tried where it is asked for by name.
+    elsewhere = [case for case in listed if case.elsewhere and quick and not only]
+    wanted = [case for case in listed if only in case.name and case not in elsewhere and not (quick and case.slow)]
     hunted = [mutant for mutant in faults if only in mutant.name]
     total = len(wanted) + len(hunted)
     if quick:
         skipped.append("estimators, whose fits take long: run without --quick")
+        skipped += [f"{case.name!r}, whose code is attacked as {' and '.join(map(repr, case.elsewhere))}" for case in elsewhere]
     outcomes = []
     for i, case in enumerate(wanted):
         if progress is not None:

@@ -63,7 +63,15 @@ def _choices() -> list[Case]:
     runs = "the whole price is only reached with very long runs of answers below"
     few = "the whole price is only reached with very many candidates"
     return [
-        _chosen("above threshold", above_threshold(epsilon=4, threshold=0), [-1] * 4 + [0], [0] * 4 + [-1], 0.35, why=runs),
+        _chosen(
+            "above threshold",
+            above_threshold(epsilon=4, threshold=0),
+            [-1] * 4 + [0],
+            [0] * 4 + [-1],
+            0.35,
+            why=runs,
+            elsewhere=("above threshold, two aboves",),
+        ),
         _chosen(
             "above threshold, two aboves",
             above_threshold(epsilon=8, threshold=0, aboves=2),
@@ -76,7 +84,15 @@ def _choices() -> list[Case]:
         _chosen("exponential", exponential(3), low, high, 0.45, why=few),
         _chosen("permute and flip", permute_and_flip(3), low, high, 0.45, why=few),
         _chosen("noisy max, exponential", noisy_max(Fraction(2, 3), "exponential"), low, high, 0.45, why=few),
-        _chosen("noisy max, Gumbel", noisy_max(Fraction(2, 3), "gumbel"), low, high, 0.45, why=few),
+        _chosen(
+            "noisy max, Gumbel",
+            noisy_max(Fraction(2, 3), "gumbel"),
+            low,
+            high,
+            0.45,
+            why=few,
+            elsewhere=("exponential", "noisy max, exponential"),
+        ),
         _chosen("top k", top_k(2, 3), [1, 1, 0, 0, 0], [0, 0, 1, 1, 1], 0.2, delta=DELTA, trials=SLOW // 2, why=few),
     ]
 
@@ -107,17 +123,26 @@ def _candidates() -> list[Case]:
 def _quantiles() -> list[Case]:
     space = Space(Rows(Integers(0, 9)), AddRemove())
     top: Any = space >> quantile(1, epsilon=3)
-    middle: Any = space >> median(epsilon=3)
-    several: Any = space >> quantiles([Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)], 8)
+    # Of many candidates one row takes most of the weight from all that lie beyond it: a low threshold finds nearly the whole price.
+    middle: Any = Space(Rows(Integers(0, 99)), AddRemove()) >> median(epsilon=3)
+    several: Any = space >> quantiles([Fraction(1, 4), Fraction(1, 2)], 8)
     return [
-        Case("quantile", promise(top.event(1)), outcomes(top.function, []), outcomes(top.function, [9]), 0.35, trials=SLOW // 2),
+        Case(
+            "quantile",
+            promise(top.event(1)),
+            outcomes(top.function, []),
+            outcomes(top.function, [9]),
+            0.35,
+            trials=SLOW // 2,
+            elsewhere=("median",),
+        ),
         Case(
             "median",
             promise(middle.event(1)),
-            outcomes(middle.function, [4]),
-            outcomes(middle.function, [4, 9]),
+            outcomes(middle.function, [0]),
+            outcomes(middle.function, [0, 49]),
             0.3,
-            trials=SLOW // 2,
+            trials=SLOW,
             why="the whole price is only reached with very many candidates",
         ),
         between(
@@ -126,7 +151,7 @@ def _quantiles() -> list[Case]:
             [outcomes(lambda rows: tuple(several.function(rows)), rows) for rows in ([4], [4, 9])],
             0.1,
             trials=SLOW // 2,
-            why="the three are chosen on two levels, and one row moves the lower one little",
+            why="the two are chosen on two levels, and one row moves the lower one little",
         ),
     ]
 
@@ -178,16 +203,23 @@ def _fitted() -> list[Case]:
     small = Space(Rows(Integers(0, 9)), AddRemove())
     return [
         rows("smooth sensitivity, median", exchange >> smooth_median(epsilon=3), ends, 0.3, why=half),
-        rows("smooth sensitivity, delta", exchange >> smooth_median(epsilon=3, delta=0.01), ends, 0.1, delta=0.01, why=half),
+        rows("smooth sensitivity, delta", exchange >> smooth_median(epsilon=3, delta=0.01), ends, 0.1, delta=0.01, trials=SLOW, why=half),
         rows(
             "smooth sensitivity, quartiles",
             exchange >> smooth_interquartile_range(epsilon=3),
             [[0, 0, 0, 0, 8], [0, 0, 0, 8, 8]],
             0.3,
             why=half,
+            elsewhere=("smooth sensitivity, median", "propose-test-release, quartiles"),
         ),
         rows(
-            "propose-test-release, median", wide >> propose_median(bound=10, epsilon=3, delta=DELTA), clusters, 0.15, delta=DELTA, why=half
+            "propose-test-release, median",
+            wide >> propose_median(bound=10, epsilon=3, delta=DELTA),
+            clusters,
+            0.15,
+            delta=DELTA,
+            why=half,
+            elsewhere=("propose-test-release, quartiles", "smooth sensitivity, median"),
         ),
         rows(
             "propose-test-release, quartiles",
@@ -195,8 +227,17 @@ def _fitted() -> list[Case]:
             [[30] * 14 + [40] * 5, [30] * 15 + [40] * 4],
             0.15,
             delta=DELTA,
+            trials=SLOW,
             why=half,
         ),
         rows("sample and aggregate, mean", small >> one >> block_mean(epsilon=2), [[], [5]], 0.5, Adjacency.ADD_REMOVE),
-        rows("sample and aggregate, median", small >> one >> block_median(epsilon=3), [[], [5]], 0.2, Adjacency.ADD_REMOVE, why=half),
+        rows(
+            "sample and aggregate, median",
+            small >> one >> block_median(epsilon=3),
+            [[], [5]],
+            0.2,
+            Adjacency.ADD_REMOVE,
+            why=half,
+            elsewhere=("sample and aggregate, mean", "smooth sensitivity, median"),
+        ),
     ]

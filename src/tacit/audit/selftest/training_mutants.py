@@ -58,13 +58,13 @@ def one_noise(target: int, n: int) -> Draws:
 
 def private_divisor(records: int, n: int) -> Draws:
     """The sum is divided by the number of records that came, so the length of the noise tells that number."""
-    found: Draws = np.abs(normal(1.0, (n, 2000)) / records).mean(axis=1)
+    found: Draws = np.abs(normal(1.0, (n, 1000)) / records).mean(axis=1)
     return found
 
 
 def public_divisor(records: int, n: int) -> Draws:
     """Divided by the declared number."""
-    found: Draws = np.abs(normal(1.0, (n, 2000)) / 10).mean(axis=1)
+    found: Draws = np.abs(normal(1.0, (n, 1000)) / 10).mean(axis=1)
     return found
 
 
@@ -97,10 +97,10 @@ def sampled_canary(target: int, n: int) -> Draws:
 
 def _counted(unit: Unit) -> Any:
     def run(rows: int, n: int) -> Draws:
-        people = [(group, group, 1.0) for group in range(n) for _ in range(rows)]
-        with session(people, unit) as open_:
+        people = np.repeat(np.arange(n), rows)
+        with session(people, people, np.ones(len(people)), unit) as open_:
             answer = open_.sql(f"SELECT g, COUNT(*) AS x FROM {TABLE} GROUP BY g", keys={"g": list(range(n))}, epsilon=1)
-        return np.asarray(answer.to_arrow().column("x").to_numpy(), dtype=np.float64)
+        return np.asarray(answer["x"], dtype=np.float64)
 
     return run
 
@@ -115,7 +115,7 @@ def mutants() -> list[Mutant]:
             poisson,
             (0, 1),
             Claim(Repeated(Sampled(Poisson(1 / STEPS), Gaussian(0.6)), STEPS), text="20 Poisson steps at 1/20, noise 0.6"),
-            40_000,
+            8000,
             delta=0.2,
             bulk=True,
         ),
