@@ -46,7 +46,7 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run a command; ends the process in standalone mode, else returns the status."""
-        words = list(sys.argv[1:] if args is None else args) or ["--help"]
+        words = meant(list(sys.argv[1:] if args is None else args) or ["--help"])
         try:
             with warnings.catch_warnings():
                 # an engine that meets the edge of floating point falls back by itself; the warning would only worry people
@@ -64,10 +64,21 @@ class Commands(TyperGroup):
         return status
 
 
+def meant(words: list[str]) -> list[str]:
+    """`compare` with a job is about the job: what `rehearse` does. Without one it is about theorems.
+
+    >>> meant(["compare", "job.yaml", "--runs", "5"]), meant(["compare", "--noise", "1"])
+    (['rehearse', 'job.yaml', '--runs', '5'], ['compare', '--noise', '1'])
+    """
+    about_a_job = words[:1] == ["compare"] and len(words) > 1 and words[1].lower().endswith((".yaml", ".yml"))
+    return ["rehearse", *words[1:]] if about_a_job else words
+
+
 def explained(error: Exception) -> str | None:
     """The line to print for an error in the request; None for a fault of ours, which keeps its traceback.
 
-    Numbers at the edge of floating point may defeat an engine; that is a refusal, not a crash.
+    Numbers at the edge of floating point may defeat an engine; that is a refusal, not a crash. Its own words are not shown, because
+    nobody knows what they quote.
     """
     accounting = sys.modules.get("tacit.accounting.errors")
     if isinstance(error, OptionError):
@@ -82,8 +93,10 @@ def explained(error: Exception) -> str | None:
     elif isinstance(error, ImportError) and "pip install" in str(error):
         message = str(error)
     elif isinstance(error, (ArithmeticError, ValueError, MemoryError)) and not os.environ.get("TACIT_TRACEBACK"):
-        what = f"{type(error).__name__}: {error}".rstrip(": ")
-        message = f"these numbers are beyond the accountant's range ({what}); use less extreme ones, or set TACIT_TRACEBACK=1 and report it"
+        message = (
+            f"these numbers are beyond the accountant's range ({type(error).__name__}); use less extreme ones, or set TACIT_TRACEBACK=1 "
+            "and report it"
+        )
     else:
         return None
     return " ".join(message.split())
@@ -226,11 +239,12 @@ def curve(context: typer.Context, **_: Any) -> None:
     epilog=_examples(
         "compare --mechanism laplace --noise 10 --steps 100 --delta 1e-6,1e-9 --plot compare.png",
         "compare --noise 1 --sampling 0.01 --steps 1000 --delta 1e-5",
+        "compare job.yaml --by region",
     )
 )
 @takes(**DESCRIBED, delta=Deltas, **PROTECTED, **SHOWN)
 def compare(context: typer.Context, **_: Any) -> None:
-    """What every composition theorem says, side by side."""
+    """What every composition theorem says, side by side; with a job file, the job beside simpler ways, as `tacit rehearse` shows it."""
     from tacit.cli import questions
 
     questions.compare(context.params)
