@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -235,8 +236,36 @@ def test_rehearse_is_marked(job: Path) -> None:
     text = ask("rehearse", job, "--runs", 2, "--public", f"visits={job.parent / 'visits.parquet'}").stdout
     assert text.startswith("NOT PRIVATE") and "public data" in text
     assert "--public must be SOURCE=FILE" in complaint("rehearse", job, "--public", "x")
-    assert "cannot be read" in complaint("rehearse", job, "--public", "visits=none.parquet")
+    assert "no such file" in complaint("rehearse", job, "--public", "visits=none.parquet")
+    assert "no output" in complaint("rehearse", job, "--runs", 1, "--rows", 50, "--by", "colour")
     assert not (job.parent / "tacit.db").exists()
+
+
+def test_rehearse_says_who_pays(job: Path) -> None:
+    found = answer("rehearse", job, "--rows", 400, "--runs", 2, "--by", "region")["by"]
+    assert found["key"] == "region" and {(row["value"], row["figure"]) for row in found["errors"]} == {
+        (region, figure) for region in ("north", "south") for figure in ("visits", "age")
+    }
+    text = ask("rehearse", job, "--rows", 400, "--runs", 2, "--by", "region").stdout
+    assert "by_region by region" in text and "two people in five" in " ".join(text.split())
+
+
+def test_public_data_is_read_with_the_declared_types(job: Path) -> None:
+    """A column of digits that is declared as text is text, and public tables of the job itself are taken as they are."""
+    (job.parent / "names.csv").write_text("code,name\n01,north\n02,south\n")
+    text = JOB.replace("[north, south]}", "['01', '02'], table: visits}").replace("{type: integer", "{table: visits, type: integer")
+    text = text.replace("  visits: {path: visits.parquet}", "  visits: {path: visits.parquet}\n  names: {path: names.csv, public: true}")
+    text = text.replace(
+        "outputs:", "  code: {type: text, table: names}\n  name: {type: text, table: names, categories: [north, south]}\noutputs:"
+    )
+    text = text.replace("SELECT region, COUNT(*)", "SELECT name, COUNT(*)").replace(
+        "FROM visits GROUP BY region", "FROM visits JOIN names ON visits.region = names.code GROUP BY name"
+    )
+    job.write_text(text)
+    (job.parent / "old.csv").write_text("patient_id,region,age\n1,01,30\n2,01,50\n3,02,x\n")
+    assert "--public visits=FILE is missing" in complaint("rehearse", job, "--public", f"names={job.parent / 'names.csv'}")
+    found = answer("rehearse", job, "--runs", 2, "--public", f"visits={job.parent / 'old.csv'}", "--by", "name")
+    assert [row["suppression error"] for row in found["by"]["errors"] if row["figure"] == "visits"] == [2, 1]
 
 
 # --- run and report ---------------------------------------------------------------------------------------------------------------------
@@ -339,3 +368,152 @@ def test_plans_count_the_rows_of_public_tables_beside_the_job(job: Path) -> None
         return float(found["outputs"][0]["errors"]["n"]) - 0.5  # the rounding of the noise, which is there in both
 
     assert error(with_file) == pytest.approx(3 * error(without), rel=1e-6)
+
+
+# --- what a stranger meets ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_job_finds_its_data_from_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is named from where one stands, and read from where the job is."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "jobs").mkdir()
+    pq.write_table(pa.table({"member_id": [1], "ward": ["A"], "age": [3]}), tmp_path / "data" / "stays.parquet")
+    monkeypatch.chdir(tmp_path)
+    ask("init", "data/stays.parquet", "--out", "jobs/job.yaml")
+    text = (tmp_path / "jobs" / "job.yaml").read_text()
+    assert yaml.safe_load(text)["sources"]["stays"]["path"] == "../data/stays.parquet"
+    assert "#   sql: SELECT ward, COUNT(*) AS n, AVG(age) AS mean FROM stays GROUP BY ward" in text
+    whole = tmp_path / "data" / "stays.parquet"
+    assert yaml.safe_load(ask("init", whole).stdout)["sources"]["stays"]["path"] == str(whole)
+
+
+def test_the_commented_parts_of_a_new_job_are_true(tmp_path: Path) -> None:
+    """Filled in, and with the comments taken away, it can be planned."""
+    pq.write_table(pa.table({"member_id": [1], "ward": ["A"], "age": [3]}), tmp_path / "stays.parquet")
+    text = ask("init", tmp_path / "stays.parquet").stdout
+    for answer_ in ("Stays", "Plan beds", "member_id", "4", "1", "1e-6"):
+        text = re.sub(r"(?m)^([^#\n]*)\?\?\?", lambda found, given=answer_: found[1] + given, text, count=1)
+    text = text.replace("# expected: {", "expected: {").replace("  # - name", "  - name").replace("  #   ", "    ")
+    text = text.replace("age: {type: integer}", "age: {type: integer, bounds: [0, 110]}").replace(
+        "{type: text}", "{type: text, categories: [A, B]}"
+    )
+    (tmp_path / "job.yaml").write_text(text)
+    assert [output["name"] for output in answer("plan", tmp_path / "job.yaml", "--quick")["outputs"]] == ["overall", "by_ward"]
+
+
+def test_a_fault_names_the_file_and_the_output(job: Path) -> None:
+    job.write_text(JOB.replace("AVG(age)", "AVG(aeg)"))
+    for command in (("plan",), ("validate",), ("explain", "by_region"), ("rehearse",), ("run", "--yes")):
+        said = complaint(command[0], job, *command[1:])
+        assert f"{job}: outputs[0].sql (by_region): there is no column aeg" in said
+    assert "No such file or directory" in complaint("plan", job.parent / "none.yaml")
+
+
+def test_keys_that_are_selected_say_how_many_people_they_need(job: Path) -> None:
+    job.write_text(JOB.replace(", categories: [north, south]", "").replace("    weight: 1", "    weight: 1\n    keys: private"))
+    needed = answer("plan", job, "--quick")["outputs"][0]["people_needed"]
+    assert f"a key appears where about {needed:,} people or more have it" in ask("plan", job, "--quick").stdout
+
+
+def test_shares_add_up_and_what_is_computed_is_shown(job: Path) -> None:
+    more = "  - {name: overall, sql: SELECT COUNT(*) AS n FROM visits, weight: 1}\npublication:"
+    job.write_text(JOB.replace("AVG(age) AS age", "SUM(age) / COUNT(*) AS age").replace("publication:", more))
+    text = ask("plan", job, "--quick").stdout
+    assert text.count("50.0%") == 2 and re.search(r"age +of the above", text)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "said"),
+    [
+        ((KeyboardInterrupt,), 130, "interrupted. What was paid stays paid: run the same job again"),
+        ((OSError, 28, "No space left on device", "/secret/48151623"), 1, "No space left on device"),
+        ((ValueError, "48151623 is not a number"), 2, "a fault of Tacit's own (ValueError)"),
+    ],
+    ids=["interrupted", "full", "fault"],
+)
+def test_a_run_that_is_stopped_says_how_to_go_on(
+    job: Path, monkeypatch: pytest.MonkeyPatch, fault: tuple[Any, ...], status: int, said: str
+) -> None:
+    """And quotes nothing: the words of a fault may be about a row."""
+    from tacit.release import running
+
+    with monkeypatch.context() as patched:
+        patched.setattr(running.record, "record", _raising(*fault))
+        result = ask("run", job, "--yes", "--ledger", job.parent / "book.db")
+    assert result.exit_code == status and said in result.stderr and str(CANARY) not in result.stderr
+    assert not (job.parent / "release").exists()
+    again = ask("run", job, "--yes", "--ledger", job.parent / "book.db")
+    assert again.exit_code == 0 and (job.parent / "release" / "report.html").exists()
+    with Ledger.open(f"sqlite:///{job.parent / 'book.db'}") as book:
+        assert [entry["kind"] for entry in book.entries()].count("reserve") == 1, "it was paid once"
+
+
+def _raising(kind: type[BaseException], *words: object) -> Any:
+    def raised(*_: Any, **__: Any) -> None:
+        raise kind(*words)
+
+    return raised
+
+
+def test_a_lost_output_is_told_in_options(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gaussian noise, and no delta left to pay for it once more."""
+    from tacit.release import running
+
+    more = "\n".join(f"  - {{name: n{i}, sql: SELECT COUNT(*) AS n FROM visits, weight: 1}}" for i in range(30))
+    job.write_text(JOB.replace("publication:", f"{more}\npublication:"))
+    with monkeypatch.context() as patched:
+        patched.setattr(running.Desk, "draw", _raising(KeyboardInterrupt))
+        assert ask("run", job, "--yes", "--ledger", job.parent / "book.db").exit_code == 130
+    refused = ask("run", job, "--yes", "--ledger", job.parent / "book.db")
+    assert refused.exit_code == 1 and "--lost correct" in refused.stderr and "--lost leave-out" in refused.stderr
+    poor = ask("run", job, "--yes", "--lost", "correct", "--ledger", job.parent / "book.db")
+    assert poor.exit_code == 2 and "no delta is left" in poor.stderr and "budget.reserve" in poor.stderr
+    rest = ask("run", job, "--yes", "--lost", "leave-out", "--ledger", job.parent / "book.db")
+    assert rest.exit_code == 0 and "left out: by_region" in rest.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "written"),
+    [("a.csv", ",", None), ("a.csv", ";", ";"), ("a.csv", "\t", "\t"), ("a.tsv", "\t", None), ("a.csv.gz", "|", "|")],
+)
+def test_files_as_people_have_them(tmp_path: Path, name: str, mark: str, written: str | None) -> None:
+    """Whatever stands between the values, the job that init writes reads them, once it is filled in."""
+    rows = "\n".join(mark.join(line) for line in [("id", "größe", "a.b"), *((str(i), str(i % 7), "x") for i in range(300))])
+    with (
+        gzip.open(tmp_path / name, "wt", encoding="utf-8")
+        if name.endswith("gz")
+        else (tmp_path / name).open("w", encoding="utf-8") as stream
+    ):
+        stream.write("\ufeff" + rows + "\n")
+    text = ask("init", tmp_path / name).stdout
+    tree = yaml.safe_load(text.replace("???", "x"))
+    assert list(tree["columns"]) == ["id", "größe", "a.b"] and tree["sources"]["a"].get("delimiter") == written
+    tree |= {
+        "title": "T",
+        "purpose": "P",
+        "unit": {"person": "id", "max_rows": 1, "adjacency": "add_remove"},
+        "budget": {"epsilon": 50, "delta": 0},
+    }
+    for column, kind in (("id", "integer"), ("größe", "integer"), ("a.b", "text")):
+        tree["columns"][column]["type"] = kind
+    tree["columns"]["größe"]["bounds"] = [0, 6]
+    tree["outputs"] = [{"name": "n", "sql": 'SELECT COUNT(*) AS n, AVG("größe") AS g, COUNT("a.b") AS x FROM a', "weight": 1}]
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(tree, allow_unicode=True), encoding="utf-8")
+    assert ask("run", tmp_path / "job.yaml", "--yes").exit_code == 0
+    (released,) = pq.read_table(tmp_path / "release" / "n.parquet").to_pylist()
+    # Laplace noise with a scale below a tenth on each count: beyond 5 is a chance of less than exp(-50)
+    assert abs(released["n"] - 300) < 5 and abs(released["x"] - 300) < 5 and abs(released["g"] - 2.98) < 0.2
+
+
+def test_the_ends_of_file_names_are_the_engines_own() -> None:
+    from tacit.tables.source import CSV
+
+    assert blank_job.CSV == CSV
+
+
+def test_a_first_line_that_is_a_row_is_not_shown(job: Path) -> None:
+    (job.parent / "bare.csv").write_text(f"{CANARY},zebra,30\n2,south,40\n")
+    job.write_text(JOB.replace("visits.parquet", "bare.csv"))
+    for words in (("run", job, "--yes"), ("init", job.parent / "bare.csv")):
+        said = complaint(*words)
+        assert "first line" in said and str(CANARY) not in said and "zebra" not in said

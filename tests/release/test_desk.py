@@ -33,6 +33,29 @@ def test_a_figure_may_be_computed_of_others(tmp_path: Path) -> None:
     assert done.answers["overall"]["each"][0] == pytest.approx(truth, abs=1)
 
 
+def test_a_job_may_be_written_in_another_dialect(tmp_path: Path) -> None:
+    """What is cast to a whole number loses its half in Spark, and is rounded to the even one in DuckDB."""
+    figure = "'SELECT SUM(CAST(age / 2 AS INT)) AS half FROM visits', weight: 1"
+    truths = {"dialect: Spark\n": sum(i % 90 // 2 for i in range(240)), "": sum(round(i % 90 / 2) for i in range(240))}
+    assert abs(truths[""] - truths["dialect: Spark\n"]) > 50
+    for said, truth in truths.items():
+        job = changed((COUNT, figure), MANY, ("outputs:", f"{said}outputs:"))
+        place = tmp_path / str(len(said))
+        place.mkdir()
+        done = run(job, base=place, ledger=book(place), tables={"visits": visits()}, report=False)
+        assert done.answers["overall"]["half"][0] == pytest.approx(truth, abs=10)
+    assert changed(("outputs:", "dialect: spark\noutputs:")).digest() != changed().digest()
+    with pytest.raises(JobError, match="dialect must be the name of one"):
+        changed(("outputs:", "dialect: latin\noutputs:"))
+
+
+def test_bounds_belong_to_a_column_and_not_to_its_namesake() -> None:
+    """A sum of ages is called age here; the declared ages say nothing about it."""
+    sql = "'SELECT AVG(age) AS mean FROM (SELECT patient_id, SUM(age) AS age FROM visits GROUP BY patient_id) AS p', weight: 1"
+    with pytest.raises(JobError, match="bounds"):
+        plan(changed((COUNT, sql)))
+
+
 def test_a_public_table_may_be_joined(tmp_path: Path) -> None:
     job = changed(
         ("{path: visits.parquet}", "{path: visits.parquet}, regions: {path: regions.parquet, public: true}"),

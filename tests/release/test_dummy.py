@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.release.jobs import changed
+from tests.release.test_units import CALLS, CLINIC
 
-from tacit.release.dummy import DIAGNOSES, REGIONS, SCHEMA, dummy, visits, write_visits
+from tacit.release.dummy import DIAGNOSES, REGIONS, SCHEMA, dummy, tables_for, visits, write_visits
+from tacit.release.job import parse
+from tacit.release.sources import opened
 from tacit.tables.errors import TableError
 from tacit.tables.schema import Column, Schema
 
@@ -119,3 +124,59 @@ def test_unknown_types_and_people_are_refused() -> None:
         dummy(Schema({"x": Column("GEOMETRY")}), 1)
     with pytest.raises(TableError, match="person must name a column of the schema, not 'y'"):
         dummy(Schema({"x": Column("BIGINT")}), 1, person="y")
+
+
+# --- tables for a job --------------------------------------------------------------------------------------------------------------------
+
+
+def test_foreign_keys_lead_somewhere() -> None:
+    tables = tables_for(parse(CLINIC), 400)
+    assert {name: table.num_rows for name, table in tables.items()} == {"person": 100, "visit": 100, "drug": 400}
+    people, visits = tables["person"]["id"].to_pylist(), tables["visit"]["id"].to_pylist()
+    assert len(set(people)) == 100 and len(set(visits)) == 100, "keys are keys"
+    assert set(tables["visit"]["person_id"].to_pylist()) <= set(people) and set(tables["drug"]["visit_id"].to_pylist()) <= set(visits)
+    assert max(Counter(tables["drug"]["visit_id"].to_pylist()).values()) > 8, "some have many rows"
+    assert tables == tables_for(parse(CLINIC), 400) and tables != tables_for(parse(CLINIC), 400, edition=8)
+
+
+@pytest.mark.parametrize("kind", ["text", "integer"])
+def test_edges_meet(kind: str) -> None:
+    table = tables_for(parse(CALLS.replace("{type: text}", f"{{type: {kind}}}")), 2000)["calls"]
+    pairs = list(zip(table["src"].to_pylist(), table["dst"].to_pylist(), strict=True))
+    assert all(a != b for a, b in pairs) and {a for a, _ in pairs} & {b for _, b in pairs}
+    assert any((b, a) in set(pairs) for a, b in pairs), "calls are returned"
+    assert len(set(map(frozenset, pairs))) < len(pairs) < 3 * len(set(map(frozenset, pairs))), "and repeated"
+
+
+@given(rows=st.integers(1, 60), most=st.integers(1, 5))
+def test_what_is_declared_to_be_capped_is(rows: int, most: int) -> None:
+    unit = "{edge: [src, dst], max_rows: 2, adjacency: add_remove}"
+    node = tables_for(parse(CALLS.replace(unit, f"{{node: [src, dst], max_rows: {most}, capped: true, adjacency: add_remove}}")), rows)[
+        "calls"
+    ]
+    degree = Counter([*node["src"].to_pylist(), *node["dst"].to_pylist()])
+    assert node.num_rows and max(degree.values()) <= most
+    person = changed(("max_rows: 3,", f"max_rows: {most}, rows_per_group: 1, capped: true,"))
+    assert max(Counter(tables_for(person, rows)["visits"]["patient_id"].to_pylist()).values()) == 1
+
+
+def test_dates_lie_about_the_period() -> None:
+    job = changed(
+        ("max_rows: 3, adjacency", "max_rows: 3, window: month, when: day, adjacency"),
+        ("columns:", "period: 2026-02\ncolumns:\n  day: {type: timestamp}\n  paid: {type: decimal, bounds: [0, 9]}"),
+    )
+    table = tables_for(job, 1000)["visits"]
+    inside = [day.month == 2 and day.year == 2026 for day in table["day"].to_pylist()]
+    assert 900 < sum(inside) < 1000
+    assert pa.types.is_decimal(table.schema.field("paid").type)
+    assert opened(job, Path(), {"visits": table}).engine.dialect == "duckdb", "the types are those that the job declares"
+
+
+@pytest.mark.parametrize("kind", ["text", "integer", "number", "decimal", "date"])
+def test_a_few_people_have_many_rows(kind: str) -> None:
+    """So that a rehearsal shows what a cap cuts off: of four rows a person on average, one in two hundred has more than twelve."""
+    job = changed(("patient_id: {type: text}", f"patient_id: {{type: {kind}}}"))
+    table = tables_for(job, 20_000)["visits"]
+    many = sorted(Counter(table["patient_id"].to_pylist()).values())
+    assert many[len(many) // 2] <= 4 and many[-len(many) // 200] > 12 < many[-1]
+    assert opened(job, Path(), {"visits": table}).engine.dialect == "duckdb"

@@ -71,3 +71,52 @@ def test_many_combinations_are_counted() -> None:
 def test_exact_figures_are_refused() -> None:
     with pytest.raises(JobError, match="exact figures cannot be released"):
         plan(changed(("visits, weight: 1", "visits, accuracy: {within: {n: 0}, confidence: 0.95}")))
+
+
+PRIVATE = (
+    ("{rho: 0.5}", "{epsilon: 1, delta: 1e-6}"),
+    (
+        'SELECT region, COUNT(*) AS n, AVG(age) AS age FROM visits GROUP BY region", weight: 1',
+        'SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", weight: 1, keys: private',
+    ),
+)
+
+
+def test_keys_that_too_few_have() -> None:
+    found = plan(changed(("columns:", EXPECTED), *PRIVATE))
+    needed = found["by_region"].people_needed
+    assert needed is not None and 20 < needed < 20000 and found["overall"].people_needed is None
+    assert "rare keys" not in {notice.rule for notice in found.warnings}
+    said = _rules(changed(("columns:", f"expected: {{people: {needed - 1}}}\ncolumns:"), *PRIVATE))
+    assert f"about {needed} people have it, and {needed - 1} are expected in all" in said["rare keys"]
+    few = ("keys: private", "keys: private, rows_per_group: 5")
+    assert "5 are expected in a group" in _rules(changed(("columns:", EXPECTED), *PRIVATE, few))["rare keys"]
+
+
+def test_texts_that_are_published_as_they_are() -> None:
+    assert "'ward'" in _rules(changed(("columns:", EXPECTED), *PRIVATE))["free text"]
+    whole = (("ward: {type: text}", "ward: {type: integer}"),)
+    assert "free text" not in _rules(changed(("columns:", EXPECTED), *PRIVATE, *whole))
+
+
+@pytest.mark.parametrize(
+    ("asked", "rows", "said"),
+    [
+        ("SUM(age) AS s", 2, "where about 110 is expected"),
+        ("AVG(age) AS s", 2, "which is all that its bounds leave open"),
+        ("CORR(age, age * 2) AS s", 2, "which is all that its bounds leave open"),
+        ("SUM(age) AS s", 20000, ""),
+        ("AVG(age) AS s", 20000, ""),
+    ],
+)
+def test_noise_above_every_kind_of_value(asked: str, rows: int, said: str) -> None:
+    """Two people's ages add up to 220 at most."""
+    job = changed(
+        ("columns:", EXPECTED),
+        (
+            "SELECT COUNT(*) AS n FROM visits, weight: 1, postprocess: {nonnegative: [n], whole: [n]}",
+            f'"SELECT {asked} FROM visits", weight: 1, rows_per_group: {rows}',
+        ),
+    )
+    found = _rules(job)
+    assert said in found["noise above value"] if said else "noise above value" not in found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from tests.release.jobs import TEXT, changed
 
 from tacit.ledger import Budget
+from tacit.release import job_parts
 from tacit.release.errors import JobError
 from tacit.release.job import EXAMPLE, Job, load, parse
 from tacit.release.reading import LARGEST
@@ -195,3 +197,37 @@ def test_the_hash_is_of_the_content() -> None:
     assert parse(yaml.safe_dump(turned)).digest() == parse(TEXT).digest() == parse("# a comment\n" + TEXT).digest()
     assert changed(("rho: 0.5", "rho: 0.6")).digest() != parse(TEXT).digest()
     assert parse(EXAMPLE).digest() == "58a02f3df4d25604054389e1b31f89cb6d866bc2dd0d9aff44586ba26d3ad61f"
+
+
+@pytest.mark.parametrize(
+    ("kind", "period", "said"),
+    [
+        ("date", "2026-3", "'2026-01'"),
+        ("date", "'2026'", "'2026-01'"),
+        ("text", "2026-03", "must be date or timestamp"),
+        ("date", "2026-03", ""),
+    ],
+)
+def test_a_window_needs_a_date_and_a_period_of_its_own(kind: str, period: str, said: str) -> None:
+    """A text cast to a date would be missing in every row, and nobody would notice."""
+    pairs = (
+        ("max_rows: 3, adjacency", "max_rows: 3, window: month, when: day, adjacency"),
+        ("columns:", f"period: {period}\ncolumns:\n  day: {{type: {kind}}}"),
+    )
+    if not said:
+        assert changed(*pairs).period == period
+        return
+    with pytest.raises(JobError) as caught:
+        changed(*pairs)
+    assert said in str(caught.value)
+
+
+def test_every_field_is_in_the_guide() -> None:
+    """docs/jobs.md has every field of every block, and names none that there is not."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "jobs.md").read_text(encoding="utf-8")
+    parts = [Job, *(part for part in vars(job_parts).values() if isinstance(part, type) and issubclass(part, job_parts.Part))]
+    fields = {name for part in parts for name in part.model_fields}
+    missing = {name for name in fields if not re.search(rf"\b{name}\b", page)}
+    assert not missing
+    table = page[page.index("| block | fields |") : page.index("A text that holds a comma")]
+    assert {word for word in re.findall(r"`([a-z_]+)`", table)} <= fields

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.release import pictures
-from tacit.release.pictures import LINES, Axis, attack, axis_for, crowd, cut, dots, number, shares, table
+from tacit.release.pictures import LINES, WIDEST, Axis, attack, axis_for, crowd, cut, dots, number, shares, table, width
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -61,7 +61,7 @@ def test_a_crowd_of_any_figures(some: list[float], count: int) -> None:
     values = (some * count)[:count]
     value = np.array(values)
     with np.errstate(all="ignore"):
-        svg = table({"k": [str(i) for i in range(len(values))]}, "n", values, (value - 1).tolist(), (value + 1).tolist())
+        svg = table({"k": [f"g{i}" for i in range(len(values))]}, "n", values, (value - 1).tolist(), (value + 1).tolist())
     height = float(parsed(svg).attrib["viewBox"].split()[3])
     assert all(0 <= y <= height for _, y in places(svg))
     assert any("groups, from the largest" in text for text in texts(svg))
@@ -139,3 +139,62 @@ def test_numbers_read_back(value: float) -> None:
         assert float(shown) == pytest.approx(value, rel=1e-3)
     else:
         assert shown in ("–", "∞", "-∞")
+
+
+def test_an_order_of_their_own_is_kept() -> None:
+    """Days and hours stay in order, so a trend looks like one; names, and numbers that do not grow, are sorted by size."""
+    days = [f"2026-{month:02d}-{day:02d}" for month in (1, 2, 3) for day in range(1, 29)]
+    value = [float(i % 28) for i in range(84)]
+
+    def drawn(labels: list[str]) -> tuple[list[float], str]:
+        svg = table({"k": labels}, "n", value, value, value)
+        return [y for _, y in places(svg)], " ".join(texts(svg))
+
+    for labels, ends in ((days, "from 2026-01-01 to 2026-03-28"), ([str(i) for i in range(84)], "from 0 to 83")):
+        heights, words = drawn(labels)
+        assert ends in words and heights[0] > heights[27] < heights[28], "each month climbs and starts anew"
+    for labels in ([f"name {i}" for i in range(84)], [str(-i) for i in range(84)], days[::-1]):
+        heights, words = drawn(labels)
+        assert "from the largest to the smallest" in words and heights == sorted(heights)
+
+
+@given(st.lists(st.text(max_size=80), min_size=1, max_size=5))
+def test_labels_leave_room_for_the_picture(labels: list[str]) -> None:
+    value = [1.0] * len(labels)
+    svg = table({"k": [*labels, "W" * 40, "東" * 40]}, "n", [*value, 1.0, 1.0], [*value, 0.0, 0.0], [*value, 2.0, 2.0])
+    assert min(x for x, _ in places(svg)) > 0
+    for node in parsed(svg).iter():
+        if node.attrib.get("class") == "end":
+            assert width(node.text or "") <= WIDEST and float(node.attrib["x"]) - width(node.text or "") >= 0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"),
+    [
+        (998.0, 1012.0, ["1,000.0", "1,002.5"]),
+        (1000.0, 1000.4, ["1,000.1", "1,000.2"]),
+        (0.0, 4000.0, ["1,000", "2,000"]),
+        (0.0, 8.0, ["2", "4"]),
+    ],
+)
+def test_marks_of_the_axis_say_where_they_stand(low: float, high: float, wanted: list[str]) -> None:
+    axis = Axis(low, high, 0.0, 100.0)
+    said = [axis.said(tick) for tick in axis.ticks()]
+    assert set(wanted) <= set(said) and len(set(said)) == len(said)
+    for tick, text in zip(axis.ticks(), said, strict=True):
+        assert float(text.replace(",", "").replace("−", "-")) == pytest.approx(tick, abs=1e-9)
+
+
+def test_a_large_figure_stays_beside_its_line() -> None:
+    svg = table({"k": ["a", "b"]}, "n", [-1e12, 3.0], [-2e12, 2.0], [0.0, 4.0])
+    assert "−1e+12" in list(texts(svg))
+
+
+@given(st.floats(-1e11, 1e11), st.floats(1e-4, 1e6))
+def test_the_ends_of_an_interval_are_told_apart(value: float, wide: float) -> None:
+    """What is written is within a tenth of the width of what is meant, unless that is beyond twelve digits."""
+    text = number(value, wide)
+    written = float(text.replace(",", "").replace("−", "-"))
+    assert abs(written - value) <= max(
+        wide / 9, 0.5 if wide >= 10 else 0.0, 1e-3 * abs(value) if wide >= 10 and abs(value) < 1000 else 0.0, 1e-11 * abs(value)
+    )

@@ -344,3 +344,15 @@ def test_a_delta_beside_rho_must_be_one() -> None:
     for wrong in ("0", "1", "-1e-6"):
         with pytest.raises(JobError, match="delta beside rho"):
             changed(("{rho: 0.5}", f"{{rho: 0.5, delta: {wrong}}}"))
+
+
+def test_another_budget_for_the_same_data_needs_the_account(tmp_path: Path) -> None:
+    """The first job opened it; the second is told to name it, and with it there is one budget for both."""
+    ledger = book(tmp_path)
+    run(changed(), base=tmp_path, ledger=ledger, tables={"visits": visits()}, report=False)
+    other = (("rho: 0.5", "rho: 0.1"), ("folder: out", "folder: more"))
+    with pytest.raises(JobError, match=r"budget: .*declare account: \{name: \.\.\., budget: \.\.\.\}"):
+        run(changed(*other), base=tmp_path, ledger=ledger, tables={"visits": visits()}, report=False)
+    named = (*other, ("budget: {rho: 0.1}", "account: {name: Visits, budget: {rho: 0.5}}\nbudget: {rho: 0.1}"))
+    with pytest.raises(ValueError, match="refuses"):
+        run(changed(*named), base=tmp_path, ledger=ledger, tables={"visits": visits()}, report=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 from sqlglot import parse_one
-from tests.release.jobs import CANARY, book, changed, visits
+from tests.release.jobs import CANARY, TEXT, book, changed, visits
 from tests.tables.engines import servers
 
 from tacit.noise import test_mode
 from tacit.release.errors import JobError
-from tacit.release.job import Job
+from tacit.release.job import Job, parse
+from tacit.release.planning import plan
 from tacit.release.running import run
 from tacit.release.sources import blank, opened
 
@@ -180,3 +182,24 @@ def test_tables_of_different_databases_are_refused(tmp_path: Path) -> None:
     two = SEVERAL[0][1].replace("PLACE", "path: a.duckdb", 1).replace("PLACE", "path: b.duckdb", 1)
     with pytest.raises(JobError, match="one database"):
         opened(changed((SEVERAL[0][0], two), *SEVERAL[1:]), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["names.csv", "names.pq"])
+def test_a_plan_knows_the_public_tables_that_it_joins(tmp_path: Path, name: str) -> None:
+    """Where nothing is capped, how many rows of a public table one row meets is part of the price: a list with each region twice costs
+    more than one with each once, whatever kind of file it is in."""
+    text = TEXT.replace(
+        "sources: {visits: {path: visits.parquet}}", f"sources: {{visits: {{path: v.parquet}}, names: {{path: {name}, public: true}}}}"
+    )
+    text = text.replace("{person: patient_id, max_rows: 3, adjacency: add_remove}", "{row: true, adjacency: add_remove}")
+    text = re.sub(r"(?m)^  (patient_id|region|ward|age): \{", r"  \1: {table: visits, ", text)
+    text = text.replace("outputs:", "  code: {type: text, table: names}\noutputs:")
+    text = text.replace("COUNT(*) AS n FROM visits, w", "COUNT(*) AS n FROM visits JOIN names ON visits.region = names.code, w")
+    errors = []
+    for codes in (["north", "south"], ["north", "south", "south"]):
+        if name.endswith("csv"):
+            (tmp_path / name).write_text("\n".join(["code", *codes]) + "\n")
+        else:
+            parquet.write_table(pa.table({"code": codes}), tmp_path / name)
+        errors.append(plan(parse(text), base=tmp_path)["overall"].errors["n"])
+    assert errors[1] > 1.5 * errors[0]

@@ -15,6 +15,9 @@ from typing import Any
 
 from tacit.cli.numbers import OptionError, shown
 
+#: Files that are read as CSV, by the end of their names; tests hold it to be the engine's own list, which takes long to import.
+CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")
+
 BLANK = "???"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"}
@@ -29,10 +32,11 @@ def columns(source: str, table: str | None) -> dict[str, str]:
     suffix = path.suffix.lower()
     if not path.is_file():
         raise OptionError(f"{shown(source)}: there is no such file; give a .parquet, .arrow or .csv file, or a database URL with --table")
-    if suffix == ".csv":
+    if source.lower().endswith(CSV):
         return dict.fromkeys(_header(path), BLANK)
     if suffix not in (".parquet", ".arrow", ".feather"):
-        raise OptionError(f"{shown(source)}: a schema is read from .parquet, .arrow, .feather or .csv, or from a database URL with --table")
+        ends = ", ".join((".parquet", ".arrow", ".feather", *CSV))
+        raise OptionError(f"{shown(source)}: a schema is read from {ends}, or from a database URL with --table")
     found: Any = None
     try:
         if suffix == ".parquet":
@@ -51,12 +55,20 @@ def columns(source: str, table: str | None) -> dict[str, str]:
     return {field.name: _kind(str(field.type), _ARROW) for field in found}
 
 
-def text(source: str, found: Mapping[str, str], *, table: str | None = None) -> str:
+def _between(source: str, delimiter: str) -> str:
+    return "" if delimiter == "," or ".tsv" in source.lower() else f", delimiter: {_text(delimiter)}"
+
+
+def text(source: str, found: Mapping[str, str], *, table: str | None = None, delimiter: str = ",") -> str:
     """The job as YAML, commented."""
-    called = re.sub(r"[^A-Za-z0-9_]", "_", table or Path(source).stem) or "data"
+    called = re.sub(r"[^A-Za-z0-9_]", "_", table or Path(source).name.partition(".")[0]) or "data"
     if not _PLAIN.fullmatch(called):
         called = f"t_{called}"
-    where = f"{{url: {_text(source)}, table: {_text(table or '')}}}" if "://" in source else f"{{path: {_text(source)}}}"
+    where = (
+        f"{{url: {_text(source)}, table: {_text(table or '')}}}"
+        if "://" in source
+        else f"{{path: {_text(source)}{_between(source, delimiter)}}}"
+    )
     likely = [column for column in found if re.search(r"id$|_id|person|user|patient|member", column, re.IGNORECASE)]
     people = ", ".join(column for column in likely if _PLAIN.fullmatch(column))
     lines = [
@@ -74,6 +86,8 @@ def text(source: str, found: Mapping[str, str], *, table: str | None = None) -> 
         "# Whom the guarantee protects: the column that tells people apart" + (f" (perhaps {people})." if people else "."),
         "# max_rows: of a person with more rows, so many are kept at random. Choose it from knowledge of the subject, not from the data.",
         "# adjacency: add_remove protects also that somebody is there; replace_one takes the number of people to be public.",
+        "# In place of person and max_rows: row: true, where nobody has two rows; edge: [src, dst] or node: [src, dst] for a graph;",
+        "# node: person.id for several tables with foreign keys. Beside them: window: month and when: <date column>, with period: 2026-03.",
         "unit:",
         f"  person: {BLANK}",
         f"  max_rows: {BLANK}",
@@ -84,16 +98,20 @@ def text(source: str, found: Mapping[str, str], *, table: str | None = None) -> 
         f"  epsilon: {BLANK}",
         f"  delta: {BLANK}",
         "",
+        "# Sizes that are known in public, for predictions and warnings only; take the # away and fill them in.",
+        "# expected: {people: 10000, rows: 40000}",
+        "",
         "# What is public about the columns, from a code book. Numbers need bounds: [low, high] before they are summed or averaged;",
         "# texts need categories: [a, b] before they are grouped by, or keys: private in the output. Delete columns that you do not use.",
         "columns:",
-        *(f"  {_word(column)}: {{type: {_word(kind)}}}{_hint(kind)}" for column, kind in found.items()),
+        *(f"  {_word(column)}: {{type: {_word(kind)}{_whose(column, called)}}}{_hint(kind)}" for column, kind in found.items()),
         "",
         "# One table each: a question in SQL and its weight, or in place of the weight accuracy: {within: 50, confidence: 0.95}.",
         "outputs:",
         "  - name: overall",
         f"    sql: SELECT COUNT(*) AS n FROM {called}",
         "    weight: 1",
+        *_grouped(called, {column: kind for column, kind in found.items() if column not in likely}),
         "",
         "publication:",
         "  folder: release",
@@ -102,6 +120,19 @@ def text(source: str, found: Mapping[str, str], *, table: str | None = None) -> 
         "",
     ]
     return "\n".join(lines)
+
+
+def _grouped(called: str, found: Mapping[str, str]) -> list[str]:
+    """A second output as a comment, with the table's own columns, where there are some to group by and to average."""
+    key = next((name for name, kind in found.items() if kind == "text" and _PLAIN.fullmatch(name)), None)
+    value = next((name for name, kind in found.items() if kind in ("integer", "number", "decimal") and _PLAIN.fullmatch(name)), None)
+    if key is None or value is None:
+        return []
+    return [
+        f"  # - name: by_{key}",
+        f"  #   sql: SELECT {key}, COUNT(*) AS n, AVG({value}) AS mean FROM {called} GROUP BY {key}",
+        "  #   weight: 2",
+    ]
 
 
 def refuse_blanks(path: str) -> None:
@@ -135,17 +166,38 @@ def _catalogue(url: str, table: str | None) -> dict[str, str]:
     return {str(column["name"]): _kind(str(column["type"]).upper(), _SQL) for column in found}
 
 
+def delimiter_of(source: str) -> str:
+    """What stands between the names in the first line of a CSV file: a comma, or what else there is in place of one."""
+    if not source.lower().endswith(CSV) or not Path(source).is_file():
+        return ","
+    if ".tsv" in source.lower():
+        return "\t"
+    line = _first_line(Path(source))
+    return next((mark for mark in (",", ";", "|", "\t") if mark in line), ",")
+
+
+def _first_line(path: Path) -> str:
+    import gzip
+
+    try:
+        with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as stream:
+            return stream.readline(_LONGEST_LINE).decode("utf-8-sig")
+    except (OSError, ValueError, EOFError):
+        return ""
+
+
 def _header(path: Path) -> list[str]:
     """The names in the first line. A line that holds numbers is a row, not names, and is not shown."""
     import csv
 
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            names = next(csv.reader([stream.readline(_LONGEST_LINE)]), [])
-    except (OSError, ValueError, csv.Error):
+        names = next(csv.reader([_first_line(path)], delimiter=delimiter_of(str(path))), [])
+    except csv.Error:
         names = []
     if not names or len(set(names)) < len(names) or any(not name.strip() or re.fullmatch(r"[-+.\d\s:eE/]+", name) for name in names):
-        raise OptionError(f"{shown(str(path))}: the first line must hold the names of the columns, each once; it does not seem to")
+        raise OptionError(
+            f"{shown(str(path))}: the first line must hold the names of the columns, each once, in UTF-8; it does not seem to"
+        )
     return names
 
 
@@ -165,6 +217,11 @@ def _kind(name: str, known: Mapping[str, str]) -> str:
     return next((word for start, word in known.items() if name.startswith(start)), BLANK)
 
 
+def _whose(column: str, called: str) -> str:
+    """A dot in a name would be taken for the end of a table's, so the table is said."""
+    return f", table: {_word(called)}" if "." in column else ""
+
+
 def _hint(kind: str) -> str:
     if kind in ("integer", "number", "decimal"):
         return "  # bounds: [low, high]?"
@@ -181,4 +238,4 @@ def _text(value: str) -> str:
     """A text in quotes, whatever is in it."""
     import yaml
 
-    return str(yaml.safe_dump(value, default_style='"', width=10**9)).strip()
+    return str(yaml.safe_dump(value, default_style='"', width=10**9, allow_unicode=True)).strip()

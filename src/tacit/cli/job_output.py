@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
 
 from tacit.accounting.compare import rounded_up
 from tacit.cli import output
 
 if TYPE_CHECKING:
-    from tacit.release import JobPlan, JobRun
+    from tacit.release import JobPlan, JobRun, OutputPlan
+    from tacit.release.compare import Rehearsal
+    from tacit.tables.question import Output
 
 
 def charge(found: JobPlan) -> str:
@@ -34,6 +38,7 @@ def plan_record(found: JobPlan) -> dict[str, Any]:
                 "groups": None if o.private_keys else o.groups,
                 "rows_per_group": o.rows,
                 "assumed": o.assumed,
+                "people_needed": o.people_needed,
                 "noise": o.plan.split.law,
                 "errors": dict(o.errors),
             }
@@ -54,12 +59,20 @@ def print_plan(found: JobPlan, better: list[str]) -> None:
     out.print(f"  the ledger will book {charge(found)}\n")
     confidence = f"{found.job.publication.confidence:.4g}"
     rows = []
+    # Parts are stretched until all outputs together just fit, so they may add up to more than one.
+    whole = sum(o.part for o in found.outputs)
     for o in found.outputs:
-        for i, (figure, error) in enumerate(o.errors.items()):
-            size = f"{o.rows:,}{' (assumed)' if o.assumed else ''}"
-            first = [o.name, f"{float(o.part):.1%}", "private" if o.private_keys else f"{o.groups:,}", size]
-            rows.append([*(first if i == 0 else [""] * 4), figure, short(error)])
+        size = f"{o.rows:,}{' (assumed)' if o.assumed else ''}"
+        first = [o.name, f"{float(o.part / whole):.1%}", "private" if o.private_keys else f"{o.groups:,}", size]
+        shown = {figure: short(error) for figure, error in o.errors.items()}
+        shown |= {one.name: "of the above" for one in o.plan.question.outputs if _computed(o, one)}
+        rows += [[*(first if i == 0 else [""] * 4), figure, error] for i, (figure, error) in enumerate(shown.items())]
     output.print_table(out, ["output", "share", "groups", "rows a group", "figure", f"within ({confidence})"], rows)
+    noun = found.job.unit.typed().noun
+    for o in found.outputs:
+        if o.people_needed is not None:
+            who = "people" if noun == "person" else f"{noun}s"
+            out.print(f"\n  {o.name}: a key appears where about {o.people_needed:,} {who} or more have it")
     for notice in found.warnings:
         out.print(f"\n  warning: {notice}", style="yellow")
     if better:
@@ -67,6 +80,87 @@ def print_plan(found: JobPlan, better: list[str]) -> None:
         for line in better:
             out.print(f"  {line}")
     out.print("")
+
+
+#: What the numbers of a rehearsal are called in print, and how they are told.
+_HEADS = {
+    "groups": "groups",
+    "error": "error",
+    "cut": "of it cut off",
+    "coverage": "in interval",
+    "sample error": "40 % sample",
+    "suppression error": "suppression",
+    "suppressed": "hidden",
+}
+_SHARES = ("coverage", "suppressed")
+
+
+def rehearsal_record(
+    found: Rehearsal, by: str | None, groups: Mapping[str, Mapping[Any, Mapping[str, Mapping[str, float]]]]
+) -> dict[str, Any]:
+    """A rehearsal as one JSON object."""
+    record: dict[str, Any] = {
+        "mark": found.mark,
+        "runs": found.runs,
+        "unit": found.unit,
+        "errors": {f"{name}.{figure}": numbers for (name, figure), numbers in found.overall().items()},
+        "left_out": dict(found.left_out),
+        "broken": list(found.broken),
+    }
+    if by is not None:
+        record["by"] = {
+            "key": by,
+            "errors": [
+                {"output": name, "value": value if isinstance(value, (int, float, str)) else _label(value), "figure": figure, **numbers}
+                for name, values in groups.items()
+                for value, figures in values.items()
+                for figure, numbers in figures.items()
+            ],
+        }
+    return record
+
+
+def print_rehearsal(
+    found: Rehearsal, data: str, by: str | None, groups: Mapping[str, Mapping[Any, Mapping[str, Mapping[str, float]]]]
+) -> None:
+    """Errors of the release beside those of both baselines, and what each column means."""
+    from tacit.release.baselines import SUPPRESSED
+
+    out = output.console()
+    out.print(f"{found.mark}; {found.runs} runs on {data} data", style="bold red")
+    lines = [[f"{name}.{figure}", *_told(numbers)] for (name, figure), numbers in found.overall().items()]
+    if lines:
+        output.print_table(out, ["figure", *_HEADS.values()], lines)
+        out.print(
+            f"\nTypical errors of a figure, over all its groups. cut off: by caps and bounds, and rows without an owner. "
+            f"in interval: how often the interval held the truth; it does not promise to where something is cut off. 40 % sample: "
+            f"publishing two {found.unit} in five. suppression: hiding groups of fewer than {SUPPRESSED} {found.unit}, all else exact. "
+            "Neither protects anybody."
+        )
+    for name, values in groups.items():
+        out.print(f"\n{name} by {by}", style="bold")
+        rows = [[_label(value), figure, *_told(numbers)] for value, figures in values.items() for figure, numbers in figures.items()]
+        output.print_table(out, [str(by), "figure", *_HEADS.values()], rows)
+    for line in found.broken:
+        out.print(f"\n  warning: {line}", style="bold red")
+    for name, why in found.left_out.items():
+        out.print(f"\n  not compared: {name}: {why}", style="yellow")
+
+
+def _told(numbers: Mapping[str, float]) -> list[str]:
+    """Shares in percent; a cut of a millionth of the error is rounding."""
+    kept = {**numbers, "cut": numbers["cut"] if numbers["cut"] > 1e-6 * numbers["error"] else 0.0}
+    return [f"{kept[name]:.0%}" if name in _SHARES else short(kept[name]) for name in _HEADS]
+
+
+def _label(value: Any) -> str:
+    return "NULL" if value is None else str(value)
+
+
+def _computed(found: OutputPlan, one: Output) -> bool:
+    """Whether a column is computed of figures: neither a key nor a figure under another name."""
+    names = {node.name for node in one.value.find_all(exp.Column)}
+    return not isinstance(one.value, exp.Column) and bool(names & set(found.errors))
 
 
 def run_record(done: JobRun) -> dict[str, Any]:
@@ -105,9 +199,11 @@ def print_report(record: dict[str, Any], wrong: dict[str, str], page: Path) -> N
     at = f" at delta {record['total']['delta']}" if record["total"]["delta"] else ""
     out.print(f"  promised   epsilon at most {record['total']['upper']}{at}")
     out.print(f"  protects   {record['unit']['short']}, {record['unit']['cap']}")
-    out.print(f"  a 50:50 guess about a person becomes right at most {record['promise']['posterior']} of the time")
+    who = record["unit"].get("one", "one person")
+    out.print(f"  a 50:50 guess about {who} becomes right at most {record['promise']['posterior']} of the time")
     for table in record["outputs"]:
-        out.print(f"  table      {table['name']}, {table['rows']} rows" + ("" if table["answered"] else ", left out"))
+        rows = f"{table['rows']} row{'' if table['rows'] == 1 else 's'}"
+        out.print(f"  table      {table['name']}, {rows}" + ("" if table["answered"] else ", left out"))
     for name, value in record["record"].items():
         out.print(f"  {name}: {value}")
     for name, what in wrong.items():

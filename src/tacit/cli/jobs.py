@@ -10,6 +10,8 @@ job cannot be understood; one line says where and how to put it right. Planning,
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +21,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tacit.cli.ledger import address
-from tacit.cli.numbers import OptionError
+from tacit.cli.numbers import OptionError, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tacit.release import Job
+    from tacit.release import Job, JobError
 
 JobFile = Annotated[str, typer.Argument(help="The job, a YAML file.", metavar="JOB")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.", show_default=False)]
@@ -44,15 +46,17 @@ def register(app: typer.Typer) -> None:
         ("run", run, ("run job.yaml --ledger tacit.db", "run job.yaml --yes --json")),
         ("report", report, ("report release", "report release --out page.html")),
         ("explain", explain, ("explain job.yaml by_region",)),
-        ("rehearse", rehearse, ("rehearse job.yaml --runs 50", "rehearse job.yaml --public visits=last-year.parquet")),
+        ("rehearse", rehearse, ("rehearse job.yaml --runs 50 --by region", "rehearse job.yaml --public visits=last-year.parquet")),
     ):
         epilog = "\n\n".join(["Examples:", *(f"[bold]tacit {line}[/bold]" for line in examples)])
         app.command(name, epilog=epilog, rich_help_panel=PANEL)(command)
 
 
 @contextmanager
-def answered(as_json: bool) -> Iterator[None]:
-    """What is wrong with a job or its budget, in one line; what fails after the data was touched ends with status 1."""
+def answered(as_json: bool, job: str | None = None) -> Iterator[None]:
+    """What is wrong with a job or its budget, in one line that starts with the file; what fails after the data was touched ends with
+    status 1."""
+    from tacit.accounting.errors import AccountingError
     from tacit.ledger import LedgerError
     from tacit.release import CheckFailed, JobError, OutputLost
     from tacit.tables import EngineError, TableError
@@ -62,10 +66,35 @@ def answered(as_json: bool) -> Iterator[None]:
     except (CheckFailed, OutputLost, EngineError) as error:
         from tacit.cli.app import complain
 
-        complain(" ".join(str(error).split()), as_json=as_json)
+        complain(" ".join(_in_options(str(error)).split()), as_json=as_json)
         raise typer.Exit(1) from None
-    except (JobError, LedgerError, TableError) as error:
+    except JobError as error:
+        raise OptionError(_in_options(str(error if error.file or job is None else _found(error, job)))) from None
+    except (LedgerError, TableError) as error:
         raise OptionError(str(error)) from None
+    except AccountingError:
+        raise
+    except (ArithmeticError, ValueError, MemoryError) as error:
+        # The words of a fault of ours may quote what it was about, and here that may be data.
+        if os.environ.get("TACIT_TRACEBACK"):
+            raise
+        raise OptionError(f"this is a fault of Tacit's own ({type(error).__name__}); set TACIT_TRACEBACK=1 and report it") from None
+
+
+def _in_options(words: str) -> str:
+    """The words of the library with the options of the command in place of Python's."""
+    return words.replace("lost='correct'", "--lost correct").replace("lost='leave out'", "--lost leave-out")
+
+
+def _found(error: JobError, path: str) -> JobError:
+    """The fault with its file, and the name of the output beside its number."""
+    from tacit.release import JobError, load
+
+    place = re.match(r"outputs\[(\d+)\]", error.place)
+    if place is None:
+        return error.within(path)
+    name = load(path).outputs[int(place[1])].name
+    return JobError(error.message, place=f"{place[0]}{error.place[place.end() :]} ({name})", file=path)
 
 
 def loaded(path: str) -> Job:
@@ -88,7 +117,10 @@ def init(
     """Write a commented job from a table's schema; it reads names and types, and no row."""
     from tacit.cli import blank_job
 
-    text = blank_job.text(source, blank_job.columns(source, table), table=table)
+    found = blank_job.columns(source, table)
+    # A job finds its files from its own folder, wherever it is run from.
+    near = source if out is None or "://" in source or Path(source).is_absolute() else os.path.relpath(source, Path(out).parent)
+    text = blank_job.text(near, found, table=table, delimiter=blank_job.delimiter_of(source))
     if out is None:
         print(text, end="")
         return
@@ -108,7 +140,7 @@ def validate(
     """Check a job without touching data: fields, questions, budget, and what is likely to disappoint."""
     from tacit.cli import output
 
-    with answered(as_json):
+    with answered(as_json, job):
         from tacit.release import plan as planned
 
         with output.working("checking"):
@@ -132,7 +164,7 @@ def plan(
     """What a job would cost and how exact it would be; no data is touched and nothing is spent."""
     from tacit.cli import job_output, output
 
-    with answered(as_json):
+    with answered(as_json, job):
         from tacit.release import plan as planned
         from tacit.release.tuner import suggestions
 
@@ -154,7 +186,7 @@ def explain(
     """One output step by step: the statement, how far one person reaches, the noise, the errors. No data is touched."""
     from tacit.cli import output
 
-    with answered(as_json):
+    with answered(as_json, job):
         from tacit.release import plan as planned
         from tacit.release.sources import blank
         from tacit.tables.explain import explained
@@ -176,32 +208,35 @@ def explain(
 
 def rehearse(
     job: JobFile,
-    rows: Annotated[int, typer.Option("--rows", min=1, max=10_000_000, help="Rows of made-up data.")] = 20_000,
+    rows: Annotated[
+        int | None, typer.Option("--rows", min=1, max=10_000_000, help="Rows of made-up data; by default as many as the job expects.")
+    ] = None,
     runs: Annotated[int, typer.Option("--runs", min=1, max=10_000, help="How often the job is repeated.")] = 20,
     public: Annotated[
         list[str] | None, typer.Option("--public", help="Public data in place of made-up rows.", metavar="SOURCE=FILE")
     ] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Also for each value of this key: who pays.", metavar="KEY")] = None,
     as_json: Json = False,
 ) -> None:
     """Repeat a job on made-up or public data: its errors, beside a 40 % sample and suppression of small groups. NOT PRIVATE."""
     from tacit.cli import job_output, output
 
-    with answered(as_json):
+    with answered(as_json, job):
         from tacit.release.compare import rehearse as rehearsed
 
         asked = loaded(job)
-        tables = _public(asked, public) if public else _dummies(asked, rows)
+        tables = _stand_ins(asked, Path(job).parent, public or [], rows or min(asked.expected.rows or 20_000, 200_000))
         with output.working(f"repeating the job {runs} times"):
             found = rehearsed(asked, tables, data="public" if public else "dummy", runs=runs)
-        summary = {f"{name}.{figure}": numbers for (name, figure), numbers in found.overall().items()}
+        outputs = [] if by is None else [name for name, keys in found.keys.items() if by in keys]
+        if by is not None and not outputs:
+            known = sorted({key for keys in found.keys.values() for key in keys})
+            raise OptionError(f"--by: no output of {job} is grouped by {by!r}; the keys are {', '.join(known) or 'none'}")
+        groups = {name: found.by(name, by) for name in outputs if by is not None}
     if as_json:
-        output.print_json({"mark": found.mark, "runs": runs, "errors": summary})
+        output.print_json(job_output.rehearsal_record(found, by, groups))
         return
-    out = output.console()
-    out.print(f"{found.mark}; {runs} runs on {'public' if public else 'made-up'} data", style="bold red")
-    heads = list(next(iter(summary.values()))) if summary else []
-    lines = [[name, *(job_output.short(numbers[head]) for head in heads)] for name, numbers in summary.items()]
-    output.print_table(out, ["figure", *heads], lines)
+    job_output.print_rehearsal(found, "public" if public else "made-up", by, groups)
 
 
 # --- paying, and afterwards -------------------------------------------------------------------------------------------------------------
@@ -221,7 +256,7 @@ def run(
     """Pay for a job, run it, check it and publish all of it or nothing. An interrupted run goes on where it was."""
     from tacit.cli import job_output, output
 
-    with answered(as_json):
+    with answered(as_json, job):
         from tacit.ledger import Ledger
         from tacit.release import plan as planned
         from tacit.release import run as finished
@@ -236,13 +271,31 @@ def run(
                 raise OptionError("--yes is missing; a run spends budget that is never refunded, and nobody is here to be asked")
             typer.confirm(f"Pay {job_output.charge(found)} and publish to {asked.publication.folder}?", abort=True)
         book = None if ledger is None else Ledger.open(address(ledger))
-        with job_output.progress(len(asked.outputs)) as step:
+        with job_output.progress(len(asked.outputs)) as step, _interruptible(as_json):
             place, missing = Path(job).resolve().parent, lost.replace("-", " ")
             done = finished(asked, base=place, ledger=book, progress=step, lost=missing, analyst=analyst)
     if as_json:
         output.print_json(job_output.run_record(done))
         return
     job_output.print_run(done)
+
+
+@contextmanager
+def _interruptible(as_json: bool) -> Iterator[None]:
+    """Say what a run that was stopped leaves behind, and how to go on."""
+    from tacit.cli.app import complain
+
+    go_on = "What was paid stays paid: run the same job again, and it goes on"
+    status = 130
+    try:
+        yield
+        return
+    except KeyboardInterrupt:
+        words = f"interrupted. {go_on}"
+    except OSError as error:
+        status, words = 1, f"the disk or the system refused ({error.strerror or type(error).__name__}); put that right. {go_on}"
+    complain(words, as_json=as_json)
+    raise typer.Exit(status)
 
 
 def report(
@@ -283,30 +336,21 @@ def report(
 # --- data that is nobody's ------------------------------------------------------------------------------------------------------------
 
 
-def _dummies(job: Job, rows: int) -> dict[str, pa.Table]:
-    from tacit.release.dummy import dummy
-    from tacit.release.sources import TYPES
-    from tacit.tables import Column, Schema
+def _stand_ins(job: Job, base: Path, given: list[str], rows: int) -> dict[str, pa.Table]:
+    """A table for every source: public files where they are given, made-up rows otherwise, and the job's own public tables as they are."""
+    from tacit.release.dummy import tables_for
+    from tacit.release.sources import table_of
 
-    found = {}
-    for name in job.sources:
-        declared = job.columns_of(name)
-        schema = Schema({n: Column(TYPES[c.type], c.bounds, c.categories, c.nullable) for n, c in declared.items()})
-        found[name] = dummy(schema, rows, person=job.unit.person if job.unit.person in declared else None)
-    return found
-
-
-def _public(job: Job, given: list[str]) -> dict[str, pa.Table]:
-    import pyarrow.parquet as pq
-    from pyarrow import csv
-
-    found = {}
+    files = {name: base / source.path for name, source in job.sources.items() if source.public and source.path is not None}
+    found = {name: table_of(job, name, file) for name, file in files.items() if file.is_file()}
     for pair in given:
-        name, equals, file = pair.partition("=")
+        name, equals, place = pair.partition("=")
         if not equals or name not in job.sources:
             raise OptionError(f"--public must be SOURCE=FILE with a source of the job ({', '.join(job.sources)})")
-        try:
-            found[name] = pq.read_table(file) if file.endswith(".parquet") else csv.read_csv(file)
-        except Exception:
-            raise OptionError(f"--public: {file} cannot be read as Parquet or CSV; check the path") from None
-    return found
+        if not Path(place).is_file():
+            raise OptionError(f"--public: {shown(place)}: there is no such file; give a CSV or Parquet file")
+        found[name] = table_of(job, name, place)
+    missing = [name for name in job.sources if name not in found]
+    if given and missing:
+        raise OptionError(f"--public {missing[0]}=FILE is missing; made-up rows do not fit public ones, so give a file for every source")
+    return {**tables_for(job, rows), **found} if missing else found

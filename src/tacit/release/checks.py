@@ -43,7 +43,7 @@ def findings(output: OutputPlan, answer: Answer) -> list[Finding]:
         shape = shape and len(figures.value) == len(figures.low) == len(figures.high) == answer.rows
     found.append(("every column has a value for every group", shape))
     groups = list(zip(*answer.keys.values(), strict=False)) if keys else [()]
-    shortened = question.having is not None or question.limit is not None
+    shortened = question.having is not None or question.limit is not None or question.offset > 0
     if not question.outputs:
         found.append(("no group appears twice", len(set(groups)) == len(groups)))
     if not output.private_keys and not question.outputs and not shortened:

@@ -2,8 +2,8 @@
 
 The errors are split into what the caps and bounds cut off, what the noise adds, and what post-processing changes; the three add up. The
 baselines are a 40% sample of people, as some statistical offices publish, and suppression of groups of fewer than 25 people; neither
-protects anybody (Desfontaines and Task, on benchmarks). Everything is drawn in test mode, so nothing of a rehearsal is private: hence no
-real data.
+protects anybody (Desfontaines and Task, on benchmarks). Where the job protects rows, edges or nodes, "people" are those (see `baselines`).
+Everything is drawn in test mode, so nothing of a rehearsal is private: hence no real data.
 
 >>> from tacit.release.job import EXAMPLE, parse
 >>> import pyarrow as pa
@@ -17,16 +17,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp, parse_one
+from sqlglot import exp
 
 from tacit import noise
+from tacit.release.baselines import SAMPLE, SUPPRESSED, beyond, chance, keys_of, owners_of, plain, sampled, units_in
 from tacit.release.desk import answered
 from tacit.release.errors import JobError
 from tacit.release.job import Job
@@ -34,21 +36,21 @@ from tacit.release.planning import OutputPlan, plan
 from tacit.release.sources import opened
 from tacit.tables.answer import MARK
 from tacit.tables.engines.engine import Engine
-from tacit.tables.figures import figures
-from tacit.tables.released import integers, release
+from tacit.tables.errors import EngineError
+from tacit.tables.outputs import columns
+from tacit.tables.plan import Plan
+from tacit.tables.released import Exact, Released, integers, release
 
-SAMPLE = 0.4
-SUPPRESSED = 25
 #: Data that a rehearsal may be about: what it computes is not private.
 ROLES = ("dummy", "public")
-_SCALED = ("count", "count_value", "count_person", "sum")
 
 
 @dataclass(frozen=True)
 class Line:
     """One figure of one group: the truth, and mean errors over all runs. `suppressed` is whether the second baseline drops the group.
 
-    `cut` + `noise` + `post` is the mean error of the release; `size` is its root mean square, and `sample` that of a 40% sample.
+    `people` counts the job's units. `cut` + `noise` + `post` is the mean error of the release; `size` is its root mean square, and
+    `sample` that of a 40% sample.
     """
 
     output: str
@@ -67,12 +69,20 @@ class Line:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """All lines, and their summaries. Marked: a rehearsal is not private."""
+    """All lines, and their summaries; `left_out` says of each output that was not compared why, and `broken` which declared caps the data
+    break. Marked: it is not private."""
 
     job: Job
     runs: int
     lines: tuple[Line, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    broken: tuple[str, ...] = ()
     mark: str = MARK
+
+    @property
+    def unit(self) -> str:
+        """Whom errors and baselines are about, in one word: people, rows, edges or nodes."""
+        return _many(self.job.unit.typed().noun)
 
     def overall(self) -> dict[tuple[str, str], dict[str, float]]:
         """Mean sizes of errors for each figure, of the release and of both baselines."""
@@ -80,23 +90,22 @@ class Rehearsal:
 
     def by(self, output: str, key: str) -> dict[Any, dict[str, dict[str, float]]]:
         """The same for each value of one key column: who pays for the noise."""
-        lines = [line for line in self.lines if line.output == output]
-        names = self._keys[output]
+        names = self.keys.get(output)
+        if names is None:
+            raise JobError(f"{output!r} is no output of the job; there are {', '.join(self.keys)}")
         if key not in names:
             raise JobError(f"{key!r} is no key of {output!r}; there are {', '.join(names) or 'none'}")
+        lines = [line for line in self.lines if line.output == output]
         place = names.index(key)
         found: dict[Any, dict[str, dict[str, float]]] = {}
         for (value, figure), some in _grouped(lines, lambda line: (line.group[place], line.figure)).items():
             found.setdefault(value, {})[figure] = _summary(some)
         return found
 
-    @property
-    def _keys(self) -> dict[str, list[str]]:
-        from tacit.release.desk import Desk
-        from tacit.release.sources import blank
-
-        desk = Desk(self.job, blank(self.job))
-        return {spec.name: [key.name for key in desk.question(i).keys] for i, spec in enumerate(self.job.outputs)}
+    @cached_property
+    def keys(self) -> dict[str, list[str]]:
+        """The key columns of every output."""
+        return keys_of(self.job)
 
 
 def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int = 20, edition: int = 1) -> Rehearsal:
@@ -111,121 +120,136 @@ def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int =
     if missing:
         raise JobError(f"tables must have {missing[0]!r}", place=f"sources.{missing[0]}")
     engine = opened(job, Path(), tables).engine
-    person = job.unit.person
     random = np.random.default_rng(edition)
-    found: list[Line] = []
     # NaN is no value in a release, so it is none in the truth.
     known = {name: pa.table({c: _known(table.column(c)) for c in table.column_names}) for name, table in tables.items()}
     truth = opened(job, Path(), known).engine
-    samples = [opened(job, Path(), _sampled(job, known, person, random)).engine for _ in range(min(runs, 10))]
+    owners = owners_of(job, known)
+    samples = [
+        opened(job, Path(), sampled(known, owners, lambda count: random.random(count) < SAMPLE)).engine for _ in range(min(runs, 10))
+    ]
+    found: list[Line] = []
+    left_out: dict[str, str] = {}
     for output in plan(job, engine).outputs:
-        question = output.plan.question
-        # what is computed of figures, cut short or selected is judged by the figures it is made of
-        if not (output.private_keys or question.outputs or question.having is not None or question.limit is not None):
-            found.extend(_lines(output, job, engine, truth, samples, runs, edition))
-    return Rehearsal(job, runs, tuple(found))
+        names, why = _figures(output)
+        try:
+            found.extend(_lines(_whole(output), names, job, engine, truth, samples, runs, edition))
+        except EngineError:
+            why = "its SQL means something only to a private question, so there is no truth to compare with"
+        if why:
+            left_out[output.name] = why
+    broken = tuple(_broken(job, name, *numbers) for name, numbers in beyond(job, owners).items())
+    return Rehearsal(job, runs, tuple(found), left_out, broken)
 
 
-def _sampled(job: Job, tables: Mapping[str, pa.Table], person: str | None, random: np.random.Generator) -> dict[str, pa.Table]:
-    """40% of the people of every private table (of the rows, where a row is the unit)."""
-    kept: dict[Any, bool] = {}
-    found = {}
-    for name, table in tables.items():
-        if name in job.sources and not job.sources[name].public:
-            if person is not None and person in table.column_names:
-                people = table.column(person).to_pylist()
-                for one in people:
-                    if one not in kept:
-                        kept[one] = bool(random.random() < SAMPLE)
-                mask = [kept[one] for one in people]
-            else:
-                mask = (random.random(table.num_rows) < SAMPLE).tolist()
-            table = table.filter(pa.array(mask, pa.bool_()))
-        found[name] = table
-    return found
+def _broken(job: Job, name: str, units: int, most: int) -> str:
+    unit = job.unit.typed()
+    said = f"{units:,} {_many(unit.noun)} of {name} have" if units > 1 else f"one {unit.noun} of {name} has"
+    return (
+        f"capped: true is not true of these data: {said} more than {unit.most_rows} rows, up to {most:,}. If yours are alike, the "
+        f"guarantee does not hold: raise max_rows to what is known to hold{'' if unit.person is None else ', or leave capped out'}"
+    )
+
+
+def _many(noun: str) -> str:
+    return "people" if noun == "person" else f"{noun}s"
 
 
 def _known(column: Any) -> Any:
     return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
 
 
-def _lines(output: OutputPlan, job: Job, engine: Engine, known: Engine, samples: list[Engine], runs: int, edition: int) -> Iterator[Line]:
-    planned = output.plan
+def _figures(output: OutputPlan) -> tuple[list[str], str]:
+    """The figures that are compared, by the names they are shown under; or why none can be."""
+    question = output.plan.question
+    if output.private_keys:
+        return [], "its keys are selected privately, so each run has other groups; declare the keys to compare it"
+    if not question.outputs:
+        return [recipe.aggregate.name for recipe in output.plan.recipes], ""
+    shown = {one.name: one.value for one in question.outputs}
+    keys = {key.name for key in question.keys}
+    if keys - set(shown):
+        return [], "it does not show the columns it is grouped by; select them to compare it"
+    return [name for name, value in shown.items() if {node.name for node in value.find_all(exp.Column)} - keys], ""
+
+
+def _whole(output: OutputPlan) -> OutputPlan:
+    """The output with all its groups in their own order: what HAVING, ORDER BY and LIMIT show differs from run to run."""
+    question = replace(output.plan.question, having=None, order=(), limit=None)
+    return replace(output, plan=replace(output.plan, question=question))
+
+
+def _lines(
+    output: OutputPlan, names: list[str], job: Job, engine: Engine, known: Engine, samples: list[Engine], runs: int, edition: int
+) -> Iterator[Line]:
+    if not names:
+        return
+    planned, spec = output.plan, output.spec
     groups = planned.keys.groups(range(output.groups), [()] * output.groups) if planned.keys.keys else [()]
-    names = [recipe.aggregate.name for recipe in planned.recipes]
-    kinds = {recipe.aggregate.name: recipe.aggregate.kind for recipe in planned.recipes}
-    truth = _true(output, known, groups)
-    people = _people(output, job, known, groups)
+    truth = _true(output, names, job, known, groups)
+    people = units_in(output, job, known)
     cut = {name: np.zeros(len(groups)) for name in names}
     noisy, post, square, covered = ({name: np.zeros(len(groups)) for name in names} for _ in range(4))
     for number in range(runs):
         exact = integers(engine.run(planned.statement(engine, edition * 1_000_003 + number)), planned)
-        plain = figures(planned, exact.sums, job.publication.confidence)
+        _, unnoised = columns(planned, _encoded(exact, planned, groups), job.publication.confidence)
         with noise.test_mode(edition + number):
             drawn = release(exact, planned)
-        answer = answered(planned, drawn, output.spec, job.publication.confidence, False, None)
+        answer = answered(planned, drawn, spec, job.publication.confidence, False, None)
         raw = answer.raw_figures or answer.figures
         for name in names:
-            cut[name] += (plain[name].value - truth[name]) / runs
-            noisy[name] += (raw[name].value - plain[name].value) / runs
-            post[name] += (answer.figures[name].value - raw[name].value) / runs
-            square[name] += (answer.figures[name].value - truth[name]) ** 2 / runs
+            value, drew, told = (_there(some[name].value) for some in (unnoised, raw, answer.figures))
+            cut[name] += (value - truth[name]) / runs
+            noisy[name] += (drew - value) / runs
+            post[name] += (told - drew) / runs
+            square[name] += (told - truth[name]) ** 2 / runs
             covered[name] += ((raw[name].low <= truth[name]) & (truth[name] <= raw[name].high)) / runs
-    sampled = {name: np.zeros(len(groups)) for name in names}
+    sample = {name: np.zeros(len(groups)) for name in names}
     for one in samples:
-        values = _true(output, one, groups)
+        guess = _true(output, names, job, one, groups, chance(job))
         for name in names:
-            guess = values[name] / SAMPLE if kinds[name] in _SCALED else values[name]
-            sampled[name] += np.nan_to_num(guess - truth[name], nan=0.0) ** 2 / len(samples)
+            sample[name] += (_there(guess[name]) - truth[name]) ** 2 / len(samples)
     for place, group in enumerate(groups):
         for name in names:
             if math.isfinite(truth[name][place]):
                 yield Line(
                     output.name, name, group, people[place], float(truth[name][place]), float(cut[name][place]), float(noisy[name][place]),
-                    float(post[name][place]), math.sqrt(square[name][place]), float(covered[name][place]), math.sqrt(sampled[name][place]),
+                    float(post[name][place]), math.sqrt(square[name][place]), float(covered[name][place]), math.sqrt(sample[name][place]),
                     people[place] < SUPPRESSED,
                 )  # fmt: skip
 
 
-def _true(output: OutputPlan, engine: Engine, groups: list[tuple[Any, ...]]) -> dict[str, Any]:
+def _there(values: Any) -> Any:
+    """Values, and 0 where there is none (a mean of nobody, a ratio of nothing): that is wrong by the whole figure, as suppression is."""
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def _encoded(exact: Exact, planned: Plan, groups: list[tuple[Any, ...]]) -> Released:
+    """What a release would be without noise; the cells of a quantile become the sums that noise is added to."""
+    ladders = [(share.measure.ladder, share.law) for share in planned.shares]
+    sums = (row if ladder is None else row @ ladder.encoder(law).T for row, (ladder, law) in zip(exact.sums, ladders, strict=True))
+    return Released(groups, tuple(sums))
+
+
+def _true(
+    output: OutputPlan, names: list[str], job: Job, engine: Engine, groups: list[tuple[Any, ...]], share: float = 1.0
+) -> dict[str, Any]:
     """The figures without privacy; a count of nobody is 0, a mean of nobody is unknown."""
-    table = engine.run(_plain(output.spec.sql, engine)).to_pylist()
-    keys = [key.name for key in output.plan.question.keys]
-    rows = {tuple(row[name] for name in keys): list(row.values()) for row in table}
-    names = list(table[0]) if table else []
+    table = engine.run(plain(output, job, engine, share))
+    values = {name: table.column(place).to_pylist() for place, name in enumerate(table.column_names)}
+    keys = list(zip(*(values.get(key.name, ()) for key in output.plan.question.keys), strict=True)) if groups != [()] else [()]
+    places = {key: place for place, key in enumerate(keys)}
+    kinds = {recipe.aggregate.name: recipe.aggregate.kind for recipe in output.plan.recipes}
     found: dict[str, Any] = {}
-    for recipe in output.plan.recipes:
-        name = recipe.aggregate.name
-        empty = 0.0 if recipe.aggregate.kind in _SCALED or recipe.aggregate.kind.startswith("count") else math.nan
-        place = names.index(name) if name in names else None
-        found[name] = np.array([_number(rows[g][place]) if place is not None and g in rows else empty for g in groups])
+    for name in names:
+        kind = kinds.get(name, "")
+        empty = 0.0 if kind == "sum" or kind.startswith("count") else math.nan
+        found[name] = np.array([_number(values[name][places[g]], empty) if g in places else empty for g in groups])
     return found
 
 
-def _people(output: OutputPlan, job: Job, engine: Engine, groups: list[tuple[Any, ...]]) -> list[int]:
-    """How many people are in each group."""
-    tree = _plain(output.spec.sql, engine)
-    person = job.unit.person
-    counted: exp.Expression = exp.Count(this=exp.Star())
-    if person is not None:
-        counted = exp.Count(this=exp.Distinct(expressions=[exp.column(person, quoted=True)]))
-    keys = [key.name for key in output.plan.question.keys]
-    kept = [part for part in tree.expressions if part.alias_or_name in keys]
-    tree.set("expressions", [*kept, exp.alias_(counted, "people_", quoted=True)])
-    for clause in ("having", "order", "limit"):
-        tree.set(clause, None)
-    rows = {tuple(row[name] for name in keys): int(row["people_"]) for row in engine.run(tree).to_pylist()}
-    return [rows.get(group, 0) for group in groups]
-
-
-def _plain(sql: str, engine: Engine) -> exp.Expression:
-    """The output's own SQL, to be run as it stands."""
-    found: Any = parse_one(sql, read=engine.dialect)
-    return found  # type: ignore[no-any-return]
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
+def _number(value: Any, empty: float) -> float:
+    return empty if value is None or isinstance(value, (str, bytes)) else float(value)
 
 
 def _grouped(lines: Any, key: Any) -> dict[Any, list[Line]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ from tacit.ledger.errors import LedgerError
 from tacit.ledger.exact import exact
 from tacit.ledger.period import days
 from tacit.release.errors import JobError
+from tacit.release.faults import in_job
 from tacit.release.job import Job
 from tacit.release.job_parts import OutputSpec
 from tacit.tables import outputs
@@ -46,7 +47,7 @@ def placed(place: str) -> Iterator[None]:
     try:
         yield
     except (TableError, LedgerError, AccountingError) as error:
-        raise JobError(str(error), place=place) from None
+        raise JobError(in_job(str(error)), place=place) from None
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,23 @@ class Desk:
             self._read[place] = self._parsed(place)
         return self._read[place]
 
+    @property
+    def dialect(self) -> str:
+        """The SQL that the outputs are written in: the job's, or the engine's own."""
+        return self.job.dialect or self.engine.dialect
+
+    @property
+    def _columns(self) -> set[str]:
+        """The names of all columns in the tables themselves."""
+        return {name for table in self.catalog.tables.values() for name in table.columns or ()}
+
     @cached_property
     def _read(self) -> dict[int, Question]:
         return {}
 
     def _parsed(self, place: int) -> Question:
         with placed(f"outputs[{place}].sql"):
-            found = parse(self.job.outputs[place].sql, self.engine.dialect, self.catalog)
+            found = parse(self.job.outputs[place].sql, self.dialect, self.catalog)
         if found.asked != Asked():
             raise JobError("price and unit are the job's, not the question's; leave OPTIONS out", place=f"outputs[{place}].sql")
         return found
@@ -88,7 +99,7 @@ class Desk:
 
     def keys(self, place: int, question: Question) -> dict[str, Any]:
         """The public values of each key, None for those to be selected privately. What is neither declared nor 'private' is refused."""
-        spec, categories = self.job.outputs[place], self.job.schema_().categories
+        spec, categories = self.job.outputs[place], self.job.schema_().categories_of(question, self._columns)
         given: Mapping[str, Any] = spec.keys if isinstance(spec.keys, dict) else {}
         names = [key.name for key in question.keys]
         unknown = [name for name in (spec.keys if isinstance(spec.keys, (dict, tuple)) else ()) if name not in names]
@@ -119,7 +130,9 @@ class Desk:
         with placed(f"outputs[{place}]"):
             span = None if self.job.unit.window is None else days(self.job.unit.window, self.job.period or "")
             weights = {name: exact(f"weights[{name!r}]", value) for name, value in spec.weights.items()}
-            settings = Settings(self.job.schema_().bounds, self.keys(place, question), weights, law, True, span)
+            computed = {name: (exact("bound", low), exact("bound", high)) for name, (low, high) in spec.bounds.items()}
+            declared = self.job.schema_().bounds_of(question, self._columns)
+            settings = Settings({**declared, **computed}, self.keys(place, question), weights, law, spec.loss, span)
             return plans.make(question, self.job.unit.typed(), self.engine, settings, spend)
 
     def draw(self, plan: Plan) -> Released:
@@ -131,7 +144,10 @@ class Desk:
         except Exception:
             released = None
         if released is None:
-            raise EngineError("an output failed after the data was touched; the job stays spent, and the output is not drawn again")
+            raise EngineError(
+                "an output failed, or was stopped, after the data was touched: what was paid stays paid, and it is not drawn again. "
+                "Run again with lost='correct' to pay for it once more, or with lost='leave out' to publish the others"
+            )
         return released
 
 
@@ -139,5 +155,6 @@ def answered(plan: Plan, released: Released, spec: OutputSpec, confidence: float
     """The answer that a draw amounts to, post-processed as the job says. Nothing here touches the data."""
     delta = plan.spend.delta or SHOWN_DELTA if plan.selection is not None or plan.split.law == "gaussian" else Fraction(0)
     found = outputs.answer_of(plan, released, delta=delta, confidence=confidence, private=private, entry=entry)
+    found = replace(found, notes=tuple(in_job(note) for note in found.notes))
     post = spec.postprocess
     return found.finished(nonnegative=post.nonnegative, whole=post.whole) if post.nonnegative or post.whole else found

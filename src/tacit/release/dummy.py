@@ -2,7 +2,9 @@
 
 The visits are made to be awkward in the ways real ones are: a few patients come very often, costs and ages are skewed, some diagnoses are
 rare, values are missing or not a number. The same edition gives the same rows. Rows for a schema are drawn from what the schema declares
-and nothing else, so that questions can be written and rehearsed by people who may not see the data.
+and nothing else, so that questions can be written and rehearsed by people who may not see the data. Rows for a job fit together: foreign
+keys lead to rows that are there, the two ends of edges are the same nodes, dates lie about the job's period, and what the job declares
+to be capped is.
 
 >>> visits(4).column_names
 ['patient_id', 'visit_date', 'region', 'sex', 'age', 'diagnosis', 'nights', 'cost']
@@ -18,6 +20,7 @@ and nothing else, so that questions can be written and rehearsed by people who m
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -25,8 +28,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tacit.ledger.period import days
+from tacit.release.baselines import owners_of
+from tacit.release.job import Job
+from tacit.release.sources import TYPES
 from tacit.tables.errors import TableError
 from tacit.tables.schema import Column, Schema
 
@@ -140,6 +148,98 @@ def dummy(schema: Schema, rows: int, *, person: str | None = None, edition: int 
     return pa.table(made)
 
 
+def tables_for(job: Job, rows: int, *, edition: int = 7) -> dict[str, pa.Table]:
+    """Made-up rows for every source of a job: `rows` of each, and a quarter as many of what other tables' foreign keys lead to.
+
+    >>> from tacit.release.job import EXAMPLE, parse
+    >>> tables_for(parse(EXAMPLE), 8)["visits"].column_names
+    ['patient_id', 'region']
+    """
+    _check(rows)
+    draws = np.random.default_rng(edition)
+    links = {(link.table, link.column): (link.to_table, link.to_column) for link in job.schema_().links}
+    sizes = {name: max(1, rows // 4) if any(to == name for to, _ in links.values()) else rows for name in job.sources}
+    unit = job.unit.typed()
+    made: dict[str, dict[str, pa.Array]] = {}
+    for name, size in sizes.items():
+        declared = {n: Column(TYPES[c.type], c.bounds, c.categories, c.nullable) for n, c in job.columns_of(name).items()}
+        person = unit.person if unit.person in declared and unit.key is None else None
+        found = dummy(Schema(declared), size, person=person, edition=int(draws.integers(2**31)))
+        made[name] = {n: found.column(n).combine_chunks() for n in found.column_names}
+        for key in {column for table, column in links.values() if table == name}:
+            made[name][key] = _numbered(key, declared[key], np.arange(size))
+        if job.sources[name].public:
+            continue
+        if person is not None:
+            made[name][person] = _numbered(person, declared[person], _skewed(size, max(1, size // 4), draws))
+        if unit.ends is not None and set(unit.ends) <= set(declared):
+            for end, nodes in zip(unit.ends, _met(size, draws), strict=True):
+                made[name][end] = _numbered("node", declared[end], nodes)
+        if unit.when in declared and unit.window is not None:
+            made[name][unit.when] = _around(days(unit.window, job.period or ""), declared[unit.when], size, draws)
+    for (name, column), (to, key) in links.items():
+        keys = made[to][key]
+        made[name][column] = keys.take(pa.array(_skewed(sizes[name], len(keys), draws)))
+    whole = {name: pa.table(columns) for name, columns in made.items()}
+    return _within_caps(job, whole) if unit.capped and not job.unit.row else whole
+
+
+def _numbered(name: str, column: Column, numbers: NDArray[np.int64]) -> pa.Array:
+    """Identifiers of the column's type: the same for the same number, and for another number another."""
+    kind = (column.type or "").upper().split("(")[0].strip()
+    if kind in _TEXT:
+        return pa.array([f"{name} {number}" for number in numbers.tolist()])
+    if kind == "DATE":
+        return pa.array(numbers.astype(np.int32), type=pa.int32()).cast(pa.date32())
+    return _typed(numbers.astype(np.float64) if kind in _REAL else numbers, kind, None)
+
+
+def _skewed(rows: int, owners: int, draws: np.random.Generator) -> NDArray[np.int64]:
+    """An owner for each row; most have few rows, a handful has many."""
+    weights = (1.0 - draws.random(owners)) ** (-1 / 2.4)
+    places = np.searchsorted(np.cumsum(weights) / weights.sum(), draws.random(rows), side="right")
+    return np.asarray(places.clip(0, owners - 1), np.int64)
+
+
+def _met(rows: int, draws: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The two ends of each edge, never the same; an edge is met again, in either direction, about every third time."""
+    nodes = max(2, rows // 4)
+    first = _skewed(rows, nodes, draws)
+    second = (first + 1 + _skewed(rows, nodes - 1, draws)) % nodes
+    again = np.where(draws.random(rows) < 1 / 3, draws.integers(0, max(1, rows), rows), np.arange(rows))
+    turned = draws.random(rows) < 0.5
+    first, second = first[again], second[again]
+    return np.where(turned, second, first), np.where(turned, first, second)
+
+
+def _around(span: tuple[datetime.date, datetime.date], column: Column, rows: int, draws: np.random.Generator) -> pa.Array:
+    """Days of a period, and one in ten from shortly before or after it."""
+    first, last = ((day - _EPOCH).days for day in span)
+    day = np.where(draws.random(rows) < 0.1, draws.integers(first - 10, last + 11, rows), draws.integers(first, last + 1, rows))
+    if (column.type or "").upper().startswith("TIMESTAMP"):
+        return pa.array(day * 86_400_000_000 + draws.integers(0, 86_400_000_000, rows)).cast(pa.timestamp("us"))
+    return pa.array(day.astype(np.int32), type=pa.int32()).cast(pa.date32())
+
+
+def _within_caps(job: Job, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """The rows that keep every owner below every cap that is declared to hold: a row goes where one of its owners has no room."""
+    unit = job.unit.typed()
+    caps = [cap for cap in (unit.most_rows, unit.max_groups, unit.rows_per_group) if cap is not None]
+    found = {}
+    for name, owners in owners_of(job, tables).items():
+        there: dict[int, list[int]] = {}
+        for row, owner in zip(owners.row.tolist(), owners.owner.tolist(), strict=True):
+            there.setdefault(row, []).append(owner)
+        counted: Counter[int] = Counter()
+        kept = []
+        for row in range(tables[name].num_rows):
+            if all(counted[owner] < min(caps) for owner in there.get(row, [])):
+                counted.update(there.get(row, []))
+                kept.append(row)
+        found[name] = tables[name].take(pa.array(kept, pa.int64()))
+    return {**tables, **found}
+
+
 def _values(name: str, column: Column, rows: int, people: int | None, missing: Mask | None, draws: np.random.Generator) -> pa.Array:
     kind = (column.type or "").upper().split("(")[0].strip()
     if column.categories:
@@ -148,12 +248,12 @@ def _values(name: str, column: Column, rows: int, people: int | None, missing: M
     if column.bounds is not None and people is None:
         low, high = (float(Fraction(str(end))) for end in column.bounds)
         values = low + (high - low) * draws.random(rows)
-        return pa.array(np.floor(values).clip(low, high).astype(np.int64) if whole else values, mask=missing)
+        return _typed(np.floor(values).clip(low, high).astype(np.int64) if whole else values, kind, missing)
     numbers = draws.integers(0, people or max(1, rows), rows)
     if whole:
         return pa.array(numbers, mask=missing)
     if kind in _REAL or not kind:
-        return pa.array(numbers.astype(np.float64), mask=missing)
+        return _typed(numbers.astype(np.float64), kind, missing)
     if kind == "BOOLEAN":
         return pa.array(numbers % 2 == 0, mask=missing)
     if kind == "DATE":
@@ -163,6 +263,12 @@ def _values(name: str, column: Column, rows: int, people: int | None, missing: M
     if kind in _TEXT:
         return pa.array([f"{name} {number}" for number in numbers.tolist()], mask=missing)
     raise TableError(f"columns[{name!r}] has the type {column.type!r}, which dummy data does not know; use BIGINT, DOUBLE, VARCHAR or DATE")
+
+
+def _typed(values: NDArray[Any], kind: str, missing: Mask | None) -> pa.Array:
+    """Numbers of the declared type."""
+    found = pa.array(values, mask=missing)
+    return pc.round(found, 6).cast(pa.decimal128(38, 9)) if kind in ("DECIMAL", "NUMERIC") else found
 
 
 _WHOLE = {"BIGINT", "INTEGER", "INT", "SMALLINT", "TINYINT", "INT64", "INT32", "UBIGINT", "UINTEGER", "HUGEINT", "LONG"}

@@ -20,6 +20,7 @@ from sqlglot.errors import SqlglotError
 
 from tacit.ledger.exact import exact
 from tacit.release.planning import JobPlan, Notice
+from tacit.tables.plan import Recipe
 
 #: Fewer people than this are "a few hundred": noise that hides one of them is a large part of any figure.
 FEW_PEOPLE = 500
@@ -85,19 +86,67 @@ def noisy(plan: JobPlan) -> Iterator[Notice]:
         if output.assumed:
             continue
         for recipe in output.plan.recipes:
-            name, kind = recipe.aggregate.name, recipe.aggregate.kind
-            value: float | None = None
-            if kind in ("count", "count_value", "count_person", "count_distinct"):
-                value = float(output.rows)
-            elif recipe.intervals and kind in ("avg", "quantile", "median", "min", "max"):
-                value = float(recipe.intervals[0].upper - recipe.intervals[0].lower) / 2
-            if value is not None and output.errors[name] >= value:
+            name, error = recipe.aggregate.name, output.errors[recipe.aggregate.name]
+            value = _size(recipe, output.rows)
+            if value is None or error < value:
+                continue
+            counted = recipe.aggregate.kind in (*_COUNTS, "sum")
+            found = f"in a group where about {value:.3g} is expected" if counted else "which is all that its bounds leave open"
+            yield Notice(
+                "noise above value",
+                f"outputs[{place}]",
+                f"{name} of {output.name!r} would be off by up to {error:.3g}, {found}; "
+                "use fewer or larger groups, lower caps, tighter bounds, or more weight",
+            )
+
+
+_COUNTS = ("count", "count_value", "count_person", "count_distinct")
+
+
+def _size(recipe: Recipe, rows: int) -> float | None:
+    """What a figure may be expected to be: a count the rows of its group, a sum half of the most they can add up to; of what lies between
+    bounds, half of what they leave open."""
+    kind = recipe.aggregate.kind
+    if kind in _COUNTS:
+        return float(rows)
+    if kind == "corr":
+        return 1.0
+    if not recipe.intervals:
+        return None
+    low, high = float(recipe.intervals[0].lower), float(recipe.intervals[0].upper)
+    if kind == "sum":
+        return rows * max(abs(low), abs(high)) / 2
+    return (high - low) / 2 if kind in ("avg", "quantile", "median", "min", "max") else None
+
+
+def rare_keys(plan: JobPlan) -> Iterator[Notice]:
+    """Keys that are selected privately and that too few people have."""
+    people = plan.job.expected.people
+    for place, output in enumerate(plan.outputs):
+        needed = output.people_needed
+        have = output.rows if not output.assumed else people
+        if needed is not None and have is not None and needed > have:
+            yield Notice(
+                "rare keys",
+                f"outputs[{place}]",
+                f"a key of {output.name!r} appears only where about {needed} people have it, and {have} are expected"
+                f"{' in all' if output.assumed else ' in a group'}: the table will be all but empty. Declare the keys, or raise its weight",
+            )
+
+
+def free_text(plan: JobPlan) -> Iterator[Notice]:
+    """Texts that are published as they are found."""
+    for place, output in enumerate(plan.outputs):
+        question, types = output.plan.question, plan.job.columns
+        for index in output.plan.keys.private:
+            value = question.keys[index].value
+            spec = next((c for n, c in types.items() if isinstance(value, exp.Column) and n.rpartition(".")[2] == value.name), None)
+            if spec is not None and spec.type == "text":
                 yield Notice(
-                    "noise above value",
-                    f"outputs[{place}]",
-                    f"{name} of {output.name!r} would be off by up to {output.errors[name]:.3g} in a group where about "
-                    f"{value:.3g} is expected; "
-                    "use fewer or larger groups, lower caps, tighter bounds, or more weight",
+                    "free text",
+                    f"outputs[{place}].keys",
+                    f"the values of {question.keys[index].name!r} that many people share are published as they are written: codes "
+                    "are fine, what people typed themselves is not; list the public values where there is a code book",
                 )
 
 
@@ -171,5 +220,5 @@ def unknown_sizes(plan: JobPlan) -> Iterator[Notice]:
 
 
 RULES: tuple[Callable[[JobPlan], Iterator[Notice]], ...] = (
-    few_people, large_epsilon, large_delta, noisy, many_groups, many_figures, joins, exact_wanted, unknown_sizes,
+    few_people, large_epsilon, large_delta, noisy, rare_keys, free_text, many_groups, many_figures, joins, exact_wanted, unknown_sizes,
 )  # fmt: skip

@@ -7,7 +7,7 @@ There are no defaults for epsilon, delta, bounds and caps: what is not written i
 ('Visits by region', 'by_region', '1')
 >>> parse(EXAMPLE.replace("max_rows: 4", "max_row: 4"))
 Traceback (most recent call last):
-tacit.release.errors.JobError: unit.max_row: there is no such field; unit has adjacency, capped, ...
+tacit.release.errors.JobError: unit.max_row: there is no such field; did you mean max_rows?; unit has adjacency, capped, ...
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from tacit.ledger import LedgerError
 from tacit.ledger.exact import exact
+from tacit.ledger.period import days
 from tacit.release.errors import JobError
+from tacit.release.faults import in_words, unknown
 from tacit.release.job_parts import (
     AccountSpec,
     Accuracy,
@@ -40,6 +42,7 @@ from tacit.release.job_parts import (
 )
 from tacit.release.reading import LARGEST, tree_of
 from tacit.tables import Column, Schema, TableError
+from tacit.tables.dialects import known_dialect
 
 EXAMPLE = """
 version: 1
@@ -59,7 +62,7 @@ outputs:
 publication: {folder: release, formats: [csv], confidence: 0.95}
 """
 
-_LATER = {"node", "edge", "directed", "references"}
+_LATER = {"node", "edge", "directed", "references", "delimiter"}
 
 
 class Job(Part):
@@ -74,10 +77,19 @@ class Job(Part):
     account: AccountSpec | None = None
     period: str | None = None
     expected: Expected = Expected()
+    dialect: str | None = None
     columns: dict[str, ColumnSpec] = Field(min_length=1)
     outputs: tuple[OutputSpec, ...] = Field(min_length=1, max_length=1000)
     publication: Publication
     registry: Contact = Contact()
+
+    @field_validator("dialect")
+    @classmethod
+    def _known(cls, value: str | None) -> str | None:
+        try:
+            return None if value is None else known_dialect(value)
+        except TableError as error:
+            raise ValueError(str(error)) from None
 
     @field_validator("outputs", mode="before")
     @classmethod
@@ -100,6 +112,12 @@ class Job(Part):
             if column.references is not None and column.references not in known:
                 raise ValueError(f"columns.{name}.references must be a table and its column, both in this job, such as person.id")
         bare = {name.rpartition(".")[2] for name in known}
+        for output in self.outputs:
+            twice = [name for name in output.bounds if name in bare]
+            if twice:
+                raise ValueError(
+                    f"{output.name}: {twice[0]} is a column, so its bounds stand under columns.{twice[0]}; here are those of other values"
+                )
         for column_name in (self.unit.person, self.unit.when, *(self.unit.edge or ())):
             if column_name is not None and column_name not in bare:
                 raise ValueError(f"the unit's column {column_name!r} is not in columns; add it with its type")
@@ -107,6 +125,11 @@ class Job(Part):
             raise ValueError(f"the unit's key {self.unit.node!r} is not in columns; add it with its type")
         if (self.period is None) != (self.unit.window is None):
             raise ValueError("period belongs to a unit with a window: period: 2026-03 for window: month")
+        if self.unit.window is not None:
+            days(self.unit.window, self.period)
+        dated = [column for name, column in self.columns.items() if self._bare(name) == self.unit.when]
+        if any(column.type not in ("date", "timestamp") for column in dated):
+            raise ValueError(f"the unit's column {self.unit.when!r} tells when, so its type must be date or timestamp")
         if all(source.public for source in self.sources.values()):
             raise ValueError("every source is public, so there is nobody to protect")
         return self
@@ -143,11 +166,18 @@ class Job(Part):
     def digest(self) -> str:
         """A hash of the content: stable under order of fields, comments and layout."""
         tree = self.model_dump(mode="json")
-        for part in (tree["unit"], *tree["columns"].values()):
+        for part in (tree["unit"], *tree["columns"].values(), *tree["sources"].values()):
             # Fields that came later are left out where they say nothing, so that older jobs keep their fingerprint.
             for name in _LATER & set(part):
                 if part[name] in (None, False):
                     del part[name]
+        if tree["dialect"] is None:
+            del tree["dialect"]
+        for output in tree["outputs"]:
+            if output["loss"]:
+                del output["loss"]
+            if not output["bounds"]:
+                del output["bounds"]
         return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
 
@@ -173,7 +203,7 @@ def load(path: str | Path) -> Job:
     except UnicodeDecodeError:
         reason = "it is not UTF-8 text"
     except (OSError, ValueError) as error:
-        reason = type(error).__name__
+        reason = getattr(error, "strerror", None) or type(error).__name__
     if text is None:
         raise JobError(f"the job cannot be read: {reason}; check the path", file=str(path))
     try:
@@ -203,11 +233,12 @@ def _explained(error: ValidationError) -> JobError:
     location, kind = tuple(first["loc"]), first["type"]
     place = _place(location)
     if kind == "extra_forbidden":
-        parent = _place(location[:-1])
-        return JobError(f"there is no such field; {parent or 'a job'} has {', '.join(_fields(location[:-1]))}", place=place)
-    if kind == "missing":
+        return JobError(unknown(str(location[-1]), _place(location[:-1]), _fields(location[:-1])), place=place)
+    if kind == "missing" and not isinstance(location[-1], int):
         return JobError("is missing; it has no default, because it is a decision", place=place)
-    return JobError(str(first["msg"]).removeprefix("Value error, "), place=place)
+    if kind == "missing":
+        location, first = location[:-1], {**first, "type": "too_short", "loc": location[:-1], "ctx": {"min_length": 2}}
+    return JobError(in_words(first), place=_place(location))
 
 
 def _fields(location: tuple[int | str, ...]) -> list[str]:

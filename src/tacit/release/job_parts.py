@@ -16,6 +16,7 @@ from tacit.accounting import Adjacency
 from tacit.ledger import Budget, LedgerError
 from tacit.ledger.exact import exact
 from tacit.tables import Unit
+from tacit.tables.source import CSV
 
 Type = Literal["integer", "number", "decimal", "text", "boolean", "date", "timestamp"]
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -43,12 +44,14 @@ class Part(BaseModel):
 
 class SourceSpec(Part):
     """Where a table is: a file (`path`, CSV or Parquet), or a database (`url` and `table`): postgresql://host/name, or a Spark Connect
-    server, sc://host:15002. All tables of a job are files, or all are tables of one database. `public` tables are nobody's data."""
+    server, sc://host:15002. All tables of a job are files, or all are tables of one database. `public` tables are nobody's data.
+    `delimiter` stands between the values of a CSV file, where that is no comma."""
 
     path: str | None = None
     url: str | None = None
     table: str | None = None
     public: bool = False
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
 
     @model_validator(mode="after")
     def _one(self) -> SourceSpec:
@@ -56,6 +59,8 @@ class SourceSpec(Part):
             raise ValueError("a source has either path (a CSV or Parquet file) or url (a database, with table)")
         if self.url is not None and self.table is None:
             raise ValueError("a url needs table, the name of the table in the database")
+        if self.delimiter is not None and not (self.path or "").lower().endswith(CSV):
+            raise ValueError("delimiter belongs to a CSV file")
         return self
 
 
@@ -162,6 +167,18 @@ class AccountSpec(Part):
     budget: BudgetSpec
 
 
+#: What YAML makes of values of each type; dates may also be written as texts.
+_CATEGORIES: dict[str, tuple[type, ...]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "decimal": (int, float, str),
+    "text": (str,),
+    "boolean": (bool,),
+    "date": (datetime.date, str),
+    "timestamp": (datetime.datetime, datetime.date, str),
+}
+
+
 class ColumnSpec(Part):
     """What is public about a column. Where there are several sources, `table` says whose column it is, or its name does: visit.cost.
 
@@ -193,6 +210,12 @@ class ColumnSpec(Part):
                 raise ValueError("categories is empty; list the public values, or leave it out")
             if len({(type(value), value) for value in self.categories}) < len(self.categories):
                 raise ValueError("categories lists a value twice")
+            kinds = _CATEGORIES[self.type]
+            if not all(value is None or type(value) in kinds for value in self.categories):
+                hint = (
+                    "; YAML takes yes, no, on, off, numbers and dates for something else: put them in quotes" if self.type == "text" else ""
+                )
+                raise ValueError(f"categories must be of the column's type, {self.type}{hint}")
         return self
 
 
@@ -230,7 +253,11 @@ class Range(Part):
 
 
 class OutputSpec(Part):
-    """One table: a question, and what it deserves of the budget (`weight`) or how exact it must be (`accuracy`)."""
+    """One table: a question, and what it deserves of the budget (`weight`) or how exact it must be (`accuracy`).
+
+    `bounds` are those of what the question computes: a column of a sub-query, by its name. `loss: false` saves the small part of the
+    budget that tells how many rows the caps cut off.
+    """
 
     name: str
     title: str = ""
@@ -242,6 +269,13 @@ class OutputSpec(Part):
     postprocess: Postprocess = Postprocess()
     checks: dict[str, Range] = {}
     rows_per_group: int | None = Field(default=None, ge=1)
+    bounds: dict[str, tuple[Number, Number]] = {}
+    loss: bool = True
+
+    @field_validator("bounds", mode="before")
+    @classmethod
+    def _pairs(cls, value: object) -> object:
+        return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()} if isinstance(value, dict) else value
 
     @field_validator("keys", mode="before")
     @classmethod
@@ -258,6 +292,8 @@ class OutputSpec(Part):
             raise ValueError("an output has a weight (its part of the budget) or an accuracy (within, confidence)")
         if self.weight is not None and exact("weight", self.weight) <= 0:
             raise ValueError("weight must be greater than 0")
+        if any(exact("bound", low) > exact("bound", high) for low, high in self.bounds.values()):
+            raise ValueError("bounds must be [lower, upper]; swap them")
         return self
 
 

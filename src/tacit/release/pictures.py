@@ -12,7 +12,9 @@ True
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,13 +29,13 @@ Floats = NDArray[np.float64]
 WIDTH = 720
 #: More groups than this are drawn side by side without a label each.
 LINES = 60
-#: A longer label is cut.
-LABEL = 30
+#: A longer label is cut, and so is one that takes more than this part of the page.
+LABEL, WIDEST = 30, 240.0
 #: Figures beyond this size are drawn at it, because differences of larger ones overflow; what is written beside them is not changed.
 LARGEST = 1e200
 #: The marks of the axis that are wanted, about.
 TICKS = 6
-_LINE, _TOP, _FOOT, _CHARACTER = 22, 26, 40, 7.0
+_LINE, _TOP, _FOOT, _CHARACTER, _CAPITAL = 22, 26, 40, 7.0, 12.0
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,22 @@ class Axis:
         share = (self.bent(min(LARGEST, max(-LARGEST, value))) - low) / (high - low) if high > low else 0.5
         return self.start + (self.stop - self.start) * min(1.0, max(0.0, share))
 
+    @property
+    def step(self) -> float:
+        """From one mark to the next, where the axis is linear."""
+        return _round_step((self.high - self.low) / TICKS)
+
+    def said(self, tick: float) -> str:
+        """A mark's number with the digits that tell it from the next: 1,002.5 is not 1,002."""
+        if self.knee is not None or tick == 0 or not 1000 <= abs(tick) < 1e12:
+            return number(tick)
+        digits = next((d for d in range(9) if abs(round(self.step, d) - self.step) < 1e-6 * self.step), 9)
+        return f"{tick:,.{digits}f}".replace("-", "−")
+
     def ticks(self) -> list[float]:
         """Round numbers along the axis."""
         if self.knee is None:
-            step = _round_step((self.high - self.low) / TICKS)
+            step = self.step
             first = math.ceil(self.low / step - 1e-9)
             return [step * k for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
         powers = [10.0**k for k in range(math.ceil(math.log10(self.knee)), math.ceil(math.log10(max(abs(self.low), abs(self.high)))) + 1)]
@@ -96,8 +110,8 @@ def axis_for(value: Floats, low: Floats, high: Floats, start: float, stop: float
 
 def dots(labels: Sequence[str], value: Floats, low: Floats, high: Floats, *, title: str, headings: Sequence[str] | None = None) -> str:
     """One line for each group: its label, its interval, its value. `headings` name runs of lines that belong together."""
-    shown = [cut(label) for label in labels]
-    left = 16 + _CHARACTER * max([len(label) for label in shown] + [4]) + (12 if headings else 0)
+    shown = [fitting(label) for label in labels]
+    left = 16 + max([width(label) for label in shown] + [4 * _CHARACTER]) + (12 if headings else 0)
     axis = axis_for(value, low, high, left, WIDTH - 78)
     parts, y = [], float(_TOP)
     previous: str | None = None
@@ -110,16 +124,18 @@ def dots(labels: Sequence[str], value: Floats, low: Floats, high: Floats, *, tit
         middle = y + _LINE / 2
         marks.append(_text(left - 10, middle + 4, label, "end"))
         marks.append(_mark(axis, value[i], low[i], high[i], middle))
-        marks.append(_text(WIDTH - 4, middle + 4, number(float(value[i])), "end value"))
+        marks.append(_text(WIDTH - 4, middle + 4, _short(float(value[i]), float(high[i]) - float(low[i])), "end value"))
         y += _LINE
     parts.append(_grid(axis, _TOP - 6, y + 4))
     return _svg(y + _FOOT, title, [*parts, *marks, _text((left + WIDTH - 78) / 2, y + _FOOT - 6, _named(title, axis), "middle axis")])
 
 
-def crowd(value: Floats, low: Floats, high: Floats, *, title: str) -> str:
-    """Many groups sorted by value, side by side; neighbours are drawn as one where there are more of them than pixels."""
-    order = np.argsort(-np.nan_to_num(value, nan=-np.inf), kind="stable")
-    value, low, high = value[order], low[order], high[order]
+def crowd(value: Floats, low: Floats, high: Floats, *, title: str, between: tuple[str, str] | None = None) -> str:
+    """Many groups side by side, sorted by value; neighbours are drawn as one where there are more of them than pixels. Groups that have an
+    order of their own keep it, and `between` says from where to where it goes."""
+    if between is None:
+        order = np.argsort(-np.nan_to_num(value, nan=-np.inf), kind="stable")
+        value, low, high = value[order], low[order], high[order]
     height = 240.0
     columns = np.array_split(np.arange(len(value)), min(len(value), 300))
     axis = axis_for(value, low, high, height - 8, _TOP)
@@ -140,8 +156,9 @@ def crowd(value: Floats, low: Floats, high: Floats, *, title: str) -> str:
     for tick in axis.ticks():
         y = axis.place(tick)
         lines.append(f'<path class="{"zero" if tick == 0 else "grid"}" d="{_path(left, y, right, y)}"/>')
-        lines.append(_text(left - 8, y + 4, number(tick), "end axis"))
-    under = _named(f"{cut(title)}: {len(value)} groups, from the largest to the smallest", axis, 90)
+        lines.append(_text(left - 8, y + 4, axis.said(tick), "end axis"))
+    first, last = between or ("the largest", "the smallest")
+    under = _named(f"{cut(title)}: {len(value)} groups, from {cut(first)} to {cut(last)}", axis, 90)
     return _svg(height + 30, title, [*lines, *marks, _text((left + right) / 2, height + 18, under, "middle axis")])
 
 
@@ -149,7 +166,8 @@ def table(keys: Mapping[str, Sequence[str]], name: str, value: Sequence[float], 
     """The picture of one figure of a table: a line for each group, under the first key where there are several."""
     middle, least, most = (np.asarray(part, dtype=np.float64) for part in (value, low, high))
     if len(middle) > LINES:
-        return crowd(middle, least, most, title=name)
+        only = next(iter(keys.values())) if len(keys) == 1 else []
+        return crowd(middle, least, most, title=name, between=(only[0], only[-1]) if _ordered(only) else None)
     if not keys:
         return dots([name] * len(middle), middle, least, most, title=name)
     groups = list(zip(*keys.values(), strict=True))
@@ -161,15 +179,26 @@ def table(keys: Mapping[str, Sequence[str]], name: str, value: Sequence[float], 
     return dots([" · ".join(group) for group in groups], middle, least, most, title=name)
 
 
+def _ordered(labels: Sequence[str]) -> bool:
+    """Whether these are numbers or dates that grow: hours, ages, days."""
+    if not labels:
+        return False
+    if all(re.fullmatch(r"\d{4}-\d\d(-\d\d.*)?", label) for label in labels):
+        return all(a < b for a, b in itertools.pairwise(labels))
+    if not all(re.fullmatch(r"-?\d{1,15}(\.\d{1,15})?", label) for label in labels):
+        return False
+    return all(float(a) < float(b) for a, b in itertools.pairwise(labels))
+
+
 def shares(parts: Mapping[str, float], *, title: str) -> str:
     """What part of a whole each name has, as bars with percentages."""
-    left = 16 + _CHARACTER * max([len(cut(name)) for name in parts] + [4])
+    left = 16 + max([width(fitting(name)) for name in parts] + [4 * _CHARACTER])
     most = max([*parts.values(), 1e-300])
     marks = []
     for i, (name, part) in enumerate(parts.items()):
         y = 8 + i * _LINE
         wide = (WIDTH - 70 - left) * max(0.0, part) / most
-        marks.append(_text(left - 10, y + 15, cut(name), "end"))
+        marks.append(_text(left - 10, y + 15, fitting(name), "end"))
         marks.append(f'<rect class="bar" x="{left:.1f}" y="{y + 4}" width="{wide:.1f}" height="{_LINE - 8}" rx="2"/>')
         marks.append(_text(left + wide + 8, y + 15, f"{part:.1%}", "value"))
     return _svg(16 + _LINE * len(parts), title, marks)
@@ -212,18 +241,52 @@ def cut(text: str, most: int = LABEL) -> str:
     return clean if len(clean) <= most else f"{clean[: most - 1 - tail]}…{clean[-tail:]}"
 
 
-def number(value: float) -> str:
-    """A figure to read: thousands apart, no false digits.
+def width(text: str) -> float:
+    """About how many pixels a label takes, rather more than less: capitals are wider, and ideographs and emoji are twice as wide."""
+    return sum(
+        2 * _CHARACTER if unicodedata.east_asian_width(c) in "WF" else _CAPITAL if c.isupper() or c in "mw@%—…" else _CHARACTER
+        for c in text
+    )
+
+
+def fitting(text: str) -> str:
+    """A label that leaves room for the picture.
+
+    >>> fitting("W" * 30), fitting("north")
+    ('WWWWWWWWWWWWW…WWWWWW', 'north')
+    """
+    most = LABEL
+    while most > 6 and width(cut(text, most)) > WIDEST:
+        most -= 1
+    return cut(text, most)
+
+
+def _short(value: float, wide: float = math.inf) -> str:
+    """A figure beside its line, where there is room for eleven characters."""
+    text = number(value, wide)
+    return text if len(text) <= 11 else f"{value:.4g}".replace("-", "−")
+
+
+def number(value: float, wide: float = math.inf) -> str:
+    """A figure to read: thousands apart, no false digits, and enough of them to tell the ends of an interval of this width apart.
 
     >>> number(1234567.8), number(0.012344), number(0.0), number(float("nan")), number(1e21)
     ('1,234,568', '0.01234', '0', '–', '1e+21')
+    >>> number(1234567.8, 0.3), number(0.0123456, 0.00001)
+    ('1,234,567.80', '0.012346')
     """
     if not math.isfinite(value):
         return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
     if value == 0:
         return "0"
     size = abs(value)
-    text = f"{value:,.0f}" if 1000 <= size < 1e15 else f"{value:.4g}"
+    places = 1 - math.floor(math.log10(wide)) if 1e-9 < wide < 10 else 0
+    if 1000 <= size < 1e12 and places > 0:
+        text = f"{value:,.{min(places, 6)}f}"
+    elif 1000 <= size < 1e15:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.{min(12, max(4, math.floor(math.log10(size)) + 1 + places)) if places else 4}g}"
     return text.replace("-", "−")
 
 
@@ -263,7 +326,7 @@ def _grid(axis: Axis, top: float, bottom: float) -> str:
     for tick in spaced:
         x = axis.place(tick)
         drawn.append(f'<path class="{"zero" if tick == 0 else "grid"}" d="{_path(x, top, x, bottom)}"/>')
-        drawn.append(_text(x, bottom + 14, number(tick), "middle axis"))
+        drawn.append(_text(x, bottom + 14, axis.said(tick), "middle axis"))
     return "".join(drawn)
 
 
@@ -279,5 +342,3 @@ def _svg(height: float, title: str, parts: Sequence[str]) -> str:
     name = escape(cut(title, 200), quote=True)
     inside = "".join(parts)
     return f'<svg class="picture" viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{name}"><title>{name}</title>{inside}</svg>'
-
-

@@ -64,6 +64,11 @@ class OutputPlan:
     def private_keys(self) -> bool:
         return self.plan.selection is not None
 
+    @property
+    def people_needed(self) -> int | None:
+        """How many people a privately selected key needs to appear with an even chance; None where keys are declared."""
+        return None if self.plan.selection is None else self.plan.selection.people_needed
+
 
 @dataclass(frozen=True)
 class Notice:

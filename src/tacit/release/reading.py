@@ -21,6 +21,15 @@ LARGEST = 8_000_000
 DEEPEST = 40
 
 
+#: What mostly lies behind what the YAML reader says.
+_HINTS = {
+    "mapping values": "; a text that has ': ' in it stands in quotes, or on lines of its own after |",
+    "expected ':'": "; a text that has a comma or ': ' in it stands in quotes, or on lines of its own after |",
+    "block end": "; fields of one block start in one column",
+    "\\t": "; indent with spaces, not with tabs",
+}
+
+
 def tree_of(text: str) -> dict[str, Any]:
     """The fields of a job file; whatever is wrong with the text is a `JobError` with its line."""
     if len(text) > LARGEST:
@@ -31,7 +40,8 @@ def tree_of(text: str) -> dict[str, Any]:
         tree = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        fault = f"this is not YAML that a job may use: {getattr(error, 'problem', None) or 'it cannot be read'}"
+        problem = str(getattr(error, "problem", None) or "it cannot be read")
+        fault = f"this is not YAML that a job may use: {problem}{next((hint for words, hint in _HINTS.items() if words in problem), '')}"
         place = f"line {mark.line + 1}" if mark else ""
     except (ValueError, TypeError, RecursionError, OverflowError, AttributeError, LookupError):
         fault = "this is not YAML that can be read: a value or its nesting is malformed"

@@ -51,6 +51,7 @@ SHOWN = 200
 #: Which record this is, so that a later version knows what it reads.
 FORMAT = 1
 
+
 @dataclass(frozen=True)
 class Facts:
     """What only the run knows: when it was, whether the noise was private, where it stands in the book, which files it wrote.
@@ -97,7 +98,7 @@ def describe(plan: JobPlan, answers: Mapping[str, Answer], facts: Facts) -> Reco
         "private": facts.private,
         "confidence": wording.percent(job.publication.confidence),
         "promise": wording.promise(cost, total, delta, unit),
-        "unit": {"short": wording.short(unit), "cap": wording.cap(unit), "relation": wording.relation(unit)},
+        "unit": {"one": wording.one(unit), "short": wording.short(unit), "cap": wording.cap(unit), "relation": wording.relation(unit)},
         "limits": wording.limits(plan, unit),
         "outputs": [_output(output, answers.get(output.name)) for output in plan.outputs],
         "budget": {"words": wording.budget(plan), "parts": {output.name: _part(plan, output) for output in plan.outputs}},
@@ -202,13 +203,19 @@ def _drawn(output: Record) -> dict[str, Any]:
     }
 
 
+def _number(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A figure to read, with the digits that its interval tells apart."""
+    wide = math.inf if low is None or high is None else high - low
+    return pictures.number(math.nan if value is None else value, wide)
+
+
 @cache
 def _template() -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     folder = Path(__file__).resolve().parent / "templates"
     environment = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, auto_reload=False)
-    environment.filters["number"] = lambda value: pictures.number(math.nan if value is None else value)
+    environment.filters["number"] = _number
     return environment.get_template(NAME)
 
 
@@ -217,7 +224,8 @@ def read(path: Path) -> Record:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise JobError(f"the report cannot be read: {type(error).__name__}; check the path", file=str(path)) from None
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise JobError(f"the report cannot be read: {reason}; name the folder of a release", file=str(path)) from None
     found = re.search(r'<script type="application/json" id="tacit-report">(.*?)</script>', text, re.DOTALL)
     try:
         record = json.loads(found[1]) if found else None

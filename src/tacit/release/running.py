@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from tacit import noise
 from tacit.accounting import Composed, Event, from_json
-from tacit.ledger import Account, Ledger
+from tacit.ledger import Account, Ledger, LedgerError
 from tacit.ledger.account import Receipt, Reservation
 from tacit.release import checks, publication, record, registry
 from tacit.release.desk import Desk, answered
@@ -41,6 +41,7 @@ from tacit.release.errors import JobError, OutputLost
 from tacit.release.job import Job
 from tacit.release.planning import JobPlan, plan
 from tacit.release.sources import Opened, opened
+from tacit.release.wording import told_by
 from tacit.release.work import Work, write
 from tacit.tables.answer import Answer
 
@@ -91,10 +92,9 @@ class JobRun:
         if unit.noun == "row":
             return "Each row of the data is protected by itself."
         window = f" within one {unit.window}" if unit.window else ""
-        told = unit.person or " or ".join(unit.ends or ())
         count = "touches at most that many rows, as declared" if unit.person is None else "at most that many of them are counted"
         rows = "all of her rows" if unit.noun == "person" else "all rows that are about it"
-        return f"Each {unit.noun} ({told}) is protected with {rows}{window}; {count} ({unit.most_rows})."
+        return f"Each {unit.noun} ({told_by(unit)}) is protected with {rows}{window}; {count} ({unit.most_rows})."
 
 
 Progress = Callable[[Step], None]
@@ -176,7 +176,16 @@ class _Run:
         name = self.job.title if spec is None else spec.name
         budget = (self.job.budget if spec is None else spec.budget).typed()
         terms = {"unit": unit.whom, "adjacency": unit.adjacency, "window": unit.window}
-        return self.ledger.account(name, budget, data=list(self.source.identities), **terms)  # type: ignore[arg-type]
+        try:
+            return self.ledger.account(name, budget, data=list(self.source.identities), **terms)  # type: ignore[arg-type]
+        except LedgerError as error:
+            if "terms never change" not in str(error):
+                raise
+            raise JobError(
+                f"{error}. In a job: an earlier one opened the account of these data; declare account: {{name: ..., budget: ...}} with its "
+                "terms, and this job's own budget is taken from it",
+                place="budget" if spec is None else "account",
+            ) from None
 
     def finish(self) -> JobRun:
         account = self.account()
@@ -232,6 +241,12 @@ class _Run:
         event = parts[0].event if len(parts) == 1 else Composed(*(part.event for part in parts))
         pure = all(part.split.law == "laplace" and part.selection is None for part in parts)
         delta = None if pure else account.left(self.job.period, correction=True).get("delta")
+        if delta is not None and delta <= 0:
+            raise JobError(
+                f"{', '.join(gone)} cannot be paid for once more: no delta is left for corrections. Run again with lost='leave out' to "
+                "publish the others, and in the next job keep a share for corrections with budget.reserve, such as 0.05",
+                place="outputs",
+            )
         purpose = f"{self.job.title}: correction (run {work.token})"
         receipt = account.reserve(
             event, purpose=purpose, analyst=self.analyst, delta=delta, period=self.job.period, correction=True

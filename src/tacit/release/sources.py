@@ -11,7 +11,7 @@ refuses before anything is charged when a table does not have the declared colum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import TableError
 from tacit.tables.keys import kind_of
-from tacit.tables.source import CSV, DUCKDB, Source
+from tacit.tables.source import CSV, DUCKDB, PARQUET, Source
 
 #: The engine's type for each declared one.
 TYPES = {
@@ -71,11 +71,25 @@ def blank(job: Job, base: Path | None = None) -> Engine:
     for name, source in job.sources.items():
         columns = job.columns_of(name)
         path = base / source.path if base is not None and source.public and source.path is not None else None
-        if path is not None and path.is_file() and path.suffix.lower() == ".parquet":
+        if path is not None and path.is_file() and path.name.lower().endswith(PARQUET):
             engine.parquet(name, [str(path.resolve())])
+        elif path is not None and path.is_file() and path.name.lower().endswith(CSV):
+            engine.register(name, table_of(job, name, path))
         else:
             engine.register(name, pa.table({n: pa.array([], _ARROW[c.type]) for n, c in columns.items()}))
     return engine
+
+
+def table_of(job: Job, name: str, path: str | Path) -> pa.Table:
+    """All rows of a file that stands in for a source, with the declared types. Only for data that is public."""
+    types = {name: {n: TYPES[c.type] for n, c in job.columns_of(name).items()}} if str(path).lower().endswith(CSV) else {}
+    found = _read(lambda: Source.several({name: str(path)}, types=types, delimiters=_delimiters(job)), f"sources.{name}")
+    try:
+        matched(job, found.engine, [name])
+        every = exp.Select(expressions=[exp.Star()]).from_(exp.to_table(name, quoted=True))
+        return _read(lambda: found.engine.run(every), f"sources.{name}")
+    finally:
+        found.close()
 
 
 def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -> Opened:
@@ -99,11 +113,17 @@ def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -
         found = _database(job, base)
     elif len(given) == len(job.sources):
         public = [name for name, source in job.sources.items() if source.public]
-        found = _read(lambda: Source.several(given, public=public, types=types), f"sources.{next(iter(given))}")
+        found = _read(
+            lambda: Source.several(given, public=public, types=types, delimiters=_delimiters(job)), f"sources.{next(iter(given))}"
+        )
     else:
         raise JobError("a database cannot be mixed with other sources; put all tables into it, or none", place="sources")
     matched(job, found.engine)
     return Opened(found.engine, _read(found.identities, "sources"))
+
+
+def _delimiters(job: Job) -> dict[str, str]:
+    return {name: source.delimiter for name, source in job.sources.items() if source.delimiter is not None}
 
 
 def _database(job: Job, base: Path) -> Source:
@@ -136,9 +156,9 @@ def _read(work: Callable[[], T], place: str) -> T:
     raise JobError(words, place=place)
 
 
-def matched(job: Job, engine: Engine) -> None:
+def matched(job: Job, engine: Engine, names: Sequence[str] | None = None) -> None:
     """Refuse a table that lacks a declared column or has it in another type: a public property, known without reading a row."""
-    for name in job.sources:
+    for name in job.sources if names is None else names:
         found: dict[str, str] | None = None
         try:
             found = engine.columns(exp.to_table(name, quoted=True))

@@ -27,7 +27,10 @@ MOST_EPSILON = 4
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A change, the errors before and after it (by output and figure), and what it costs in return."""
+    """A change, the errors before and after it (by output and figure), and what it costs in return.
+
+    `worst` is there where a change helps the worst at the price of others: its relative error after over before.
+    """
 
     kind: str
     change: str
@@ -35,6 +38,7 @@ class Suggestion:
     job: Job
     before: Mapping[str, Mapping[str, float]]
     after: Mapping[str, Mapping[str, float]]
+    worst: float | None = None
 
     @property
     def factor(self) -> float:
@@ -48,7 +52,15 @@ class Suggestion:
         return math.exp(math.fsum(logs) / len(logs)) if logs else 1.0
 
     def __str__(self) -> str:
+        if self.worst is not None:
+            return (
+                f"{self.change}: the largest relative error {self.worst:.2f} times what it is, others up to {self._most:.2f}. {self.price}"
+            )
         return f"{self.change}: errors {self.factor:.2f} times what they are. {self.price}"
+
+    @property
+    def _most(self) -> float:
+        return max(self.after[o][f] / self.before[o][f] for o in self.before for f in self.before[o] if self.before[o][f] > 0)
 
 
 def suggestions(job: Job, planned: JobPlan | None = None, *, base: str | Path | None = None) -> list[Suggestion]:
@@ -61,8 +73,9 @@ def suggestions(job: Job, planned: JobPlan | None = None, *, base: str | Path | 
             after = errors_of(plan(changed, base=base))
         except JobError:
             continue  # the change makes the job impossible, so it is none
-        suggestion = Suggestion(kind, change, price, changed, before, after)
-        if suggestion.factor < 0.99 or (kind == "split" and _worst(now, after) < 0.99 * _worst(now, before)):
+        worst = _worst(now, after) / _worst(now, before) if kind == "split" else None
+        suggestion = Suggestion(kind, change, price, changed, before, after, worst)
+        if (suggestion.factor if worst is None else worst) < 0.99:
             found.append(suggestion)
     return found
 
@@ -85,7 +98,8 @@ def _caps(job: Job) -> Iterator[Change]:
         cap = getattr(unit, name)
         if cap is not None and cap > 1 and not unit.capped:
             lower = max(1, cap // 2)
-            text = "Rows of people above the cap are cut off: figures lean towards people with few rows; try it on dummy or public data"
+            who = "people" if unit.typed().noun == "person" else f"{unit.typed().noun}s"
+            text = f"Rows of {who} above the cap are cut off: figures lean towards {who} with few rows; rehearse it on dummy or public data"
             yield "caps", f"unit.{name}: {lower} in place of {cap}", text, _changed(job, unit=unit.model_copy(update={name: lower}))
 
 
@@ -94,18 +108,16 @@ def _bounds(job: Job) -> Iterator[Change]:
         if column.bounds is None:
             continue
         low, high = (exact("bound", end) for end in column.bounds)
-        half = low + (high - low) / 2
         if high == low:
             continue
-        bounds = (column.bounds[0], str(half))
+        # Half the width: from the end that is farther from zero, or from both where zero lies between.
+        half = (high - low) / 2
+        ends = (low, low + half) if low >= 0 else (high - half, high) if high <= 0 else (low / 2, high / 2)
+        bounds = tuple(f"{float(end):.6g}" for end in ends)
         columns = {**job.columns, name: column.model_copy(update={"bounds": bounds})}
-        text = "Values above are counted as the bound itself: sums and means of a long tail come out lower"
-        yield (
-            "bounds",
-            f"columns.{name}.bounds: [{float(low):g}, {float(half):g}] in place of [{float(low):g}, {float(high):g}]",
-            text,
-            _changed(job, columns=columns),
-        )
+        text = "Values beyond are counted as the bound itself: sums and means of a long tail come closer to the middle"
+        said = f"columns.{name}.bounds: [{bounds[0]}, {bounds[1]}] in place of [{float(low):g}, {float(high):g}]"
+        yield "bounds", said, text, _changed(job, columns=columns)
 
 
 def _split(job: Job, now: JobPlan) -> Iterator[Change]:
@@ -153,5 +165,7 @@ def _total(job: Job) -> Iterator[Change]:
     if amount * 2 > MOST_EPSILON:
         return
     text = "The last resort: doubling epsilon squares what an attacker can gain, and noise only halves"
+    if name == "rho":
+        text = "The last resort: epsilon grows with the root of rho, and noise shrinks with it"
     changed = budget.model_copy(update={name: str(amount * 2)})
     yield "total", f"budget.{name}: {float(amount * 2):g} in place of {float(amount):g}", text, _changed(job, budget=changed)

@@ -210,7 +210,18 @@ def one(unit: Unit) -> str:
 def short(unit: Unit) -> str:
     if unit.noun == "row":
         return "each single row"
-    return f"each {unit.noun} ({unit.person or ' or '.join(unit.ends or ())})" + (f" within one {unit.window}" if unit.window else "")
+    return f"each {unit.noun} ({told_by(unit)})" + (f" within one {unit.window}" if unit.window else "")
+
+
+def told_by(unit: Unit) -> str:
+    """Which columns tell one unit from another.
+
+    >>> told_by(Unit.edge("caller", "called", max_rows=2)), told_by(Unit.node(ends=("a", "b"), max_rows=2, capped=True))
+    ('caller – called', 'a or b')
+    """
+    if unit.ends is not None:
+        return (" or " if unit.person is None else " → " if unit.directed else " – ").join(unit.ends)
+    return unit.person or ""
 
 
 def cap(unit: Unit) -> str:

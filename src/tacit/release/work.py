@@ -37,7 +37,8 @@ class Work:
             folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise JobError(
-                f"the work folder beside it cannot be made ({type(error).__name__}); check the path", place="publication.folder"
+                f"the work folder beside it cannot be made ({error.strerror or type(error).__name__}); check the path",
+                place="publication.folder",
             ) from None
         file = folder / "run.json"
         if file.exists():
