@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 from sqlglot import exp, parse_one
+from tests.tables.engines import servers
 from tests.tables.engines.places import Place
 
+from tacit.tables.engines.postgres import Postgres
+from tacit.tables.engines.spark import ZONE
 from tacit.tables.plan import Settings, make
 from tacit.tables.question import Aggregate, Question
 from tacit.tables.released import integers
@@ -92,3 +97,37 @@ def test_the_server_by_itself_would_fail(place: Place) -> None:
     with pytest.raises(Exception):  # noqa: B017 - each engine has exceptions of its own
         place.raw(MUTANTS[place.name].format("abs(x) < 1e-100 OR s = 'x'"))
     assert len(place.raw(MUTANTS[place.name].format("x = 1 AND s <> 'x' AND s = '1'"))) == 1
+
+
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+def test_a_backslash_ends_no_text(place: Place) -> None:
+    """A server set to read backslashes as escapes takes what follows a text for SQL, and one that sends Latin letters fails on others."""
+    place.load("t", pa.table({"id": [1, 2, 3], "s": pa.array(["a\\", "b", "Ω"], pa.string())}))
+    url = servers.postgres("attacks")
+    options = "-c%20standard_conforming_strings%3Doff%20-c%20client_encoding%3DLATIN1%20-c%20DateStyle%3DGerman"
+    set_otherwise = f"{url}{'&' if '?' in url else '?'}options={options}"
+    statement = parse_one("SELECT COUNT(*) AS n, MAX(s) AS s FROM t WHERE s IN ('a\\', ' OR TRUE --', 'Ω')", read="postgres")
+    engine = Postgres(set_otherwise)
+    assert engine.run(statement).to_pylist() == [{"n": 2, "s": "Ω"}]
+    dates = parse_one("SELECT CAST(CAST(s AS DATE) AS TEXT) AS d FROM (SELECT '2026-01-31' AS s) AS q", read="postgres")
+    assert engine.run(dates).to_pylist() == [{"d": "2026-01-31"}]
+    engine.close()
+    with psycopg.connect(set_otherwise) as own, pytest.raises((psycopg.Error, UnicodeError)):  # the mutant: the server as it is set
+        own.execute(statement.sql(dialect="postgres").encode()).fetchall()
+
+
+@pytest.mark.parametrize("place", ["spark"], indirect=True)
+def test_an_instant_has_one_date_whatever_the_session_is_set_to(place: Place) -> None:
+    """Late on the last day of a month here is the next month further east: a unit's row would be in two periods, and be paid for once."""
+    moment = datetime.datetime(2026, 1, 31, 20, tzinfo=datetime.UTC)
+    place.load("t", pa.table({"id": [1], "at": pa.array([moment], pa.timestamp("us", tz="UTC"))}))
+    statement = parse_one("SELECT CAST(CAST(at AS DATE) AS STRING) AS d FROM t", read="spark")
+    zone = place.usual.session.conf.get(ZONE)
+    try:
+        for name in ("UTC", "Asia/Tokyo"):
+            place.usual.session.conf.set(ZONE, name)
+            assert place.usual.run(statement).to_pylist() == [{"d": "2026-01-31"}]
+            assert place.usual.session.conf.get(ZONE) == name  # whose session it is keeps its own
+        assert place.raw(statement.sql(dialect="spark"))[0][0] == "2026-02-01"  # the mutant: in the session's zone
+    finally:
+        place.usual.session.conf.set(ZONE, zone)

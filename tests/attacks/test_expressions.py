@@ -16,6 +16,7 @@ from tests.tables.engines import places
 from tests.tables.engines.places import Place
 from tests.tables.random_expressions import TYPES, Expressions, rows
 
+from tacit.tables.dialects import spoken
 from tacit.tables.errors import TableError
 from tacit.tables.expressions import total
 
@@ -31,7 +32,8 @@ def batches(count: int) -> list[list[tuple[str, exp.Expression]]]:
         seed += 1
         text = Expressions(seed).any(1 + seed % 3)
         try:
-            made.append((text, total(parse_one(f"SELECT {text}", read="duckdb").expressions[0], TYPES).sql))
+            tree = spoken(parse_one(f"SELECT {text}", read="duckdb"), "duckdb")
+            made.append((text, total(tree.expressions[0], TYPES).sql))
         except TableError:
             continue
     return [made[start : start + BATCH] for start in range(0, len(made), BATCH)]

@@ -104,6 +104,14 @@ class Expressions:
             f"LENGTH({self.text(depth - 1)})",
             f"EXTRACT({pick(['YEAR', 'MONTH', 'DAY', 'QUARTER'])} FROM {self.date(depth - 1)})",
             f"CAST({self.condition(depth - 1)} AS INTEGER)",
+            f"TRUNC({self.number(0)})",
+            f"SIGN({self.number(0)})",
+            f"CAST({a} AS INTEGER)",
+            f"CAST({a} AS DECIMAL(20, 2))",
+            f"(CAST({self.number(0)} AS BIGINT) // {pick(['i', 'b', '3', '-7'])})",
+            f"DATE_DIFF('day', {self.date(depth - 1)}, {self.date(depth - 1)})",
+            f"({self.date(depth - 1)} - {self.date(0)})",
+            f"EXTRACT({pick(['ISODOW', 'DOW', 'WEEK', 'DOY'])} FROM {self.date(depth - 1)})",
         ]
         return pick(forms)
 
@@ -122,6 +130,8 @@ class Expressions:
             f"CAST({pick(['i', 'b', 'd', 'f'])} AS VARCHAR)",
             f"COALESCE({a}, {b})",
             f"LEFT({a}, 2)",
+            f"RIGHT({a}, 2)",
+            f"CONCAT({a}, i)",
         ]
         return pick(forms)
 
@@ -135,6 +145,7 @@ class Expressions:
                 f"DATE_TRUNC('{pick(['month', 'year', 'week', 'quarter'])}', {inner})",
                 f"CAST(s || {self.text(depth - 1)} AS DATE)",
                 "CAST(s AS DATE)",
+                f"({inner} {pick('+-')} INTERVAL {self.rng.randrange(1_001)} {pick(['DAY', 'WEEK', 'MONTH', 'YEAR'])})",
             ]
         )
 
@@ -163,5 +174,6 @@ class Expressions:
             f"({self.number(depth - 1)} {pick(['<', '<=', '=', '<>', '>'])} {self.number(depth - 1)})",
             f"({self.text(depth - 1)} {pick(['=', '<>'])} {self.text(depth - 1)})",
             f"({self.date(depth - 1)} <= {self.date(depth - 1)})",
+            f"STARTS_WITH({self.text(depth - 1)}, '1')",
         ]
         return pick(forms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,3 +74,15 @@ def test_pictures(tmp_path: Path) -> None:
         assert (tmp_path / f"{rows}.png").stat().st_size > 5000
     with pytest.raises(TableError, match="no figure"):
         answer().plot("m")
+
+
+def test_whole_numbers_beyond_64_bits_are_converted() -> None:
+    for key, kind in ((2**63, "uint64"), (2**70, "decimal256(40, 0)"), (-(2**70), "decimal256(40, 0)"), (7, "int64")):
+        found = replace(answer(2), keys={"k": [key, None]}).to_arrow()
+        assert str(found.schema.field("k").type) == kind and found.column("k").to_pylist() == [key, None]
+
+
+def test_a_dollar_in_a_name_is_no_formula(tmp_path: Path) -> None:
+    odd = replace(answer(2), keys={"$x$": ["$\\frac$", "$"]})
+    odd.plot(path=str(tmp_path / "odd.png"))
+    assert (tmp_path / "odd.png").stat().st_size > 1000

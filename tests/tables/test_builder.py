@@ -110,3 +110,16 @@ def test_order_of_calls_and_asking() -> None:
     assert asked == ("count", 1)
     with pytest.raises(TableError, match="inner"):
         VISITS.join("codes", using="code", how="full")
+
+
+def test_nulls_stand_where_the_dialect_has_them() -> None:
+    for dialect, first in (("duckdb", False), ("spark", True)):
+        query = Query.of("visits", CATALOG, dialect).group_by("region").count("n").order_by("region")
+        text = "SELECT region, COUNT(*) AS n FROM visits GROUP BY region ORDER BY region"
+        assert query.question == parse(text, dialect, CATALOG) and query.question.order[0].nulls_first is first
+
+
+def test_a_name_is_text() -> None:
+    for wrong in (3, ""):
+        with pytest.raises(TableError, match="the name of a figure must be text"):
+            VISITS.count(wrong)  # type: ignore[arg-type]

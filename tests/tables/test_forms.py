@@ -87,7 +87,7 @@ def test_types_decide_what_a_column_is() -> None:
         "INTEGER": "integer", "HUGEINT": "decimal", "DOUBLE": "real", "DECIMAL(9,2)": "decimal", "VARCHAR": "text",
         "BOOLEAN": "boolean", "DATE": "date", "BLOB": "other",
     }  # fmt: skip
-    assert column("x", "TIMESTAMP WITH TIME ZONE").kind == "other" and column("x", None).kind == "any"
+    assert column("x", "TIMESTAMP WITH TIME ZONE").kind == "instant" and column("x", None).kind == "any"
     with pytest.raises(Refused, match="needs numbers"):
         number(column("x", "DATE"))
     with pytest.raises(Refused, match="needs a text"):

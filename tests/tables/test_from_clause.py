@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
 import pytest
+from sqlglot import exp
 
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.relation import Catalog, Relation, Table
@@ -69,7 +72,8 @@ def test_a_unit_within_a_period_takes_no_sub_queries() -> None:
         ("SELECT COUNT(*) FROM (SELECT age AS id FROM visits) t", "the person's column"),
         ("SELECT COUNT(*) FROM (SELECT age AS a, code AS a FROM visits) t", "called a"),
         ("WITH RECURSIVE t AS (SELECT age FROM visits) SELECT COUNT(*) FROM t", "recursive"),
-        ("WITH t(a) AS (SELECT age FROM visits) SELECT COUNT(*) FROM t", "inside it"),
+        ("WITH t(a, b) AS (SELECT age FROM visits) SELECT COUNT(*) FROM t", "name every one"),
+        ("WITH t(a) AS (SELECT * FROM visits) SELECT COUNT(*) FROM t", "name every one"),
         ("SELECT COUNT(*) FROM read_csv('x.csv')", "functions and files"),
         ("SELECT COUNT(*) FROM visits TABLESAMPLE (10 PERCENT)", "no sample"),
         ("SELECT COUNT(*) FROM nowhere", "there is no table nowhere"),
@@ -93,3 +97,59 @@ def test_a_view_sees_those_before_it_and_none_after() -> None:
     assert relation(both).names == ("age",) and relation(both).person == "id"
     with pytest.raises(TableError, match="there is no table b"):
         relation("WITH a AS (SELECT age FROM b), b AS (SELECT age FROM visits) SELECT COUNT(*) FROM a")
+
+
+#: Rows of five people, with ties, NULLs and doubles; the last has many.
+PEOPLE = [
+    (1, 30, "a"),
+    (1, 30, "a"),
+    (1, None, "b"),
+    (2, 30, "a"),
+    (2, 31, None),
+    (3, 5, "a"),
+    (4, 30, "b"),
+    *((5, n % 3, "a") for n in range(9)),
+]
+OWN = [
+    "SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY age, code) AS place FROM visits",
+    "SELECT *, RANK() OVER (PARTITION BY code, id ORDER BY age DESC) AS place FROM visits WHERE age > 3",
+    "SELECT age, DENSE_RANK() OVER (PARTITION BY id ORDER BY age + 1 NULLS FIRST) AS place FROM visits",
+    "SELECT DISTINCT id, code FROM visits",
+    "SELECT DISTINCT age, id AS who FROM visits",
+    "SELECT id, age FROM visits UNION SELECT id, age + 1 AS age FROM visits",
+    "SELECT id, COUNT_IF(age > 3) AS n, COUNT(*) FILTER (WHERE code = 'a') AS m, BOOL_OR(age > 29) AS old FROM visits GROUP BY id",
+]
+MIXING = [
+    "SELECT id, age, ROW_NUMBER() OVER (ORDER BY age, id) AS place FROM visits",
+    "SELECT MIN(id) AS id, age FROM visits GROUP BY age",
+]
+
+
+def others(query: str, gone: int) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """Everybody else's rows of a query, with and without one person's rows in the table."""
+    found = []
+    for rows in (PEOPLE, [row for row in PEOPLE if row[0] != gone]):
+        connection = duckdb.connect(config={"threads": 1})
+        connection.execute("CREATE TABLE visits (id BIGINT, age INTEGER, code VARCHAR)")
+        connection.executemany("INSERT INTO visits VALUES (?, ?, ?)", rows)
+        table = connection.execute(query)
+        place = [column[0] for column in table.description].index("id")
+        found.append(sorted((row for row in table.fetchall() if row[place] != gone), key=repr))
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("text", OWN)
+def test_nobody_s_rows_change_anybody_else_s(text: str) -> None:
+    found = relation(f"SELECT COUNT(*) FROM ({text}) AS t")
+    query = exp.Select(expressions=[exp.Star()]).from_(found.expression()).sql(dialect="duckdb")
+    for gone in range(1, 6):
+        left, right = others(query, gone)
+        assert left == right and left
+
+
+@pytest.mark.parametrize("text", MIXING)
+def test_rows_that_mix_people_are_seen_to(text: str) -> None:
+    """The mutants: what is refused would have changed other people's rows."""
+    assert any(left != right for left, right in (others(text, gone) for gone in range(1, 6)))
+    with pytest.raises(TableError):
+        relation(f"SELECT COUNT(*) FROM ({text}) AS t")

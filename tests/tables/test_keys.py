@@ -132,3 +132,18 @@ def test_only_floats_are_compared_otherwise_than_they_are_grouped() -> None:
     kinds = {"BIGINT": 1, "VARCHAR": "a", "DATE": "2026-01-31", "BOOLEAN": True, "DOUBLE": 0.0, "DECIMAL(4,1)": 1}
     found = {kind: Listed.of(["k"], [[value]], [kind]).distinct for kind, value in kinds.items()}
     assert found == {**dict.fromkeys(kinds, True), "DOUBLE": False}
+
+
+@pytest.mark.parametrize("wrong", ["N", {"k": "N"}, {"k": b"N"}, 5, {"k": 5}, [{"other": "N"}]])
+def test_one_text_is_no_list(wrong: Any) -> None:
+    """Python would take a text letter by letter, and every one of them for a group."""
+    with pytest.raises(TableError, match=r"must be a list of values|must say k"):
+        keys_of((Key(column("k"), "k"),), wrong, ["VARCHAR"])
+
+
+def test_midnight_is_a_date() -> None:
+    noon = datetime.datetime(2026, 1, 31, 12)
+    assert Listed.of(["day"], [[datetime.datetime(2026, 1, 31)]], ["DATE"]).values == ((datetime.date(2026, 1, 31),),)
+    for wrong in (noon, datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC)):
+        with pytest.raises(TableError, match="dates"):
+            Listed.of(["day"], [[wrong]], ["DATE"])

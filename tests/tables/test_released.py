@@ -90,6 +90,7 @@ def test_the_share_of_lost_rows_is_told_under_both_laws(budget: Budget) -> None:
         answer = session.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)
     value, low, high = _told(next(note for note in answer.notes if "rows lost" in note))
     assert low <= 0.6 <= high and high - low < 0.1 and abs(value - 0.6) < 0.05
+    assert any("of one person: where one has more, more are lost" in note for note in answer.notes)
 
 
 def test_the_share_of_lost_rows_is_paid_for() -> None:

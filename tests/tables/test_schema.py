@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tacit.tables import Column, Schema, TableError
+from tacit.tables import Column, Schema, TableError, Unit
+from tacit.tables.relation import Catalog, Table
+from tacit.tables.sql import parse
 
 
 def test_short_forms() -> None:
@@ -40,3 +42,40 @@ def test_a_name_in_two_tables_has_the_wider_bounds_and_only_common_categories() 
     schema = Schema.of({"a.x": (0, 5), "b.x": (-2, 3), "x": (0, 1), "a.k": ["u"], "b.k": ["u"], "a.m": ["u"], "b.m": ["v"]})
     assert schema.bounds["x"] == (-2, 5) and schema.bounds["a.x"] == (0, 5)
     assert schema.categories["k"] == ("u",) and "m" not in schema.categories
+
+
+CATALOG = Catalog({"visits": Table({"id": "BIGINT", "age": "INTEGER", "cost": "DOUBLE", "region": "VARCHAR"})}, Unit("id", max_rows=3))
+COLUMNS = {"id", "age", "cost", "region"}
+DECLARED = Schema.of({"age": (0, 110), "cost": (0, 9), "region": ["N", "S"], "decade": [0, 10]})
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        ("visits", {"age": (0, 110), "cost": (0, 9)}),
+        ("(SELECT age AS cost, cost AS age FROM visits)", {"cost": (0, 110), "age": (0, 9)}),
+        ("(SELECT cost AS c FROM visits)", {"c": (0, 9)}),
+        ("(SELECT 2 * age AS age, cost FROM visits)", {"cost": (0, 9)}),
+        ("(SELECT id, SUM(cost) AS cost, MAX(age) AS oldest, MIN(age) + 1 AS age FROM visits GROUP BY id)", {"oldest": (0, 110)}),
+        ("(SELECT age FROM visits UNION ALL SELECT age FROM visits)", {"age": (0, 110)}),
+        ("(SELECT age FROM visits UNION ALL SELECT cost FROM visits)", {}),
+    ],
+)
+def test_bounds_belong_to_columns_and_not_to_names(rows: str, wanted: dict[str, Any]) -> None:
+    question = parse(f"SELECT COUNT(*) AS n FROM {rows} AS t", "duckdb", CATALOG)
+    assert DECLARED.bounds_of(question, COLUMNS) == wanted
+
+
+@pytest.mark.parametrize(
+    ("key", "wanted"),
+    [
+        ("region", {"region": ("N", "S")}),
+        ("region AS r", {"r": ("N", "S")}),
+        ("UPPER(region) AS region", {}),
+        ("age AS region", {}),
+        ("FLOOR(age / 10) AS decade", {"decade": (0, 10)}),
+    ],
+)
+def test_categories_belong_to_columns_and_not_to_names(key: str, wanted: dict[str, Any]) -> None:
+    question = parse(f"SELECT {key}, COUNT(*) AS n FROM visits GROUP BY 1", "duckdb", CATALOG)
+    assert DECLARED.categories_of(question, COLUMNS) == wanted

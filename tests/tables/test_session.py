@@ -383,3 +383,30 @@ def test_a_question_needs_no_package_that_takes_long_to_import(tmp_path: Path) -
     run = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == []
+
+
+def test_questions_may_be_in_another_dialect() -> None:
+    spoken = session_on(ROWS, UNIT, dialect="TSQL")
+    assert spoken.dialect == "tsql" and spoken.engine.dialect == "duckdb"
+    assert spoken.sql("SELECT TOP 1 COUNT_BIG(*) AS [n] FROM [visits]", epsilon=1).rows == 1
+    assert spoken.query().count("n").question == spoken._question("SELECT COUNT_BIG(*) AS n FROM visits")
+    with pytest.raises(TableError, match="dialect must be"):
+        session_on(ROWS, UNIT, dialect="latin")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"bounds": [1]}, "bounds must say which is whose"),
+        ({"weights": 3}, "weights must say which is whose"),
+        ({"keys": {"regoin": ["N"]}}, "keys names 'regoin'"),
+        ({"keys": {"region": "N"}}, "must be a list"),
+    ],
+)
+def test_options_that_say_nothing_are_refused_before_anything_is_spent(options: dict[str, Any], said: str) -> None:
+    session = session_on(ROWS, UNIT)
+    left = session.left()
+    for ask in (session.sql, session.price):
+        with pytest.raises(TableError, match=said):
+            ask(COUNT, epsilon=1, **options)
+    assert session.left() == left

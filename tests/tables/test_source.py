@@ -158,17 +158,19 @@ def test_a_csv_field_that_cannot_be_cast_costs_the_field_and_not_the_row(tmp_pat
         ("id,id\n1,2\n", {}, "must be its header"),
         ("", {}, "must be its header"),
         ("id,\n1,2\n", {}, "must be its header"),
-        ("id,age\n", {"types": {"old": "BIGINT"}}, "no column of the file; its header has id, age"),
+        ("id,age\n", {"types": {"old": "BIGINT", "id": "BIGINT"}}, "no column of the file; its header has id, age"),
+        ("7719,zebra\n", {"types": {"id": "BIGINT", "age": "BIGINT"}}, "its first line must be a header, with ',' between"),
         ("id,age\n", {"types": {"age": "BIGINT); DROP"}}, "is no type"),
         ("id,age\n", {"types": {"age": "NUMBR"}}, "is no type"),
         ("id,age\n", {"delimiter": ";;"}, "one character"),
     ],
-    ids=["twice", "empty", "no name", "unknown", "injected", "misspelt", "delimiter"],
+    ids=["twice", "empty", "no name", "unknown", "no header", "injected", "misspelt", "delimiter"],
 )
 def test_csv_files_that_are_refused(text: str, options: dict[str, Any], message: str, tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text(text)
-    with pytest.raises(TableError, match=message):
+    with pytest.raises(TableError, match=message) as caught:
         Source.of(tmp_path / "v.csv", **options)
+    assert "zebra" not in str(caught.value), "a first line that is a row is not shown"
 
 
 def test_a_missing_column_is_named_with_what_there_is() -> None:

@@ -377,3 +377,10 @@ def test_without_a_catalogue_only_one_table() -> None:
     assert found.relation.sql() == '"visits"'  # type: ignore[union-attr]
     with pytest.raises(Refused, match="session"):
         parse("SELECT COUNT(*) FROM visits JOIN codes USING (code)", "duckdb")
+
+
+def test_an_interval_needs_its_place() -> None:
+    """The ends of n are shown as n_low and n_high; a key or figure of that name would be overwritten."""
+    for other in ("n_low", "n_high"):
+        with pytest.raises(TableError, match=f"{other} is where the interval of n stands"):
+            parse(f"SELECT region AS {other}, COUNT(*) AS n FROM visits GROUP BY region", "duckdb")

@@ -115,6 +115,10 @@ class Answer:
         """Keys, and value, low and high of each aggregate."""
         columns = self._columns()
         marks = {"tacit.private": str(self.private), "tacit.event": repr(self.event)}
+        for name, values in self.keys.items():
+            if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in values):
+                unsigned = all(value is None or 0 <= value < 2**64 for value in values)
+                columns[name] = pa.array(columns[name], pa.uint64() if unsigned else pa.decimal256(40))
         return pa.table(columns).replace_schema_metadata(marks)
 
     def to_pandas(self) -> Any:
@@ -191,11 +195,12 @@ class Answer:
             axes.bar(edges[:, 0], found.value, np.diff(edges, axis=1)[:, 0], align="edge", color="#dbe6f2", edgecolor="white")
         axes.vlines(places, found.low, found.high, color="#9db7d5", linewidth=4 if few else 1)
         axes.plot(places, found.value, "o", color="#1f4e79", markersize=5 if few else 2)
-        axes.set_ylabel(chosen)
+        # A dollar in a name is a dollar, and no formula.
+        axes.set_ylabel(chosen, parse_math=False)
         if few:
             turned = sum(len(label) for label in labels) > 60
-            axes.set_xticks(places, labels, rotation=45 if turned else 0, ha="right" if turned else "center")
-        axes.set_xlabel(", ".join(self.keys))
+            axes.set_xticks(places, labels, rotation=45 if turned else 0, ha="right" if turned else "center", parse_math=False)
+        axes.set_xlabel(", ".join(self.keys), parse_math=False)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#dddddd", linewidth=0.6)
         axes.set_axisbelow(True)

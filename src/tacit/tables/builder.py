@@ -192,8 +192,10 @@ class Query:
         return replace(self, filters=(*self.filters, self._value(condition)))
 
     def order_by(self, value: str, *, descending: bool = False) -> Query:
-        """The order of the answer's rows, by released figures."""
-        return replace(self, orders=(*self.orders, exp.Ordered(this=self._value(value), desc=descending)))
+        """The order of the answer's rows, by released figures; NULL stands where the dialect has it."""
+        written = read(f"SELECT 1 ORDER BY a{' DESC' if descending else ''}", self.dialect).args["order"].expressions[0]
+        written.set("this", self._value(value))
+        return replace(self, orders=(*self.orders, written))
 
     def limit(self, most: int) -> Query:
         """At most so many rows of the answer."""
@@ -227,14 +229,14 @@ class Query:
         return tree
 
     def _agg(self, node: exp.Expression, name: str | None) -> Query:
-        made = node if name is None else exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True))
+        made = node if name is None else exp.Alias(this=node, alias=_identifier(name))
         return replace(self, chosen=(*self.chosen, made))
 
     def _value(self, text: str) -> exp.Expression:
         return _expression(text, self.dialect)
 
     def _named(self, text: str, name: str) -> exp.Alias:
-        return exp.Alias(this=self._value(text), alias=exp.to_identifier(name, quoted=True))
+        return exp.Alias(this=self._value(text), alias=_identifier(name))
 
     def _select(self, chosen: list[exp.Expression]) -> exp.Select:
         tree = exp.Select(expressions=[node.copy() for node in chosen]).from_(self.source.copy(), copy=False)
@@ -260,6 +262,12 @@ class Query:
         plain = isinstance(self.source, exp.Subquery) and not self.joins and not self.conditions
         found: exp.Expression = self.source.this.copy() if plain else self._select([exp.Star()])
         return found
+
+
+def _identifier(name: str) -> exp.Identifier:
+    if not isinstance(name, str) or not name:
+        raise TableError("the name of a figure must be text, such as 'n'; what is counted is named by of=...")
+    return exp.to_identifier(name, quoted=True)
 
 
 def _all(conditions: tuple[exp.Expression, ...]) -> exp.Expression:

@@ -21,8 +21,37 @@ from sqlglot import exp
 
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import Value, number, settled, total
-from tacit.tables.relation import TYPES, Field, Relation, Resolve, add, carried, field_of, nested
+from tacit.tables.forms import as_whole, double
+from tacit.tables.relation import TYPES, Field, Relation, Resolve, add, carried, field_of, find, nested
 from tacit.tables.unit import Unit
+
+#: The greatest number in a person's sum: with 2^33 rows of it, 127 bits hold the sum of what is above 2^-13, and 127 others of the rest.
+LARGEST, COARSE, FINE = 2.0**80, 2.0**13, 2.0**106
+
+
+def exact_sum(value: Value) -> Value:
+    """The sum of a person's rows, added up in whole numbers: a sum of floats depends on the order of rows, which is not hers alone.
+
+    (1e100 + 1) - 1e100 is 0 and (1e100 - 1e100) + 1 is 1, so that one person's coming could change everybody's sums, by way of the
+    order in which an engine then meets the rows (Casacuberta, Shoemate, Vadhan and Wagaman 2022).
+
+    >>> exact_sum(Value(exp.column("n"), "integer")).sql.sql("duckdb")
+    'CAST(SUM(n) AS DOUBLE)'
+    """
+    if value.kind == "integer":
+        return Value(exp.cast(exp.Sum(this=value.sql), "DOUBLE"), "float", 2.0**97, 1.0)
+    whole = _nearest(value.sql, COARSE)
+    rest = exp.Paren(this=exp.Sub(this=value.sql.copy(), expression=exp.Mul(this=whole.copy(), expression=double(1 / COARSE))))
+    parts = []
+    for part, scale in ((whole, COARSE), (_nearest(rest, FINE), FINE)):
+        summed = exp.cast(exp.Sum(this=exp.cast(part, "DECIMAL(38, 0)")), "DOUBLE")
+        parts.append(exp.Mul(this=summed, expression=double(1 / scale)))
+    return Value(exp.Paren(this=exp.Add(this=parts[0], expression=parts[1])), "float", 2.0**114, 2.0**-106)
+
+
+def _nearest(sql: exp.Expression, times: float) -> exp.Expression:
+    scaled = exp.Mul(this=sql.copy(), expression=double(times))
+    return exp.Floor(this=exp.Add(this=scaled, expression=double(0.5)))
 
 
 @dataclass(frozen=True)
@@ -35,7 +64,7 @@ class Grouping:
     node: exp.Select
 
     def relation(self) -> Relation:
-        keys = self._keys()
+        keys = grouped_by(self.node.args["group"], self.node.expressions, self.resolve)
         values = [total(key, self.resolve) for key in keys]
         made = [field_of("", value, self.rows) for value in values]
         if self.rows.person is None or not any(f.person for f in made):
@@ -52,7 +81,8 @@ class Grouping:
                 raise Refused("give every expression of a sub-query a name: SELECT id, COUNT(*) AS visits")
             place = next((i for i, key in enumerate(keys) if key == inner), None)
             value = values[place] if place is not None else total(self._held(inner, aggregates), self._seen(keys, values, aggregates))
-            add(chosen, fields, self.rows.person, name, value.sql, made[place] if place is not None else Field(name, TYPES.get(value.kind)))
+            field = made[place] if place is not None else Field(name, TYPES.get(value.kind), about=self._within(inner))
+            add(chosen, fields, self.rows.person, name, value.sql, field)
         query = exp.Select(expressions=chosen).from_(self.rows.expression(), copy=False)
         where, having = self.node.args.get("where"), self.node.args.get("having")
         if where is not None:
@@ -74,23 +104,25 @@ class Grouping:
             steps=(*self.rows.steps, "aggregated by person: one row each" if alone else "aggregated by person and other columns"),
         )
 
-    def _keys(self) -> list[exp.Expression]:
-        group = self.node.args["group"]
-        if any(v for n, v in group.args.items() if n != "expressions" and v not in (None, False, [])):
-            raise Refused("GROUPING SETS, CUBE, ROLLUP and GROUP BY ALL are not understood; name the columns")
-        return [named_key(key, self.node.expressions) for key in group.expressions]
-
     def _held(self, tree: exp.Expression, aggregates: dict[str, Value]) -> exp.Expression:
         """The expression with each aggregate replaced by a name that stands for it."""
 
         def hold(node: exp.Expression) -> exp.Expression:
-            if not isinstance(node, exp.AggFunc):
+            filtered = isinstance(node, exp.Filter) and isinstance(node.this, exp.AggFunc)
+            if not filtered and not isinstance(node, exp.AggFunc):
                 return node
             name = f"aggregate {len(aggregates)}"
-            aggregates[name] = self._aggregate(node)
+            aggregates[name] = self._aggregate(_unfiltered(node))
             return exp.column(name, table="aggregate ")
 
         return tree.copy().transform(hold, copy=False)
+
+    def _within(self, inner: exp.Expression) -> str:
+        """The column whose bounds hold for an aggregate of it too: the least, the greatest and the mean lie among the values."""
+        if not isinstance(inner, (exp.Min, exp.Max, exp.Avg)) or not isinstance(inner.this, exp.Column):
+            return ""
+        columns = list(self.resolve(inner.this).sql.find_all(exp.Column))
+        return find(columns[0], self.rows.fields or ()).declared_as if len(columns) == 1 else ""
 
     def _seen(self, keys: Sequence[exp.Expression], values: Sequence[Value], aggregates: Mapping[str, Value]) -> Resolve:
         def resolve(node: exp.Column) -> Value:
@@ -106,6 +138,10 @@ class Grouping:
     def _aggregate(self, node: exp.Expression) -> Value:
         """COUNT, SUM, AVG, MIN and MAX of one person's rows, none of which can fail."""
         inner = node.this
+        if isinstance(node, (exp.LogicalOr, exp.LogicalAnd)):
+            truth = as_whole(total(inner, self.resolve, boolean=True))
+            some = (exp.Max if isinstance(node, exp.LogicalOr) else exp.Min)(this=truth.sql)
+            return Value(exp.Paren(this=exp.EQ(this=some, expression=exp.Literal.number(1))), "boolean")
         if isinstance(node, exp.Count) and isinstance(inner, exp.Star):
             return Value(exp.cast(exp.Count(this=exp.Star()), "BIGINT"), "integer", 2.0**62, 1.0)
         if isinstance(node, exp.Count):
@@ -120,22 +156,78 @@ class Grouping:
                 1.0,
             )
         if isinstance(node, (exp.Sum, exp.Avg)) and not isinstance(inner, exp.Distinct):
-            value = number(total(inner, self.resolve), node.key.upper())
-            whole = Value(exp.Sum(this=value.sql), "float", 1e200)
+            value = total(inner, self.resolve)
+            value = value if value.kind == "integer" else settled(number(value, node.key.upper()), LARGEST)
             if isinstance(node, exp.Sum):
-                return settled(whole)
+                return exact_sum(value)
             # PostgreSQL's AVG also adds up squares, which can overflow.
-            count = exp.Nullif(
-                this=exp.cast(exp.Count(this=value.sql.copy()), "DOUBLE"), expression=exp.cast(exp.Literal.number(0), "DOUBLE")
-            )
-            return Value(exp.Paren(this=exp.Div(this=settled(whole).sql, expression=count)), "float", 1e150)
+            count = exp.Nullif(this=exp.cast(exp.Count(this=value.sql.copy()), "DOUBLE"), expression=double(0.0))
+            return Value(exp.Paren(this=exp.Div(this=exact_sum(value).sql, expression=count)), "float", LARGEST)
         if isinstance(node, (exp.Min, exp.Max)) and not node.expressions:
             value = total(inner, self.resolve)
             value = number(value) if value.kind in ("real", "decimal", "any") else value
-            if value.kind in ("boolean", "other", "null"):
+            if value.kind in ("boolean", "other", "instant", "null"):
                 raise Refused(f"{node.key.upper()} takes numbers, texts and dates")
             return replace(value, sql=type(node)(this=value.sql), constant=None)
-        raise Refused(f"{node.key.upper()} is not allowed in a sub-query by person; COUNT, SUM, AVG, MIN and MAX are")
+        raise Refused(
+            f"{node.sql_name() if isinstance(node, exp.Func) else node.key.upper()} is not allowed in a sub-query by person; "
+            "COUNT, COUNT_IF, SUM, AVG, MIN, MAX, BOOL_OR and BOOL_AND are"
+        )
+
+
+def _unfiltered(node: exp.Expression) -> exp.Expression:
+    """An aggregate with FILTER, or COUNT_IF, as one of a CASE; others as they are."""
+    condition: exp.Expression | None = None
+    if isinstance(node, exp.Filter):
+        node, condition = node.this, node.expression.this
+    if isinstance(node, exp.CountIf):
+        inner = (
+            node.this if condition is None else exp.And(this=exp.Paren(this=condition.copy()), expression=exp.Paren(this=node.this.copy()))
+        )
+        return exp.Count(this=_where(inner, exp.Literal.number(1)))
+    if condition is None:
+        return node
+    made, inner = node.copy(), node.this
+    if isinstance(inner, exp.Distinct):
+        made.set("this", exp.Distinct(expressions=[_where(condition, part) for part in inner.expressions]))
+    else:
+        made.set("this", _where(condition, exp.Literal.number(1) if isinstance(inner, exp.Star) else inner))
+    return made
+
+
+def _where(condition: exp.Expression, value: exp.Expression) -> exp.Expression:
+    return exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
+
+
+def grouped_by(group: exp.Expression, projections: Sequence[exp.Expression], resolve: Resolve) -> list[exp.Expression]:
+    """The terms of GROUP BY; of GROUP BY ALL, whatever of the SELECT list is no aggregate and no constant.
+
+    In SELECT UPPER(name) AS name ... GROUP BY name the name means the column in most dialects and the expression in others: refused.
+    """
+    several = (exp.GroupingSets, exp.Cube, exp.Rollup)
+    extra = [name for name, value in group.args.items() if name not in ("expressions", "all") and value not in (None, False, [])]
+    if extra or any(isinstance(key, (*several, exp.Tuple)) for key in group.expressions):
+        raise Refused("GROUPING SETS, CUBE and ROLLUP are several questions in one; ask one for each set of columns")
+    if group.args.get("all"):
+        chosen = [projection.unalias() for projection in projections]
+        return [cast(exp.Expression, node) for node in chosen if any(node.find_all(exp.Column)) and not any(node.find_all(exp.AggFunc))]
+    keys = [named_key(key, projections) for key in group.expressions]
+    for written, key in zip(group.expressions, keys, strict=True):
+        if isinstance(written, exp.Column) and key is not written and _means_column(written, key, resolve):
+            raise Refused(
+                f"GROUP BY {written.name} could mean the column or the expression that the SELECT list calls so; give the expression "
+                "another name, or write its place: GROUP BY 1"
+            )
+    return keys
+
+
+def _means_column(written: exp.Column, key: exp.Expression, resolve: Resolve) -> bool:
+    """Whether a name of GROUP BY is a known column too, and another value than the expression of the same name."""
+    try:
+        column = resolve(written)
+    except TableError:
+        return False
+    return column.kind != "any" and (not isinstance(key, exp.Column) or resolve(key).sql != column.sql)
 
 
 def named_key(key: exp.Expression, projections: Sequence[exp.Expression]) -> exp.Expression:

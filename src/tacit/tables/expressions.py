@@ -26,19 +26,15 @@ from fractions import Fraction
 from sqlglot import exp
 
 from tacit.tables import forms
+from tacit.tables.dialects import TO_EVEN, TRUNCATING
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.forms import FLUSH, GREATEST, LEAST, MOST_NODES, NUMBERS, PARTS, Value, column, number, settled
+from tacit.tables.forms import ALLOWED, FLUSH, GREATEST, LEAST, MOST_NODES, NUMBERS, Value, column, number, only, settled, whole_constant
+from tacit.tables.moments import dated_value, days_between, moved_by
 
 __all__ = ["ALLOWED", "NUMBERS", "Columns", "Value", "column", "number", "settled", "total", "why_not"]
 
 #: Longer texts are cut here before they are joined, so that no text grows without limit.
 LONGEST = 10_000
-ALLOWED = (
-    "+ - * / %, comparisons, AND, OR, NOT, BETWEEN, IN, IS NULL, LIKE, CASE, COALESCE, NULLIF, LEAST, GREATEST, ABS, ROUND, FLOOR, "
-    "CEIL, SQRT, LN, LOG, EXP, POWER, MOD, LOWER, UPPER, LENGTH, SUBSTRING, LEFT, CONCAT, TRIM, EXTRACT, YEAR, QUARTER, MONTH, DAY, "
-    "DATE_TRUNC, CAST"
-)
-_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
 
 Columns = Mapping[str, str] | Callable[[exp.Column], Value]
 
@@ -99,18 +95,18 @@ class _Rewriter:
                 return Value(node.copy(), "boolean", constant=bool(node.this))
             case exp.Neg():
                 return self.negated(node)
-            case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.SafeDivide():
-                _only(node, "this", "expression", "typed", "safe")
-                return forms.arithmetic(node, number(self.value(node.this)), number(self.value(node.expression)))
+            case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.SafeDivide() | exp.IntDiv():
+                only(node, "this", "expression", "typed", "safe")
+                return self.arithmetic(node)
             case exp.Mod():
                 return self.remainder(node)
             case exp.And() | exp.Or() | exp.Not():
                 return self.logic(node)
             case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.NullSafeEQ() | exp.NullSafeNEQ():
-                _only(node, "this", "expression")
+                only(node, "this", "expression")
                 return self.compared(type(node), node.this, node.expression)
             case exp.Between():
-                _only(node, "this", "low", "high")
+                only(node, "this", "low", "high")
                 parts = [self.compared(exp.GTE, node.this, node.args["low"]), self.compared(exp.LTE, node.this, node.args["high"])]
                 return Value(exp.Paren(this=exp.and_(*(part.sql for part in parts))), "boolean")
             case exp.In():
@@ -122,7 +118,7 @@ class _Rewriter:
             case exp.Case() | exp.If():
                 return self.case(node)
             case exp.Coalesce() | exp.Least() | exp.Greatest():
-                _only(node, "this", "expressions", "ignore_nulls", "is_nvl", "is_null")
+                only(node, "this", "expressions", "ignore_nulls", "is_nvl", "is_null")
                 values = self.alike([node.this, *node.expressions], node.key.upper(), ordered=not isinstance(node, exp.Coalesce))
                 sql = forms.extreme_of(type(node), *(v.sql for v in values))
                 return Value(sql, values[0].kind, max(v.most for v in values), min(v.least for v in values))
@@ -132,6 +128,23 @@ class _Rewriter:
             case exp.Cast():
                 return self.cast(node)
         return self.function(node)
+
+    def arithmetic(self, node: exp.Expression) -> Value:
+        if isinstance(node, (exp.Add, exp.Sub)) and isinstance(node.expression, exp.Interval):
+            step = node.expression
+            return moved_by(self.value, node.this, step.this, step.args.get("unit"), -1 if isinstance(node, exp.Sub) else 1)
+        left, right = self.value(node.this), self.value(node.expression)
+        if isinstance(node, exp.Sub) and left.kind == right.kind == "date":
+            return days_between(right, left)
+        if isinstance(node, exp.Add) and "text" in (left.kind, right.kind) and {left.kind, right.kind} <= {"text", "null"}:
+            raise Refused("+ adds numbers; texts are joined by a || b, or by CONCAT(a, b)")
+        both_whole = left.kind == right.kind == "integer" and not any(_pointed(part) for part in (node.this, node.expression))
+        if isinstance(node, exp.IntDiv) and not both_whole:
+            raise Refused("whole division needs two whole numbers; write FLOOR(a / b), or CAST(a AS BIGINT) first")
+        if isinstance(node, exp.IntDiv) or (isinstance(node, exp.Div) and node.args.get("typed") and both_whole):
+            # In the user's dialect 7 / 2 is 3.
+            return forms.whole_quotient(number(left), number(right))
+        return forms.arithmetic(node, number(left), number(right))
 
     def negated(self, node: exp.Expression) -> Value:
         value = self.value(node.this)
@@ -167,11 +180,14 @@ class _Rewriter:
 
     def member(self, node: exp.Expression) -> Value:
         if node.args.get("query") is not None or node.args.get("unnest") is not None:
-            raise Refused("IN with a sub-query is not a function of one row; join the table instead, or list the values")
-        _only(node, "this", "expressions")
-        values = self.alike([node.this, *node.expressions], "IN", ordered=True, plain=True)
-        if any(v.constant is None and v.kind != "null" for v in values[1:]):
+            raise Refused(
+                "IN with a sub-query is not a function of one row; list the values, or join the table instead: a public one as it is, "
+                "a private one once for each person: JOIN (SELECT person FROM other GROUP BY person) AS o USING (person)"
+            )
+        only(node, "this", "expressions")
+        if any(any(part.find_all(exp.Column, exp.Query)) for part in node.expressions):
             raise Refused("IN needs a list of constants")
+        values = self.alike([node.this, *node.expressions], "IN", ordered=True, plain=True)
         return Value(exp.Paren(this=exp.In(this=values[0].sql, expressions=[v.sql for v in values[1:]])), "boolean")
 
     def test(self, node: exp.Expression) -> Value:
@@ -184,7 +200,7 @@ class _Rewriter:
         return Value(exp.Paren(this=exp.Is(this=exp.Paren(this=value.sql), expression=right.copy())), "boolean")
 
     def like(self, node: exp.Expression) -> Value:
-        _only(node, "this", "expression", "negate")
+        only(node, "this", "expression", "negate")
         pattern = node.expression
         if not isinstance(pattern, exp.Literal) or not pattern.is_string or "\\" in pattern.this:
             raise Refused("LIKE needs a constant pattern without a backslash, such as 'a%'")
@@ -222,25 +238,39 @@ class _Rewriter:
             kinds -= {"text"}
         if len(kinds) == 2 and kinds == {"date", "timestamp"}:
             kinds = {"timestamp"}
+        if plain and forms.comparable(values):
+            return [forms.as_it_is(v) for v in values]
         if kinds <= {"integer", "decimal", "real", "float"}:
             return [forms.as_number(v, kinds, what, plain) for v in values]
         if len(kinds) > 1:
             raise Refused(f"the operands of {what} must be of one kind, and they are {' and '.join(sorted(kinds))}; CAST one of them")
         (kind,) = kinds
-        if kind == "other" or (kind == "boolean" and ordered and any(v.kind not in ("boolean", "null") for v in values)):
+        if kind == "instant":
+            raise Refused(forms.in_zone(next(v for v in values if v.kind == "instant")))
+        truths = all(v.kind in ("boolean", "null") or (v.kind == "integer" and v.constant in (0, 1)) for v in values)
+        if kind == "other" or (kind == "boolean" and ordered and not truths):
             raise Refused(f"{what} cannot use a value of this type; CAST it to a number, a text, a date or a timestamp first")
         return [forms.as_kind(v, kind, what) for v in values]
 
     def cast(self, node: exp.Expression) -> Value:
-        _only(node, "this", "to", "safe")
+        only(node, "this", "to", "safe")
         wanted, value = node.args["to"], self.value(node.this)
         name = str(wanted.this.value if hasattr(wanted.this, "value") else wanted.this).upper()
         shown = value.name or "..."
         if name in ("DOUBLE", "FLOAT", "REAL"):
             return number(forms.read_number(value), "a number") if value.kind != "boolean" else number(forms.as_whole(value))
-        if name in ("INT", "BIGINT", "SMALLINT", "TINYINT"):
+        if name in ("DECIMAL", "BIGDECIMAL", "MONEY"):
+            value = number(forms.read_number(value), "a number")
+            return self.to_decimals(value, wanted)
+        if name in ("INT", "BIGINT", "SMALLINT", "TINYINT", "MEDIUMINT"):
+            if node.meta.get(TRUNCATING) and value.kind not in ("integer", "boolean", "null"):
+                value = forms.cut_off(number(forms.read_number(value), "a whole number"))
+            if node.meta.get(TO_EVEN) and value.kind in ("real", "float") and value.constant is None and value.least != 1.0:
+                value = forms.to_even(number(value))
             return forms.as_whole(value)
         if name in ("TEXT", "VARCHAR", "CHAR", "NVARCHAR"):
+            if value.kind == "instant":
+                raise Refused(forms.in_zone(value))
             if value.kind in ("real", "float", "decimal") or wanted.expressions:
                 raise Refused(
                     f"CAST({shown} AS {name}) writes numbers differently on each engine; round it to a whole number first, without a length"
@@ -252,10 +282,31 @@ class _Rewriter:
             return Value(forms.cast(value.sql, "BOOLEAN"), "boolean")
         raise Refused(f"CAST AS {name} is not allowed; cast to DOUBLE, BIGINT, VARCHAR, DATE or TIMESTAMP, and write conditions with CASE")
 
+    def to_decimals(self, value: Value, wanted: exp.Expression) -> Value:
+        """Rounded to the decimals of DECIMAL(p, s); one without a scale is a number as it is."""
+        if not wanted.expressions:
+            return value
+        places = wanted.expressions[1].this if len(wanted.expressions) == 2 else exp.Literal.number(0)
+        return self.rounded_to(value, whole_constant(places, 0, 0, 15, "the decimals of DECIMAL(p, s)"))
+
     def function(self, node: exp.Expression) -> Value:
+        of_dates = dated_value(node, self.value)
+        if of_dates is not None:
+            return of_dates
         match node:
+            case exp.Trunc():
+                only(node, "this")
+                return forms.cut_off(number(self.value(node.this), "TRUNC"))
+            case exp.Sign():
+                return self.sign(number(self.value(node.this), "SIGN"))
+            case exp.StartsWith():
+                return self.starts(node)
+            case exp.Right():
+                length = whole_constant(node.expression, 0, 0, LONGEST, "the length of RIGHT")
+                text = forms.as_text(self.value(node.this), "RIGHT").sql
+                return Value(exp.Right(this=text, expression=exp.Literal.number(length)), "text")
             case exp.Abs() | exp.Floor() | exp.Ceil():
-                _only(node, "this")
+                only(node, "this")
                 value = number(self.value(node.this), node.key.upper())
                 least = value.least if isinstance(node, exp.Abs) else 1.0
                 return Value(type(node)(this=value.sql), "float", value.most * 2 + 1, least)
@@ -290,10 +341,10 @@ class _Rewriter:
             case exp.Lower() | exp.Upper():
                 return Value(type(node)(this=forms.as_text(self.value(node.this), node.key.upper()).sql), "text")
             case exp.Trim():
-                _only(node, "this")
+                only(node, "this")
                 return Value(exp.Trim(this=forms.as_text(self.value(node.this), "TRIM").sql), "text")
             case exp.Length():
-                _only(node, "this")
+                only(node, "this")
                 return Value(
                     forms.cast(exp.Length(this=forms.as_text(self.value(node.this), "LENGTH").sql), "BIGINT"), "integer", 2.0**31, 1.0
                 )
@@ -301,21 +352,30 @@ class _Rewriter:
                 return self.substring(node)
             case exp.Concat() | exp.DPipe():
                 return self.joined(node)
-            case exp.Extract():
-                _only(node, "this", "expression")
-                return self.part(node.this.name.upper(), node.expression)
-            case exp.Year() | exp.Quarter() | exp.Month() | exp.Day() | exp.Hour() | exp.Minute() | exp.DayOfMonth():
-                return self.part({"DAYOFMONTH": "DAY"}.get(node.key.upper(), node.key.upper()), node.this)
-            case exp.DateTrunc() | exp.TimestampTrunc():
-                return self.truncated(node)
         raise Refused(why_not(node))
 
+    def sign(self, value: Value) -> Value:
+        forms.check_size(value.sql)
+        zero, one = exp.Literal.number(0), exp.Literal.number(1)
+        ifs = [
+            exp.If(this=operator(this=value.sql.copy(), expression=forms.double(0.0)), true=result)
+            for operator, result in ((exp.GT, one), (exp.LT, exp.Neg(this=one.copy())), (exp.EQ, zero))
+        ]
+        return Value(exp.Case(ifs=ifs), "integer", 1.0, 1.0)
+
+    def starts(self, node: exp.Expression) -> Value:
+        prefix = node.expression
+        if not isinstance(prefix, exp.Literal) or not prefix.is_string or len(prefix.this) > LONGEST:
+            raise Refused("STARTS_WITH needs a constant, such as STARTS_WITH(code, 'A')")
+        text = forms.as_text(self.value(node.this), "STARTS_WITH").sql
+        return Value(exp.Paren(this=exp.EQ(this=forms.cut(text, 1, len(prefix.this)), expression=prefix.copy())), "boolean")
+
     def rounded(self, node: exp.Expression) -> Value:
-        _only(node, "this", "decimals")
-        value, places = (
-            number(self.value(node.this), "ROUND"),
-            _whole_constant(node.args.get("decimals"), 0, 0, 15, "the decimals of ROUND"),
-        )
+        only(node, "this", "decimals")
+        places = whole_constant(node.args.get("decimals"), 0, 0, 15, "the decimals of ROUND")
+        return self.rounded_to(number(self.value(node.this), "ROUND"), places)
+
+    def rounded_to(self, value: Value, places: int) -> Value:
         # Ties go up: engines disagree about them, and this is the one form that all compute alike.
         scaled = value if not places else forms.arithmetic(exp.Mul(), value, forms.public(Fraction(10**places)))
         up = exp.Floor(this=exp.Add(this=scaled.sql, expression=forms.double(0.5)))
@@ -334,16 +394,16 @@ class _Rewriter:
         return forms.exponential(forms.arithmetic(exp.Mul(), exponent, forms.logarithm(base)))
 
     def substring(self, node: exp.Expression) -> Value:
-        _only(node, "this", "start", "length", "expression")
-        start = 1 if isinstance(node, exp.Left) else _whole_constant(node.args.get("start"), 1, 1, LONGEST, "the start of SUBSTRING")
+        only(node, "this", "start", "length", "expression")
+        start = 1 if isinstance(node, exp.Left) else whole_constant(node.args.get("start"), 1, 1, LONGEST, "the start of SUBSTRING")
         given = node.expression if isinstance(node, exp.Left) else node.args.get("length")
-        length = _whole_constant(given, LONGEST, 0, LONGEST, "the length of SUBSTRING")
+        length = whole_constant(given, LONGEST, 0, LONGEST, "the length of SUBSTRING")
         return Value(forms.cut(forms.as_text(self.value(node.this), "SUBSTRING").sql, start, length), "text")
 
     def joined(self, node: exp.Expression) -> Value:
-        _only(node, "this", "expression", "expressions", "safe", "coalesce")
+        only(node, "this", "expression", "expressions", "safe", "coalesce")
         nodes = node.expressions if isinstance(node, exp.Concat) else _operands(node)
-        parts = [forms.cut(forms.as_text(self.value(part), "CONCAT").sql, 1, LONGEST) for part in nodes]
+        parts = [forms.cut(_joinable(self.value(part)).sql, 1, LONGEST) for part in nodes]
         if node.args.get("coalesce"):
             parts = [exp.Coalesce(this=part, expressions=[exp.Literal.string("")]) for part in parts]
         sql = parts[0]
@@ -351,23 +411,17 @@ class _Rewriter:
             sql = exp.DPipe(this=sql, expression=part)
         return Value(exp.Paren(this=sql), "text")
 
-    def part(self, name: str, inner: exp.Expression) -> Value:
-        value = self.value(inner)
-        if isinstance(inner, (exp.TsOrDsToDate, exp.Cast)) and value.kind == "text":
-            value = forms.as_date(value, "date")
-        if name not in PARTS or value.kind not in ("date", "timestamp") or (name in ("HOUR", "MINUTE") and value.kind == "date"):
-            raise Refused(f"EXTRACT takes {', '.join(PARTS)} of a date or timestamp; CAST({value.name or '...'} AS DATE) makes one")
-        found = forms.cast(exp.Extract(this=exp.Var(this=name), expression=forms.dated(value)), "BIGINT")
-        return Value(found, "integer", 10_000.0, 1.0)
 
-    def truncated(self, node: exp.Expression) -> Value:
-        _only(node, "this", "unit", "input_type_preserved", "zone")
-        unit, value = node.args["unit"].name.upper(), self.value(node.this)
-        if unit not in _UNITS or value.kind not in ("date", "timestamp") or node.args.get("zone") is not None:
-            raise Refused(f"DATE_TRUNC takes {', '.join(_UNITS)} and a date or timestamp; CAST({value.name or '...'} AS DATE) makes one")
-        stamp = forms.cast(forms.dated(value), "TIMESTAMP")
-        sql = exp.TimestampTrunc(this=stamp, unit=exp.Var(this=unit))
-        return Value(forms.cast(sql, "DATE") if value.kind == "date" else sql, value.kind)
+def _pointed(node: exp.Expression) -> bool:
+    """Whether a constant is written as a fraction: 10.0 is no whole number to a dialect that tells them apart."""
+    while isinstance(node, (exp.Paren, exp.Neg)):
+        node = node.this
+    return isinstance(node, exp.Literal) and not node.is_string and not node.this.isdigit()
+
+
+def _joinable(value: Value) -> Value:
+    """A part of CONCAT: whole numbers are written alike everywhere."""
+    return Value(forms.cast(value.sql, "TEXT"), "text") if value.kind == "integer" else forms.as_text(value, "CONCAT")
 
 
 def _operands(node: exp.Expression) -> list[exp.Expression]:
@@ -377,28 +431,22 @@ def _operands(node: exp.Expression) -> list[exp.Expression]:
     return [*_operands(node.this), *_operands(node.expression)] if isinstance(node, exp.DPipe) else [node]
 
 
-def _whole_constant(node: exp.Expression | None, default: int, low: int, high: int, what: str) -> int:
-    if node is None:
-        return default
-    if not isinstance(node, exp.Literal) or node.is_string or not node.this.isdigit() or not low <= int(node.this[:9]) <= high:
-        raise Refused(f"{what} must be a whole constant from {low} to {high}")
-    return int(node.this)
-
-
-def _only(node: exp.Expression, *names: str) -> None:
-    """Refuse variants of a function that are not on the list, such as an ESCAPE or a time zone."""
-    extra = [name for name, value in node.args.items() if name not in names and value not in (None, False, [])]
-    if extra:
-        raise Refused(f"{node.key.upper()} with {extra[0].replace('_', ' ')} is not allowed; allowed are {ALLOWED}")
-
-
 def why_not(node: exp.Expression) -> str:
     """Why a node is not on the list."""
-    name = (node.name if isinstance(node, exp.Anonymous) else node.key).upper()
+    name = (node.name if isinstance(node, exp.Anonymous) else getattr(node, "sql_name", lambda: node.key)()).upper()
     if isinstance(node, (exp.Query, exp.Exists, exp.Subquery)):
         return "a sub-query inside an expression can depend on everybody's rows; join the table, or select from a sub-query instead"
     if isinstance(node, exp.Window):
-        return "window functions mix people's rows, so one person's effect is not bounded; aggregate by person in a sub-query instead"
+        return (
+            "window functions mix people's rows, so one person's effect is not bounded; aggregate by person in a sub-query instead, "
+            "or number each person's own rows there: ROW_NUMBER() OVER (PARTITION BY person ORDER BY day) AS place"
+        )
+    if isinstance(node, (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentDatetime, exp.CurrentTime)):
+        return f"{name} changes from day to day, so the question would too; write the date itself: DATE '2026-01-31'"
+    if isinstance(node, (exp.TimeToStr, exp.ToChar)):
+        return f"{name} writes dates differently on each engine; group by DATE_TRUNC('month', day), or by YEAR(day) and MONTH(day)"
+    if isinstance(node, exp.Interval):
+        return "an INTERVAL is added to a date, day + INTERVAL 30 DAY; durations cannot be compared, DATE_DIFF('day', a, b) can"
     if isinstance(node, exp.Star):
         return "SELECT * is not a question: name the columns"
     if isinstance(node, exp.AggFunc):

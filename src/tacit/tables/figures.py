@@ -21,7 +21,7 @@ from tacit.tables.split import Share
 
 def figures(plan: Plan, sums: Sequence[Floats], confidence: float) -> Mapping[str, Figures]:
     """A column for every aggregate of the question; `sums` are the noisy sums in granules."""
-    values = [np.asarray(row, dtype=float) * float(share.measure.granularity) for share, row in zip(plan.shares, sums, strict=True)]
+    values = [np.asarray(row, dtype=float) * share.granule for share, row in zip(plan.shares, sums, strict=True)]
     maker = Maker(plan.shares, values)
     return {recipe.aggregate.name: maker.figure(recipe, confidence) for recipe in plan.recipes}
 
@@ -40,10 +40,10 @@ class Maker:
                 value, wide = self.sum(recipe.value), self.half(recipe.value, confidence)
                 return Figures(value, value - wide, value + wide)
             case "mean":
-                found = self.ratio(recipe.value, recipe.count, float(recipe.intervals[0].half), confidence)
                 bounds = recipe.intervals[0]
+                found = self.ratio(recipe.value, recipe.count, float(bounds.half), confidence)
                 centre, low, high = float(bounds.centre), float(bounds.lower), float(bounds.upper)
-                return Figures(*(np.clip(centre + part, low, high) for part in (found.value, found.low, found.high)))
+                return Figures(*(_between(centre + part, low, high) for part in (found.value, found.low, found.high)))
             case "quantile":
                 assert recipe.cells is not None
                 share = self.shares[recipe.cells]
@@ -58,19 +58,19 @@ class Maker:
     def sum(self, linear: Linear) -> Floats:
         """The value of a sum of measures."""
         (first, factor), *rest = linear
-        found: Floats = float(factor) * self.values[first]
+        found: Floats = factor * self.values[first]
         for index, factor in rest:
-            found += float(factor) * self.values[index]
+            found += factor * self.values[index]
         return found
 
     def half(self, linear: Linear, confidence: float) -> float:
         """How far the noise and the rounding take it, except with probability 1 - confidence."""
-        weights = tuple(float(factor) * self.shares[index].spread for index, factor in linear)
+        weights = tuple(factor * self.shares[index].spread for index, factor in linear)
         return _half_width(weights, self.shares[linear[0][0]].law, confidence) + self._rounding(linear)
 
     def _rounding(self, linear: Linear) -> float:
         """The half granule of the noise's rounding. That of each row's value to the lattice is 2^-28 of its bounds, below what is shown."""
-        return sum(abs(float(factor)) * float(self.shares[index].measure.granularity) / 2 for index, factor in linear)
+        return sum(abs(factor) * self.shares[index].granule / 2 for index, factor in linear)
 
     def ratio(self, total: Linear, count: Linear, bound: float, confidence: float) -> Figures:
         """total / count, known to lie between -bound and bound."""
@@ -79,21 +79,21 @@ class Maker:
             wide_top, wide_bottom = self.half(total, confidence), self.half(count, confidence)
             square = bottom**2 - wide_bottom**2
             root = np.sqrt(np.maximum(wide_top**2 * square + wide_bottom**2 * top**2, 0.0))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ends = np.array([(top * bottom - root) / square, (top * bottom + root) / square])
-            known = (square > 0) & (bottom > 0) & (confidence > 0)
+            known = (square > 0) & (bottom > 0)
+            under = np.where(known, square, 1.0)
+            ends = (top * bottom - root) / under, (top * bottom + root) / under
         else:
             # Each part may use half of the error, so together they keep the confidence.
             part = (1 + confidence) / 2
             wide_top, wide_bottom = self.half(total, part), self.half(count, part)
-            least, most = bottom - wide_bottom, bottom + wide_bottom
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ends = np.array([(top + sign * wide_top) / n for sign in (-1, 1) for n in (least, most)])
-            known = least > 0
-        low = np.where(known, np.clip(ends.min(axis=0), -bound, bound), -bound)
-        high = np.where(known, np.clip(ends.max(axis=0), -bound, bound), bound)
-        value = np.clip(np.clip(top / np.maximum(bottom, 1.0), -bound, bound), low, high)
-        return Figures(value, low, high)
+            known = bottom > wide_bottom
+            least = np.where(known, bottom - wide_bottom, 1.0)
+            most = least + 2 * wide_bottom
+            down, up = top - wide_top, top + wide_top
+            ends = np.minimum(down / least, down / most), np.maximum(up / least, up / most)
+        low = np.where(known, _between(ends[0], -bound, bound), -bound)
+        high = np.where(known, _between(ends[1], -bound, bound), bound)
+        return Figures(_between(_between(top / np.maximum(bottom, 1.0), -bound, bound), low, high), low, high)
 
     def variance(self, recipe: Recipe, confidence: float) -> Figures:
         """E[u^2] - E[u]^2 in units of the half range, times n / (n - 1) for a sample's."""
@@ -143,6 +143,12 @@ class Maker:
 def _half_width(weights: tuple[float, ...], law: str, confidence: float) -> float:
     """The same noise is in every answer to a question that is asked again."""
     return float(half_width(weights, law, confidence)[0])
+
+
+def _between(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
+    """What numpy's clip does, in a fifth of the time for short arrays."""
+    found: Floats = np.minimum(np.maximum(values, low), high)
+    return found
 
 
 def _scaled(found: Figures, factor: float) -> Figures:

@@ -31,6 +31,11 @@ EXPONENT = 340
 #: An expression may not become larger or deeper than this once it is made total: parsers and printers of SQL are recursive.
 MOST_NODES, DEEPEST = 20_000, 120
 
+ALLOWED = (
+    "+ - * / %, comparisons, AND, OR, NOT, BETWEEN, IN, IS NULL, LIKE, CASE, COALESCE, NULLIF, LEAST, GREATEST, ABS, ROUND, FLOOR, "
+    "CEIL, TRUNC, SIGN, SQRT, LN, LOG, EXP, POWER, MOD, DIV, LOWER, UPPER, LENGTH, SUBSTRING, LEFT, RIGHT, STARTS_WITH, CONCAT, TRIM, "
+    "EXTRACT, YEAR, QUARTER, MONTH, DAY, DATE_TRUNC, DATE_DIFF in days, dates + INTERVAL, AT TIME ZONE, CAST"
+)
 NUMBERS = ("integer", "decimal", "real", "float", "any")
 _NUMBER = "^[+-]?[0-9]{1,15}([.][0-9]{1,15})?([eE][+-]?[0-9]{1,2})?$"
 _DATE = (
@@ -38,9 +43,19 @@ _DATE = (
     "|([12][0-9](0[48]|[2468][048]|[13579][26])|(1[26]|2[048])00)-02-29)"
 )
 _TIMESTAMP = f"^{_DATE}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?)?$"
-_DATA_TYPES = {name: exp.DataType.build(name) for name in ("DOUBLE", "BIGINT", "INT", "TEXT", "BOOLEAN", "DATE", "TIMESTAMP")}
+_TYPE_NAMES = ("DOUBLE", "BIGINT", "INT", "TEXT", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMPTZ")
+_DATA_TYPES = {name: exp.DataType.build(name) for name in _TYPE_NAMES}
 #: The parts of a date that may be asked for, with what they can be where that is certain.
-PARTS = {"YEAR": None, "QUARTER": (1, 4), "MONTH": (1, 12), "DAY": (1, 31), "HOUR": (0, 23), "MINUTE": (0, 59)}
+PARTS = {
+    "YEAR": None,
+    "QUARTER": (1, 4),
+    "MONTH": (1, 12),
+    "WEEK": (1, 53),
+    "DAY": (1, 31),
+    "DOY": (1, 366),
+    "HOUR": (0, 23),
+    "MINUTE": (0, 59),
+}
 _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "UINT64", "INT128", "UINT128")
 
 
@@ -48,8 +63,8 @@ _WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "UINT64", "INT128", "UINT128")
 class Value:
     """A total expression: its kind, and what is certain of its size whatever the rows are.
 
-    Kinds: integer, decimal, real (a column as it is), float (a guarded double), text, boolean, date, timestamp, null, any (of unknown
-    type), other.
+    Kinds: integer, decimal, real (a column as it is), float (a guarded double), text, boolean, date, timestamp, instant (a timestamp with
+    a time zone), null, any (of unknown type), other. `wide`: a whole number of 64 bits without a sign, which may be compared as it is.
     """
 
     sql: exp.Expression
@@ -58,6 +73,7 @@ class Value:
     least: float = 0.0
     constant: Any = None
     name: str = ""
+    wide: bool = False
 
 
 def column(name: str, sql_type: str | None) -> Value:
@@ -68,11 +84,15 @@ def column(name: str, sql_type: str | None) -> Value:
     kind = kind_of(sql_type)
     upper = sql_type.upper()
     if kind == "integer":
-        return Value(sql, "decimal" if upper.startswith(_WIDE) else "integer", 2.0**64, 1.0, name=name)
+        wide = upper.startswith(("UBIGINT", "UINT64"))
+        return Value(sql, "decimal" if upper.startswith(_WIDE) else "integer", 2.0**64, 1.0, name=name, wide=wide)
     if kind == "text" and not upper.startswith(("VARCHAR", "TEXT", "STRING")):
         return Value(cast(sql, "TEXT"), kind, name=name)
     if kind == "timestamp" and (("ZONE" in upper and "WITHOUT" not in upper) or ("TZ" in upper and "NTZ" not in upper)):
-        kind = "other"
+        kind = "instant"
+    if upper.startswith("TIMESTAMP_NS"):
+        # To microseconds, which all engines have: nanoseconds end in the year 2262, and no other date can be compared with them.
+        return Value(cast(sql, "TIMESTAMP"), kind, name=name)
     return Value(sql, {"float": "real"}.get(kind, kind), name=name)
 
 
@@ -132,6 +152,7 @@ def flushed(value: Value, flush: float = FLUSH, least: float = LEAST) -> Value:
 
 def number(value: Value, what: str = "arithmetic") -> Value:
     """A finite double, or NULL."""
+    value = replace(value, wide=False)
     if value.kind == "float":
         return value
     if value.constant is not None and value.kind == "integer":
@@ -150,7 +171,13 @@ def number(value: Value, what: str = "arithmetic") -> Value:
         return settled(Value(exp.TryCast(this=value.sql, to=exp.DataType.build("DOUBLE"), safe=True), "float"))
     if value.kind == "null":
         return Value(cast(exp.null(), "DOUBLE"), "float", 0.0, math.inf)
-    fix = f"CAST({value.name or '...'} AS DOUBLE)" if value.kind == "text" else "a CASE that says which number each stands for"
+    name = value.name or "..."
+    fix = {
+        "text": f"CAST({name} AS DOUBLE)",
+        "date": f"EXTRACT(YEAR FROM {name}), or DATE_DIFF('day', DATE '2020-01-01', {name})",
+        "timestamp": f"EXTRACT(YEAR FROM {name}), or DATE_DIFF('day', DATE '2020-01-01', CAST({name} AS DATE))",
+        "boolean": f"CAST({name} AS INTEGER), which is 0 or 1",
+    }.get(value.kind, "a CASE that says which number each stands for")
     raise Refused(f"{what} needs numbers, and {value.name or 'an operand'} is a {value.kind}; write {fix}")
 
 
@@ -169,6 +196,35 @@ def _day(year: int, month: int, day: int, kind: str) -> exp.Expression:
 def dated(value: Value) -> exp.Expression:
     """A date or timestamp within the years that all engines share: others, and infinite ones, are NULL."""
     return limited(value.sql, _day(1, 1, 1, value.kind), _day(9999, 12, 31, value.kind))
+
+
+def in_zone(value: Value) -> str:
+    """Why a moment is no date: what to write instead."""
+    name = value.name or "..."
+    return f"{name} is a moment, and its date depends on the time zone; say which: {name} AT TIME ZONE 'UTC' is a timestamp"
+
+
+def cut_off(value: Value) -> Value:
+    """A number without its decimals: towards zero."""
+    check_size(value.sql)
+    below = exp.LT(this=value.sql, expression=double(0.0))
+    sql = exp.Case(ifs=[exp.If(this=below, true=exp.Ceil(this=value.sql.copy()))], default=exp.Floor(this=value.sql.copy()))
+    return Value(sql, "float", value.most, 1.0)
+
+
+def to_even(value: Value) -> Value:
+    """A number rounded to a whole one, halves to the even one: beyond 2^52 doubles have no halves, and rounding to them does just that.
+
+    The value is written once. Between 2^51 and 2^53 the result may be one off, as other arithmetic of such numbers is.
+    """
+    x, far = settled(value, 2.0**53).sql, double(1.5 * 2.0**52)
+    there = exp.Paren(this=exp.Add(this=x, expression=far))
+    return Value(exp.Paren(this=exp.Sub(this=there, expression=far.copy())), "float", 2.0**53, 1.0)
+
+
+def whole_quotient(left: Value, right: Value) -> Value:
+    """How often one whole number is contained in another, towards zero; exact below 2^53."""
+    return as_whole(cut_off(arithmetic(exp.Div(), left, right)))
 
 
 def public(constant: Fraction) -> Value:
@@ -248,6 +304,10 @@ def as_whole(value: Value) -> Value:
     """Rounded to a whole number, ties up; NULL beyond 2^53."""
     if value.kind == "integer":
         return value
+    if value.kind == "boolean" and isinstance(value.sql, exp.Column):
+        # In this form its bounds are seen.
+        ifs = [exp.If(this=value.sql, true=exp.Literal.number(1)), exp.If(this=exp.Not(this=value.sql.copy()), true=exp.Literal.number(0))]
+        return Value(exp.Case(ifs=ifs), "integer", 1.0, 1.0)
     if value.kind == "boolean":
         return Value(cast(value.sql, "INT"), "integer", 1.0, 1.0)
     inside = settled(replace(number(read_number(value), "a whole number"), most=math.inf), 2.0**53)
@@ -262,6 +322,8 @@ def as_date(value: Value, kind: str) -> Value:
         return written(value.constant, kind)
     if value.kind == "null":
         return Value(cast(exp.null(), name), kind)
+    if value.kind == "instant":
+        raise Refused(in_zone(value))
     text = as_text(value, f"CAST AS {name}")
     return Value(cast(matching(text, f"^{_DATE}$" if kind == "date" else _TIMESTAMP), name), kind)
 
@@ -293,6 +355,24 @@ def as_number(value: Value, kinds: set[str], what: str, plain: bool) -> Value:
     return number(value, what)
 
 
+def comparable(values: list[Value]) -> bool:
+    """Whether whole numbers may be compared as they are, one of them without a sign: doubles would take neighbours for equal."""
+    whole = all(v.kind in ("integer", "null") or v.wide or (v.constant is not None and _fits_unsigned(v.constant)) for v in values)
+    return whole and any(v.wide for v in values)
+
+
+def _fits_unsigned(constant: Any) -> bool:
+    return isinstance(constant, Fraction) and constant.denominator == 1 and -(2**63) < constant < 2**64
+
+
+def as_it_is(value: Value) -> Value:
+    """A whole number for a comparison without rounding."""
+    if value.constant is None:
+        return value
+    literal = exp.Literal.number(str(abs(value.constant)))
+    return replace(value, sql=exp.Neg(this=literal) if value.constant < 0 else literal)
+
+
 def as_kind(value: Value, kind: str, what: str) -> Value:
     if value.kind == kind:
         return value
@@ -304,4 +384,21 @@ def as_kind(value: Value, kind: str, what: str) -> Value:
         return as_date(value, kind)
     if value.kind == "null":
         return Value(cast(exp.null(), "BOOLEAN"), kind)
+    if kind == "boolean" and value.constant in (0, 1) and value.kind == "integer":
+        return Value(exp.Boolean(this=bool(value.constant)), kind, constant=bool(value.constant))
     raise Refused(f"the operands of {what} must be of one kind, and they are {kind} and {value.kind}; CAST one of them")
+
+
+def only(node: exp.Expression, *names: str) -> None:
+    """Refuse variants of a function that are not on the list, such as an ESCAPE or a time zone."""
+    extra = [name for name, value in node.args.items() if name not in names and value not in (None, False, [])]
+    if extra:
+        raise Refused(f"{node.key.upper()} with {extra[0].replace('_', ' ')} is not allowed; allowed are {ALLOWED}")
+
+
+def whole_constant(node: exp.Expression | None, default: int, low: int, high: int, what: str) -> int:
+    if node is None:
+        return default
+    if not isinstance(node, exp.Literal) or node.is_string or not node.this.isdigit() or not low <= int(node.this[:9]) <= high:
+        raise Refused(f"{what} must be a whole constant from {low} to {high}")
+    return int(node.this)

@@ -10,21 +10,39 @@ Whatever is nested in whatever, the person is carried along in every row, under 
 >>> rows_of(parse_one("SELECT 1 FROM (SELECT DISTINCT age FROM visits) v"), catalog)
 Traceback (most recent call last):
 ...
-tacit.tables.errors.Refused: DISTINCT rows mix people; GROUP BY the columns instead, or COUNT(DISTINCT column)
+tacit.tables.errors.Refused: DISTINCT rows and UNION mix people; select the person too (id), or GROUP BY the columns instead, or
+COUNT(DISTINCT column), or UNION ALL
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from tacit.tables.by_person import Grouping
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.expressions import NUMBERS, column, number, total
+from tacit.tables.expressions import NUMBERS, Value, column, number, total
+from tacit.tables.forms import in_zone
 from tacit.tables.joins import Joins, Side, resolver
 from tacit.tables.owners import owned
-from tacit.tables.relation import Catalog, Field, Relation, Resolve, Table, add, base_table, carried, field_of, named, nested
+from tacit.tables.relation import (
+    Catalog,
+    Field,
+    Relation,
+    Resolve,
+    Table,
+    add,
+    base_table,
+    carried,
+    field_of,
+    named,
+    nested,
+    same_people,
+    shown_type,
+    told_apart,
+)
 from tacit.tables.unit import Unit
 
 __all__ = ["Catalog", "Table", "refuse_clauses", "rows_of"]
@@ -41,7 +59,7 @@ def rows_of(select: exp.Select, catalog: Catalog | None) -> tuple[Relation, Reso
 def refuse_clauses(select: exp.Select, *allowed: str) -> None:
     """Refuse what a SELECT may not have here, with the reason."""
     reasons = {
-        "distinct": "DISTINCT rows mix people; GROUP BY the columns instead, or COUNT(DISTINCT column)",
+        "distinct": "DISTINCT rows mix people; GROUP BY the columns instead, or COUNT(DISTINCT column); beside the person it is understood",
         "limit": "LIMIT in a sub-query lets one person decide whose rows are left; the unit's caps limit rows",
         "offset": "OFFSET is not understood; use LIMIT on the answer",
         "qualify": "QUALIFY filters by window functions, which mix people",
@@ -57,6 +75,23 @@ def refuse_clauses(select: exp.Select, *allowed: str) -> None:
             raise Refused(reasons.get(name, f"{name.replace('_', ' ').upper()} is not understood in a question"))
     if select.args.get("kind") is not None or select.args.get("hint") is not None:
         raise Refused("SELECT AS STRUCT, SELECT AS VALUE and hints are not understood; select plain columns")
+
+
+def renamed(query: exp.Expression, names: Sequence[exp.Expression]) -> exp.Expression:
+    """A sub-query whose columns are named from outside: WITH t(a, b) AS (SELECT ...)."""
+    if not names:
+        return query
+    chosen = query.expressions if isinstance(query, exp.Select) else []
+    if len(chosen) != len(names) or any(isinstance(p, exp.Star) or (isinstance(p, exp.Column) and p.is_star) for p in chosen):
+        raise Refused("a list of columns must name every one of a SELECT without *; or name them inside: WITH t AS (SELECT age AS a ...)")
+    made = query.copy()
+    pairs = zip(made.expressions, names, strict=True)
+    made.set("expressions", [exp.Alias(this=part.unalias(), alias=exp.to_identifier(name.name, quoted=True)) for part, name in pairs])
+    return made
+
+
+def why_unordered(value: Value) -> str:
+    return in_zone(value) if value.kind == "instant" else "ORDER BY cannot use a value of this type; CAST it to a number, a text or a date"
 
 
 @dataclass
@@ -89,9 +124,8 @@ class Compiler:
         if clause.args.get("recursive"):
             raise Refused("a recursive CTE can multiply one person's rows without bound")
         for view in clause.expressions:
-            if view.args.get("alias") is not None and view.args["alias"].columns:
-                raise Refused("name the columns of a CTE inside it: WITH t AS (SELECT age AS a ...)")
-            inside.views[view.alias] = inside.query(view.this)
+            alias = view.args.get("alias")
+            inside.views[view.alias] = inside.query(renamed(view.this, alias.columns if alias is not None else []))
         return inside
 
     # --- one item of FROM ---------------------------------------------------------------------------------------------------------
@@ -100,9 +134,9 @@ class Compiler:
         if isinstance(node, exp.Subquery):
             alias = node.args.get("alias")
             extra = [n for n, v in node.args.items() if n not in ("this", "alias", "with_", "with") and v not in (None, False, [])]
-            if extra or (alias is not None and alias.columns):
-                raise Refused("a sub-query in FROM may have a name and nothing else: (SELECT ...) AS t")
-            return self.query(node.this)
+            if extra:
+                raise Refused("a sub-query in FROM may have a name and names of columns, and nothing else: (SELECT ...) AS t")
+            return self.query(renamed(node.this, alias.columns if alias is not None else []))
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             raise Refused("FROM takes tables of the session and sub-queries; functions and files are not allowed there")
         extra = [n for n, v in node.args.items() if n not in ("this", "db", "catalog", "alias") and v not in (None, False, [])]
@@ -151,12 +185,16 @@ class Compiler:
             return self.union(node)
         if not isinstance(node, exp.Select):
             raise Refused("a sub-query must be a SELECT")
+        distinct = node.args.get("distinct")
+        if distinct is not None and distinct.args.get("on") is None:
+            return self.distinct(node)
         refuse_clauses(node, "having", "order")
         rows, resolve = self.rows(node)
         if rows.fields is None:
             raise Refused("the columns of the table are not known, so a sub-query of it cannot be checked")
         group = node.args.get("group")
-        aggregated = any(isinstance(part, exp.AggFunc) for projection in node.expressions for part in projection.walk())
+        parts = [part for projection in node.expressions for part in projection.walk()]
+        aggregated = any(isinstance(part, exp.AggFunc) and part.find_ancestor(exp.Window) is None for part in parts)
         if group is None and (aggregated or node.args.get("having") is not None):
             raise Refused(
                 "a sub-query that aggregates over everybody has no rows of single people; GROUP BY the person in it, "
@@ -165,6 +203,24 @@ class Compiler:
         if group is not None:
             return Grouping(self.unit(), rows, resolve, node).relation()
         return self.selected(node, rows, resolve)
+
+    def distinct(self, node: exp.Select) -> Relation:
+        """SELECT DISTINCT with the person among its columns is GROUP BY all of them."""
+        plain = node.copy()
+        plain.set("distinct", None)
+        rows = self.query(plain)
+        if node.args.get("group") is not None or rows.person is None or not any(f.person for f in rows.fields or ()):
+            raise Refused(
+                f"DISTINCT rows and UNION mix people; select the person too ({rows.person or 'the unit has none'}), "
+                "or GROUP BY the columns instead, or COUNT(DISTINCT column), or UNION ALL"
+            )
+        if any(column(f.name, f.type).kind in ("other", "instant") for f in rows.fields or ()):
+            raise Refused("DISTINCT cannot compare a column of this type; CAST it to a text, a date or a timestamp first")
+        names = dict.fromkeys([rows.person, *rows.names])
+        query = exp.Select(expressions=[exp.column(name, quoted=True) for name in names]).from_(rows.expression(), copy=False)
+        query.set("distinct", exp.Distinct())
+        alone = len(names) == 1
+        return replace(rows, source=nested(query, "distinct_"), rows_per_person=1 if alone else rows.rows_per_person)
 
     def selected(self, node: exp.Select, rows: Relation, resolve: Resolve) -> Relation:
         """Row by row: the person is carried along."""
@@ -178,7 +234,8 @@ class Compiler:
                     raise Refused("name the columns of a join instead of table.*")
                 parts: list[tuple[str, exp.Expression, Field]] = [(f.name, exp.column(f.name, quoted=True), f) for f in rows.fields or ()]
             else:
-                value = total(projection.unalias(), resolve)
+                inner = projection.unalias()
+                value = self.numbered(inner, rows, resolve) if isinstance(inner, exp.Window) else total(inner, resolve)
                 name = projection.alias or (projection.name if isinstance(projection, exp.Column) else "")
                 if not name:
                     raise Refused("give every expression of a sub-query a name: SELECT age + 1 AS older")
@@ -191,9 +248,40 @@ class Compiler:
             query = query.where(total(where.this, resolve, boolean=True).sql, copy=False)
         return replace(rows, source=nested(query, "rows_of_"), fields=tuple(fields))
 
+    def numbered(self, node: exp.Window, rows: Relation, resolve: Resolve) -> Value:
+        """ROW_NUMBER, RANK and DENSE_RANK of each person's own rows: nobody else's change them."""
+        inner, partition, order = node.this, node.args.get("partition_by") or [], node.args.get("order")
+        extra = [n for n, v in node.args.items() if n not in ("this", "partition_by", "order", "over") and v not in (None, False, [])]
+        parts = [total(part, resolve) for part in partition]
+        owned_alone = rows.person is not None and any(field_of("", part, rows).person for part in parts)
+        if extra or not isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank)) or not owned_alone or order is None:
+            raise Refused(
+                "of the window functions ROW_NUMBER(), RANK() and DENSE_RANK() are understood, over each person's own rows: "
+                f"ROW_NUMBER() OVER (PARTITION BY {rows.person or 'person'} ORDER BY day) AS place; others mix people"
+            )
+        assert rows.person is not None
+        terms = []
+        for term in order.expressions:
+            value = total(term.this, resolve)
+            if value.kind in ("other", "instant", "null"):
+                raise Refused(why_unordered(value))
+            terms.append(exp.Ordered(this=value.sql, desc=term.args.get("desc"), nulls_first=term.args.get("nulls_first")))
+        by = [exp.column(rows.person, quoted=True), *(part.sql for part in parts if part.sql != exp.column(rows.person, quoted=True))]
+        if isinstance(inner, exp.RowNumber):
+            # Which of several rows of one day comes first must follow from her own rows.
+            terms += [exp.Ordered(this=term) for term in told_apart(rows)]
+        window = exp.Window(this=type(inner)(), partition_by=by, order=exp.Order(expressions=terms))
+        return Value(exp.cast(window, "BIGINT"), "integer", 2.0**62, 1.0)
+
     def union(self, node: exp.Expression) -> Relation:
-        if not isinstance(node, exp.Union) or node.args.get("distinct") is not False or node.args.get("by_name"):
-            raise Refused("of the set operations only UNION ALL keeps apart whose rows are whose")
+        if not isinstance(node, exp.Union) or node.args.get("by_name"):
+            raise Refused("of the set operations only UNION and UNION ALL keep apart whose rows are whose")
+        if node.args.get("distinct"):
+            every = node.copy()
+            every.set("distinct", False)
+            both = exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=every, alias=exp.TableAlias(this=exp.to_identifier("u_"))))
+            both.set("distinct", exp.Distinct())
+            return self.query(both)
         extra = [
             n for n, v in node.args.items() if n not in ("this", "expression", "distinct", "with_", "with") and v not in (None, False, [])
         ]
@@ -203,6 +291,12 @@ class Compiler:
         left, right = inside.query(node.this), inside.query(node.expression)
         if left.public != right.public:
             raise Refused("a union of a public and a private table has rows that nobody owns; ask about them apart")
+        if not same_people(left.person_type, right.person_type):
+            raise Refused(
+                "the sides of UNION ALL tell people apart by columns of different types "
+                f"({shown_type(left.person_type)} and {shown_type(right.person_type)}), so that several people could become one; "
+                "give both one type"
+            )
         if len(left.names) != len(right.names):
             raise TableError("both sides of UNION ALL must have the same number of columns")
         queries, fields = [], []
@@ -210,7 +304,10 @@ class Compiler:
             kinds = {column("x", first.type).kind, column("x", second.type).kind}
             if len(kinds) > 1 and not kinds <= set(NUMBERS):
                 raise TableError(f"both sides of UNION ALL must have the same type in {first.name}; CAST one of them")
-            fields.append(Field(first.name, first.type if len(kinds) == 1 else "DOUBLE", first.person and second.person))
+            # What was declared of one column holds in the union where both sides have a column of that name.
+            same = first.declared_as.rpartition(".")[2] == second.declared_as.rpartition(".")[2]
+            kind = first.type if len(kinds) == 1 else "DOUBLE"
+            fields.append(Field(first.name, kind, first.person and second.person, about=first.declared_as if same else ""))
         for side in (left, right):
             chosen: list[exp.Expression] = []
             if left.person is not None and left.person not in left.names:
@@ -231,4 +328,5 @@ class Compiler:
             tuple(dict.fromkeys((*left.tables, *right.tables))),
             left.public,
             (*left.steps, *right.steps, "union: the rows of both, capped together"),
+            left.person_type,
         )

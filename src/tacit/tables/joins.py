@@ -18,15 +18,15 @@ tacit.tables.errors.Refused: s and v are both private, and joined on something e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from sqlglot import exp
 
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.expressions import Value, column, total
-from tacit.tables.relation import Catalog, Field, Relation, Resolve, named, nested
+from tacit.tables.expressions import Value, column, number, total
+from tacit.tables.relation import Catalog, Field, Relation, Resolve, named, nested, plain_people, same_people, shown_type, told_apart
 from tacit.tables.unit import Auto, Unit
 
 
@@ -52,6 +52,7 @@ class Joins:
         unit, catalog = self.unit, self.catalog
         sides = [Side(alias, first, "side_0_")]
         conditions: list[tuple[str, exp.Expression]] = []
+        merged: set[str] = set()
         multiplicity, steps, thin = first.multiplicity, list(first.steps), False
         for place, join in enumerate(joins, start=1):
             side = Side(join.this.alias_or_name, self.relation(join.this), f"side_{place}_")
@@ -60,28 +61,35 @@ class Joins:
             how = _how(join)
             if any(s.relation.fields is None for s in (*sides, side)):
                 raise Refused("the columns of a joined table are not known; list them in the session")
-            pairs, condition = _matched(join, sides, side)
+            pairs, condition = _matched(join, sides, side, merged)
+            merged |= {name.name.lower() for name in join.args.get("using") or []}
             private = [s for s in sides if not s.relation.public]
             if not side.relation.public and private:
                 multiplicity *= side.relation.multiplicity * (unit.most_rows if unit.capped else 1)
-                if self._on_person(pairs, side, private):
-                    thin = True
-                    how_far = "on the person: her rows of one times her rows of the other"
-                else:
+                on_person = self._on_person(pairs, side, private)
+                thin = thin or on_person
+                if not on_person or not plain_people(side.relation.person_type):
+                    # Said of the columns as they are: a condition of the question compares wide numbers as floats.
                     condition = exp.And(this=condition, expression=_same_owner(private[0], side, unit))
-                    how_far = "along a foreign key, where both rows are the same person's"
+                how_far = (
+                    "on the person: her rows of one times her rows of the other"
+                    if on_person
+                    else "along a foreign key, where both rows are the same person's"
+                )
                 steps.append(f"join with {side.alias} {how_far}, capped after the join")
             elif side.relation.public or how == "INNER":
                 lookup = side if side.relation.public else sides[0]
-                names = [new if side.relation.public else old for old, new in pairs]
-                most = self._matches(lookup, [f.name for f in names]) if catalog.uncapped else 1
+                if lookup is not side and len(sides) > 1 and catalog.uncapped:
+                    raise Refused("it is not known how many rows of several public tables one row can match; start from the private table")
+                looked_up = [(new, old) if side.relation.public else (old, new) for old, new in pairs]
+                most = self._matches(lookup, looked_up) if catalog.uncapped else 1
                 multiplicity *= max(1, most) * (1 if side.relation.public else side.relation.multiplicity)
                 steps.append(f"join with the public table {lookup.alias}" + (f": at most {most} rows for each" if catalog.uncapped else ""))
             else:
                 raise Refused("a LEFT JOIN that keeps rows of a public table has rows that nobody owns; start from the private table")
             sides.append(side)
             conditions.append((how, condition))
-        return self._flat(sides, conditions, multiplicity, tuple(steps), thin)
+        return self._flat(sides, conditions, multiplicity, tuple(steps), thin, frozenset(merged))
 
     def _on_person(self, pairs: Sequence[tuple[Field, Field]], side: Side, private: Sequence[Side]) -> bool:
         """Whether two private tables meet on the person; False where it is along a declared foreign key; else refused."""
@@ -90,29 +98,43 @@ class Joins:
                 "private tables can be joined only on a person, and the unit has none; declare Unit('patient_id', max_rows=12), "
                 "or Unit.node('person.id', max_rows=12) with foreign keys"
             )
+        types = (private[0].relation.person_type, side.relation.person_type)
+        if not same_people(*types):
+            types = (shown_type(types[0]), shown_type(types[1]))
+            raise Refused(
+                f"{private[0].alias} and {side.alias} tell people apart by columns of different types ({types[0]} and {types[1]}), so that "
+                "several people of one could be one of the other; give both one type"
+            )
         if any(old.person and new.person for old, new in pairs):
             return True
         declared = {frozenset((f"{link.table}.{link.column}", f"{link.to_table}.{link.to_column}")) for link in self.catalog.links}
         if any(frozenset((old.origin, new.origin)) in declared for old, new in pairs):
             return False
         raise Refused(
-            f"{side.alias} and {private[0].alias} are both private, and joined on something else than the person "
-            f"one person's rows meet everybody's, without bound; join them on {self.unit.person} or along a declared foreign key, "
+            f"{side.alias} and {private[0].alias} are both private, and joined on something else than the person, "
+            f"so one person's rows meet everybody's, without bound; join them on {self.unit.person} or along a declared foreign key, "
             "or declare one of them public"
         )
 
-    def _matches(self, side: Side, names: list[str]) -> int:
-        """The most rows of a public table that share the values joined on: declared, or counted, because the table is public."""
+    def _matches(self, side: Side, pairs: Sequence[tuple[Field, Field]]) -> int:
+        """The most rows of a public table that share the values joined on: declared, or counted, because the table is public.
+
+        `pairs` are its columns and those they are compared with. Numbers that are compared as floats are counted as floats: of whole
+        numbers beyond 2**53 many are one float.
+        """
+        names, exact = [own.name for own, _ in pairs], [own.name for own, other in pairs if not _as_floats(own, other)]
         table = self.catalog.tables[side.relation.tables[0]] if len(side.relation.tables) == 1 else None
         for key, most in (table.at_most if table is not None else {}).items():
-            if set(key) <= set(names):
+            if set(key) <= set(exact):
                 return most
         if self.catalog.count is None:
             raise Refused(
                 f"it is not known how many rows of {side.alias} one row can match; "
                 f"declare at_most={{{tuple(names)!r}: 1}} for the public table"
             )
-        columns = [exp.column(name, quoted=True) for name in names]
+        columns = [
+            number(column(own.name, own.type)).sql if _as_floats(own, other) else exp.column(own.name, quoted=True) for own, other in pairs
+        ]
         each = exp.Select(expressions=[named(exp.Count(this=exp.Star()), "n_")]).from_(side.relation.expression(), copy=False)
         each.set("group", exp.Group(expressions=columns))
         return int(
@@ -123,7 +145,13 @@ class Joins:
         )
 
     def _flat(
-        self, sides: Sequence[Side], conditions: Sequence[tuple[str, exp.Expression]], multiplicity: int, steps: tuple[str, ...], thin: bool
+        self,
+        sides: Sequence[Side],
+        conditions: Sequence[tuple[str, exp.Expression]],
+        multiplicity: int,
+        steps: tuple[str, ...],
+        thin: bool,
+        merged: frozenset[str],
     ) -> tuple[Relation, Resolve]:
         private = [side for side in sides if not side.relation.public]
         unit = self.unit
@@ -135,13 +163,13 @@ class Joins:
         for side in sides:
             for f in side.relation.fields or ():
                 if side is (private[0] if private else None) and f.name == unit.person:
-                    made = Field(f.name, f.type, True, f.origin)
+                    made = replace(f, person=True)
                 else:
                     taken = {g.name.lower() for g in fields} | {(unit.person or "").lower()}
                     name = f.name
                     while name.lower() in taken:
                         name = f"{side.alias}_{name}"
-                    made = Field(name, f.type, f.person, f.origin)
+                    made = replace(f, name=name)
                     chosen.append(named(exp.column(f.name, table=side.own, quoted=True), name))
                 fields.append(made)
                 flat[(side.own, f.name)] = made
@@ -159,8 +187,9 @@ class Joins:
             tuple(dict.fromkeys(name for side in sides for name in side.relation.tables)),
             not private,
             steps,
+            private[0].relation.person_type if private else None,
         )
-        return found, resolver(sides, found, flat)
+        return found, resolver(sides, found, flat, merged)
 
     def _thinned(self, side: Side, private: Sequence[Side]) -> Relation:
         """Where private tables meet, each person's rows of each side are capped first: a million rows must not become a million times as
@@ -171,10 +200,11 @@ class Joins:
         most = unit.max_rows.most if isinstance(unit.max_rows, Auto) else unit.most_rows
         names = list(dict.fromkeys([unit.person, *relation.names]))
         values: list[exp.Expression] = [
-            exp.column(f.name, quoted=True) for f in relation.fields or () if column(f.name, f.type).kind != "other"
+            exp.column(f.name, quoted=True) for f in relation.fields or () if column(f.name, f.type).kind not in ("other", "instant")
         ]
         shuffle = self.catalog.shuffle
-        order = [shuffle(values)] if shuffle is not None else values
+        # What the pseudorandom order does not tell apart is put in an order of its own.
+        order = [*([shuffle(values)] if shuffle is not None and values else []), *told_apart(relation)]
         place = exp.Window(
             this=exp.RowNumber(),
             partition_by=[exp.column(unit.person, quoted=True)],
@@ -185,6 +215,12 @@ class Joins:
         kept = exp.Select(expressions=[c.copy() for c in columns]).from_(nested(placed, "placed_"), copy=False)
         kept = kept.where(exp.LTE(this=exp.column("place_", quoted=True), expression=exp.Literal.number(most)), copy=False)
         return replace(relation, source=nested(kept, "thinned_"), rows_per_person=most)
+
+
+def _as_floats(first: Field, second: Field) -> bool:
+    """Whether two columns are compared as floats."""
+    kinds = {column(f.name, f.type).kind for f in (first, second)}
+    return bool(kinds & {"decimal", "real", "float", "any"})
 
 
 def _same_owner(first: Side, side: Side, unit: Unit) -> exp.Expression:
@@ -203,17 +239,19 @@ def _inner_of(relation: Relation, name: str) -> exp.Expression:
     return cast(exp.Expression, renamed)
 
 
-def resolver(sides: Sequence[Side], rows: Relation, flat: Mapping[tuple[str, str], Field] | None = None) -> Resolve:
-    """What a column of the SELECT stands for in the flat rows."""
+def resolver(
+    sides: Sequence[Side], rows: Relation, flat: Mapping[tuple[str, str], Field] | None = None, merged: Set[str] = frozenset()
+) -> Resolve:
+    """What a column of the SELECT stands for in the flat rows; `merged` are the names of USING, which mean the left side's column."""
 
     def resolve(node: exp.Column) -> Value:
-        made = _flat_field(sides, flat, node)
+        made = _flat_field(sides, flat, node, merged)
         return rows.resolve(node) if made is None else column(made.name, made.type)
 
     return resolve
 
 
-def _flat_field(sides: Sequence[Side], flat: Mapping[tuple[str, str], Field] | None, node: exp.Column) -> Field | None:
+def _flat_field(sides: Sequence[Side], flat: Mapping[tuple[str, str], Field] | None, node: exp.Column, merged: Set[str]) -> Field | None:
     if node.table:
         named = [side for side in sides if side.alias.lower() == node.table.lower()]
         if not named:
@@ -225,6 +263,8 @@ def _flat_field(sides: Sequence[Side], flat: Mapping[tuple[str, str], Field] | N
     hits = [(side, f) for side in named for f in side.relation.fields or () if f.name.lower() == node.name.lower()]
     if not hits:
         raise TableError(f"there is no column {node.name} in {', '.join(side.alias for side in named)}")
+    if len(hits) > 1 and not node.table and node.name.lower() in merged:
+        hits = hits[:1]
     if len(hits) > 1 and not (len({side.own for side, _ in hits}) == 1 and any(f.name == node.name for _, f in hits)):
         raise TableError(f"{node.name} is in several tables; say which: {hits[0][0].alias}.{node.name}")
     side, f = next(((s, f) for s, f in hits if f.name == node.name), hits[0])
@@ -240,21 +280,30 @@ def _conjuncts(node: exp.Expression) -> list[exp.Expression]:
 def _how(join: exp.Join) -> str:
     side, kind, method = (str(join.args.get(part) or "").upper() for part in ("side", "kind", "method"))
     extra = [n for n, v in join.args.items() if n not in ("this", "on", "using", "side", "kind") and v not in (None, False, [])]
+    if method == "NATURAL":
+        raise Refused("NATURAL JOIN changes its meaning with every new column; name the columns: JOIN codes USING (code)")
     if kind == "CROSS" or (join.args.get("on") is None and not join.args.get("using")):
-        raise Refused("a join needs ON or USING with an equality: without one, every row meets every other")
+        raise Refused("a join needs ON or USING with an equality, not a comma: FROM visits v JOIN codes c ON v.code = c.code")
+    if side == "RIGHT":
+        raise Refused("of the joins INNER JOIN and LEFT JOIN are understood; turn a RIGHT JOIN round, to start from the private table")
+    if kind in ("SEMI", "ANTI") or side in ("SEMI", "ANTI"):
+        raise Refused(
+            "SEMI and ANTI JOIN are not understood; join with one row for each: JOIN (SELECT person FROM other GROUP BY person) AS o "
+            "USING (person), and LEFT JOIN with WHERE o.person IS NULL"
+        )
     if method or extra or side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
         raise Refused("of the joins INNER JOIN and LEFT JOIN are understood; others have rows that nobody owns")
     return "LEFT" if side == "LEFT" else "INNER"
 
 
-def _matched(join: exp.Join, sides: Sequence[Side], side: Side) -> tuple[list[tuple[Field, Field]], exp.Expression]:
+def _matched(join: exp.Join, sides: Sequence[Side], side: Side, merged: Set[str]) -> tuple[list[tuple[Field, Field]], exp.Expression]:
     """The pairs of columns that must be equal, and the whole condition."""
     everyone = [*sides, side]
     own = {(s.own, f.name): f for s in everyone for f in s.relation.fields or ()}
 
     def place(node: exp.Column, among: Sequence[Side]) -> tuple[str, Field]:
         marked = {key: replace(f, name=f"{key[0]}\0{key[1]}") for key, f in own.items()}
-        made = _flat_field(among, marked, node)
+        made = _flat_field(among, marked, node, merged)
         assert made is not None
         holder, name = made.name.split("\0")
         return holder, replace(made, name=name)

@@ -16,9 +16,11 @@ import datetime
 import hashlib
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +38,11 @@ INLINE = 2_000
 
 #: Whole numbers below this can be subtracted from each other in 64 bits.
 FARTHEST = 2**61
+
+#: Whole numbers beyond this are floats to some engine.
+WIDEST = 10**37
+#: Digits of a decimal number on every engine, half of them behind the point.
+DIGITS = 38
 
 KeyList = Mapping[Any, Sequence[Any] | None] | Sequence[Any]
 
@@ -59,7 +66,7 @@ def kind_of(sql_type: str) -> str:
     return next((kind for kind, words in starts.items() if name.startswith(words)), "other")
 
 
-def _typed(name: str, value: Any, kind: str) -> Any:
+def _typed(name: str, value: Any, kind: str, sql_type: str = "") -> Any:
     """A declared key in its column's type, or an error that names the column (the list is public, but is not repeated)."""
     value = value.item() if hasattr(value, "item") else value
     wanted = {"text": "texts", "integer": "whole numbers", "float": "numbers", "decimal": "numbers", "boolean": "True or False"}
@@ -71,26 +78,52 @@ def _typed(name: str, value: Any, kind: str) -> Any:
         return value
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool) and math.isfinite(value):
         if kind == "integer" and value == int(value):
-            return int(value)
+            return _within(name, int(value), WIDEST)
         if kind == "float":
             return float(value)
         if kind == "decimal":
-            return Decimal(str(value))
-    if kind == "date" and not isinstance(value, datetime.datetime):
-        if isinstance(value, datetime.date):
+            return _decimal(name, Decimal(str(value)), sql_type)
+    if kind == "date":
+        if isinstance(value, datetime.datetime) and value.tzinfo is None and value.time() == datetime.time():
+            return value.date()
+        if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
             return value
         if isinstance(value, str):
             return _parsed(name, datetime.date.fromisoformat, value)
     if kind == "timestamp":
         if isinstance(value, datetime.datetime):
-            return value
+            return _without_zone(name, value)
         if isinstance(value, datetime.date):
             return datetime.datetime(value.year, value.month, value.day)
         if isinstance(value, str):
-            return _parsed(name, datetime.datetime.fromisoformat, value)
+            return _without_zone(name, _parsed(name, datetime.datetime.fromisoformat, value))
     if kind == "other":
         raise Refused(f"{name} has a type that cannot be a key; cast it: GROUP BY CAST({name} AS VARCHAR)")
     raise TableError(f"keys[{name!r}] must be {wanted.get(kind, 'dates such as 2026-01-31')}, as the column is; one of them is not")
+
+
+def _without_zone(name: str, value: datetime.datetime) -> datetime.datetime:
+    """Noon and noon in UTC are two values here and one to an engine, so that a row with it would be in two groups."""
+    if value.tzinfo is not None:
+        raise TableError(f"keys[{name!r}] must be timestamps without a time zone, as the column is; one of them has one")
+    return value
+
+
+def _within(name: str, value: int, most: int) -> int:
+    if abs(value) > most:
+        raise TableError(f"keys[{name!r}] must be whole numbers within {most} of zero; one of them is not")
+    return value
+
+
+def _decimal(name: str, value: Decimal, sql_type: str) -> Decimal:
+    """A key that the column's own type can hold: to be compared with another, a row would be cast to a type that it may not fit into."""
+    size = re.search(r"\((\d+), *(\d+)\)", sql_type)
+    digits, decimals = (int(size[1]), int(size[2])) if size else (DIGITS, DIGITS // 2)
+    # Not in decimals, which Python rounds to 28 digits.
+    scaled = abs(Fraction(value)) * 10**decimals
+    if scaled.denominator != 1 or scaled >= 10**digits:
+        raise TableError(f"keys[{name!r}] must be below 1e{digits - decimals} with at most {decimals} decimals; one of them is not")
+    return value
 
 
 def _parsed(name: str, reader: Any, value: str) -> Any:
@@ -116,7 +149,7 @@ class Listed:
         for row in tuples:
             if len(row) != len(columns):
                 raise TableError(f"every key must have {len(columns)} values, one for each of {', '.join(columns)}")
-            values.append(tuple(_typed(n, v, k) for n, v, k in zip(columns, row, kinds, strict=True)))
+            values.append(tuple(_typed(n, v, k, t) for n, v, k, t in zip(columns, row, kinds, types, strict=True)))
         if not values:
             raise TableError(f"keys of {', '.join(columns)} are empty; list at least one, or leave them out to have them selected")
         if len(set(values)) != len(values):
@@ -194,7 +227,8 @@ def literal(value: Any, kind: str) -> exp.Expression:
             return exp.cast(exp.Literal.string(value.isoformat()), "DATE")
         case "timestamp":
             return exp.cast(exp.Literal.string(value.isoformat(sep=" ")), "TIMESTAMPTZ" if value.tzinfo else "TIMESTAMP")
-    number = exp.Literal.number(str(abs(value)))
+    # A number with an exponent would be a float, and abs() of a decimal rounds it.
+    number = exp.Literal.number(format(value.copy_abs(), "f") if isinstance(value, Decimal) else str(abs(value)))
     signed = exp.Neg(this=number) if value < 0 else number
     return exp.cast(signed, "DOUBLE") if kind == "float" else signed
 
@@ -258,20 +292,30 @@ def keys_of(keys: tuple[Key, ...], declared: KeyList, types: Sequence[str]) -> K
     if isinstance(declared, pa.Table):
         declared = [tuple(row[n] for n in names) for row in declared.select(names).to_pylist()]
     if not isinstance(declared, Mapping):
-        rows = [tuple(row[n] for n in names) if isinstance(row, Mapping) else row if isinstance(row, tuple) else (row,) for row in declared]
+        given = _listing("keys", declared)
+        if any(isinstance(row, Mapping) and not set(names) <= set(row) for row in given):
+            raise TableError(f"each of the keys must say {', '.join(names)}; one of them does not")
+        rows = [tuple(row[n] for n in names) if isinstance(row, Mapping) else row if isinstance(row, tuple) else (row,) for row in given]
         return _checked(Keys(keys, (Listed.of(names, rows, types),)))
     groups = [name for name in declared if isinstance(name, tuple)]
     lists, covered = [], set[str]()
     for group in groups:
         if set(group) <= set(names):
-            lists.append(Listed.of(group, list(declared[group] or ()), [type_of[n] for n in group]))
+            lists.append(Listed.of(group, _listing(f"keys[{group!r}]", declared[group] or ()), [type_of[n] for n in group]))
             covered |= set(group)
     for name, listed in zip(names, (key.listed for key in keys), strict=True):
         values = listed if listed is not None else declared.get(name)
         if name not in covered and values is not None:
-            lists.append(Listed.of([name], [(value,) for value in values], [type_of[name]]))
+            lists.append(Listed.of([name], [(value,) for value in _listing(f"keys[{name!r}]", values)], [type_of[name]]))
             covered.add(name)
     return _checked(Keys(keys, tuple(lists), tuple(i for i, name in enumerate(names) if name not in covered)))
+
+
+def _listing(what: str, given: Any) -> list[Any]:
+    """A list as it was given; a single text is none, though Python would take it letter by letter."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise TableError(f"{what} must be a list of values, such as ['N', 'S'], also where there is only one")
+    return list(given)
 
 
 def _checked(found: Keys) -> Keys:

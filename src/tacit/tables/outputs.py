@@ -33,12 +33,14 @@ def columns(plan: Plan, released: Released, confidence: float) -> tuple[dict[str
     shown_keys: dict[str, list[Any]] = {}
     shown: dict[str, Figures] = {}
     for output in question.outputs:
-        names = {node.name for node in output.value.find_all(exp.Column)}
         if isinstance(output.value, exp.Column) and output.value.name in keys:
             shown_keys[output.name] = keys[output.value.name]
-        elif isinstance(output.value, exp.Column) and output.value.name in found:
+            continue
+        if isinstance(output.value, exp.Column) and output.value.name in found:
             shown[output.name] = found[output.value.name]
-        elif names & set(found):
+            continue
+        names = {node.name for node in output.value.find_all(exp.Column)}
+        if names & set(found):
             surer = figures(plan, released.sums, 1 - (1 - confidence) / len(names & set(found)))
             shown[output.name] = _computed(output.value, keys, found, surer)
         else:
@@ -67,7 +69,7 @@ def _computed(
 def lines(plan: Plan, released: Released, keys: Mapping[str, Sequence[Any]], shown: Mapping[str, Figures]) -> list[int] | None:
     """Which lines are shown, in which order; None where the question does not say."""
     question = plan.question
-    if question.having is None and not question.order and question.limit is None:
+    if question.having is None and not question.order and question.limit is None and not question.offset:
         return None
     all_keys = {key.name: [group[i] for group in released.groups] for i, key in enumerate(question.keys)}
     base = figures(plan, released.sums, 0.95)
@@ -76,13 +78,26 @@ def lines(plan: Plan, released: Released, keys: Mapping[str, Sequence[Any]], sho
     for term in reversed(question.order):
         values = {i: evaluate(term.value, rows[i]) for i in places}
         present = sorted((i for i in places if values[i] is not None), key=lambda i: _sortable(values[i]), reverse=term.descending)
-        places = [*present, *(i for i in places if values[i] is None)]
+        missing = [i for i in places if values[i] is None]
+        places = [*missing, *present] if term.nulls_first else [*present, *missing]
+    places = places[question.offset :]
     return places if question.limit is None else places[: question.limit]
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
     """Numbers before texts, so that no mixture of keys can fail to be ordered."""
     return (0, float(value)) if isinstance(value, (bool, int, float)) else (1, str(value))
+
+
+def selection_notes(plan: Plan) -> list[str]:
+    """What a plain query would show and a private selection does not: small groups, and rows without a key. It is public."""
+    if plan.selection is None:
+        return []
+    names = ", ".join(plan.question.keys[place].name for place in plan.keys.private)
+    return [
+        f"groups by {names} were selected privately: one of {plan.selection.people_needed} people appears with an even chance, and rows "
+        "where it is NULL are in none; COALESCE gives them a group, and declared keys=... show every group"
+    ]
 
 
 def answer_of(
@@ -110,7 +125,7 @@ def answer_of(
         delta=float(delta),
         confidence=confidence,
         private=private,
-        notes=(*notes, *plan.notes, *([note] if note else [])),
+        notes=(*notes, *plan.notes, *selection_notes(plan), *([note] if note else [])),
         entry=entry,
         statement=statement,
         bins={key.name: key.ends for key in plan.question.keys if key.ends},

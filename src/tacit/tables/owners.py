@@ -67,11 +67,11 @@ def by_column(name: str, plain: Relation, person: str | None, unit: Unit) -> Rel
             f"{name} has no column {person}, so nobody owns its rows; declare it public, or say which column tells people apart"
         )
     fields = tuple(replace(f, person=f.name == person) for f in plain.fields or ())
-    found = replace(plain, fields=fields, person=person)
+    found = replace(plain, fields=fields, person=person, person_type=None if person is None else find(exp.column(person), fields).type)
     if person == unit.person:
         return found
     if unit.person is None:
-        return replace(found, person=None)
+        return replace(found, person=None, person_type=None)
     return _carrying(name, found, exp.column(person or "", quoted=True), find(exp.column(person or ""), fields).type, unit.person)
 
 
@@ -81,7 +81,8 @@ def _carrying(name: str, rows: Relation, owner: exp.Expression, kind: str | None
         raise TableError(f"the rows of {name} are told apart by something else, and it has another column {person}; rename it in a view")
     chosen = [named(owner, person), *(exp.column(n, quoted=True) for n in rows.names)]
     query = exp.Select(expressions=chosen).from_(rows.expression(), copy=False)
-    return replace(rows, source=nested(query, "table_"), fields=(Field(person, kind, True), *(rows.fields or ())), person=person)
+    fields = (Field(person, kind, True), *(rows.fields or ()))
+    return replace(rows, source=nested(query, "table_"), fields=fields, person=person, person_type=kind)
 
 
 # ---- along foreign keys --------------------------------------------------------------------------------------------------------------
@@ -147,7 +148,7 @@ def _joined(name: str, plain: Relation, way: tuple[Link, ...], catalog: Catalog,
             query = query.join(other, on=on, join_type="inner", copy=False)
     fields = (Field(person, _type(holder, last, catalog), True), *(plain.fields or ()))
     step = f"each row of {name} belongs to the {person} it leads to: {', '.join(map(str, way))}"
-    return replace(plain, source=nested(query, "table_"), fields=fields, person=person, steps=(step,))
+    return replace(plain, source=nested(query, "table_"), fields=fields, person=person, steps=(step,), person_type=fields[0].type)
 
 
 def _type(table: str, name: str, catalog: Catalog) -> str:

@@ -20,6 +20,7 @@ from tacit.ledger.exact import exact
 from tacit.tables import measure as measures_of
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import Refused, TableError
+from tacit.tables.forms import Value, dated
 from tacit.tables.intervals import interval as derived
 from tacit.tables.keys import KeyList, Keys, both, keys_of, kind_of
 from tacit.tables.measure import Interval, Measure
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from tacit.tables.selection import Selection
 
 Bounds = Mapping[str, Any]
-Linear = tuple[tuple[int, Fraction], ...]
+Linear = tuple[tuple[int, float], ...]
 
 #: The part of the budget that the share of rows lost to the caps is measured with, under each law: Gaussian noise falls with the root of
 #: the part, and costs the other figures half of it; Laplace noise falls with the part itself.
@@ -134,8 +135,8 @@ def make(question: Question, unit: Unit, engine: Engine, settings: Settings, spe
     if unknown:
         raise TableError(f"weights names {unknown[0]!r}, which is no aggregate of the question")
     unit = _narrowed(question, unit)
-    types = types_of(question, engine)
-    keys = keys_of(question.keys, settings.keys, [types[key.value] for key in question.keys])
+    types = types_of(question, engine, unit)
+    keys = _publishable(keys_of(question.keys, settings.keys, [types[key.value] for key in question.keys]), types)
     wishes = _Wishes()
     planner = _Planner(question, unit, engine, settings, wishes, keys.count, types)
     recipes = tuple(planner.recipe(aggregate) for aggregate in question.aggregates)
@@ -163,7 +164,8 @@ def make(question: Question, unit: Unit, engine: Engine, settings: Settings, spe
         found = noise(spend, settings.law)
         event = found.event
     _fits(wishes.measures)
-    wanted = Wanted(keys, tuple(wishes.measures), unit, settings.period, bool(keys.private), loss.most if loss else None)
+    numbered = unit.person is not None and kind_of(types[exp.column(unit.person, quoted=True)]) == "float"
+    wanted = Wanted(keys, tuple(wishes.measures), unit, settings.period, bool(keys.private), loss.most if loss else None, numbered)
     return Plan(question, wanted, found, recipes, spend, event, selection, loss)
 
 
@@ -190,9 +192,28 @@ def _narrowed(question: Question, unit: Unit) -> Unit:
     return replace(unit, max_rows=most)
 
 
-def types_of(question: Question, engine: Engine) -> dict[exp.Expression, str]:
-    """The types of keys and values as the engine has them: public, and known without reading a row."""
+def _publishable(keys: Keys, types: Mapping[exp.Expression, str]) -> Keys:
+    """Keys to be selected, NULL where a date or a number cannot be handed over: a row must not make the answer fail."""
+    found = list(keys.keys)
+    for place in keys.private:
+        key = found[place]
+        kind, value = kind_of(types[key.value]), exp.Paren(this=key.value.copy())
+        if kind in ("date", "timestamp"):
+            found[place] = replace(key, value=dated(Value(value, kind)))
+        elif kind == "decimal" and "(" not in types[key.value]:
+            # PostgreSQL's numbers have any number of digits, or are NaN.
+            least, most = (exp.Literal.number(f"{sign}1{'0' * 19}") for sign in ("-", ""))
+            short = exp.EQ(this=value.copy(), expression=exp.Round(this=value.copy(), decimals=exp.Literal.number(18)))
+            inside = exp.And(this=exp.Between(this=value.copy(), low=least, high=most), expression=short)
+            found[place] = replace(key, value=exp.Case(ifs=[exp.If(this=inside, true=value)]))
+    return replace(keys, keys=tuple(found))
+
+
+def types_of(question: Question, engine: Engine, unit: Unit | None = None) -> dict[exp.Expression, str]:
+    """The types of keys and values, and of the unit's person, as the engine has them: public, and known without reading a row."""
     values = dict.fromkeys([key.value for key in question.keys])
+    if unit is not None and unit.person is not None:
+        values |= {exp.column(unit.person, quoted=True): None}
     for aggregate in question.aggregates:
         values |= dict.fromkeys(value for value in (aggregate.value, aggregate.other) if value is not None)
     if not values:
@@ -246,21 +267,21 @@ class _Planner:
             raise TableError(f"weights[{aggregate.name!r}] must be greater than 0, not {weight}")
         kind, sample = _kind(aggregate)
         if kind == "count":
-            return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.row_count(), weight), Fraction(1)),))
+            return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.row_count(), weight), 1.0),))
         if kind == "count_person":
             if self.unit.person is None:
                 raise Refused("COUNT(DISTINCT person) needs a unit with a person: Unit('patient_id', max_rows=12)")
-            return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.people_count(self.unit.person), weight), Fraction(1)),))
+            return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.people_count(self.unit.person), weight), 1.0),))
         if aggregate.value is None:
             raise Refused(f"{aggregate.kind} needs a value to work on")
         if kind in ("covariance", "correlation"):
             return self._pair(aggregate, kind, sample, weight)
         subject, present = self._subject(aggregate.value)
         if kind == "count_value":
-            return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.present_count(subject, present), weight), Fraction(1)),))
+            return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.present_count(subject, present), weight), 1.0),))
         if kind == "count_distinct":
             measure = measures_of.distinct_count(subject, aggregate.value, present)
-            return Recipe(aggregate, "linear", ((self.wishes.add(measure, weight), Fraction(1)),))
+            return Recipe(aggregate, "linear", ((self.wishes.add(measure, weight), 1.0),))
         interval = self.interval(aggregate, aggregate.value)
         if kind == "sum":
             return self._sum(aggregate, subject, present, interval, weight)
@@ -269,13 +290,13 @@ class _Planner:
             place = self.wishes.add(measures_of.cells(subject, aggregate.value, present, interval, ladder), weight)
             return Recipe(aggregate, "quantile", intervals=(interval,), cells=place, q=_rank(aggregate))
         total = self.wishes.add(measures_of.total(subject, aggregate.value, present, interval, centred=True), weight)
-        value: Linear = ((total, Fraction(1)),)
+        value: Linear = ((total, 1.0),)
         count = self._count(subject, present, weight / 4)
         if kind == "avg":
             return Recipe(aggregate, "mean", value, count, intervals=(interval,))
         if kind in ("var", "stddev"):
             square = self.wishes.add(measures_of.squares(subject, aggregate.value, present, interval), weight)
-            return Recipe(aggregate, kind, value, count, squares=(((square, Fraction(1)),),), intervals=(interval,), sample=sample)
+            return Recipe(aggregate, kind, value, count, squares=(((square, 1.0),),), intervals=(interval,), sample=sample)
         raise Refused(f"{aggregate.kind} is not one of the aggregates that can be answered")
 
     def _subject(self, *values: exp.Expression) -> tuple[str, exp.Expression]:
@@ -297,19 +318,19 @@ class _Planner:
         counted = any(_kind(a)[0] == "count" for a in self.question.aggregates)
         if counted and not self._asked(subject, "count_value"):
             rows = self.wishes.add(measures_of.row_count(), Fraction(0))
-            return ((rows, Fraction(1)), (self.wishes.add(measures_of.null_count(subject, present), Fraction(0)), Fraction(-1)))
-        return ((self.wishes.add(measures_of.present_count(subject, present), demand), Fraction(1)),)
+            return ((rows, 1.0), (self.wishes.add(measures_of.null_count(subject, present), Fraction(0)), -1.0))
+        return ((self.wishes.add(measures_of.present_count(subject, present), demand), 1.0),)
 
     def _sum(self, aggregate: Aggregate, subject: str, present: exp.Expression, interval: Interval, weight: Fraction) -> Recipe:
         assert aggregate.value is not None
         counted = any(_kind(a)[0] == "count" for a in self.question.aggregates)
         shared = counted or self._asked(subject, "count_value", "avg", "var", "stddev")
         total = measures_of.total(subject, aggregate.value, present, interval, centred=shared)
-        value: Linear = ((self.wishes.add(total, weight), Fraction(1)),)
+        value: Linear = ((self.wishes.add(total, weight), 1.0),)
         if shared:
             # The count is multiplied by the middle of the bounds, so it deserves as much more.
             count = self._count(subject, present, weight * min(Fraction(1), abs(interval.centre) / interval.half))
-            value += tuple((index, factor * interval.centre) for index, factor in count)
+            value += tuple((index, factor * float(interval.centre)) for index, factor in count)
         return Recipe(aggregate, "linear", value, intervals=(interval,))
 
     def _pair(self, aggregate: Aggregate, kind: str, sample: bool, weight: Fraction) -> Recipe:
@@ -322,29 +343,37 @@ class _Planner:
         totals = []
         for value, interval in zip(values, intervals, strict=True):
             measure = measures_of.total(subject, value, present, interval, centred=True)
-            totals.append(((self.wishes.add(_named(measure, value), weight / 2), Fraction(1)),))
-        found: list[Linear] = [((product, Fraction(1)),)]
+            totals.append(((self.wishes.add(_named(measure, value), weight / 2), 1.0),))
+        found: list[Linear] = [((product, 1.0),)]
         if kind == "correlation":
             for value, interval in zip(values, intervals, strict=True):
                 measure = _named(measures_of.squares(subject, value, present, interval), value)
-                found.append(((self.wishes.add(measure, weight / 2), Fraction(1)),))
+                found.append(((self.wishes.add(measure, weight / 2), 1.0),))
         count = self._count(subject, present, weight / 4)
         return Recipe(aggregate, kind, totals[0], count, totals[1], tuple(found), intervals, sample=sample)
 
     def interval(self, aggregate: Aggregate, value: exp.Expression) -> Interval:
-        """The declared bounds of a value, under its column's name, its text or the name of the figure."""
+        """The declared bounds of a value, under its column's name, its text or the name of the figure; or those of its columns.
+
+        In SUM(cost) AS age the name of the figure is that of another column, whose bounds are not meant.
+        """
         text = value.sql(dialect=self.engine.dialect)
-        names = [text, value.sql(), *([value.name] if isinstance(value, exp.Column) else []), aggregate.name]
-        bounds = self.settings.bounds
+        relation, bounds = self.question.relation, self.settings.bounds
+        columns = {name.lower() for name in relation.names} if isinstance(relation, Relation) else set[str]()
+        names = [text, value.sql(), *([value.name] if isinstance(value, exp.Column) else [])]
+        names += [aggregate.name] if aggregate.name.lower() not in columns else []
         declared = next((bounds[name] for name in names if name in bounds), aggregate.bounds)
         if declared is None:
             known = derived(value, bounds)
             if known is not None:
                 return Interval(known.lower, known.upper)
-            shown = value.name if isinstance(value, exp.Column) else text
+            if {node.name for node in value.find_all(exp.Column)} == {aggregate.name}:
+                declared = bounds.get(aggregate.name)
+        if declared is None:
+            shown = value.name if isinstance(value, exp.Column) else aggregate.name
             fix = f"bounds={{{shown!r}: (0, 100)}}"
             raise Refused(f"{shown} has no bounds, so one row could move its sum by any amount; declare them: {fix}")
-        return interval_of(value.name or text, declared)
+        return interval_of(value.name or aggregate.name, declared)
 
 
 def _named(measure: Measure, value: exp.Expression) -> Measure:

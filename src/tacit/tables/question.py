@@ -86,10 +86,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Order:
-    """One term of ORDER BY, an expression of released names."""
+    """One term of ORDER BY, an expression of released names; NULL comes last, or first, as the user's dialect has it."""
 
     value: exp.Expression
     descending: bool = False
+    nulls_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ class Asked:
 class Question:
     """Aggregates of the rows of `relation` that satisfy `where`, for each combination of `keys`.
 
-    `outputs` are the columns to show, where they are not just the keys and aggregates in order. `having`, `order` and `limit` apply to
-    released values.
+    `outputs` are the columns to show, where they are not just the keys and aggregates in order. `having`, `order`, `limit` and `offset`
+    apply to released values.
     """
 
     relation: Relation | exp.Expression
@@ -121,6 +122,7 @@ class Question:
     limit: int | None = None
     outputs: tuple[Output, ...] = ()
     asked: Asked = Asked()
+    offset: int = 0
 
     @property
     def grouped(self) -> bool:

@@ -78,12 +78,18 @@ class Catalog:
 @dataclass(frozen=True)
 class Field:
     """A column that a question may name: its type (None: not known), whether it tells whose row it is, and which column of which table it
-    is, handed on as it was."""
+    is, handed on as it was. `about`: the column whose public bounds and categories hold for it, where that is another than its origin."""
 
     name: str
     type: str | None
     person: bool = False
     origin: str = ""
+    about: str | None = None
+
+    @property
+    def declared_as(self) -> str:
+        """The column of a table under which it was declared, 'visits.age'; nothing for what is computed."""
+        return self.origin if self.about is None else self.about
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,7 @@ class Relation:
     selected.
 
     `multiplicity`: the most rows that one row of the data can become. `rows_per_person`: a cap that holds already, by construction.
+    `person_type`: the type of the person's column, which decides with which others it may meet.
     """
 
     source: exp.Expression
@@ -102,6 +109,7 @@ class Relation:
     tables: tuple[str, ...] = ()
     public: bool = False
     steps: tuple[str, ...] = ()
+    person_type: str | None = None
 
     def expression(self) -> exp.Expression:
         """Something to select from."""
@@ -134,6 +142,54 @@ def find(node: exp.Column, fields: Sequence[Field]) -> Field:
     return same[0]
 
 
+def same_people(first: str | None, second: str | None) -> bool:
+    """Whether two columns of people can be compared and put below each other, so that equal means the same person and nothing can fail.
+
+    Whole numbers of at most 64 bits can, and texts; anything else only with its own type. An engine compares a whole number and a float
+    as floats, where 2**53 and 2**53 + 1 are one person, and reads a text as the number it is compared with.
+
+    >>> same_people("INTEGER", "BIGINT"), same_people("BIGINT", "DOUBLE"), same_people("UBIGINT", "BIGINT"), same_people("UUID", "UUID")
+    (True, False, False, True)
+    """
+    if first is None or second is None:
+        return first is second
+    return first.upper() == second.upper() or (plain_people(first) == plain_people(second) != "")
+
+
+def told_apart(rows: Relation) -> list[exp.Expression]:
+    """What to order one person's rows by, so that those it does not tell apart are equal in all that a question can ask of them.
+
+    Between others an engine chooses by where they lie, which everybody's rows have a say in. Of values that cannot be compared a question
+    can only ask whether they are there.
+
+    >>> rows = Relation(exp.to_table("t"), (Field("a", "BIGINT"), Field("b", "BLOB")))
+    >>> [term.sql("duckdb") for term in told_apart(rows)]
+    ['"a"', '"b" IS NULL']
+    """
+    terms: list[exp.Expression] = []
+    for f in rows.fields or ():
+        name = exp.column(f.name, quoted=True)
+        terms.append(exp.Is(this=name, expression=exp.null()) if column(f.name, f.type).kind == "other" else name)
+    return terms
+
+
+def shown_type(sql_type: str | None) -> str:
+    """A type as a message may say it: that of a category has values in it.
+
+    >>> shown_type("ENUM('smith', 'jones')"), shown_type("DECIMAL(18,3)"), shown_type(None)
+    ('ENUM', 'DECIMAL(18,3)', 'unknown')
+    """
+    return "unknown" if sql_type is None else "ENUM" if sql_type.upper().startswith("ENUM") else sql_type
+
+
+def plain_people(sql_type: str | None) -> str:
+    """integer or text, where a condition of a question compares people by exactly their values; otherwise empty."""
+    found = column("x", sql_type).kind
+    if found == "text":
+        return found if isinstance(column("x", sql_type).sql, exp.Column) else ""
+    return found if found == "integer" else ""
+
+
 def named(sql: exp.Expression, name: str) -> exp.Expression:
     """An expression under a quoted name."""
     return exp.Alias(this=sql, alias=exp.to_identifier(name, quoted=True))
@@ -156,7 +212,7 @@ def field_of(name: str, value: Value, rows: Relation) -> Field:
     """A computed column, or one that is handed on as it is."""
     if isinstance(value.sql, exp.Column):
         found = find(value.sql, rows.fields or ())
-        return Field(name, found.type, found.person, found.origin)
+        return replace(found, name=name)
     return Field(name, TYPES.get(value.kind))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -85,7 +86,7 @@ def integers(table: pa.Table, plan: Plan) -> Exact:
     def by_group(name: str) -> NDArray[Any]:
         column = _whole(table.column(name))
         found = np.zeros(len(groups), dtype=column.dtype)
-        found[places] = column[lines]
+        np.add.at(found, places, column[lines])  # were two lines of one group, neither may take the other's place
         return found
 
     sums: list[NDArray[Any]] = []
@@ -117,8 +118,16 @@ def _names(table: pa.Table, plan: Plan) -> list[tuple[int, tuple[Any, ...]]]:
         from tacit.mechanisms.partition_selection import plain_key  # with all mechanisms, which other questions do without
 
         private = [table.column(key_name(i)).to_pylist() for i in plan.keys.private]
-        found = [(number, tuple(plain_key(column[line]) for column in private)) for line, (number, _) in enumerate(found)]
+        found = [(number, tuple(plain_key(_shortest(column[line])) for column in private)) for line, (number, _) in enumerate(found)]
     return found
+
+
+def _shortest(value: Any) -> Any:
+    """1.5 and 1.50 are one key, and which of them is handed over may depend on where the rows lie: a decimal without zeros at its end."""
+    if not isinstance(value, Decimal):
+        return value
+    text = format(value, "f")
+    return Decimal(text.rstrip("0").rstrip(".") if "." in text else text)
 
 
 def _whole(column: pa.ChunkedArray) -> NDArray[Any]:
@@ -173,7 +182,7 @@ def _added(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
     [9223372036854775808, -2]
     """
     if first.dtype == second.dtype == np.int64:
-        found = first + second
+        found: NDArray[Any] = first + second
         # A sum that has gone round has the other sign than both of its parts.
         if not ((first ^ found) & (second ^ found) < 0).any():
             return found
@@ -202,7 +211,7 @@ def loss_note(plan: Plan, released: Released, confidence: float) -> str | None:
     value = max(least, min(most, after / max(before, 1.0)))
     return (
         f"rows lost to the caps: about {1 - value:.0%} ({confidence:.0%} interval {1 - most:.0%} to {1 - least:.0%}), "
-        f"counting at most {plan.loss.most} rows of one person"
+        f"counting at most {plan.loss.most} rows of one {plan.unit.noun}: where one has more, more are lost"
     )
 
 

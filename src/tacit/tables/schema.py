@@ -13,14 +13,18 @@ Where there are several tables, a column may be named with its table, and one th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
+
+from sqlglot import exp
 
 from tacit.tables.errors import TableError
 from tacit.tables.links import Link, links_of, parted
 from tacit.tables.measure import Interval
 from tacit.tables.plan import interval_of
+from tacit.tables.question import Question
+from tacit.tables.relation import Field, Relation
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,38 @@ class Schema:
                 found[bare] = lists.pop()
         return found
 
+    def bounds_of(self, question: Question, columns: Set[str]) -> dict[str, Any]:
+        """Bounds by the names that a question has for its columns; `columns` are the names in the tables themselves.
+
+        A renamed column keeps its bounds. A computed one, such as SUM(cost) AS cost by person, does not take those of its namesake.
+        """
+        declared, fields = self.bounds, _fields(question)
+        found = dict(declared)
+        for name in columns - {field_.name for field_ in fields} if fields else ():
+            # A column that is not there: its bounds are not those of a figure that is called so.
+            found.pop(name, None)
+        for field_ in fields:
+            own = _declared(declared, field_.declared_as)
+            if own is not None:
+                found[field_.name] = own
+            elif field_.name in columns and field_.declared_as.rpartition(".")[2] != field_.name:
+                found.pop(field_.name, None)
+        return found
+
+    def categories_of(self, question: Question, columns: Set[str]) -> dict[str, tuple[Any, ...]]:
+        """Public categories by the names of a question's keys, as with bounds: those of UPPER(region) AS region are not the region's."""
+        found, known = self.categories, {field_.name: field_ for field_ in _fields(question)}
+        keys: dict[str, tuple[Any, ...]] = {}
+        for key in question.keys:
+            inner = key.value.this if isinstance(key.value, exp.Cast) else key.value
+            field_ = known.get(inner.name) if isinstance(inner, exp.Column) else None
+            own = _declared(found, field_.declared_as) if field_ is not None else None
+            if own is None and (not known or key.name not in columns):
+                own = found.get(key.name)
+            if own is not None:
+                keys[key.name] = own
+        return keys
+
     @property
     def links(self) -> tuple[Link, ...]:
         """The declared foreign keys."""
@@ -97,6 +133,15 @@ class Schema:
         """The bounds of a column as an interval."""
         bounds = self.bounds.get(name)
         return None if bounds is None else interval_of(name, bounds)
+
+
+def _fields(question: Question) -> tuple[Field, ...]:
+    return (question.relation.fields or ()) if isinstance(question.relation, Relation) else ()
+
+
+def _declared(found: Mapping[str, Any], name: str) -> Any:
+    """What is declared of 'visits.age' under this name, or under its column's alone."""
+    return found.get(name, found.get(name.rpartition(".")[2])) if name else None
 
 
 def _column(name: str, value: Any) -> Column:

@@ -34,6 +34,7 @@ from tacit.tables import automatic, outputs
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer
 from tacit.tables.builder import Query
+from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import KEPT, Engine
 from tacit.tables.errors import EngineError, Refused, TableError
 from tacit.tables.explain import Price, explained, price_for_accuracy, priced
@@ -75,7 +76,8 @@ class Session:
     hold nothing private. Without a ledger, the book is the one
     that TACIT_LEDGER names, or `tacit.db` in this directory. With `cache`, the same question with the same price is answered from the
     book, for nothing. `loss=False` leaves out what the caps cut off; it is otherwise measured too, with a 2000th of each question's
-    budget where noise is Gaussian and a 50th where it is Laplace.
+    budget where noise is Gaussian and a 50th where it is Laplace. `dialect` is the SQL that questions are written in, 'bigquery' say;
+    without it, the engine's own.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Session:
         confidence: float = 0.95,
         cache: bool = False,
         loss: bool = True,
+        dialect: str | None = None,
     ) -> None:
         if not isinstance(unit, Unit):
             raise TableError("unit must say whom the guarantee protects: Unit('patient_id', max_rows=12), or Unit.row()")
@@ -106,6 +109,7 @@ class Session:
         self.loss = loss
         self.source = Source.several({name: source, **public}, public=list(public)) if public else Source.of(source, name=name)
         self.engine: Engine = self.source.engine
+        self.dialect = self.engine.dialect if dialect is None else known_dialect(dialect)
         self._parsed, self._plans = Recall(), Recall()
         self.ledger = ledger or Ledger.open(os.environ.get("TACIT_LEDGER", "sqlite:///tacit.db"))
         self.account: Account = self.ledger.account(
@@ -152,11 +156,12 @@ class Session:
 
     def query(self, table: str | None = None) -> Query:
         """The same questions in Python: `session.query().group_by("region").count("n").ask(epsilon=0.1)`."""
-        return Query.of(self.source.tables[0] if table is None else table, self.catalog, self.engine.dialect, self.ask)
+        return Query.of(self.source.tables[0] if table is None else table, self.catalog, self.dialect, self.ask)
 
     def ask(self, question: Question, *, purpose: str = "", **options: Any) -> Answer:
         """Reserve, run, commit. Everything that can be refused is refused before; what fails after is spent and says nothing of why."""
         notes: list[str] = []
+        _check(options)
         self._foresee(question, options)
         if self.unit.automatic:
             notes.append(self._settle_cap(question, purpose, options.get("period")))
@@ -218,7 +223,7 @@ class Session:
     def _question(self, question: Question | str) -> Question:
         if not isinstance(question, str):
             return question
-        return self._parsed.get((question, self.engine.dialect), lambda: parse(question, self.engine.dialect, self.catalog))
+        return self._parsed.get((question, self.dialect), lambda: parse(question, self.dialect, self.catalog))
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -250,9 +255,7 @@ class Session:
         return self._plans.get(None if known is None else parts, lambda: self._newly_planned(question, options, rows))
 
     def _newly_planned(self, question: Question, options: Mapping[str, Any], rows: int) -> _Known:
-        unknown = [name for name in options if name not in OPTIONS]
-        if unknown:
-            raise TableError(f"{unknown[0]!r} is no option of a question; there are {', '.join(OPTIONS)}")
+        _check(options)
         if self.unit.automatic:
             raise Refused("the cap is still to be found: ask a question first, or session.find_cap(...); then prices are known")
         options = {"epsilon": question.asked.epsilon, "delta": question.asked.delta, **_given(options)}
@@ -260,7 +263,7 @@ class Session:
             options["delta"] = None if options["delta"] == question.asked.delta else options["delta"]
         period, unit = options.get("period"), self._unit_for(question)
         held = (question, self.engine, self.schema)
-        settings = self._settings(options, None if self.unit.window is None else days(self.unit.window, period))
+        settings = self._settings(question, options, None if self.unit.window is None else days(self.unit.window, period))
         wanted = options.get("accuracy")
         if wanted is None:
             spend = self._spend(*(options.get(name) for name in ("epsilon", "delta", "rho", "mu")))
@@ -277,12 +280,14 @@ class Session:
 
         return _Known(held, price_for_accuracy(planned, wanted, rows, self.confidence), period)
 
-    def _settings(self, options: Mapping[str, Any], span: Any) -> Settings:
+    def _settings(self, question: Question, options: Mapping[str, Any], span: Any) -> Settings:
         """What the question declares, over what the session's columns say."""
         keys = options.get("keys")
+        columns = {name for table in self.catalog.tables.values() for name in table.columns or ()}
         if keys is None or isinstance(keys, Mapping):
-            keys = {**self.schema.categories, **(keys or {})}
-        bounds = {**self.schema.bounds, **(options.get("bounds") or {})}
+            keys = {**self.schema.categories_of(question, columns), **(keys or {})}
+            _check_keys(question, keys)
+        bounds = {**self.schema.bounds_of(question, columns), **(options.get("bounds") or {})}
         loss = options.get("loss")
         return Settings(bounds, keys, options.get("weights") or {}, options.get("law"), self.loss if loss is None else bool(loss), span)
 
@@ -305,9 +310,10 @@ class Session:
         return Spend(epsilon=given["epsilon"], delta=min(limits["delta"] * given["epsilon"] / limits["epsilon"], limits["delta"]))
 
     def _asked(self, plan: Plan) -> dict[str, Any]:
-        """What makes two questions the same: the statement without its salt, and the price."""
+        """What makes two questions the same: the statement without its salt, the price, and the noise that it was split into."""
         text = plan.statement(self.engine, 0).sql(dialect=self.engine.dialect)
-        return {"statement": text, "spend": str(plan.spend), "unit": repr(plan.unit), "event": repr(plan.event)}
+        noise_of = [f"{share.law} {share.scale}" for share in plan.shares]
+        return {"statement": text, "spend": str(plan.spend), "unit": repr(plan.unit), "event": repr(plan.event), "noise": noise_of}
 
     # --- bounds and caps for a price ----------------------------------------------------------------------------------------------
 
@@ -401,6 +407,29 @@ class Session:
                 word = "found privately" if found.found else "not found, the widest taken"
                 notes.append(f"bounds of {name} {word}: ({float(found.lower):g}, {float(found.upper):g}), for {float(declared.epsilon):g}")
         return ({**options, "bounds": bounds} if notes else dict(options)), notes
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    """Refuse options that are none, or that do not say what they are about."""
+    unknown = [name for name in options if name not in OPTIONS]
+    if unknown:
+        raise TableError(f"{unknown[0]!r} is no option of a question; there are {', '.join(OPTIONS)}")
+    for name, example in (("bounds", "(0, 110)"), ("weights", "2")):
+        if options.get(name) is not None and not isinstance(options[name], Mapping):
+            raise TableError(f"{name} must say which is whose, such as {name}={{'age': {example}}}")
+
+
+def _check_keys(question: Question, keys: Mapping[Any, Any]) -> None:
+    """Refuse a list for something else where a key has none: it is likely meant for that key, whose values would be selected privately."""
+    named = {name for given in keys for name in (given if isinstance(given, tuple) else (given,))}
+    grouped = [key.name for key in question.keys]
+    missing = [key.name for key in question.keys if key.listed is None and key.name not in named]
+    unknown = sorted(str(name) for name in named - set(grouped))
+    if missing and unknown:
+        raise TableError(
+            f"keys names {unknown[0]!r}, which the question is not grouped by, and not {missing[0]!r}; leave it out, or say "
+            f"keys={{{missing[0]!r}: None}} to have its values selected privately"
+        )
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,7 +90,13 @@ class Source:
         return _framed(data, name)
 
     @staticmethod
-    def several(tables: Mapping[str, Any], *, public: Sequence[str] = (), types: Mapping[str, Mapping[str, str]] | None = None) -> Source:
+    def several(
+        tables: Mapping[str, Any],
+        *,
+        public: Sequence[str] = (),
+        types: Mapping[str, Mapping[str, str]] | None = None,
+        delimiters: Mapping[str, str] | None = None,
+    ) -> Source:
         """Several files or frames under their names, in one DuckDB; `public` names those that are about nobody.
 
         >>> import pyarrow as pa
@@ -107,7 +113,7 @@ class Source:
         for name, data in tables.items():
             if isinstance(data, (str, os.PathLike)):
                 found = _files(os.fspath(data))
-                _read(engine, name, found, dict((types or {}).get(name, {})), None)
+                _read(engine, name, found, dict((types or {}).get(name, {})), (delimiters or {}).get(name))
                 files += found
                 identity = _of_files(found)
             else:
@@ -207,7 +213,10 @@ def _read(engine: DuckDB, name: str, files: list[str], types: dict[str, str], de
         names = _header(files, mark)
         unknown = sorted(set(types) - set(names))
         if unknown:
-            raise TableError(f"types names {unknown[0]!r}, which is no column of the file; its header has {', '.join(names)}")
+            # Where none of the names is there, the first line may be a row, which is not shown.
+            header = bool(set(types) & set(names))
+            seen = f"its header has {', '.join(names)}" if header else f"its first line must be a header, with {mark!r} between"
+            raise TableError(f"types names {unknown[0]!r}, which is no column of the file; {seen}")
         engine.csv(name, files, names, types, delimiter=mark)
     else:
         raise TableError(f"{files[0]!r} is neither CSV nor Parquet by its name; known ends are {', '.join((*CSV, *PARQUET, *DUCKDB))}")

@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 
 from tacit.accounting import Adjacency, Bound, Event, Gaussian, Laplace, account
 from tacit.accounting.gaussian import sigma_for
-from tacit.calculus.metrics import root
+from tacit.calculus.roots import root
 from tacit.ledger.exact import at_most
 from tacit.tables.errors import TableError
 from tacit.tables.measure import Measure, joint_absolute, joint_square
@@ -111,9 +111,14 @@ class Share:
     part: Fraction
 
     @cached_property
+    def granule(self) -> float:
+        """What one step of the released integers is worth."""
+        return float(self.measure.granularity)
+
+    @cached_property
     def spread(self) -> float:
         """The scale in the measure's unit."""
-        return float(self.scale) * float(self.measure.granularity)
+        return float(self.scale) * self.granule
 
     @cached_property
     def deviation(self) -> float:

@@ -11,7 +11,6 @@ Garbage in any form gives a `TableError`, of which `Refused` is one kind, and ne
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -21,17 +20,24 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from tacit.tables.bigquery import per_group, settled, understood
-from tacit.tables.by_person import named_key
+from tacit.tables.by_person import grouped_by
+from tacit.tables.dialects import spoken
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import number, total, why_not
+from tacit.tables.forms import as_whole, in_zone
 from tacit.tables.from_clause import refuse_clauses, rows_of
 from tacit.tables.histogram import Bins, unfolded
 from tacit.tables.question import EVALUATED, Aggregate, Asked, Key, Order, Output, Question
 from tacit.tables.relation import Catalog, Resolve
+from tacit.tables.terms import aggregated, both, contribution_bounds, rank, recast, whole, written
 
 #: Longer questions are refused before they are parsed.
 LONGEST = 100_000
 MOST_NODES, DEEPEST = 5_000, 100
+AGGREGATES = (
+    "COUNT, COUNT(DISTINCT), COUNT_IF, SUM, AVG, VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, MEDIAN, PERCENTILE_CONT, QUANTILE, "
+    "COVAR_POP, COVAR_SAMP, CORR, HISTOGRAM"
+)
 
 _PLAIN: dict[type[exp.Expression], str] = {
     exp.Sum: "sum",
@@ -80,9 +86,11 @@ def read(text: str, dialect: str, into: type[exp.Expression] | None = None) -> e
         raise TableError(f"this is not SQL that {dialect} understands: {problem}")
     present = [tree for tree in trees if isinstance(tree, exp.Expression)]
     if len(present) != 1:
-        raise TableError("a question is one statement" if present else "the question is empty: SELECT COUNT(*) FROM visits")
+        raise TableError(
+            "a question is one statement; ask one after the other" if present else "the question is empty: SELECT COUNT(*) FROM visits"
+        )
     _check_size(present[0])
-    return present[0]
+    return spoken(present[0], dialect)
 
 
 def _check_size(tree: exp.Expression) -> None:
@@ -108,7 +116,7 @@ def question_of(tree: exp.Expression, dialect: str, catalog: Catalog | None = No
         )
     if not isinstance(tree, exp.Select):
         raise Refused("a question is one SELECT statement")
-    refuse_clauses(tree, "having", "order", "limit")
+    refuse_clauses(tree, "having", "order", "limit", "offset")
     person = catalog.unit.person if catalog is not None else None
     asked = asked or Asked()
     tree, bins = unfolded(tree)
@@ -149,33 +157,36 @@ class _Reader:
         grouping = self._grouping()
         outputs: list[Output] = []
         simple = True
-        for projection in projections:
-            inner = projection.unalias()
-            if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
-                raise Refused("SELECT * asks for rows, which are never released; ask for aggregates: COUNT(*), SUM(column), AVG(column)")
-            alias = projection.alias
-            name = alias or (inner.name if isinstance(inner, exp.Column) else inner.sql(dialect=self.dialect).lower())
-            place = self._place(inner, grouping)
+        named = [(projection.unalias(), self._name(projection)) for projection in projections]
+        places = [self._place(inner, grouping) for inner, _ in named]
+        # Keys first, so that what is computed of them finds them, wherever it stands.
+        for (_, name), place in zip(named, places, strict=True):
             if place is not None:
                 self._key(grouping[place], name)
+        for key in grouping:
+            if not any(key == known for known, _ in self.keys):
+                self._key(key, key.name if isinstance(key, exp.Column) else key.sql(dialect=self.dialect).lower())
+                simple = False
+        for (inner, name), place in zip(named, places, strict=True):
+            if place is not None:
                 value: exp.Expression = exp.column(name, quoted=True)
             else:
-                aggregate = _aggregated(inner)
-                if aggregate is None and not any(_aggregated(node) for node in inner.walk()):
-                    raise Refused(f"{name} is neither an aggregate nor in GROUP BY: rows themselves are never released")
+                aggregate = aggregated(inner)
+                if aggregate is None and not any(aggregated(node) for node in inner.walk()):
+                    self._released_alone(inner, name)
                 value = self.released(inner, name if aggregate is not None else None)
                 simple = simple and isinstance(value, exp.Column)
             if name in [output.name for output in outputs]:
                 raise TableError(f"two columns of the answer are called {name}; give one another name with AS")
             outputs.append(Output(name, value))
             self.names[name] = value
-        for key in grouping:
-            if not any(key == known for known, _ in self.keys):
-                self._key(key, key.name if isinstance(key, exp.Column) else key.sql(dialect=self.dialect).lower())
-                simple = False
+        for output in outputs:
+            beside = [name for end in ("low", "high") if (name := f"{output.name}_{end}") in [other.name for other in outputs]]
+            if beside:
+                raise TableError(f"{beside[0]} is where the interval of {output.name} stands; give one of the two another name with AS")
         shown = len(self.aggregates)
         having = self._having()
-        order, limit = self._order(outputs), self._limit()
+        order, limit, offset = self._order(outputs), self._limit(), self._offset()
         if not self.aggregates:
             raise Refused("the question has no aggregate: rows themselves are never released")
         keys = tuple(key for _, key in self.keys)
@@ -189,17 +200,42 @@ class _Reader:
             outputs = []
         where = self.tree.args.get("where")
         condition = None if where is None else total(where.this, self.resolve, boolean=True).sql
-        return Question(exp.null(), keys, tuple(self.aggregates), condition, having, order, limit, tuple(outputs), self.asked)
+        return Question(exp.null(), keys, tuple(self.aggregates), condition, having, order, limit, tuple(outputs), self.asked, offset)
+
+    def _name(self, projection: exp.Expression) -> str:
+        """What a column of the answer is called."""
+        inner = projection.unalias()
+        if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
+            raise Refused("SELECT * asks for rows, which are never released; ask for aggregates: COUNT(*), SUM(column), AVG(column)")
+        return str(projection.alias or (inner.name if isinstance(inner, exp.Column) else inner.sql(dialect=self.dialect).lower()))
+
+    def _released_alone(self, inner: exp.Expression, name: str) -> None:
+        """Refuse what is no aggregate, unless it is a constant, or computed of keys alone."""
+        if isinstance(inner, exp.Anonymous):
+            raise Refused(f"{inner.name.upper()} is neither an aggregate that is known here nor in GROUP BY; aggregates are {AGGREGATES}")
+        if isinstance(inner, exp.Window):
+            raise Refused(why_not(inner))
+        if isinstance(inner, exp.Column) or not self._of_keys(inner):
+            raise Refused(f"{name} is neither an aggregate nor in GROUP BY: rows themselves are never released")
+        if any(inner.find_all(exp.Column)) and not isinstance(inner, EVALUATED):
+            raise Refused(f"{name} is computed of a key, so put it into GROUP BY too; arithmetic and CASE of keys need not be there")
+
+    def _of_keys(self, tree: exp.Expression) -> bool:
+        """Whether an expression has no column but in keys, and in names of released values."""
+        keys = [known for known, _ in self.keys]
+        if tree in keys or (isinstance(tree, exp.Column) and not tree.table and tree.name in self.names):
+            return True
+        if isinstance(tree, exp.Column):
+            return self._place(tree, keys) is not None
+        return all(self._of_keys(child) for child in tree.iter_expressions())
 
     def _grouping(self) -> list[exp.Expression]:
         group = self.tree.args.get("group")
         if group is None:
             return []
-        if any(value not in (None, False, []) for name, value in group.args.items() if name != "expressions"):
-            raise Refused("GROUPING SETS, CUBE, ROLLUP and GROUP BY ALL are not understood; name the columns, or ask several questions")
-        keys = [named_key(key, self.tree.expressions) for key in group.expressions]
+        keys = grouped_by(group, self.tree.expressions, self.resolve)
         for key in keys:
-            if any(_aggregated(node) for node in key.walk()):
+            if any(aggregated(node) for node in key.walk()):
                 raise Refused("GROUP BY cannot contain an aggregate")
         return list(dict.fromkeys(keys))
 
@@ -207,13 +243,26 @@ class _Reader:
         """Which key a term is, however it is written: with a table's name or not, in capitals or not."""
         if tree in keys:
             return list(keys).index(tree)
-        if not keys or any(_aggregated(node) for node in tree.walk()) or not any(tree.find_all(exp.Column)):
+        columns = list(tree.find_all(exp.Column))
+        if not keys or not columns or any(aggregated(node) for node in tree.walk()):
             return None
+        named = {p.alias for p in self.tree.expressions if isinstance(p, exp.Alias)}
+        if any(not node.table and node.name in named and not self._is_column(node) for node in columns):
+            return None  # computed of a released value, by its name
         meant = total(tree, self.resolve).sql
         return next((i for i, key in enumerate(keys) if total(key, self.resolve).sql == meant), None)
 
+    def _is_column(self, node: exp.Column) -> bool:
+        try:
+            self.resolve(node)
+        except TableError:
+            return False
+        return True
+
     def _key(self, tree: exp.Expression, name: str) -> None:
         value = total(tree, self.resolve)
+        if value.kind == "instant":
+            raise Refused(in_zone(value))
         if value.kind in ("other", "null"):
             raise Refused(f"{name} has a type that cannot be a key; cast it: GROUP BY CAST({name} AS VARCHAR)")
         if value.constant is not None:
@@ -242,16 +291,17 @@ class _Reader:
         condition: exp.Expression | None = None
         if isinstance(node, exp.Filter):
             node, condition = node.this, node.expression.this
+        node = node.this if isinstance(node, exp.IgnoreNulls) else node
         node, order = (node.this, node.expression) if isinstance(node, exp.WithinGroup) else (node, None)
         if isinstance(node, exp.Bracket):
             return self._approximate(node, name)
-        node, bounds, per_group = _bounds(node)
+        node, bounds, per_group = contribution_bounds(node)
         if per_group:
             raise Refused("contribution_bounds_per_group belongs to SUM, COUNT and AVG of a SELECT WITH DIFFERENTIAL_PRIVACY")
         if order is not None:
             if not isinstance(node, _QUANTILES) or len(order.expressions) != 1:
                 raise Refused("WITHIN GROUP belongs to PERCENTILE_CONT and PERCENTILE_DISC, with one ORDER BY")
-            q = _rank(node.this)
+            q = rank(node.this)
             node = exp.Quantile(
                 this=order.expressions[0].this, quantile=exp.Literal.number(str(1 - q if order.expressions[0].args.get("desc") else q))
             )
@@ -262,8 +312,12 @@ class _Reader:
         inner = node.this
         one = exp.Literal.number(1)
         if isinstance(node, exp.CountIf):
-            return Aggregate("count_value", self.value(one, _both(condition, inner), "count_value"), name)
+            return Aggregate("count_value", self.value(one, both(condition, inner), "count_value"), name)
+        if isinstance(node, exp.ApproxDistinct):
+            return Aggregate("count_distinct", self.value(inner, condition, "count_distinct"), name)
         if isinstance(node, exp.Count):
+            if inner is None:
+                inner = exp.Star()  # DuckDB's COUNT() is COUNT(*)
             if node.expressions or (isinstance(inner, exp.Distinct) and len(inner.expressions) != 1):
                 raise Refused("COUNT takes one value; COUNT(DISTINCT a || ' ' || b) counts pairs")
             if isinstance(inner, exp.Distinct):
@@ -283,8 +337,8 @@ class _Reader:
         if isinstance(node, exp.Median):
             return Aggregate("quantile", self.value(inner, condition, "quantile"), name, quantile=Fraction(1, 2))
         if isinstance(node, _QUANTILES):
-            rank = node.args.get("quantile") or node.args.get("expression")
-            return Aggregate("quantile", self.value(inner, condition, "quantile"), name, quantile=_rank(rank))
+            where = node.args.get("quantile") or node.args.get("expression")
+            return Aggregate("quantile", self.value(inner, condition, "quantile"), name, quantile=rank(where))
         if type(node) in _PAIRS:
             kind = _PAIRS[type(node)]
             return Aggregate(kind, self.value(inner, condition, kind), name, self.value(node.expression, condition, kind))
@@ -292,18 +346,16 @@ class _Reader:
             kind = _PLAIN[type(node)]
             quantile = {"min": Fraction(0), "max": Fraction(1)}.get(kind)
             return Aggregate(kind, self.value(inner, condition, kind), name, quantile=quantile)
-        raise Refused(
-            f"{node.key.upper()} is not one of the aggregates that can be answered; they are COUNT, COUNT(DISTINCT), COUNT_IF, SUM, AVG, "
-            "VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, MIN, MAX, MEDIAN, PERCENTILE_CONT, QUANTILE, COVAR_POP, COVAR_SAMP, CORR, "
-            "HISTOGRAM"
-        )
+        if isinstance(node, (exp.LogicalOr, exp.LogicalAnd)):
+            raise Refused("whether any row, or every row, is true hangs on a single one; ask how many are: COUNT_IF(condition)")
+        raise Refused(f"{written(node)} is not one of the aggregates that can be answered; they are {AGGREGATES}")
 
     def _approximate(self, node: exp.Bracket, name: str) -> Aggregate:
         """BigQuery's APPROX_QUANTILES(x, 4)[OFFSET(2)] is the rank 2/4."""
         inner, places = node.this, node.expressions
         if not isinstance(inner, exp.ApproxQuantiles) or len(places) != 1:
             raise Refused("brackets are understood only in APPROX_QUANTILES(x, n)[OFFSET(k)]")
-        parts, place = _rank(inner.expression, whole=True), _rank(places[0], whole=True)
+        parts, place = rank(inner.expression, whole=True), rank(places[0], whole=True)
         if not 0 <= place <= parts or parts < 1:
             raise TableError("APPROX_QUANTILES(x, n)[OFFSET(k)] needs 0 <= k <= n")
         return Aggregate("quantile", self.value(inner.this, None, "quantile"), name, quantile=place / parts)
@@ -313,8 +365,18 @@ class _Reader:
         if condition is not None:
             tree = exp.Case(ifs=[exp.If(this=condition.copy(), true=tree.copy())])
         found = total(tree, self.resolve)
-        if kind == "count_distinct" and found.kind == "other":
-            raise Refused("COUNT(DISTINCT ...) of this type is not understood; CAST it to a text first")
+        if kind == "count_distinct" and found.kind in ("other", "instant"):
+            raise Refused(in_zone(found) if found.kind == "instant" else "COUNT(DISTINCT ...) of this type needs a CAST to a text first")
+        if kind in _NEEDS_NUMBERS and found.kind == "boolean":
+            return as_whole(found).sql
+        if kind in _NEEDS_NUMBERS and found.kind in ("date", "timestamp", "instant"):
+            what = found.name or "a date"
+            moment = what if found.kind != "instant" else f"{what} AT TIME ZONE 'UTC'"
+            day = what if found.kind == "date" else f"CAST({moment} AS DATE)"
+            raise Refused(
+                f"{kind.upper()} needs numbers, and {what} is a {found.kind}; count days from a public date, with bounds of their own: "
+                f"DATE_DIFF('day', DATE '2020-01-01', {day})"
+            )
         if kind in _NEEDS_NUMBERS and found.kind not in ("integer", "real", "float"):
             # A bare column of unknown type stays as it is: the planner knows its type.
             found = found if found.kind == "any" and isinstance(found.sql, exp.Column) else number(found, kind.upper())
@@ -324,7 +386,7 @@ class _Reader:
 
     def released(self, tree: exp.Expression, name: str | None = None) -> exp.Expression:
         """An expression of aggregates and keys as one of released names."""
-        if _aggregated(tree) is not None:
+        if aggregated(tree) is not None:
             return self.aggregate(tree, name)
         if isinstance(tree, exp.Column) and not tree.table and tree.name in self.names:
             return self.names[tree.name].copy()
@@ -335,12 +397,16 @@ class _Reader:
             return exp.column(self.keys[place][1].name, quoted=True)
         if isinstance(tree, exp.Column):
             raise Refused(f"{tree.name} is neither an aggregate, nor in GROUP BY, nor a name of the SELECT list")
+        if isinstance(tree, exp.Window) and any(aggregated(node) for node in tree.walk()):
+            raise Refused("a window over released figures is not computed here; ask for the figures and compute it from the answer")
         if isinstance(tree, (exp.Window, exp.Query, exp.Exists)):
             raise Refused(why_not(tree))
+        if isinstance(tree, exp.Cast):
+            return self.released(recast(tree))
+        if isinstance(tree, exp.SafeDivide):
+            tree = exp.Div(this=tree.this, expression=tree.expression)
         if not isinstance(tree, EVALUATED):
-            raise Refused(
-                f"{tree.key.upper()} cannot be computed of released values; arithmetic, comparisons, ROUND, CASE and COALESCE can"
-            )
+            raise Refused(f"{written(tree)} cannot be computed of released values; arithmetic, comparisons, ROUND, CASE and COALESCE can")
         made = tree.copy()
         for part, child in list(made.args.items()):
             if isinstance(child, list):
@@ -373,70 +439,18 @@ class _Reader:
                 value = outputs[int(inner.this) - 1].value.copy()
             else:
                 value = self.released(inner)
-            found.append(Order(value, bool(isinstance(term, exp.Ordered) and term.args.get("desc"))))
+            found.append(Order(value, *(bool(isinstance(term, exp.Ordered) and term.args.get(part)) for part in ("desc", "nulls_first"))))
         return tuple(found)
 
     def _limit(self) -> int | None:
         limit = self.tree.args.get("limit")
         if limit is None:
             return None
-        count = limit.expression if isinstance(limit, exp.Limit) else limit.args.get("count")
-        if (
-            not isinstance(count, exp.Literal)
-            or not count.this.isdigit()
-            or len(count.this) > 9
-            or (isinstance(limit, exp.Fetch) and limit.args.get("limit_options"))
-        ):
-            raise TableError("LIMIT must be a whole number, such as LIMIT 10")
-        return int(count.this)
+        options = limit.args.get("limit_options")
+        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+            raise Refused("FETCH and TOP take a number of rows; PERCENT and WITH TIES are not understood")
+        return whole("LIMIT", limit.expression if isinstance(limit, exp.Limit) else limit.args.get("count"))
 
-
-def _aggregated(node: object) -> exp.Expression | None:
-    """The node if it is an aggregate with what belongs to it."""
-    if isinstance(node, (exp.Filter, exp.WithinGroup)):
-        return node if _aggregated(node.this) is not None else None
-    if isinstance(node, exp.Bracket):
-        return node if isinstance(node.this, exp.ApproxQuantiles) else None
-    return node if isinstance(node, exp.Expression) and isinstance(node, exp.AggFunc) else None
-
-
-def _both(first: exp.Expression | None, second: exp.Expression) -> exp.Expression:
-    return second if first is None else exp.And(this=exp.Paren(this=first.copy()), expression=exp.Paren(this=second.copy()))
-
-
-def _rank(node: exp.Expression | None, *, whole: bool = False) -> Fraction:
-    """A constant rank, as a fraction."""
-    text = node.this if isinstance(node, exp.Literal) else ""
-    what = "a whole constant" if whole else "a constant between 0 and 1, such as 0.5"
-    if not re.fullmatch(r"[0-9]{1,9}" if whole else r"[0-9]{0,9}(\.[0-9]{0,18})?|[0-9]+/[0-9]+", text) or not re.search("[0-9]", text):
-        raise TableError(f"the rank of a quantile must be {what}")
-    found = Fraction(f"0{text}" if text.startswith(".") else text.rstrip("."))
-    if not whole and found > 1:
-        raise TableError(f"the rank of a quantile must be {what}")
-    return found
-
-
-def _bounds(node: exp.Expression) -> tuple[exp.Expression, tuple[Fraction, Fraction] | None, bool]:
-    """The aggregate without BigQuery's contribution bounds, the bounds, and whether they are of a person's total in a group."""
-    mark = node.this
-    if not isinstance(mark, exp.Anonymous) or mark.name.lower() not in ("contribution_bounds_per_row_", "contribution_bounds_per_group_"):
-        return node, None, False
-    *inner, low, high = mark.expressions
-    ends = []
-    for end in (low, high):
-        sign, digits = (-1, end.this) if isinstance(end, exp.Neg) else (1, end)
-        if (
-            not isinstance(digits, exp.Literal)
-            or digits.is_string
-            or len(digits.this) > 40
-            or not re.fullmatch(r"[0-9]*\.?[0-9]+([eE][+-]?[0-9]{1,2})?", digits.this)
-        ):
-            raise TableError("contribution bounds must be two constants, such as (0, 100)")
-        ends.append(sign * Fraction(digits.this))
-    if ends[0] > ends[1]:
-        raise TableError("contribution bounds must be (lower, upper); swap them")
-    made = node.copy()
-    made.set("this", inner[0].copy())
-    if len(inner) > 1:
-        made.set("expression", inner[1].copy())
-    return made, (ends[0], ends[1]), mark.name.lower() == "contribution_bounds_per_group_"
+    def _offset(self) -> int:
+        offset = self.tree.args.get("offset")
+        return 0 if offset is None else whole("OFFSET", offset.expression)

@@ -36,6 +36,7 @@ class Wanted:
     """What a statement is made of beside the question: keys, measures, unit, the period, and what else is to be counted.
 
     `people`: count the people in each group. `seen`: also add up everybody's rows before the caps, each at most so many.
+    `numbered`: people are floats, of which NaN is nobody.
     """
 
     keys: Keys
@@ -44,6 +45,7 @@ class Wanted:
     period: tuple[datetime.date, datetime.date] | None = None
     people: bool = False
     seen: int | None = None
+    numbered: bool = False
 
     @property
     def by_row(self) -> bool:
@@ -228,6 +230,9 @@ def _rows(
             chosen.append(_named(_column(unit.person), PERSON))
         # A row without an owner belongs to nobody who could be protected, so it counts for nothing.
         conditions.append(_present(_column(unit.person)))
+        if wanted.numbered:
+            # It is how a missing number is written where there is no NULL, and many who are missing are not one person.
+            conditions.append(exp.Not(this=engine.is_nan(_column(unit.person))))
     if numbered is not None and not bare:
         chosen.append(_named(numbered.number, GROUP))
     for i in keys.private:
@@ -363,7 +368,7 @@ def _sampled(
     if getattr(engine, "portable", False):
         apart = {column.name for column in partition}
         values = [column for column in kept if column.name not in apart]
-        place = _window(exp.RowNumber(), partition, [engine.shuffle_key(salt, [*partition, *values])])
+        place = _window(exp.RowNumber(), partition, [engine.shuffle_key(salt, [*partition, *values]), *values])
         numbered = _select([*kept, _named(place, DRAW)], _inner(packed.rows, "numbered_"))
         found = _first(numbered, partition, [engine.shuffle_key(salt + 3, [*partition, _column(DRAW)])], most)
     elif _draws(engine):

@@ -26,7 +26,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.duckdb_forms import direct, quick
-from tacit.tables.engines.engine import KEPT
+from tacit.tables.engines.engine import KEPT, collation_probe, refuse_collated
 from tacit.tables.engines.order import Words, portable_key
 from tacit.tables.engines.packing import Packing
 from tacit.tables.engines.total import prepared
@@ -54,12 +54,15 @@ class DuckDB:
         self, path: str | os.PathLike[str] = ":memory:", *, threads: int | None = None, memory: str | None = None, portable: bool = False
     ) -> None:
         settings: dict[str, Any] = {"autoinstall_known_extensions": "false", "python_enable_replacements": "false"}
+        # A pandas column of objects is one of texts. DuckDB would look at rows to find a type, and one row would decide it.
+        settings["pandas_analyze_sample"] = 0
         if threads is not None:
             settings["threads"] = threads
         if memory is not None:
             settings["memory_limit"] = memory
         self.portable = portable
         place = os.fspath(path)
+        self._file = place != ":memory:"  # files and frames that are read in place have no collations
         self._connection = _connected(place, settings)
         # DuckDB rounds a cast to whole numbers half to even; statements floor before they cast, so that no engine's habit matters.
         self._connection.execute("SET TimeZone = 'UTC'")
@@ -71,6 +74,8 @@ class DuckDB:
 
     def register(self, name: str, data: object) -> None:
         """Make an Arrow table or a data frame readable under a name; nothing is copied."""
+        if isinstance(data, (pa.Table, pa.RecordBatch)):
+            _check(name, data)
         with self._lock:
             self._forget(name)
             self._connection.register(name, data)
@@ -88,6 +93,9 @@ class DuckDB:
         whole = {n: f"CASE WHEN LENGTH({_name(n)}) >= 0 THEN {_name(n)} END" for n in names}
         casts = [f"TRY_CAST({whole[n]} AS {_type(n, types[n])}) AS {_name(n)}" if n in types else _name(n) for n in names]
         how = "auto_detect = false, header = true, quote = '\"', escape = '\"', nullstr = '', null_padding = true, ignore_errors = true"
+        # Several readers would start at places of their own, where a line break inside quotes looks like the end of a row: one person's
+        # text would be read as rows of others. Strictly read, a stray quote loses all rows after it, and a stray line break is an error.
+        how += ", parallel = false, strict_mode = false"
         self._view(
             name, f"SELECT {', '.join(casts)} FROM read_csv({_list(paths)}, {how}, delim = {_quoted(delimiter)}, columns = {{{columns}}})"
         )
@@ -167,6 +175,10 @@ class DuckDB:
         if rows is None:
             raise EngineError("DuckDB knows no such table or column; check the names")
         found = {str(row[0]): str(row[1]) for row in rows}
+        texts = [name for name, kind in found.items() if kind == "VARCHAR"]
+        if self._file and texts and isinstance(relation, exp.Table):
+            alike = self.run(collation_probe(relation, texts)).to_pylist()[0]
+            refuse_collated([name for name in texts if alike[name]], relation.name)
         if isinstance(relation, exp.Table) and relation.args.get("db") is None and isinstance(relation.this, exp.Identifier):
             self._types[relation.name] = found
         return dict(found)
@@ -290,6 +302,20 @@ def _connected(place: str, settings: dict[str, Any]) -> duckdb.DuckDBPyConnectio
                 f"{place!r} cannot be opened as a DuckDB database for reading: another program is writing to it, or it is something else"
             )
     raise TableError(problem)
+
+
+def _check(name: str, data: pa.Table | pa.RecordBatch) -> None:
+    """Refuse a table with texts that are none. DuckDB takes them as they are: a byte that no text has ends a text where rows are put in an
+    order, and what then lies in place of a bounded number is added up."""
+    valid = False
+    with suppress(pa.ArrowInvalid):
+        data.validate(full=True)
+        valid = True
+    if not valid:
+        raise TableError(
+            f"the Arrow table {name!r} is not valid: a text of it is not UTF-8, or its parts do not fit together (validate(full=True) says "
+            "where); mend it, or cast such columns to binary"
+        )
 
 
 def _quoted(text: str) -> str:

@@ -132,7 +132,7 @@ def _is_nan(asked: exp.Expression) -> bool:
 
 
 def _asks_nan(condition: exp.Expression) -> bool:
-    return any(_is_nan(part) for part in condition.find_all(exp.IsNan, exp.Anonymous))
+    return any(isinstance(part, exp.Expression) and _is_nan(part) for part in condition.find_all(exp.IsNan, exp.Anonymous))
 
 
 def direct(tree: exp.Expression, types: Mapping[str, Mapping[str, str]], scans: Mapping[str, exp.Expression]) -> None:

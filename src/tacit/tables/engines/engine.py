@@ -7,13 +7,52 @@ hash of the engine's own, or with `portable` one that is the same on all engines
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import pyarrow as pa
 from sqlglot import exp
 
+from tacit.tables.errors import TableError
+
 #: The mark, in a statement's `meta`, that it will be sent again as it is: an engine may keep its text with it.
 KEPT = "tacit_kept"
+
+
+#: Texts that some collation takes for one: without regard to case, to accents, to how they are composed, to what is not seen.
+ALIKE = (("a", "A"), ("a", "\u00e1"), ("\u00e9", "e\u0301"), ("a", "a\u200b"))
+
+
+def collation_probe(relation: exp.Expression, names: Sequence[str]) -> exp.Select:
+    """For each column of texts, whether its collation takes different texts for one. No row is read.
+
+    >>> print(collation_probe(exp.to_table("t"), ["k"]).sql("duckdb").split(" OR ")[0])
+    SELECT COALESCE((SELECT "k" FROM t WHERE FALSE), 'a') = 'A'
+    """
+    chosen = []
+    for name in names:
+        none = exp.Select(expressions=[exp.column(name, quoted=True)]).from_(relation.copy(), copy=False).where(exp.false(), copy=False)
+        pairs = [
+            exp.EQ(
+                this=exp.Coalesce(this=exp.Subquery(this=none.copy()), expressions=[exp.Literal.string(one)]),
+                expression=exp.Literal.string(other),
+            )
+            for one, other in ALIKE
+        ]
+        chosen.append(exp.alias_(exp.or_(*pairs, copy=False), name, quoted=True))
+    return exp.Select(expressions=chosen)
+
+
+def refuse_collated(names: Sequence[str], table: str) -> None:
+    """Refuse a table with a column under whose collation different texts are one.
+
+    A row would be in several groups at once, and of the texts that are one, rows would decide which is published.
+    """
+    if names:
+        raise TableError(
+            f"the column {names[0]} of {table} has a collation that takes different texts for one, so that a row would be in several "
+            f"groups; ask about a view of the table that has its texts as they are: {names[0]} COLLATE \"C\" AS {names[0]}"
+        )
 
 
 class Engine(Protocol):

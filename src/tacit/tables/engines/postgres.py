@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from tacit.tables.engines.engine import collation_probe, refuse_collated
 from tacit.tables.engines.order import Words, portable_key
 from tacit.tables.engines.total import constant, prepared
 from tacit.tables.errors import EngineError, TableError
@@ -80,6 +81,10 @@ class Postgres:
             found = {name: TYPES.get(info.name, info.name.upper()) if info is not None else "OTHER" for name, info in names}
         if found is None:
             raise EngineError("PostgreSQL knows no such table or column; check the names")
+        texts = [name for name, kind in found.items() if kind in ("VARCHAR", "CHAR")]
+        if texts and isinstance(relation, exp.Table):
+            alike = self.run(collation_probe(relation, texts)).to_pylist()[0]
+            refuse_collated([name for name in texts if alike[name]], relation.name)
         return found
 
     def shuffle_key(self, salt: int, values: list[exp.Expression]) -> exp.Expression:
@@ -124,6 +129,11 @@ def _connected(url: str) -> psycopg.Connection[Any]:
         connection = psycopg.connect(f"postgresql://{rest}", autocommit=True, application_name="tacit")
         connection.execute("SET default_transaction_read_only = on")
         connection.execute("SET TIME ZONE 'UTC'")
+        # Whatever the server or the role is set to: a backslash in a text is a backslash and ends nothing, every character can be sent, and
+        # dates are written in one way.
+        connection.execute("SET standard_conforming_strings = on")
+        connection.execute("SET client_encoding = 'UTF8'")
+        connection.execute("SET DateStyle = 'ISO, YMD'")
         connection.execute("SET extra_float_digits = 1")  # floats are written with all their digits
     if connection is None:
         # Not the driver's words: they may repeat a password.
@@ -165,7 +175,9 @@ def _cast(node: exp.Cast) -> exp.Expression:
         if isinstance(value, exp.Floor):
             # 2^63 is a float and no integer, so the greatest float below it is the bound.
             limit = WHOLE[to.this] - (1024 if to.this == exp.DataType.Type.BIGINT else 1)
-            return exp.cast(exp.func("LEAST", exp.func("GREATEST", value.copy(), _double(-limit)), _double(limit)), to.copy())
+            held = exp.func("LEAST", exp.func("GREATEST", value.copy(), _double(-limit)), _double(limit))
+            # LEAST and GREATEST pass over NULL, so it would come out as the lower limit.
+            return exp.cast(exp.Nullif(this=held, expression=_double(-limit)), to.copy())
         if not isinstance(node, exp.TryCast):
             return node
         number = exp.cast(_text(value), "DECIMAL")
@@ -250,8 +262,11 @@ def _product(left: exp.Expression, right: exp.Expression) -> exp.Expression:
             this=exp.func("SIGN", exp.Paren(this=right.copy())), expression=exp.cast(exp.Literal.string("Infinity"), "DOUBLE")
         ),
     )
+    absent = exp.or_(*(exp.Is(this=exp.Paren(this=side.copy()), expression=exp.null()) for side in (left, right)))
     return exp.Case(
         ifs=[
+            # First of all: nothing times zero is not zero, and would be counted.
+            exp.If(this=absent, true=exp.null()),
             exp.If(this=zero, true=_double(0)),
             exp.If(this=missing, true=nan),
             exp.If(this=exp.LT(this=size, expression=_double(-690.0)), true=_double(0)),

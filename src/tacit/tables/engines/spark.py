@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from sqlglot import exp
 
+from tacit.tables.engines.engine import refuse_collated
 from tacit.tables.engines.order import Words, portable_key
 from tacit.tables.engines.total import prepared, try_cast
 from tacit.tables.errors import EngineError, TableError
@@ -35,6 +36,10 @@ LOCAL = {
     "spark.log.level": "OFF",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+#: The setting that says in which zone an instant has a date.
+ZONE = "spark.sql.session.timeZone"
+#: How Spark's SQL names a variable of its environment, anywhere in a statement.
+VARIABLE = "${"
 #: An option that Spark always gives to Java, and that a Java without the optional vector module does not start with.
 VECTORS = "--add-modules=jdk.incubator.vector"
 #: From here on every float is a whole number; and from here on it is no 64-bit integer.
@@ -72,24 +77,45 @@ class Spark:
         return prepared(statement, _total)
 
     def run(self, statement: exp.Expression) -> pa.Table:
-        text = self.prepare(statement).sql(dialect=self.dialect)
+        text = self._written(statement)
         found: pa.Table | None = None
-        with self._lock, _quiet(), suppress(Exception):
+        with self._lock, _quiet(), suppress(Exception), self._in_utc():
             found = self.session.sql(text).toArrow()
         if found is None:
             # Spark's words may quote a row, so they stop here, and no exception is chained to this one.
             raise EngineError("Spark could not run the statement; session.explain(...) shows it")
         return found
 
+    def _written(self, statement: exp.Expression) -> str:
+        text = self.prepare(statement).sql(dialect=self.dialect)
+        if VARIABLE in text:  # in a name: in texts it is taken apart
+            raise EngineError("a name in a question about Spark tables must not contain ${, which Spark would replace; rename it")
+        return text
+
+    @contextmanager
+    def _in_utc(self) -> Iterator[None]:
+        """A session that is handed in may have another zone, and yet another tomorrow: an instant must have one date, in one period."""
+        before = "UTC" if self._own else self.session.conf.get(ZONE)
+        if before != "UTC":
+            self.session.conf.set(ZONE, "UTC")
+        try:
+            yield
+        finally:
+            if before != "UTC":
+                self.session.conf.set(ZONE, before)
+
     def columns(self, relation: exp.Expression) -> dict[str, str]:
         query = exp.Select(expressions=[exp.Star()]).from_(relation.copy(), copy=False)
-        text = self.prepare(query).sql(dialect=self.dialect)
+        text = self._written(query)
         fields: list[Any] | None = None
         with self._lock, _quiet(), suppress(Exception):
             fields = list(self.session.sql(text).schema.fields)
         if fields is None:
             raise EngineError("Spark knows no such table or column; check the names")
-        return {field.name: _spelt(field.dataType.simpleString()) for field in fields}
+        found = {field.name: _spelt(field.dataType.simpleString()) for field in fields}
+        if isinstance(relation, exp.Table):
+            refuse_collated([name for name, kind in found.items() if "COLLATE" in kind], relation.name)
+        return found
 
     def shuffle_key(self, salt: int, values: list[exp.Expression]) -> exp.Expression:
         if self.portable:
@@ -116,7 +142,19 @@ def _total(node: exp.Expression) -> exp.Expression:
         return exp.Sum(this=exp.TryCast(this=node.this.copy(), to=exp.DataType.build("DECIMAL(38, 0)"), safe=True))
     if isinstance(node, (exp.Floor, exp.Ceil)):
         return _whole(node)
+    if isinstance(node, exp.Literal) and node.is_string and VARIABLE in node.this:
+        return _apart(node.this)
     return try_cast(node)
+
+
+def _apart(text: str) -> exp.Expression:
+    """A text with every ${ in two: Spark would put a variable of its environment there, a password for one, before it reads the SQL."""
+    first, *others = text.split(VARIABLE)
+    whole: exp.Expression = exp.Literal.string(f"{first}{VARIABLE[0]}")
+    for place, part in enumerate(others):
+        end = "" if place == len(others) - 1 else VARIABLE[0]
+        whole = exp.DPipe(this=whole, expression=exp.Literal.string(f"{VARIABLE[1]}{part}{end}"), safe=True)
+    return exp.Paren(this=whole)
 
 
 def _whole(node: exp.Floor | exp.Ceil) -> exp.Expression:
