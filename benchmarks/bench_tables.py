@@ -225,7 +225,7 @@ def errors(unit: Unit, rounds: int = 16) -> tuple[float, float, float, float]:
 
 def one_size(rows: int, path: str, slow: set[str] | None) -> bool:
     """Everything about one size; whether all targets are met. `slow` are peers that took too long already; None leaves all of them out."""
-    runs = medians(contenders(path), rounds=3)
+    runs = medians(contenders(path), rounds=15 if rows < 10**6 else 3)
     plain, hand = runs["plain DuckDB"].seconds, runs["capped by hand"].seconds
     print(f"\n{rows:.0e} rows")
     lines = [[n, f"{r.seconds:.4f}", f"{r.seconds / plain:.2f}", f"{r.seconds / hand:.2f}", r.failed] for n, r in runs.items()]
