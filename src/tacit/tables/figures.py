@@ -179,7 +179,8 @@ def expected(plan: Plan, rows: int, confidence: float) -> dict[str, float]:
     for share in plan.shares:
         measure = share.measure
         if measure.ladder is not None:
-            counts = np.full((1, measure.ladder.cells), rows / measure.ladder.cells)
+            ladder = measure.ladder
+            counts = np.where(np.arange(ladder.cells) < ladder.used, rows / ladder.used, 0.0)[None, :]
             values.append(counts @ measure.ladder.encoder(share.law).T.astype(float))
         elif measure.over == "rows" and measure.name.startswith("squares"):
             values.append(np.array([rows * (1 / 3 - 1 / 2)]))

@@ -237,8 +237,8 @@ def products(
 
 def cells(subject: str, value: exp.Expression, present: exp.Expression, interval: Interval, ladder: Ladder) -> Measure:
     """The number of the cell a value is in, -1 where there is none."""
-    width = (interval.upper - interval.lower) / ladder.cells
-    moved = _minus(_clamped(value, interval), interval.lower)
+    width = (ladder.upper - ladder.lower) / ladder.cells
+    moved = _minus(_clamped(value, interval), ladder.lower)
     scaled = exp.Mul(this=moved, expression=_literal(1 / width)) if width else _literal(Fraction(0))
     place = exp.Least(this=exp.Floor(this=scaled), expressions=[_literal(Fraction(ladder.cells - 1))])
     whole = exp.Case(ifs=[exp.If(this=present.copy(), true=exp.cast(place, "BIGINT"))], default=exp.Literal.number(-1))

@@ -25,7 +25,7 @@ from tacit.tables.intervals import interval as derived
 from tacit.tables.keys import KeyList, Keys, both, keys_of, kind_of
 from tacit.tables.measure import Interval, Measure
 from tacit.tables.question import Aggregate, Question
-from tacit.tables.ranks import Ladder, cells_for
+from tacit.tables.ranks import ladder_for
 from tacit.tables.relation import Relation
 from tacit.tables.split import Share, Spend, Split, better, split
 from tacit.tables.statement import Wanted, key_name, rows_of, statement
@@ -286,7 +286,8 @@ class _Planner:
         if kind == "sum":
             return self._sum(aggregate, subject, present, interval, weight)
         if kind == "quantile":
-            ladder = Ladder(interval.lower, interval.upper, cells_for(self.groups))
+            whole = kind_of(self.types[aggregate.value]) == "integer"
+            ladder = ladder_for(interval.lower, interval.upper, self.groups, whole=whole)
             place = self.wishes.add(measures_of.cells(subject, aggregate.value, present, interval, ladder), weight)
             return Recipe(aggregate, "quantile", intervals=(interval,), cells=place, q=_rank(aggregate))
         total = self.wishes.add(measures_of.total(subject, aggregate.value, present, interval, centred=True), weight)

@@ -34,11 +34,20 @@ MOST = 1 << 20
 
 @dataclass(frozen=True)
 class Ladder:
-    """`cells` cells of equal width between public bounds; the number of cells is a power of two."""
+    """`cells` cells of equal width between public bounds; the number of cells is a power of two.
+
+    `whole`: how many whole numbers there are, where each has a cell of its own; cells beyond them stay empty.
+    """
 
     lower: Fraction
     upper: Fraction
     cells: int
+    whole: int | None = None
+
+    @property
+    def used(self) -> int:
+        """How many cells a row can be in."""
+        return self.cells if self.whole is None else self.whole
 
     @property
     def edges(self) -> Floats:
@@ -64,6 +73,21 @@ class Ladder:
     def error(self, law: str) -> float:
         """The typical deviation of a running total for noise of deviation 1 on each released number."""
         return _error(self.cells, law)
+
+
+def ladder_for(lower: Fraction, upper: Fraction, groups: int, *, whole: bool) -> Ladder:
+    """The ladder of a column: whole numbers have a cell each, where that needs no more cells. Fewer cells have less noise.
+
+    >>> ladder_for(Fraction(0), Fraction(110), 4, whole=True)
+    Ladder(lower=Fraction(-1, 2), upper=Fraction(255, 2), cells=128, whole=111)
+    >>> ladder_for(Fraction(0), Fraction(110), 4, whole=False).cells
+    1024
+    """
+    most, count = cells_for(groups), upper - lower + 1
+    if not whole or lower.denominator != 1 or upper.denominator != 1 or count > most:
+        return Ladder(lower, upper, most)
+    cells, first = max(2, 1 << (int(count) - 1).bit_length()), lower - Fraction(1, 2)
+    return Ladder(first, first + cells, cells, int(count))
 
 
 def cells_for(groups: int, finest: int = 1024) -> int:
@@ -190,4 +214,7 @@ def quantile(
     place = first if q == 0 else np.minimum(last, ladder.cells - 1) if q == 1 else (first + np.minimum(last, ladder.cells - 1)) / 2
     middles = (edges[:-1] + edges[1:]) / 2
     value = np.interp(place, np.arange(ladder.cells), middles)
+    if ladder.whole is not None:
+        # Of a cell with one number, that number is both ends.
+        low, high = (np.clip(end, middles[0], middles[ladder.whole - 1]) for end in (low + 0.5, high - 0.5))
     return np.clip(value, low, high), low, high
