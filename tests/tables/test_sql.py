@@ -384,3 +384,10 @@ def test_an_interval_needs_its_place() -> None:
     for other in ("n_low", "n_high"):
         with pytest.raises(TableError, match=f"{other} is where the interval of n stands"):
             parse(f"SELECT region AS {other}, COUNT(*) AS n FROM visits GROUP BY region", "duckdb")
+
+
+@pytest.mark.parametrize("text", ["ALTER TABLE t FOO BAR", "CALL foo()", "GRANT x", "EXPLAIN SELECT COUNT(*) FROM t"])
+def test_a_question_that_the_parser_does_not_know_is_not_logged(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(TableError):
+        parse(text, "postgres")
+    assert not caplog.records

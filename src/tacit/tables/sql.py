@@ -11,7 +11,9 @@ Garbage in any form gives a `TableError`, of which `Refused` is one kind, and ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -72,7 +74,8 @@ def read(text: str, dialect: str, into: type[exp.Expression] | None = None) -> e
         raise TableError("a question must not contain the character NUL")
     trees: Sequence[object] = []
     try:
-        trees = sqlglot.parse(text, read=dialect) if into is None else [sqlglot.parse_one(text, read=dialect, into=into)]
+        with _silent():
+            trees = sqlglot.parse(text, read=dialect) if into is None else [sqlglot.parse_one(text, read=dialect, into=into)]
         problem = None
     except ParseError as error:
         found = error.errors[0] if error.errors else {}
@@ -91,6 +94,18 @@ def read(text: str, dialect: str, into: type[exp.Expression] | None = None) -> e
         )
     _check_size(present[0])
     return spoken(present[0], dialect)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """The parser would write a question that it does not know to the log; what is wrong with it is said once, by us."""
+    log = logging.getLogger("sqlglot")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _check_size(tree: exp.Expression) -> None:
