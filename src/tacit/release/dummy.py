@@ -1,41 +1,33 @@
-"""Public data made up from a seed: hospital visits for the demo, and rows for any declared schema. Nobody is in them.
+"""Public data made up from a seed: hospital visits for the demo, and rows for any job. Nobody is in them.
 
 The visits are made to be awkward in the ways real ones are: a few patients come very often, costs and ages are skewed, some diagnoses are
-rare, values are missing or not a number. The same edition gives the same rows. Rows for a schema are drawn from what the schema declares
-and nothing else, so that questions can be written and rehearsed by people who may not see the data. Rows for a job fit together: foreign
-keys lead to rows that are there, the two ends of edges are the same nodes, dates lie about the job's period, and what the job declares
-to be capped is.
+rare, values are missing or not a number. The same edition gives the same rows. Rows for a job are those of its schema
+(`tacit.tables.dummy`), and fit together: foreign keys lead to rows that are there, the two ends of edges are the same nodes, dates lie
+about the job's period, and what the job declares to be capped is.
 
 >>> visits(4).column_names
 ['patient_id', 'visit_date', 'region', 'sex', 'age', 'diagnosis', 'nights', 'cost']
 >>> first, same, other = (visits(1000, edition=edition)["age"] for edition in (7, 7, 8))
 >>> first.equals(same), first.equals(other)
 (True, False)
->>> from tacit.tables.schema import Schema
->>> table = dummy(Schema.of({"region": ["N", "S"], "age": (0, 110), "id": "BIGINT"}), 3)
->>> table.num_rows, table.column_names
-(3, ['region', 'age', 'id'])
 """
 
 from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tacit.ledger.period import days
 from tacit.release.baselines import owners_of
 from tacit.release.job import Job
 from tacit.release.sources import TYPES
-from tacit.tables.errors import TableError
+from tacit.tables.dummy import EPOCH, REAL, TEXT, check_rows, dummy, labels, typed
 from tacit.tables.schema import Column, Schema
 
 #: The regions of the made-up country, and what share of its patients lives in each.
@@ -72,9 +64,6 @@ SCHEMA = Schema(
     }
 )
 
-_EPOCH = datetime.date(1970, 1, 1)
-_MISSING = 0.05
-Mask = NDArray[np.bool_]
 
 
 def visits(rows: int, *, edition: int = 7) -> pa.Table:
@@ -85,7 +74,7 @@ def visits(rows: int, *, edition: int = 7) -> pa.Table:
     >>> Counter(Counter(table["patient_id"].to_pylist()).values()).most_common(1)[0][0] <= 3
     True
     """
-    _check(rows)
+    check_rows(rows)
     draws = np.random.default_rng(edition)
     people = max(1, rows // 4)
     # Pareto weights: most patients come once or twice, a handful dozens of times.
@@ -103,16 +92,16 @@ def visits(rows: int, *, edition: int = 7) -> pa.Table:
     cost = np.round(median * np.exp(0.9 * draws.standard_normal(rows)) * (1 + age / 150), 2)
     cost[draws.random(rows) < 0.004] = np.nan
     nights = np.minimum(draws.geometric(1 / (1 + median / 900)) - 1, 120)
-    day = (datetime.date(YEAR, 1, 1) - _EPOCH).days + draws.integers(0, 365, rows)
+    day = (datetime.date(YEAR, 1, 1) - EPOCH).days + draws.integers(0, 365, rows)
     return pa.table(
         {
             # identifiers are spread out, so that no one takes them for row numbers
             "patient_id": pa.array((person.astype(np.int64) * 7919 + 100003) % (8 * people + 1000003)),
             "visit_date": pa.array(day.astype(np.int32), type=pa.int32()).cast(pa.date32()),
-            "region": _labels(tuple(REGIONS), region, draws.random(rows) < 0.01),
-            "sex": _labels(SEXES, sex, None),
+            "region": labels(tuple(REGIONS), region, draws.random(rows) < 0.01),
+            "sex": labels(SEXES, sex, None),
             "age": pa.array(age, mask=draws.random(rows) < 0.02),
-            "diagnosis": _labels(tuple(DIAGNOSES), diagnosis, draws.random(rows) < 0.015),
+            "diagnosis": labels(tuple(DIAGNOSES), diagnosis, draws.random(rows) < 0.015),
             "nights": pa.array(nights.astype(np.int64)),
             "cost": pa.array(cost, mask=draws.random(rows) < 0.01, from_pandas=False),
         }
@@ -128,26 +117,6 @@ def write_visits(path: str | Path, rows: int, *, edition: int = 7) -> Path:
     return place
 
 
-def dummy(schema: Schema, rows: int, *, person: str | None = None, edition: int = 7) -> pa.Table:
-    """Rows that fit a declared schema, each column drawn by itself, evenly over its categories or between its bounds.
-
-    The `person` column gets about four rows a person. A column that declares neither gets values of its type that mean nothing.
-
-    >>> dummy(Schema.of({"ward": ["A"], "id": "BIGINT"}), 8, person="id")["ward"].to_pylist().count("A") > 0
-    True
-    """
-    _check(rows)
-    if person is not None and person not in schema.columns:
-        raise TableError(f"person must name a column of the schema, not {person!r}; there are {', '.join(schema.columns) or 'none'}")
-    draws = np.random.default_rng(edition)
-    made = {}
-    for name, column in schema.columns.items():
-        people = max(1, rows // 4) if name == person else None
-        missing = draws.random(rows) < _MISSING if column.nullable and name != person else None
-        made[name] = _values(name, column, rows, people, missing, draws)
-    return pa.table(made)
-
-
 def tables_for(job: Job, rows: int, *, edition: int = 7) -> dict[str, pa.Table]:
     """Made-up rows for every source of a job: `rows` of each, and a quarter as many of what other tables' foreign keys lead to.
 
@@ -155,7 +124,7 @@ def tables_for(job: Job, rows: int, *, edition: int = 7) -> dict[str, pa.Table]:
     >>> tables_for(parse(EXAMPLE), 8)["visits"].column_names
     ['patient_id', 'region']
     """
-    _check(rows)
+    check_rows(rows)
     draws = np.random.default_rng(edition)
     links = {(link.table, link.column): (link.to_table, link.to_column) for link in job.schema_().links}
     sizes = {name: max(1, rows // 4) if any(to == name for to, _ in links.values()) else rows for name in job.sources}
@@ -187,11 +156,11 @@ def tables_for(job: Job, rows: int, *, edition: int = 7) -> dict[str, pa.Table]:
 def _numbered(name: str, column: Column, numbers: NDArray[np.int64]) -> pa.Array:
     """Identifiers of the column's type: the same for the same number, and for another number another."""
     kind = (column.type or "").upper().split("(")[0].strip()
-    if kind in _TEXT:
+    if kind in TEXT:
         return pa.array([f"{name} {number}" for number in numbers.tolist()])
     if kind == "DATE":
         return pa.array(numbers.astype(np.int32), type=pa.int32()).cast(pa.date32())
-    return _typed(numbers.astype(np.float64) if kind in _REAL else numbers, kind, None)
+    return typed(numbers.astype(np.float64) if kind in REAL else numbers, kind, None)
 
 
 def _skewed(rows: int, owners: int, draws: np.random.Generator) -> NDArray[np.int64]:
@@ -214,7 +183,7 @@ def _met(rows: int, draws: np.random.Generator) -> tuple[NDArray[np.int64], NDAr
 
 def _around(span: tuple[datetime.date, datetime.date], column: Column, rows: int, draws: np.random.Generator) -> pa.Array:
     """Days of a period, and one in ten from shortly before or after it."""
-    first, last = ((day - _EPOCH).days for day in span)
+    first, last = ((day - EPOCH).days for day in span)
     day = np.where(draws.random(rows) < 0.1, draws.integers(first - 10, last + 11, rows), draws.integers(first, last + 1, rows))
     if (column.type or "").upper().startswith("TIMESTAMP"):
         return pa.array(day * 86_400_000_000 + draws.integers(0, 86_400_000_000, rows)).cast(pa.timestamp("us"))
@@ -240,52 +209,6 @@ def _within_caps(job: Job, tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
     return {**tables, **found}
 
 
-def _values(name: str, column: Column, rows: int, people: int | None, missing: Mask | None, draws: np.random.Generator) -> pa.Array:
-    kind = (column.type or "").upper().split("(")[0].strip()
-    if column.categories:
-        return _labels(column.categories, draws.integers(0, len(column.categories), rows), missing)
-    whole = kind in _WHOLE or (not kind and people is not None)
-    if column.bounds is not None and people is None:
-        low, high = (float(Fraction(str(end))) for end in column.bounds)
-        values = low + (high - low) * draws.random(rows)
-        return _typed(np.floor(values).clip(low, high).astype(np.int64) if whole else values, kind, missing)
-    numbers = draws.integers(0, people or max(1, rows), rows)
-    if whole:
-        return pa.array(numbers, mask=missing)
-    if kind in _REAL or not kind:
-        return _typed(numbers.astype(np.float64), kind, missing)
-    if kind == "BOOLEAN":
-        return pa.array(numbers % 2 == 0, mask=missing)
-    if kind == "DATE":
-        return pa.array(_DAY + (numbers % 365).astype(np.int32), mask=missing, type=pa.int32()).cast(pa.date32())
-    if kind.startswith("TIMESTAMP"):
-        return pa.array((_DAY + numbers % 365) * 86_400_000_000, mask=missing).cast(pa.timestamp("us"))
-    if kind in _TEXT:
-        return pa.array([f"{name} {number}" for number in numbers.tolist()], mask=missing)
-    raise TableError(f"columns[{name!r}] has the type {column.type!r}, which dummy data does not know; use BIGINT, DOUBLE, VARCHAR or DATE")
-
-
-def _typed(values: NDArray[Any], kind: str, missing: Mask | None) -> pa.Array:
-    """Numbers of the declared type."""
-    found = pa.array(values, mask=missing)
-    return pc.round(found, 6).cast(pa.decimal128(38, 9)) if kind in ("DECIMAL", "NUMERIC") else found
-
-
-_WHOLE = {"BIGINT", "INTEGER", "INT", "SMALLINT", "TINYINT", "INT64", "INT32", "UBIGINT", "UINTEGER", "HUGEINT", "LONG"}
-_REAL = {"DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC", "FLOAT64", "DOUBLE PRECISION"}
-_TEXT = {"VARCHAR", "TEXT", "STRING", "CHAR", "UUID", "CHARACTER VARYING", "BPCHAR"}
-_DAY = (datetime.date(YEAR, 1, 1) - _EPOCH).days
-
-
-def _labels(names: Sequence[Any], chosen: NDArray[Any], missing: Mask | None) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(chosen.astype(np.int32), mask=missing), pa.array(list(names))).dictionary_decode()
-
-
 def _shares(shares: Any) -> NDArray[np.float64]:
     found = np.array(list(shares), dtype=np.float64)
     return np.asarray(found / found.sum())
-
-
-def _check(rows: int) -> None:
-    if isinstance(rows, bool) or not isinstance(rows, int) or not 0 <= rows <= 10**9:
-        raise TableError(f"rows must be a whole number between 0 and 1e9, not {rows!r}")

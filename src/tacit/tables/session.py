@@ -22,6 +22,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from tacit import noise
@@ -143,6 +144,18 @@ class Session:
         """The plan in words: the statement, how far one unit reaches at each step, the noise, the errors to expect. No data is touched."""
         plan = self._planned(self._question(question), options, rows).plan
         return explained(plan, plan.statement(self.engine, 0).sql(dialect=self.engine.dialect, pretty=True), rows, self.confidence)
+
+    def dummy(self, rows: int = 1000, *, table: str | None = None, edition: int = 7) -> pa.Table:
+        """Made-up rows with the columns of a table, within what was declared, for writing questions. No row is read, nothing is paid.
+
+        `tacit.Session(session.dummy(), name="visits", unit=session.unit, budget=...)` answers the same questions about nobody.
+        """
+        from tacit.tables.dummy import like
+
+        name = self.source.tables[0] if table is None else table
+        types = self.source.columns(name)
+        person = self.unit.person if self.unit.person in types else None
+        return like(types, self.schema, name.rpartition(".")[2], rows, person=person, edition=edition)
 
     # --- asking -------------------------------------------------------------------------------------------------------------------
 
