@@ -200,3 +200,26 @@ def test_nothing_is_printed_while_a_long_statement_runs(capfd: pytest.CaptureFix
     assert engine._connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]
     engine.run(parse_one("SELECT SUM(i) AS s FROM range(1000000) AS r(i)"))
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT g, COUNT(*) AS n, SUM(x) AS s, COUNT(*) - COUNT(x) AS m FROM t GROUP BY g ORDER BY g",
+        "SELECT SUM(x) AS s, SUM(x) AS r FROM t WHERE g = 3",
+        "SELECT g, COUNT(*) AS n FROM t WHERE g > 99 GROUP BY g",
+        "SELECT g, word FROM t ORDER BY g, word",
+        "SELECT g, AVG(x) AS a, MIN(word) AS w FROM t GROUP BY g ORDER BY g",
+    ],
+)
+def test_a_kept_statement_gives_the_same_table_every_time(text: str) -> None:
+    """Sums beyond 64 bits, sums of nothing, no line at all, and columns that are no numbers; the oracle is a statement that is not kept."""
+    engine = DuckDB(threads=1)
+    rows = {"g": [1, 1, 1, 2, 3], "x": [2**63 - 1, 2**63 - 1, 2**63 - 1, -(2**63), None], "word": ["b", "a", None, "é", ""]}
+    engine.register("t", pa.table({"g": rows["g"], "x": pa.array(rows["x"], pa.int64()), "word": rows["word"]}))
+    expected = engine.run(parse_one(text, dialect="duckdb"))
+    statement = parse_one(text, dialect="duckdb")
+    statement.meta[KEPT] = True
+    for _ in range(3):
+        found = engine.run(statement)
+        assert found.equals(expected) and found.schema.equals(expected.schema)

@@ -34,6 +34,8 @@ from tacit.tables.errors import EngineError, TableError
 
 #: Lists of public keys are kept as small tables of the connection, which spares planning them anew: so many, and none shorter than this.
 LISTS, SHORTEST = 64, 8
+#: The types that counts and sums have in Arrow.
+INT64, DECIMAL = pa.int64(), pa.decimal128(38, 0)
 #: What stands for the lists in the name of their tables.
 LISTED = "tacit_keys_"
 #: DuckDB's own limit on how many lines ARG_MIN keeps.
@@ -131,7 +133,7 @@ class DuckDB:
         found: pa.Table | None = None
         with self._lock, suppress(Exception):
             self._list(lists)
-            found = _fetched(self._connection, kept.parsed() if isinstance(kept, _Written) else text)
+            found = kept.answered() if isinstance(kept, _Written) else _fetched(self._connection, text)
         if found is None:
             # The engine's words may quote a row, so they stop here, and no exception is chained to this one.
             raise EngineError("DuckDB could not run the statement; session.explain(...) shows it")
@@ -237,12 +239,25 @@ class _Written:
     def __init__(self, engine: DuckDB, text: str, lists: dict[str, str]) -> None:
         self.engine, self.text, self.lists = engine, text, lists
         self._parsed: Any = None
+        self._numbers: pa.Schema | None = None
 
     def parsed(self) -> Any:
         """What DuckDB made of the text; to read it again would take longer than to add up a hundred thousand rows."""
         if self._parsed is None:
             (self._parsed,) = self.engine._connection.extract_statements(self.text)
         return self._parsed
+
+    def answered(self) -> pa.Table:
+        """Its result. From the second time on whole numbers come as Python's: DuckDB makes Arrow of them by another statement."""
+        connection = self.engine._connection
+        if self._numbers is None:
+            found = _fetched(connection, self.parsed())
+            self._numbers = found.schema if all(kind in (INT64, DECIMAL) for kind in found.schema.types) else None
+            return found
+        lines = connection.execute(self.parsed()).fetchall()
+        columns = zip(*lines, strict=True) if lines else ([] for _ in self._numbers)
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, self._numbers, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=self._numbers)
 
     def __deepcopy__(self, memory: object) -> bool:
         """A copy of a statement may be changed, so it has no text yet."""
