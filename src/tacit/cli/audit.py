@@ -104,7 +104,7 @@ def mechanism(
 
 
 def selftest(
-    quick: Annotated[bool, typer.Option("--quick", help="A quarter of the samples, no estimators: under half a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A quarter of the samples, no estimators: about half a minute.")] = False,
     only: Annotated[str, typer.Option("--only", help="Only cases and mutants whose name contains this.", metavar="NAME")] = "",
     fresh: Annotated[bool, typer.Option("--fresh", help="Draw all noise afresh instead of from fixed seeds.")] = False,
     html: Html = None,
