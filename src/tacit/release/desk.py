@@ -68,11 +68,6 @@ class Desk:
         """The SQL that the outputs are written in: the job's, or the engine's own."""
         return self.job.dialect or self.engine.dialect
 
-    @property
-    def _columns(self) -> set[str]:
-        """The names of all columns in the tables themselves."""
-        return {name for table in self.catalog.tables.values() for name in table.columns or ()}
-
     @cached_property
     def _read(self) -> dict[int, Question]:
         return {}
@@ -99,7 +94,7 @@ class Desk:
 
     def keys(self, place: int, question: Question) -> dict[str, Any]:
         """The public values of each key, None for those to be selected privately. What is neither declared nor 'private' is refused."""
-        spec, categories = self.job.outputs[place], self.job.schema_().categories_of(question, self._columns)
+        spec, categories = self.job.outputs[place], self.job.schema_().categories_of(question, self.catalog.columns)
         given: Mapping[str, Any] = spec.keys if isinstance(spec.keys, dict) else {}
         names = [key.name for key in question.keys]
         unknown = [name for name in (spec.keys if isinstance(spec.keys, (dict, tuple)) else ()) if name not in names]
@@ -131,7 +126,7 @@ class Desk:
             span = None if self.job.unit.window is None else days(self.job.unit.window, self.job.period or "")
             weights = {name: exact(f"weights[{name!r}]", value) for name, value in spec.weights.items()}
             computed = {name: (exact("bound", low), exact("bound", high)) for name, (low, high) in spec.bounds.items()}
-            declared = self.job.schema_().bounds_of(question, self._columns)
+            declared = self.job.schema_().bounds_of(question, self.catalog.columns)
             settings = Settings({**declared, **computed}, self.keys(place, question), weights, law, spec.loss, span)
             return plans.make(question, self.job.unit.typed(), self.engine, settings, spend)
 

@@ -23,6 +23,7 @@ from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import Value, number, settled, total
 from tacit.tables.forms import as_whole, double
 from tacit.tables.relation import TYPES, Field, Relation, Resolve, add, carried, field_of, find, nested
+from tacit.tables.terms import narrowed
 from tacit.tables.unit import Unit
 
 #: The greatest number in a person's sum: with 2^33 rows of it, 127 bits hold the sum of what is above 2^-13, and 127 others of the rest.
@@ -181,10 +182,7 @@ def _unfiltered(node: exp.Expression) -> exp.Expression:
     if isinstance(node, exp.Filter):
         node, condition = node.this, node.expression.this
     if isinstance(node, exp.CountIf):
-        inner = (
-            node.this if condition is None else exp.And(this=exp.Paren(this=condition.copy()), expression=exp.Paren(this=node.this.copy()))
-        )
-        return exp.Count(this=_where(inner, exp.Literal.number(1)))
+        return exp.Count(this=_where(narrowed(condition, node.this), exp.Literal.number(1)))
     if condition is None:
         return node
     made, inner = node.copy(), node.this

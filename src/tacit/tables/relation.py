@@ -70,6 +70,11 @@ class Catalog:
     links: tuple[Link, ...] = ()
 
     @property
+    def columns(self) -> set[str]:
+        """The names of all columns in the tables themselves."""
+        return {name for table in self.tables.values() for name in table.columns or ()}
+
+    @property
     def uncapped(self) -> bool:
         """Whether nothing is capped after the question's rows are made."""
         return self.unit.person is None or self.unit.capped

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from tacit import noise
 from tacit.tables.answer import Floats
+from tacit.tables.engines.engine import DECIMAL, INT64
 from tacit.tables.measure import measure_name
 from tacit.tables.plan import Plan
 from tacit.tables.ranks import half_width
 from tacit.tables.split import Share
 from tacit.tables.statement import GROUP, PEOPLE, ROW, SEEN, SEEN_HERE, key_name
-
-INT64, DECIMAL = pa.int64(), pa.decimal128(38, 0)
 
 
 @dataclass(frozen=True)

@@ -296,7 +296,7 @@ class Session:
     def _settings(self, question: Question, options: Mapping[str, Any], span: Any) -> Settings:
         """What the question declares, over what the session's columns say."""
         keys = options.get("keys")
-        columns = {name for table in self.catalog.tables.values() for name in table.columns or ()}
+        columns = self.catalog.columns
         if keys is None or isinstance(keys, Mapping):
             keys = {**self.schema.categories_of(question, columns), **(keys or {})}
             _check_keys(question, keys)

@@ -31,7 +31,7 @@ from tacit.tables.from_clause import refuse_clauses, rows_of
 from tacit.tables.histogram import Bins, unfolded
 from tacit.tables.question import EVALUATED, Aggregate, Asked, Key, Order, Output, Question
 from tacit.tables.relation import Catalog, Resolve
-from tacit.tables.terms import aggregated, both, contribution_bounds, rank, recast, whole, written
+from tacit.tables.terms import aggregated, contribution_bounds, narrowed, rank, recast, whole, written
 
 #: Longer questions are refused before they are parsed.
 LONGEST = 100_000
@@ -327,7 +327,7 @@ class _Reader:
         inner = node.this
         one = exp.Literal.number(1)
         if isinstance(node, exp.CountIf):
-            return Aggregate("count_value", self.value(one, both(condition, inner), "count_value"), name)
+            return Aggregate("count_value", self.value(one, narrowed(condition, inner), "count_value"), name)
         if isinstance(node, exp.ApproxDistinct):
             return Aggregate("count_distinct", self.value(inner, condition, "count_distinct"), name)
         if isinstance(node, exp.Count):

@@ -19,6 +19,7 @@ from tacit.tables.errors import Refused, TableError
 
 
 def whole(clause: str, node: exp.Expression | None) -> int:
+    """The constant of LIMIT or OFFSET."""
     if not isinstance(node, exp.Literal) or not node.this.isdigit() or len(node.this) > 9:
         raise TableError(f"{clause} must be a whole number, such as {clause} 10")
     return int(node.this)
@@ -56,8 +57,9 @@ def aggregated(node: object) -> exp.Expression | None:
     return node if isinstance(node, exp.Expression) and isinstance(node, exp.AggFunc) else None
 
 
-def both(first: exp.Expression | None, second: exp.Expression) -> exp.Expression:
-    return second if first is None else exp.And(this=exp.Paren(this=first.copy()), expression=exp.Paren(this=second.copy()))
+def narrowed(condition: exp.Expression | None, by: exp.Expression) -> exp.Expression:
+    """A condition, if there is one, and another."""
+    return by if condition is None else exp.And(this=exp.Paren(this=condition.copy()), expression=exp.Paren(this=by.copy()))
 
 
 def rank(node: exp.Expression | None, *, whole: bool = False) -> Fraction:

@@ -26,7 +26,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.duckdb_forms import direct, quick
-from tacit.tables.engines.engine import KEPT, collation_probe, refuse_collated
+from tacit.tables.engines.engine import DECIMAL, INT64, KEPT, collation_probe, refuse_collated
 from tacit.tables.engines.order import Words, portable_key
 from tacit.tables.engines.packing import Packing
 from tacit.tables.engines.total import prepared
@@ -34,8 +34,6 @@ from tacit.tables.errors import EngineError, TableError
 
 #: Lists of public keys are kept as small tables of the connection, which spares planning them anew: so many, and none shorter than this.
 LISTS, SHORTEST = 64, 8
-#: The types that counts and sums have in Arrow.
-INT64, DECIMAL = pa.int64(), pa.decimal128(38, 0)
 #: What stands for the lists in the name of their tables.
 LISTED = "tacit_keys_"
 #: DuckDB's own limit on how many lines ARG_MIN keeps.

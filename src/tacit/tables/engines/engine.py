@@ -15,6 +15,8 @@ from sqlglot import exp
 
 from tacit.tables.errors import TableError
 
+#: The types that counts and sums have in Arrow.
+INT64, DECIMAL = pa.int64(), pa.decimal128(38, 0)
 #: The mark, in a statement's `meta`, that it will be sent again as it is: an engine may keep its text with it.
 KEPT = "tacit_kept"
 
