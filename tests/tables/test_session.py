@@ -19,7 +19,7 @@ from tests.tables.people import BOUNDS, REGIONS, Row, question, random_rows, ses
 
 import tacit
 from tacit.accounting import Adjacency, account
-from tacit.ledger import Budget, BudgetExceeded, LedgerError
+from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError
 from tacit.noise import test_mode
 from tacit.tables import Refused, Schema, Session, TableError, Unit, auto
 from tacit.tables import session as session_module
@@ -410,3 +410,14 @@ def test_options_that_say_nothing_are_refused_before_anything_is_spent(options: 
         with pytest.raises(TableError, match=said):
             ask(COUNT, epsilon=1, **options)
     assert session.left() == left
+
+
+def test_a_misspelt_person_opens_no_account(tmp_path: Path) -> None:
+    """Its terms would never change, and the right spelling would be refused for good."""
+    ledger = Ledger.open(f"sqlite:///{tmp_path / 'book.db'}")
+    terms: dict[str, Any] = {"budget": Budget(epsilon=1), "name": "people", "ledger": ledger}
+    with pytest.raises(TableError, match=r"'persn' is not in people; there are person, age\. No account was opened"):
+        Session(pa.table({"person": [1], "age": [2]}), unit=Unit("persn", max_rows=2), **terms)
+    assert ledger.accounts() == []
+    right = Session(pa.table({"person": [1], "age": [2]}), unit=Unit("person", max_rows=2), **terms)
+    assert right.account.name == "people" and list(right.left().values()) == [1]

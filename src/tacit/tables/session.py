@@ -112,6 +112,7 @@ class Session:
         self.engine: Engine = self.source.engine
         self.dialect = self.engine.dialect if dialect is None else known_dialect(dialect)
         self._parsed, self._plans = Recall(), Recall()
+        self._check_unit()
         self.ledger = ledger or Ledger.open(os.environ.get("TACIT_LEDGER", "sqlite:///tacit.db"))
         self.account: Account = self.ledger.account(
             name,
@@ -122,6 +123,17 @@ class Session:
             window=unit.window,
             cache=cache or None,
         )
+
+    def _check_unit(self) -> None:
+        """Refuse a person's column that is not there before an account is opened for it: the terms of an account never change."""
+        private = [name for name in self.source.tables if name not in self.source.public]
+        if self.unit.person is None or self.unit.ends is not None or self.unit.key is not None or len(private) != 1:
+            return
+        columns = self.source.columns(private[0])
+        if self.unit.person.lower() not in {name.lower() for name in columns}:
+            raise TableError(
+                f"the unit's column {self.unit.person!r} is not in {private[0]}; there are {', '.join(columns)}. No account was opened"
+            )
 
     def left(self, period: str | None = None) -> Mapping[str, Fraction]:
         """What is left of the budget."""
