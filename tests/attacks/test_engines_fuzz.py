@@ -19,7 +19,7 @@ import pytest
 from sqlglot import exp
 from tests.attacks.test_expressions import KINDS
 from tests.tables.engines.places import Place
-from tests.tables.people import exact_sums, loss_between
+from tests.tables.people import exact_sums, loss_between, on_engine
 from tests.tables.random_expressions import TYPES, Expressions, rows
 
 from tacit.ledger import Budget
@@ -155,7 +155,7 @@ def test_random_questions_are_answered_or_refused(place: Place) -> None:
     load(place)
     session = asking(place)
     engine = Counted(session.engine)
-    session.engine = engine  # type: ignore[assignment]
+    on_engine(session, engine)
     rng, answered, refused = random.Random(4), 0, 0
     for seed in range(10 * QUESTIONS[place.name]):
         if answered >= QUESTIONS[place.name]:
@@ -187,7 +187,7 @@ def test_a_statement_without_an_entry_is_noticed(place: Place) -> None:
     load(place)
     session = place.session(Unit("id", max_rows=2), loss=False)
     engine = Counted(session.engine)
-    session.engine = engine  # type: ignore[assignment]
+    on_engine(session, engine)
     plan = session.plan("SELECT COUNT(*) AS n FROM visits", epsilon=1)
     booked = entries(session)
     engine.run(plan.statement(engine, 1))
@@ -202,7 +202,7 @@ def test_random_questions_move_no_further_than_their_price(place: Place) -> None
     """One person leaves, and then the others' rows are put into another order, which must change nothing at all."""
     load(place)
     session = asking(place)
-    session.engine = place.steady
+    on_engine(session, place.steady)
     plans: list[tuple[str, Plan]] = []
     for seed in range(10_000, 10_400):
         text = Questions(seed).whole()

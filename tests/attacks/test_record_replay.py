@@ -56,7 +56,7 @@ def record(place: Place, rows: list[Row], unit: Unit, name: str, monkeypatch: py
     tape = Tape()
     place.put(rows)
     asked = place.session(unit, steady=True)
-    asked.engine = Recorded(asked.engine, tape)  # type: ignore[assignment]
+    people.on_engine(asked, Recorded(asked.engine, tape))
     with monkeypatch.context() as patch, test_mode(3):
         for law in ("rounded_laplace", "rounded_gaussian"):
             inner = getattr(noise, law)

@@ -255,7 +255,7 @@ class Broken:
 def test_a_failure_says_nothing_of_the_data_and_stays_spent(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     session = people.session_on([(1, CANARY, 1.0, 1.0)], Unit("id", max_rows=3))
     before = session.left()["epsilon"]
-    session.engine = Broken(session.engine, error)  # type: ignore[assignment]
+    people.on_engine(session, Broken(session.engine, error))
     with caplog.at_level(logging.DEBUG), pytest.raises(EngineError) as caught:
         session.ask(question("count", grouped=True), epsilon=1, keys={"region": REGIONS})
     said = "".join(traceback.format_exception(caught.value)) + caplog.text

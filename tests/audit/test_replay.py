@@ -214,7 +214,7 @@ def test_an_observer_is_not_heard_outside_test_mode() -> None:
 def test_questions_about_tables_leave_no_trace() -> None:
     def ask(rows: Any) -> Any:
         session = people.session_on(rows, Unit("id", max_rows=3))
-        session.engine = probe.engine(session.engine)
+        people.on_engine(session, probe.engine(session.engine))
         answer = probe.frozen(
             "question", lambda: session.ask(question("count and mean", grouped=True), epsilon=1, bounds=BOUNDS, keys={"region": REGIONS})
         )
@@ -228,7 +228,7 @@ def test_questions_about_tables_leave_no_trace() -> None:
     def leaky(rows: Any) -> Any:
         asked = "count and mean" if len(rows) < 30 else "people"
         session = people.session_on(rows, Unit("id", max_rows=3))
-        session.engine = probe.engine(session.engine)
+        people.on_engine(session, probe.engine(session.engine))
         session.ask(question(asked, grouped=True), epsilon=1, bounds=BOUNDS, keys={"region": REGIONS})
 
     few, many = rows[:29], rows[:30] if len(rows) >= 30 else [*rows, *hostile_rows(40, 99)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -136,3 +137,9 @@ def session_on(rows: Sequence[Row] | pa.Table, unit: Unit, budget: Budget | None
     book = Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
     data = rows if isinstance(rows, pa.Table) else table(rows)
     return Session(data, unit=unit, budget=budget or Budget(epsilon=100, delta="1e-4"), name=TABLE, ledger=book, **options)
+
+
+def on_engine(session: Session, engine: Any) -> Session:
+    """The session with another engine in the place of its own."""
+    session.desk = replace(session.desk, source=replace(session.source, engine=engine))
+    return session

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.tables.people import BOUNDS, REGIONS, Row, question, random_rows, session_on, table
+from tests.tables.people import BOUNDS, REGIONS, Row, on_engine, question, random_rows, session_on, table
 
 import tacit
 from tacit.accounting import Adjacency, account
 from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError
 from tacit.noise import test_mode
 from tacit.tables import Refused, Schema, Session, TableError, Unit, auto
-from tacit.tables import session as session_module
+from tacit.tables import desk as desk_module
 
 ROWS = random_rows(5)
 UNIT = Unit("id", max_rows=3)
@@ -42,7 +42,7 @@ def silent(session: Session) -> Session:
         def __getattr__(self, name: str) -> Any:
             return getattr(self.inner, name)
 
-    session.engine = Deaf(session.engine)  # type: ignore[assignment]
+    on_engine(session, Deaf(session.engine))
     return session
 
 
@@ -316,8 +316,8 @@ def test_a_question_that_is_asked_again_is_neither_parsed_nor_planned_again(monk
     session = session_on(ROWS, UNIT)
     first = session.sql(COUNT, epsilon=1, keys={"region": REGIONS})
     with monkeypatch.context() as patch:
-        patch.setattr(session_module, "parse", None)
-        patch.setattr(session_module.plans, "make", None)
+        patch.setattr(desk_module, "parse", None)
+        patch.setattr(desk_module.plans, "make", None)
         again = session.sql(COUNT, epsilon=1, keys={"region": list(REGIONS)})
         assert again.entry != first.entry and again.statement == first.statement
         assert again["n"].tolist() != first["n"].tolist()  # the noise is new: equal with a chance below 1e-6
@@ -387,7 +387,7 @@ def test_a_question_needs_no_package_that_takes_long_to_import(tmp_path: Path) -
 
 def test_questions_may_be_in_another_dialect() -> None:
     spoken = session_on(ROWS, UNIT, dialect="TSQL")
-    assert spoken.dialect == "tsql" and spoken.engine.dialect == "duckdb"
+    assert spoken.desk.dialect == "tsql" and spoken.engine.dialect == "duckdb"
     assert spoken.sql("SELECT TOP 1 COUNT_BIG(*) AS [n] FROM [visits]", epsilon=1).rows == 1
     assert spoken.query().count("n").question == spoken._question("SELECT COUNT_BIG(*) AS n FROM visits")
     with pytest.raises(TableError, match="dialect must be"):

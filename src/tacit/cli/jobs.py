@@ -189,7 +189,7 @@ def explain(
     with answered(as_json, job):
         from tacit.release import plan as planned
         from tacit.release.sources import blank
-        from tacit.tables.explain import explained
+        from tacit.tables.desk import explained
 
         asked = loaded(job)
         names = [spec.name for spec in asked.outputs]

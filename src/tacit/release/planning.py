@@ -29,7 +29,7 @@ from tacit.release.job import Job
 from tacit.release.job_parts import OutputSpec
 from tacit.release.sources import blank
 from tacit.tables.engines.engine import Engine
-from tacit.tables.explain import price_for_accuracy
+from tacit.tables.desk import price_for_accuracy
 from tacit.tables.figures import expected
 from tacit.tables.plan import Plan
 from tacit.tables.split import Spend
@@ -282,8 +282,9 @@ class _Planner:
         def planned(part: Fraction) -> Plan:
             return self.desk.plan(place, self.spend(place, part, family), self.law(place, family))
 
+        confidence = spec.accuracy.confidence
         with placed(f"outputs[{place}].accuracy"):
-            spend = price_for_accuracy(planned, wanted, rows, spec.accuracy.confidence).spend
+            spend = price_for_accuracy(planned, wanted, lambda found: expected(found, rows, confidence)).spend
         return self._part(spend)
 
     def _part(self, spend: Spend) -> Fraction:

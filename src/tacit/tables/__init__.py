@@ -1,8 +1,8 @@
 """Private questions about tables, in SQL or Python."""
 
 from tacit.tables.answer import Answer, Figures
+from tacit.tables.desk import Desk, Price
 from tacit.tables.errors import EngineError, Refused, TableError
-from tacit.tables.explain import Price
 from tacit.tables.plan import Plan
 from tacit.tables.question import Aggregate, Key, Question
 from tacit.tables.schema import Column, Schema
@@ -13,6 +13,7 @@ __all__ = [
     "Aggregate",
     "Answer",
     "Column",
+    "Desk",
     "EngineError",
     "Figures",
     "Key",

@@ -21,8 +21,13 @@ from sqlglot import exp
 from tacit.ledger import Account
 from tacit.ledger.errors import BudgetExceeded
 from tacit.ledger.pricing import price
+from tacit.tables.answer import Answer
+from tacit.tables.errors import Refused
 from tacit.tables.plan import Plan
 from tacit.tables.question import Aggregate, Key, Question
+from tacit.tables.ranks import half_width
+from tacit.tables.statement import rows_of
+from tacit.tables.unit import Unit
 
 #: Cells on either side of 0: values up to 2^40 in size are told apart.
 CELLS = 40
@@ -50,27 +55,44 @@ def edges(cell: int) -> tuple[Fraction, Fraction]:
     return (low, high) if cell > 0 else (-high, -low)
 
 
-def bounds_question(relation: exp.Expression, value: exp.Expression, where: exp.Expression | None) -> Question:
-    """How many rows have a value in each cell."""
-    number = exp.cast(value.copy(), "DOUBLE")
-    return Question(relation, (Key(_cell(number), CELL),), (Aggregate("count", None, COUNT),), where)
+@dataclass(frozen=True)
+class Search:
+    """A count over public cells: the question, and the cells."""
+
+    question: Question
+    cells: list[int]
 
 
-def cap_question(relation: exp.Expression, person: str, where: exp.Expression | None) -> tuple[Question, list[int]]:
-    """How many people have so many rows, in doubling cells; one line a person by construction, and the public cells."""
-    column = exp.column(person, quoted=True)
+def bounds_search(about: Question, value: str | exp.Expression) -> Search:
+    """How many of a question's rows have a value in each cell."""
+    number = exp.cast(exp.column(value, quoted=True) if isinstance(value, str) else value.copy(), "DOUBLE")
+    counted = (Aggregate("count", None, COUNT),)
+    return Search(Question(rows_of(about), (Key(_cell(number), CELL),), counted, about.where), cells())
+
+
+def cap_search(about: Question, unit: Unit) -> tuple[Search, Unit]:
+    """How many people have so many of a question's rows, in doubling cells; and the unit that this is asked for.
+
+    The statement groups by person, so each has one line, and nothing is left to cap.
+    """
+    if unit.person is None:
+        raise Refused("a cap is for people: Unit('patient_id', max_rows=auto(epsilon=0.1))")
+    if unit.window is not None:
+        raise Refused("a cap is found for all periods at once, so a unit with a window needs a number: max_rows=12")
+    column = exp.column(unit.person, quoted=True)
     counted = exp.alias_(exp.Count(this=exp.Star()), ROWS, quoted=True)
-    people = exp.Select(expressions=[column, counted]).from_(relation.copy(), copy=False)
-    if where is not None:
-        people = people.where(where.copy(), copy=False)
+    people = exp.Select(expressions=[column, counted]).from_(rows_of(about), copy=False)
+    if about.where is not None:
+        people = people.where(about.where.copy(), copy=False)
     people.set("group", exp.Group(expressions=[column.copy()]))
     inner = exp.Subquery(this=people, alias=exp.TableAlias(this=exp.to_identifier("people_", quoted=True)))
     key = Key(_cell(exp.cast(exp.column(ROWS, quoted=True), "DOUBLE")), CELL)
-    return Question(inner, (key,), (Aggregate("count", None, COUNT),)), list(range(CELLS + 1))
+    alone = Unit(unit.person, max_rows=1, adjacency=unit.adjacency, capped=True)
+    return Search(Question(inner, (key,), (Aggregate("count", None, COUNT),)), list(range(CELLS + 1))), alone
 
 
 def cells() -> list[int]:
-    """The public keys of `bounds_question`."""
+    """The public cells of a search for bounds."""
     return list(range(-CELLS, CELLS + 1))
 
 
@@ -110,6 +132,13 @@ def afford(account: Account, planned: Sequence[Plan], period: str | None = None)
             asked=asked,
             fits="bounds and caps that are declared cost nothing",
         )
+
+
+def threshold(answer: Answer) -> float:
+    """What the noise of no cell exceeds, except with a small probability over all cells."""
+    law, deviation = answer.noise[0].law, answer.noise[0].deviation
+    scale = deviation / (2**0.5 if law == "laplace" else 1.0)
+    return float(half_width([scale], law, 1 - 2 * BETA / answer.rows)[0])
 
 
 def bounds_from(counts: Sequence[float], threshold: float) -> FoundBounds:

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -31,43 +30,23 @@ from tacit.ledger import Account, Budget, DataIdentity, Ledger
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.exact import Typed, exact
 from tacit.ledger.period import days
-from tacit.tables import automatic, outputs
-from tacit.tables import plan as plans
+from tacit.tables import automatic
 from tacit.tables.answer import Answer
 from tacit.tables.builder import Query
-from tacit.tables.dialects import known_dialect
-from tacit.tables.engines.engine import KEPT, Engine
+from tacit.tables.desk import Desk, Price, frozen, price_for_accuracy
+from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import EngineError, Refused, TableError
-from tacit.tables.explain import Price, explained, price_for_accuracy, priced
-from tacit.tables.plan import Plan, Settings
+from tacit.tables.figures import expected
+from tacit.tables.plan import Plan
 from tacit.tables.question import Question
-from tacit.tables.ranks import half_width
-from tacit.tables.recall import Recall, frozen
-from tacit.tables.relation import Catalog, Table
-from tacit.tables.released import Released, integers, release
+from tacit.tables.released import Released
 from tacit.tables.schema import Schema
 from tacit.tables.source import Source
 from tacit.tables.split import Spend
-from tacit.tables.sql import parse
-from tacit.tables.statement import needs_salt, rows_of, salt_marked
 from tacit.tables.unit import Auto, Unit
 
 #: What `sql`, `ask`, `price` and `explain` take beside the question.
 OPTIONS = ("epsilon", "delta", "rho", "mu", "bounds", "keys", "weights", "law", "loss", "period", "accuracy")
-
-
-@dataclass
-class _Known:
-    """What is known of a question before it is asked; the statement and its text, where they can be sent again as they are.
-
-    `held` are the objects that it was worked out from: as long as they are held, no other objects have their numbers.
-    """
-
-    held: tuple[object, ...]
-    plan: Plan
-    period: str | None
-    statement: exp.Select | None = None
-    text: str = ""
 
 
 class Session:
@@ -102,22 +81,16 @@ class Session:
             raise TableError("unit must say whom the guarantee protects: Unit('patient_id', max_rows=12), or Unit.row()")
         if not 0 < float(probability("confidence", confidence)) < 1:
             raise TableError(f"confidence must lie between 0 and 1, such as 0.95, not {confidence}")
-        self.unit = unit
         self.name = name
         self.analyst = analyst
-        self.confidence = float(confidence)
-        self.schema = Schema.of(columns)
-        self.loss = loss
-        self.source = Source.several({name: source, **public}, public=list(public)) if public else Source.of(source, name=name)
-        self.engine: Engine = self.source.engine
-        self.dialect = self.engine.dialect if dialect is None else known_dialect(dialect)
-        self._parsed, self._plans = Recall(), Recall()
+        found = Source.several({name: source, **public}, public=list(public)) if public else Source.of(source, name=name)
+        self.desk = Desk.of(found, unit, columns, dialect=dialect, confidence=float(confidence), loss=loss)
         self._check_unit()
         self.ledger = ledger or Ledger.open(os.environ.get("TACIT_LEDGER", "sqlite:///tacit.db"))
         self.account: Account = self.ledger.account(
             name,
             budget,
-            data=self.source.identities() if data is None else data,
+            data=found.identities() if data is None else data,
             unit=unit.whom,
             adjacency=unit.adjacency,
             window=unit.window,
@@ -129,11 +102,31 @@ class Session:
         private = [name for name in self.source.tables if name not in self.source.public]
         if self.unit.person is None or self.unit.ends is not None or self.unit.key is not None or len(private) != 1:
             return
-        columns = self.source.columns(private[0])
+        columns = self.desk.catalog.tables[private[0]].columns or {}
         if self.unit.person.lower() not in {name.lower() for name in columns}:
             raise TableError(
                 f"the unit's column {self.unit.person!r} is not in {private[0]}; there are {', '.join(columns)}. No account was opened"
             )
+
+    @property
+    def unit(self) -> Unit:
+        """Whom the guarantee protects. A cap that is found privately is in it from then on."""
+        return self.desk.unit
+
+    @property
+    def source(self) -> Source:
+        """The tables."""
+        return self.desk.source
+
+    @property
+    def engine(self) -> Engine:
+        """Where the rows are."""
+        return self.desk.engine
+
+    @property
+    def schema(self) -> Schema:
+        """What is public about the columns."""
+        return self.desk.schema
 
     def left(self, period: str | None = None) -> Mapping[str, Fraction]:
         """What is left of the budget."""
@@ -143,19 +136,18 @@ class Session:
 
     def plan(self, question: Question | str, **options: Any) -> Plan:
         """What would be measured, with which noise, at which price. Nothing is spent and no data is touched."""
-        return self._planned(self._question(question), options).plan
+        return self._planned(self.desk, self.desk.question(question), options)
 
     def price(self, question: Question | str, *, rows: int = 1000, **options: Any) -> Price:
         """The cost of a question and the error of each figure, for a group of so many rows. Nothing is spent and no data is touched.
 
         With `accuracy={"n": 50}` in place of a price: what it costs to have these figures within so much, with the session's confidence.
         """
-        return priced(self._planned(self._question(question), options, rows).plan, rows, self.confidence)
+        return self.desk.price(self._planned(self.desk, self.desk.question(question), options, rows), rows)
 
     def explain(self, question: Question | str, *, rows: int = 1000, **options: Any) -> str:
         """The plan in words: the statement, how far one unit reaches at each step, the noise, the errors to expect. No data is touched."""
-        plan = self._planned(self._question(question), options, rows).plan
-        return explained(plan, plan.statement(self.engine, 0).sql(dialect=self.engine.dialect, pretty=True), rows, self.confidence)
+        return self.desk.explain(self._planned(self.desk, self.desk.question(question), options, rows), rows)
 
     def dummy(self, rows: int = 1000, *, table: str | None = None, edition: int = 7) -> pa.Table:
         """Made-up rows with the columns of a table, within what was declared, for writing questions. No row is read, nothing is paid.
@@ -177,144 +169,84 @@ class Session:
         `bounds`, `keys`: what is public about values and groups, where the session's columns do not say it. `weights`: how much of the
         budget each figure deserves. `accuracy`: errors wanted in place of a price. `period`: which period, for units with a window.
         """
-        return self.ask(self._question(text), purpose=purpose, **options)
+        return self.ask(self.desk.question(text), purpose=purpose, **options)
 
     def query(self, table: str | None = None) -> Query:
         """The same questions in Python: `session.query().group_by("region").count("n").ask(epsilon=0.1)`."""
-        return Query.of(self.source.tables[0] if table is None else table, self.catalog, self.dialect, self.ask)
+        name = self.source.tables[0] if table is None else table
+        return Query.of(name, self.desk.catalog, self.desk.dialect, self.ask)
 
     def ask(self, question: Question, *, purpose: str = "", **options: Any) -> Answer:
         """Reserve, run, commit. Everything that can be refused is refused before; what fails after is spent and says nothing of why."""
-        notes: list[str] = []
         _check(options)
         self._foresee(question, options)
-        if self.unit.automatic:
-            notes.append(self._settle_cap(question, purpose, options.get("period")))
+        notes: list[str] = []
+        cap = self.unit.max_rows
+        if isinstance(cap, Auto):
+            most = self.find_cap(question, epsilon=cap.epsilon, quantile=cap.quantile, most=cap.most, purpose=purpose)
+            self.desk = replace(self.desk, unit=self.unit.with_cap(most))
+            notes.append(f"cap found privately: max_rows={most}, for {float(cap.epsilon):g}")
         options, found = self._settle_bounds(question, purpose, options)
-        known = self._planned(question, options)
-        plan = known.plan
+        return self._answered(self.desk, question, purpose, options, (*notes, *found))
+
+    def _answered(
+        self, desk: Desk, question: Question, purpose: str, options: Mapping[str, Any], notes: tuple[str, ...] = ()
+    ) -> Answer:
+        """The one path to an answer: plan, pay, draw, keep."""
+        plan = self._planned(desk, question, options)
         asked = self._asked(plan) if self.account.spec.cache else None
         reservation = self.account.reserve(
-            plan.event, purpose=purpose, analyst=self.analyst, delta=plan.spend.delta or None, period=known.period, question=asked
+            plan.event, purpose=purpose, analyst=self.analyst, delta=plan.spend.delta or None, period=options.get("period"), question=asked
         )
+        delta = plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6)
+        receipt = reservation.receipt
         if reservation.cached:
             kept = Released.from_record(reservation.answer)  # type: ignore[arg-type]
-            return self._answer(plan, kept, reservation.receipt.private, "", reservation.receipt.entry, (*notes, *found))
+            return desk.answer(plan, kept, delta=delta, private=receipt.private, entry=receipt.entry, notes=notes)
         with reservation:
-            statement, text = self._statement(known)
             with noise.watch() as seen:
-                released = self._released(plan, statement)
+                released, text = _drawn(desk, plan)
             record = released.to_record() if asked is not None else None
             reservation.commit(record if record is None or _plain(record) else None)
-        return self._answer(plan, released, seen.private, text, reservation.receipt.entry, (*notes, *found))
+        entry = reservation.receipt.entry
+        return desk.answer(plan, released, delta=delta, private=seen.private, entry=entry, text=text, notes=notes)
 
-    def _statement(self, known: _Known) -> tuple[exp.Select, str]:
-        """The statement with a salt of its own, and its text; the same again where the engine itself draws."""
-        if known.statement is not None:
-            return known.statement, known.text
-        found = known.plan.statement(self.engine, noise.uniform_integers(2**60))
-        text = found.sql(dialect=self.engine.dialect)
-        if not needs_salt(known.plan.question, known.plan.wanted, self.engine):
-            found.meta[KEPT] = True
-            known.statement, known.text = found, text
-        return found, text
+    # --- what a question costs ----------------------------------------------------------------------------------------------------
 
-    def _released(self, plan: Plan, statement: exp.Select) -> Released:
-        failed = False
-        released: Released | None = None
-        try:
-            released = release(integers(self.engine.run(statement), plan), plan)
-        except Exception:
-            failed = True
-        if failed or released is None:
-            # raised outside the handler, so that no traceback leads back to the data
-            raise EngineError("the question failed after the data was touched; it stays spent. session.explain(...) shows the statement")
-        return released
-
-    def _answer(self, plan: Plan, released: Released, private: bool, text: str, entry: int, notes: tuple[str, ...] = ()) -> Answer:
-        return outputs.answer_of(
-            plan,
-            released,
-            delta=plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6),
-            confidence=self.confidence,
-            private=private,
-            entry=entry,
-            statement=text,
-            notes=notes,
-        )
-
-    # --- what is public, and what a question costs --------------------------------------------------------------------------------
-
-    def _question(self, question: Question | str) -> Question:
-        if not isinstance(question, str):
-            return question
-        return self._parsed.get((question, self.dialect), lambda: parse(question, self.dialect, self.catalog))
-
-    @cached_property
-    def catalog(self) -> Catalog:
-        """The session's tables and what is public about them; read once, and no row of a private table."""
-        tables = {name: Table(self.source.columns(name), public=name in self.source.public) for name in self.source.tables}
-        return Catalog(tables, self.unit, self._counted, salt_marked(self.engine), self.schema.links)
-
-    def _counted(self, statement: exp.Select) -> int:
-        """A number about public tables only."""
-        return int(self.engine.run(statement).column(0).to_pylist()[0] or 0)
-
-    def _unit_for(self, question: Question) -> Unit:
-        """The session's unit with the caps that the question itself asks for; whom it protects cannot be changed by asking."""
-        asked = question.asked
-        if asked.person is not None and asked.person != self.unit.person:
-            raise TableError(f"privacy_unit_column must be the session's own unit, {self.unit!r}; leave it out")
-        if asked.max_groups is None and asked.rows_per_group is None:
-            return self.unit
-        if self.unit.person is None or self.unit.capped:
-            raise TableError("max_groups_contributed: this session's unit is not capped by the question; leave it out")
-        groups = asked.max_groups or self.unit.max_groups
-        rows = asked.rows_per_group or self.unit.rows_per_group or (self.unit.most_rows if groups is not None else None)
-        return replace(self.unit, max_groups=groups, rows_per_group=rows)
-
-    def _planned(self, question: Question, options: Mapping[str, Any], rows: int = 1000) -> _Known:
+    def _planned(self, desk: Desk, question: Question, options: Mapping[str, Any], rows: int = 1000) -> Plan:
         """The plan of a question. It follows from public things only, so for the same ones it is not made again."""
         known = frozen(options)
-        parts = (id(question), id(self.engine), id(self.schema), self.unit, self.account.budget, self.loss, self.confidence, rows, known)
-        return self._plans.get(None if known is None else parts, lambda: self._newly_planned(question, options, rows))
+        key = None if known is None else (desk.unit, self.account.budget, rows, known)
+        return desk.recalled(key, (question, desk.engine, desk.schema), lambda: self._newly_planned(desk, question, options, rows))
 
-    def _newly_planned(self, question: Question, options: Mapping[str, Any], rows: int) -> _Known:
+    def _newly_planned(self, desk: Desk, question: Question, options: Mapping[str, Any], rows: int) -> Plan:
         _check(options)
-        if self.unit.automatic:
+        if desk.unit.automatic:
             raise Refused("the cap is still to be found: ask a question first, or session.find_cap(...); then prices are known")
-        options = {"epsilon": question.asked.epsilon, "delta": question.asked.delta, **_given(options)}
+        given = {name: value for name, value in options.items() if value is not None}
+        options = {"epsilon": question.asked.epsilon, "delta": question.asked.delta, **given}
         if self.account.budget.currency != "approximate":
             options["delta"] = None if options["delta"] == question.asked.delta else options["delta"]
-        period, unit = options.get("period"), self._unit_for(question)
-        held = (question, self.engine, self.schema)
-        settings = self._settings(question, options, None if self.unit.window is None else days(self.unit.window, period))
+        declared = {name: options.get(name) for name in ("bounds", "keys", "weights", "law", "loss")}
+        span = None if desk.unit.window is None else days(desk.unit.window, options.get("period"))
         wanted = options.get("accuracy")
+
+        def planned(spend: Spend) -> Plan:
+            return desk.plan(question, spend, **declared, period=span)
+
         if wanted is None:
-            spend = self._spend(*(options.get(name) for name in ("epsilon", "delta", "rho", "mu")))
-            return _Known(held, plans.make(question, unit, self.engine, settings, spend), period)
+            return planned(self._spend(*(options.get(name) for name in ("epsilon", "delta", "rho", "mu"))))
         if any(options.get(name) is not None for name in ("epsilon", "rho", "mu")):
             raise TableError("give accuracy or a price, not both")
 
-        def planned(amount: Fraction) -> Plan:
+        def at(amount: Fraction) -> Plan:
             name = {"approximate": "epsilon", "pure": "epsilon", "rho": "rho", "mu": "mu"}.get(self.account.budget.currency)
             if name is None:
                 raise TableError("accuracy needs an account in epsilon, rho or mu")
             given = {"epsilon": None, "delta": options.get("delta"), "rho": None, "mu": None, name: amount}
-            return plans.make(question, unit, self.engine, settings, self._spend(**given))
+            return planned(self._spend(**given))
 
-        return _Known(held, price_for_accuracy(planned, wanted, rows, self.confidence), period)
-
-    def _settings(self, question: Question, options: Mapping[str, Any], span: Any) -> Settings:
-        """What the question declares, over what the session's columns say."""
-        keys = options.get("keys")
-        columns = self.catalog.columns
-        if keys is None or isinstance(keys, Mapping):
-            keys = {**self.schema.categories_of(question, columns), **(keys or {})}
-            _check_keys(question, keys)
-        bounds = {**self.schema.bounds_of(question, columns), **(options.get("bounds") or {})}
-        loss = options.get("loss")
-        return Settings(bounds, keys, options.get("weights") or {}, options.get("law"), self.loss if loss is None else bool(loss), span)
+        return price_for_accuracy(at, wanted, lambda plan: expected(plan, rows, desk.confidence))
 
     def _spend(self, epsilon: Typed | None, delta: Typed | None, rho: Typed | None, mu: Typed | None) -> Spend:
         """The price of a question; its share of delta is as asked, or in proportion to its epsilon."""
@@ -346,9 +278,9 @@ class Session:
         self, question: Question | str, value: str | exp.Expression, *, epsilon: Typed, period: str | None = None, purpose: str = ""
     ) -> automatic.FoundBounds:
         """Bounds for a column over a question's rows, up to powers of two, by noisy counts: an answer of its own, paid for."""
-        asked, options = self._bounds_asked(self._question(question), value, epsilon, period)
-        answer = self.ask(asked, purpose=purpose or "bounds", **options)
-        return automatic.bounds_from(answer[automatic.COUNT].tolist(), _threshold(answer))
+        search = automatic.bounds_search(self.desk.question(question), value)
+        answer = self._answered(self.desk, search.question, purpose or "bounds", self._counting(search, epsilon, period))
+        return automatic.bounds_from(answer[automatic.COUNT].tolist(), automatic.threshold(answer))
 
     def find_cap(
         self,
@@ -361,25 +293,16 @@ class Session:
         purpose: str = "",
     ) -> int:
         """A cap on rows that about this share of people does not exceed, by noisy counts: an answer of its own, paid for."""
-        alone, asked, options = self._cap_asked(self._question(question), epsilon, period)
-        answer = alone.ask(asked, purpose=purpose or "cap", **options)
-        return automatic.cap_from(answer[automatic.COUNT].tolist(), quantile, most, _threshold(answer))
+        search, alone = automatic.cap_search(self.desk.question(question), self.unit)
+        options = self._counting(search, epsilon, period)
+        answer = self._answered(replace(self.desk, unit=alone), search.question, purpose or "cap", options)
+        return automatic.cap_from(answer[automatic.COUNT].tolist(), quantile, most, automatic.threshold(answer))
 
-    def _bounds_asked(
-        self, about: Question, value: str | exp.Expression, epsilon: Typed, period: str | None
-    ) -> tuple[Question, dict[str, Any]]:
-        column = exp.column(value, quoted=True) if isinstance(value, str) else value
-        return automatic.bounds_question(rows_of(about), column, about.where), self._counting(automatic.cells(), epsilon, period)
-
-    def _cap_asked(self, about: Question, epsilon: Typed, period: str | None) -> tuple[Session, Question, dict[str, Any]]:
-        if self.unit.person is None:
-            raise Refused("a cap is for people: Unit('patient_id', max_rows=auto(epsilon=0.1))")
-        if self.unit.window is not None:
-            raise Refused("a cap is found for all periods at once, so a unit with a window needs a number: max_rows=12")
-        asked, listed = automatic.cap_question(rows_of(about), self.unit.person, about.where)
-        # One line a person, because the statement groups by person: nothing is left to cap.
-        alone = Unit(self.unit.person, max_rows=1, adjacency=self.unit.adjacency, capped=True)
-        return self._with(alone), asked, self._counting(listed, epsilon, period)
+    def _counting(self, search: automatic.Search, epsilon: Typed, period: str | None) -> dict[str, Any]:
+        """The options of a count over public cells, in the account's currency."""
+        currency = self.account.budget.currency
+        amount = {"epsilon" if currency in ("approximate", "pure") else currency: epsilon}
+        return {"keys": {automatic.CELL: search.cells}, "loss": False, **amount, **({} if period is None else {"period": period})}
 
     def _foresee(self, question: Question, options: Mapping[str, Any]) -> None:
         """Refuse now what would be refused after bounds and caps were paid for: all of it is planned and priced before any of it is."""
@@ -393,35 +316,18 @@ class Session:
             )
         period = options.get("period")
         planned: list[Plan] = []
-        settled = self
+        settled = self.desk
         if isinstance(cap, Auto):
-            alone, asked, priced = self._cap_asked(question, cap.epsilon, period)
-            planned.append(alone._planned(asked, priced).plan)
-            settled = self._with(self.unit.with_cap(cap.most))
+            search, alone = automatic.cap_search(question, self.unit)
+            priced = self._counting(search, cap.epsilon, period)
+            planned.append(self._planned(replace(self.desk, unit=alone), search.question, priced))
+            settled = replace(self.desk, unit=self.unit.with_cap(cap.most))
         for name, declared in sought.items():
-            asked, priced = settled._bounds_asked(question, name, declared.epsilon, period)
-            planned.append(settled._planned(asked, priced).plan)
+            search = automatic.bounds_search(question, name)
+            planned.append(self._planned(settled, search.question, self._counting(search, declared.epsilon, period)))
         widest = dict.fromkeys(sought, automatic.WIDEST)
-        planned.append(settled._planned(question, {**options, "bounds": {**bounds, **widest}}).plan)
+        planned.append(self._planned(settled, question, {**options, "bounds": {**bounds, **widest}}))
         automatic.afford(self.account, planned, period)
-
-    def _with(self, unit: Unit) -> Session:
-        other = object.__new__(Session)
-        other.__dict__ = {**self.__dict__, "unit": unit}
-        return other
-
-    def _counting(self, listed: list[int], epsilon: Typed, period: str | None) -> dict[str, Any]:
-        """The options of a count over public cells, in the account's currency."""
-        currency = self.account.budget.currency
-        amount = {"epsilon" if currency in ("approximate", "pure") else currency: epsilon}
-        return {"keys": {automatic.CELL: listed}, "loss": False, **amount, **({} if period is None else {"period": period})}
-
-    def _settle_cap(self, question: Question, purpose: str, period: str | None) -> str:
-        wanted = self.unit.max_rows
-        assert isinstance(wanted, Auto)
-        cap = self.find_cap(question, epsilon=wanted.epsilon, quantile=wanted.quantile, most=wanted.most, purpose=purpose)
-        self.unit = self.unit.with_cap(cap)
-        return f"cap found privately: max_rows={cap}, for {float(wanted.epsilon):g}"
 
     def _settle_bounds(self, question: Question, purpose: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         bounds, notes = dict(options.get("bounds") or {}), []
@@ -444,28 +350,16 @@ def _check(options: Mapping[str, Any]) -> None:
             raise TableError(f"{name} must say which is whose, such as {name}={{'age': {example}}}")
 
 
-def _check_keys(question: Question, keys: Mapping[Any, Any]) -> None:
-    """Refuse a list for something else where a key has none: it is likely meant for that key, whose values would be selected privately."""
-    named = {name for given in keys for name in (given if isinstance(given, tuple) else (given,))}
-    grouped = [key.name for key in question.keys]
-    missing = [key.name for key in question.keys if key.listed is None and key.name not in named]
-    unknown = sorted(str(name) for name in named - set(grouped))
-    if missing and unknown:
-        raise TableError(
-            f"keys names {unknown[0]!r}, which the question is not grouped by, and not {missing[0]!r}; leave it out, or say "
-            f"keys={{{missing[0]!r}: None}} to have its values selected privately"
-        )
-
-
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _threshold(answer: Answer) -> float:
-    """What the noise of no cell exceeds, except with a small probability over all cells."""
-    law, deviation = answer.noise[0].law, answer.noise[0].deviation
-    scale = deviation / (2**0.5 if law == "laplace" else 1.0)
-    return float(half_width([scale], law, 1 - 2 * automatic.BETA / answer.rows)[0])
+def _drawn(desk: Desk, plan: Plan) -> tuple[Released, str]:
+    found: tuple[Released, str] | None = None
+    try:
+        found = desk.draw(plan)
+    except Exception:
+        found = None
+    if found is None:
+        # raised outside the handler, so that no traceback leads back to the data
+        raise EngineError("the question failed after the data was touched; it stays spent. session.explain(...) shows the statement")
+    return found
 
 
 def _plain(record: object) -> bool:
