@@ -67,6 +67,70 @@ def imported_rooms(source: Path) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith("tacit.") and not name.endswith(".__version__")}
 
 
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
+def test_no_code_decides_on_the_text_of_an_error(source: Path) -> None:
+    assert decisions_on_text(source.read_text(encoding="utf-8")) == [], "an error has a class, a code and facts: decide on these"
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        "if 'busy' in str(error): pass",
+        "if str(error) == 'busy': pass",
+        "if str(error).startswith('busy'): pass",
+        "if 'busy' in f'{error}'.lower(): pass",
+        "if re.search('busy', str(error)): pass",
+        "if 'busy' in error.args[0]: pass",
+        "words = str(error)\n    if 'busy' in words: pass",
+        "words = str(error).replace('a', 'b')",
+    ],
+)
+def test_a_decision_on_text_is_found(decision: str) -> None:
+    assert decisions_on_text(f"try:\n    pass\nexcept ValueError as error:\n    {decision}")
+    assert decisions_on_text(f"def explained(error: BaseException):\n    {decision}")
+    assert not decisions_on_text("try:\n    pass\nexcept ValueError as error:\n    words = [str(error)]\n    raise OSError(f'x: {error}')")
+
+
+def decisions_on_text(code: str) -> list[int]:
+    """Lines that compare, search or rewrite the text of an exception: one that is caught, or a parameter declared as one."""
+    found: list[int] = []
+    for scope in ast.walk(ast.parse(code)):
+        names: set[str] = set()
+        if isinstance(scope, ast.ExceptHandler) and scope.name:
+            names = {scope.name}
+        elif isinstance(scope, ast.FunctionDef):
+            given = [*scope.args.posonlyargs, *scope.args.args, *scope.args.kwonlyargs]
+            names = {a.arg for a in given if a.annotation and re.search("Error|Exception|Refusal|Refused", ast.unparse(a.annotation))}
+        if not names:
+            continue
+        texts: set[str] = set()
+
+        def is_text(node: ast.AST, names: set[str] = names, texts: set[str] = texts) -> bool:
+            """str(error), f"{error}", error.args, or a name for one of them."""
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("str", "repr"):
+                return any(isinstance(a, ast.Name) and a.id in names for a in node.args)
+            if isinstance(node, ast.FormattedValue):
+                return isinstance(node.value, ast.Name) and node.value.id in names
+            if isinstance(node, ast.Attribute) and node.attr in ("args", "message"):
+                return isinstance(node.value, ast.Name) and node.value.id in names
+            return isinstance(node, ast.Name) and node.id in texts
+
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Assign) and is_text(node.value):
+                texts |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        for node in ast.walk(scope):
+            judged: list[ast.expr] = []
+            if isinstance(node, ast.Compare):
+                judged = [node.left, *node.comparators]
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if isinstance(node.func.value, ast.Name) and node.func.value.id == "re":
+                    judged = [*node.args]
+                elif node.func.attr in ("startswith", "endswith", "find", "index", "count", "partition", "replace", "removeprefix"):
+                    judged = [node.func.value]
+            found += [judged[0].lineno for part in judged if any(is_text(inner) for inner in ast.walk(part))]
+    return found
+
+
 def test_the_version_is_one_number_in_one_place() -> None:
     assert "version" in PROJECT["dynamic"]
     assert re.fullmatch(r"\d+\.\d+\.\d+", tacit.__version__)

@@ -24,6 +24,7 @@ from tacit.accounting import (
     Gaussian,
     Group,
     Laplace,
+    PackageMissing,
     Poisson,
     RandomAllocation,
     Repeated,
@@ -370,7 +371,9 @@ def test_a_fault_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) ->
     assert "(OverflowError); use less extreme" in str(explained(OverflowError("too large")))
     monkeypatch.setenv("TACIT_TRACEBACK", "1")
     assert explained(OverflowError("too large")) is None
-    assert explained(ImportError("run: pip install 'tacit[proof]'")) == "run: pip install 'tacit[proof]'"
+    missing = PackageMissing(code="package-missing", package="torch", install="'tacit[torch]'")
+    assert isinstance(missing, ImportError) and explained(missing) == "torch is not installed; run: pip install 'tacit[torch]'"
+    assert explained(ImportError("pip install of a fault of ours")) is None
 
 
 values = st.one_of(

@@ -11,6 +11,7 @@ from tacit.release.errors import JobError
 from tacit.release.faults import in_job, nearest
 from tacit.release.job import parse
 from tacit.release.planning import plan
+from tacit.tables import TableError
 
 
 @pytest.mark.parametrize(
@@ -69,8 +70,10 @@ def test_the_planner_speaks_of_the_job() -> None:
     with pytest.raises(JobError) as caught:
         plan(changed((", bounds: [0, 110]", "")))
     assert "columns.age.bounds: [0, 100]" in str(caught.value)
-    assert in_job("nothing to say") == "nothing to say"
-    assert in_job("Unit('id', max_rows=12)") == "unit: {person: id, max_rows: 12}"
+    assert caught.value.code == "bounds-missing" and caught.value.facts == {"column": "age"}
+    assert str(in_job(TableError("nothing to say"), "unit")) == "unit: nothing to say"
+    asked = in_job(TableError(code="person-needed", what="per_person"))
+    assert asked.message == "per_person needs a unit with a person: unit: {person: patient_id, max_rows: 12}"
 
 
 def test_categories_of_every_type() -> None:

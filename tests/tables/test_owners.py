@@ -178,7 +178,7 @@ def test_rows_that_lead_to_nobody_count_for_nothing() -> None:
     [
         ("SELECT COUNT(*) FROM drug", {"visit.person_id": "person.id"}, "no declared foreign key leads from drug"),
         ("SELECT COUNT(*) FROM drug", {**LINKS, "drug.name": "person.region"}, "2 ways"),
-        ("SELECT COUNT(*) FROM drug", {**LINKS, "ward.id": "visit.id"}, "no table of the session"),
+        ("SELECT COUNT(*) FROM drug", {**LINKS, "ward.id": "visit.id"}, "no declared table"),
         ("SELECT COUNT(*) FROM drug", {"drug.name": "visit.id", "visit.person_id": "person.id"}, "whole numbers, texts or dates"),
         ("SELECT COUNT(*) FROM drug", {"drug.missing": "visit.id", "visit.person_id": "person.id"}, "no column"),
         ("SELECT COUNT(*) FROM drug d JOIN visit v ON d.name = v.ward", LINKS, "foreign key"),

@@ -12,7 +12,15 @@ from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.calibrate import calibrate
 from tacit.accounting.compare import Comparison, compare
-from tacit.accounting.errors import AccountingError, AdjacencyError, ParameterError, UnsupportedError
+from tacit.accounting.errors import (
+    AccountingError,
+    AdjacencyError,
+    Note,
+    PackageMissing,
+    ParameterError,
+    Refusal,
+    UnsupportedError,
+)
 from tacit.accounting.events import Composed, Event, Group, NonPrivate, NoOp, Repeated, Sampled, Selection, Worst
 from tacit.accounting.interchange import from_dp_event, from_json, to_dp_event, to_json
 from tacit.accounting.leaves import (
@@ -63,12 +71,15 @@ __all__ = [
     "MixtureOfGaussians",
     "NoOp",
     "NonPrivate",
+    "Note",
+    "PackageMissing",
     "ParameterError",
     "Poisson",
     "PrivacyProfile",
     "PureDP",
     "RandomAllocation",
     "RandomizedResponse",
+    "Refusal",
     "RenyiDP",
     "Repeated",
     "Sampled",

@@ -88,10 +88,7 @@ class Account:
         if method is not None and method != "pld":
             return methods.epsilon(method, self.event, self.adjacency, self.parts, target)
         if target == 0 and self._needs_delta():
-            raise ParameterError(
-                "delta must be positive: this event has no finite epsilon at delta = 0 (Gaussian noise and approximate guarantees "
-                "never do); ask for a delta well below one over the number of people, such as 1e-6"
-            )
+            raise ParameterError(code="delta-needed", parameter="delta")
         if certify:
             return self._certified("epsilon", target)
         if target == 0 and (exact := methods.exact_pure(self.event, self.adjacency, null_record=self.null_record)) is not None:

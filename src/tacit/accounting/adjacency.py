@@ -42,8 +42,4 @@ def hops(stated: Adjacency, asked: Adjacency, *, null_record: bool = False) -> i
         return 1 if null_record else 2
     if null_record:
         return 1
-    raise AdjacencyError(
-        f"a guarantee stated for {stated.value} says nothing about {asked.value}: the number of records is public "
-        f"in the first and private in the second. Pass null_record=True if the computation treats an absent record "
-        f"exactly as a public null record, or ask for adjacency={stated!r}."
-    )
+    raise AdjacencyError(code="relation-not-covered", stated=stated, asked=asked)

@@ -197,10 +197,7 @@ def _sampled(event: ev.Sampled, asked: Adjacency, null_record: bool, group: int)
 
 def _poisson(inner: ev.Event, stated: Adjacency, rate: float, asked: Adjacency, null_record: bool, group: int) -> Resolved:
     if stated is Adjacency.REPLACE_ONE:
-        raise AdjacencyError(
-            "Poisson sampling amplifies guarantees for add/remove, because its sample size is random; the inner event is stated for "
-            "replace-one. State it with adjacency=Adjacency.ADD_REMOVE, or sample WithoutReplacement."
-        )
+        raise AdjacencyError(code="poisson-needs-add-remove")
     if rate == 0:
         return Resolved()
     if rate == 1:
@@ -272,10 +269,7 @@ def _truncated_poisson(
 
 def _without_replacement(inner: ev.Event, rate: float, asked: Adjacency, null_record: bool, group: int) -> Resolved:
     if asked is Adjacency.ADD_REMOVE:
-        raise AdjacencyError(
-            "sampling without replacement keeps the size of the data public, so it has no guarantee for add/remove; ask for "
-            "adjacency=Adjacency.REPLACE_ONE, or sample with Poisson."
-        )
+        raise AdjacencyError(code="fixed-size-is-public")
     if rate == 1:
         return resolve(inner, Adjacency.REPLACE_ONE, group=group)
     from tacit.accounting import sampled, subsampled_renyi
@@ -339,7 +333,7 @@ def _refuse_black_boxes(base: Resolved) -> None:
 def _allocated(inner: ev.Event, scheme: RandomAllocation, asked: Adjacency, null_record: bool, group: int) -> Resolved:
     stated = inner.stated
     if asked is Adjacency.REPLACE_ONE or stated is Adjacency.REPLACE_ONE:
-        raise AdjacencyError("random allocation is proved for add/remove and zero-out; ask for adjacency=Adjacency.ADD_REMOVE")
+        raise AdjacencyError(code="allocation-not-replaced")
     if group * hops(stated, asked, null_record=null_record) != 1 if stated else True:
         raise UnsupportedError("random allocation is proved for single records; groups have no tight pair yet")
     mu = _gaussian_mu(resolve(inner, stated)) if stated else None

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tacit.accounting import events, leaves, schemes
 from tacit.accounting.adjacency import Adjacency
-from tacit.accounting.errors import AccountingError, ParameterError, UnsupportedError
+from tacit.accounting.errors import AccountingError, PackageMissing, ParameterError, UnsupportedError
 from tacit.accounting.events import Event, Leaf
 from tacit.accounting.parameters import Number, count, positive, probability
 from tacit.accounting.schemes import Scheme
@@ -245,7 +245,7 @@ def _peer() -> ModuleType:
     try:
         from dp_accounting import dp_event
     except ImportError as error:
-        raise ImportError("converting to and from DpEvent needs the package dp-accounting; run: pip install dp-accounting") from error
+        raise PackageMissing(code="package-missing", package="dp-accounting", install="dp-accounting") from error
     module: ModuleType = dp_event
     return module
 

@@ -20,7 +20,7 @@ def number(name: str, value: object) -> Number:
     if type(value) is Fraction:  # what is exact already is asked for most often
         return value
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(f"{name} must be a number (int, float or Fraction), not {type(value).__name__}")
+        raise _outside(name, "a number (int, float or Fraction)", type(value).__name__)
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Rational):
@@ -31,11 +31,15 @@ def number(name: str, value: object) -> Number:
     return result
 
 
+def _outside(name: str, allowed: str, given: object) -> ParameterError:
+    return ParameterError(code="parameter-range", parameter=name, range=allowed, given=given)
+
+
 def positive(name: str, value: object) -> Number:
     """A number in (0, infinity)."""
     result = number(name, value)
     if not 0 < result < math.inf:
-        raise ParameterError(f"{name} must be positive and finite, not {result}")
+        raise _outside(name, "positive and finite", result)
     try:
         fits = 0 < float(result) < math.inf
     except OverflowError:
@@ -49,7 +53,7 @@ def nonnegative(name: str, value: object) -> Number:
     """A number in [0, infinity)."""
     result = number(name, value)
     if not 0 <= result < math.inf:
-        raise ParameterError(f"{name} must be zero or more and finite, not {result}")
+        raise _outside(name, "zero or more and finite", result)
     return result
 
 
@@ -57,7 +61,7 @@ def probability(name: str, value: object) -> Number:
     """A number in [0, 1]."""
     result = number(name, value)
     if not 0 <= result <= 1:
-        raise ParameterError(f"{name} must be between 0 and 1, not {result}")
+        raise _outside(name, "between 0 and 1", result)
     return result
 
 
@@ -69,7 +73,7 @@ def count(name: str, value: object, *, least: int = 1) -> int:
     """
     result = number(name, value)
     if (isinstance(result, float) and not math.isfinite(result)) or result != int(result):
-        raise ParameterError(f"{name} must be a whole number, not {result}")
+        raise _outside(name, "a whole number", result)
     if result < least:
-        raise ParameterError(f"{name} must be at least {least}, not {result}")
+        raise _outside(name, f"at least {least}", result)
     return int(result)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tacit.accounting import Refusal
 
-class CalculusError(ValueError):
+
+class CalculusError(Refusal, ValueError):
     """A plan does not hold together; the message says where and what to do."""
 
 

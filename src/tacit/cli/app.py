@@ -28,9 +28,7 @@ from tacit.cli.audit import audit_app, selftest
 from tacit.cli.ledger import ledger_app
 from tacit.cli.numbers import OptionError
 from tacit.cli.options import DESCRIBED, PROTECTED, SHOWN, Certify, Delta, Deltas, Epsilon, Epsilons, Method, takes
-
-# The options behind the parameters that the accountant's messages open with.
-_OPTIONS = {"delta": "--delta", "noise_multiplier": "--noise", "sigma": "--noise", "scale": "--noise", "rate": "--sampling"}
+from tacit.cli.refusals import in_options
 
 
 class Commands(TyperGroup):
@@ -80,18 +78,16 @@ def explained(error: Exception) -> str | None:
     Numbers at the edge of floating point may defeat an engine; that is a refusal, not a crash. Its own words are not shown, because
     nobody knows what they quote.
     """
-    accounting = sys.modules.get("tacit.accounting.errors")
+    errors = sys.modules.get("tacit.accounting.errors")
     if isinstance(error, OptionError):
         message = str(error)
-    elif accounting is not None and isinstance(error, accounting.AccountingError):
-        message = in_options(str(error))
+    elif errors is not None and isinstance(error, errors.Refusal):
+        message = in_options(error)
     elif hasattr(error, "format_message"):  # how the parser of options reports unknown ones, whatever its version
         command = getattr(getattr(error, "ctx", None), "command_path", None) or "tacit"
         message = f"{error.format_message().rstrip('.')}; see '{command} --help'"
     elif type(error).__name__ == "Abort":
         message = "interrupted"
-    elif isinstance(error, ImportError) and "pip install" in str(error):
-        message = str(error)
     elif isinstance(error, (ArithmeticError, ValueError, MemoryError)) and not os.environ.get("TACIT_TRACEBACK"):
         message = (
             f"these numbers are beyond the accountant's range ({type(error).__name__}); use less extreme ones, or set TACIT_TRACEBACK=1 "
@@ -100,19 +96,6 @@ def explained(error: Exception) -> str | None:
     else:
         return None
     return " ".join(message.split())
-
-
-def in_options(message: str) -> str:
-    """The accountant's words with the names of options in place of those of Python.
-
-    >>> in_options("delta must be positive; or ask for adjacency=Adjacency.REPLACE_ONE")
-    '--delta must be positive; or ask for --adjacency replace-one'
-    """
-    for name in ("add-remove", "replace-one", "zero-out"):
-        message = message.replace(f"adjacency=Adjacency.{name.upper().replace('-', '_')}", f"--adjacency {name}")
-    message = message.replace("null_record=True", "--null-record")
-    first, space, rest = message.partition(" ")
-    return f"{_OPTIONS.get(first, first)}{space}{rest}"
 
 
 def complain(message: str, *, as_json: bool) -> None:

@@ -22,11 +22,13 @@ import typer
 
 from tacit.cli.ledger import address
 from tacit.cli.numbers import OptionError, shown
+from tacit.cli.refusals import in_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from tacit.release import Job, JobError
+    from tacit.tables import EngineError
 
 JobFile = Annotated[str, typer.Argument(help="The job, a YAML file.", metavar="JOB")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.", show_default=False)]
@@ -58,7 +60,7 @@ def answered(as_json: bool, job: str | None = None) -> Iterator[None]:
     status 1."""
     from tacit.accounting.errors import AccountingError
     from tacit.ledger import LedgerError
-    from tacit.release import CheckFailed, JobError, OutputLost
+    from tacit.release import CheckFailed, JobError, OutputLost, faults
     from tacit.tables import EngineError, TableError
 
     try:
@@ -66,12 +68,12 @@ def answered(as_json: bool, job: str | None = None) -> Iterator[None]:
     except (CheckFailed, OutputLost, EngineError) as error:
         from tacit.cli.app import complain
 
-        complain(" ".join(_in_options(str(error)).split()), as_json=as_json)
+        complain(_one_line(error), as_json=as_json)
         raise typer.Exit(1) from None
     except JobError as error:
-        raise OptionError(_in_options(str(error if error.file or job is None else _found(error, job)))) from None
+        raise OptionError(_one_line(error if error.file or job is None else _found(error, job))) from None
     except (LedgerError, TableError) as error:
-        raise OptionError(str(error)) from None
+        raise OptionError(in_options(error, error.said(faults.WORDS))) from None
     except AccountingError:
         raise
     except (ArithmeticError, ValueError, MemoryError) as error:
@@ -81,20 +83,21 @@ def answered(as_json: bool, job: str | None = None) -> Iterator[None]:
         raise OptionError(f"this is a fault of Tacit's own ({type(error).__name__}); set TACIT_TRACEBACK=1 and report it") from None
 
 
-def _in_options(words: str) -> str:
-    """The words of the library with the options of the command in place of Python's."""
-    return words.replace("lost='correct'", "--lost correct").replace("lost='leave out'", "--lost leave-out")
+def _one_line(error: JobError | EngineError) -> str:
+    """Where in the job and what, in the words of the command."""
+    where = (getattr(error, "file", ""), getattr(error, "place", ""))
+    return " ".join(": ".join(part for part in (*where, in_options(error)) if part).split())
 
 
 def _found(error: JobError, path: str) -> JobError:
     """The fault with its file, and the name of the output beside its number."""
-    from tacit.release import JobError, load
+    from tacit.release import load
 
     place = re.match(r"outputs\[(\d+)\]", error.place)
     if place is None:
         return error.within(path)
     name = load(path).outputs[int(place[1])].name
-    return JobError(error.message, place=f"{place[0]}{error.place[place.end() :]} ({name})", file=path)
+    return error.within(path, f"{place[0]}{error.place[place.end() :]} ({name})")
 
 
 def loaded(path: str) -> Job:

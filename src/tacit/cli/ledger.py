@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from tacit.cli.numbers import OptionError
+from tacit.cli.refusals import in_options
 
 if TYPE_CHECKING:
     from tacit.ledger import Ledger
@@ -56,7 +57,7 @@ def opened(book: str) -> Iterator[Ledger]:
         with Ledger.open(address(book), create=False) as ledger:
             yield ledger
     except LedgerError as error:
-        raise OptionError(f"{book}: {error}") from error
+        raise OptionError(f"{book}: {in_options(error)}") from error
 
 
 @ledger_app.command(epilog="[bold]tacit ledger show tacit.db --last 50 --plot spending.png[/bold]")

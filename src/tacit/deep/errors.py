@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tacit.accounting import Refusal
 
-class TrainingError(RuntimeError):
+
+class TrainingError(Refusal, RuntimeError):
     """The loop did something that the price does not cover. Nothing was released by it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tacit.accounting import PackageMissing
+
 
 @contextmanager
 def needs(extra: str, package: str) -> Iterator[None]:
@@ -13,11 +15,11 @@ def needs(extra: str, package: str) -> Iterator[None]:
     >>> with needs("torch", "nowhere"):
     ...     import nowhere
     Traceback (most recent call last):
-    ImportError: nowhere is not installed; run: pip install 'tacit[torch]'
+    tacit.accounting.errors.PackageMissing: nowhere is not installed; run: pip install 'tacit[torch]'
     """
     try:
         yield
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] != package:
             raise
-        raise ImportError(f"{package} is not installed; run: pip install 'tacit[{extra}]'") from None
+        raise PackageMissing(code="package-missing", package=package, install=f"'tacit[{extra}]'") from None

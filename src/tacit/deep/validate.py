@@ -25,6 +25,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from tacit.accounting import Refusal
+
 TURNED = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer, nn.Transformer)
 
 
@@ -42,7 +44,7 @@ class Finding:
         return f"{where} ({self.kind}): {self.why}; fix: {self.fix}"
 
 
-class ModelError(ValueError):
+class ModelError(Refusal, ValueError):
     """The model cannot be trained privately as it is; the message lists every reason and `findings` holds them."""
 
     def __init__(self, findings: list[Finding]) -> None:

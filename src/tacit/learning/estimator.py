@@ -31,7 +31,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Adjacency, Event, ParameterError
+from tacit.accounting import Adjacency, Event, PackageMissing, ParameterError
 from tacit.accounting.parameters import count, number, positive
 from tacit.learning.promise import Promise
 from tacit.noise import SeedRefusedError, is_private, test_mode, watch
@@ -50,7 +50,7 @@ try:
     from sklearn.utils import check_array, column_or_1d  # type: ignore[import-untyped,unused-ignore]
     from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped,unused-ignore]
 except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
+    raise PackageMissing(code="package-missing", package="scikit-learn", install="'tacit[learn]'") from error
 
 Array = NDArray[np.float64]
 Bounds = Sequence[Any]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from tacit.accounting import Bound, NoOp, ParameterError
+from tacit.accounting import Bound, NoOp, PackageMissing, ParameterError
 from tacit.accounting.parameters import count, positive
 from tacit.learning.estimator import readable
 
@@ -31,7 +31,7 @@ try:
     )
     from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped,unused-ignore]
 except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
+    raise PackageMissing(code="package-missing", package="scikit-learn", install="'tacit[learn]'") from error
 
 Array = NDArray[np.float64]
 

@@ -28,7 +28,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.accounting import Adjacency, Composed, Event, NoOp, ParameterError, account
+from tacit.accounting import Adjacency, Composed, Event, NoOp, PackageMissing, ParameterError, account
 from tacit.accounting.parameters import Number
 from tacit.learning.promise import relation
 from tacit.noise import watch
@@ -38,7 +38,7 @@ try:
     from sklearn.base import clone  # type: ignore[import-untyped,unused-ignore]
     from sklearn.utils import get_tags  # type: ignore[import-untyped,unused-ignore]
 except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise ImportError("tacit.learning needs scikit-learn: pip install 'tacit[learn]'") from error
+    raise PackageMissing(code="package-missing", package="scikit-learn", install="'tacit[learn]'") from error
 
 
 def pipeline_event(pipeline: Any) -> Event:

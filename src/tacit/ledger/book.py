@@ -56,7 +56,7 @@ class Ledger:
             if create:
                 journal.create(store)
                 return Ledger(store)
-            raise LedgerError("there is no ledger at this URL; check the path, or open it with create=True")
+            raise LedgerError(code="ledger-missing")
         return Ledger(store)
 
     def close(self) -> None:
@@ -240,7 +240,4 @@ def _same_terms(spec: Spec, name: str, above: Spec | None, asked: dict[str, Any]
         raise LedgerError(f"parent: account {spec.name!r} was opened below another account")
     for key, value in asked.items():
         if getattr(spec, key) != value:
-            raise LedgerError(
-                f"{key}: {name!r} is account {spec.name!r}, which was opened with {key}={getattr(spec, key)!r}; terms never change. "
-                f"Leave {key} out, or open an account below it"
-            )
+            raise LedgerError(code="terms-fixed", term=key, name=name, account=spec.name, opened=getattr(spec, key))

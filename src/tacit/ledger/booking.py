@@ -39,7 +39,7 @@ def charge_of(event: Event, path: Sequence[Spec], *, delta: Fraction | None, cor
             prices: dict[str, Fraction] = cheap(typed, relation, null_record=null_record)
             prices |= price(typed, required, relation, delta=delta, null_record=null_record)
         except AdjacencyError as reason:
-            raise PriceError(str(reason)) from reason
+            raise PriceError(str(reason)).coded_as(reason) from reason
         found |= {prefix + name: value for name, value in prices.items()}
     ordinary = {PLAIN + name: Fraction(0) if correction else value for name, value in found.items()}
     found |= ordinary

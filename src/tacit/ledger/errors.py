@@ -9,9 +9,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from tacit.accounting import Refusal
 
-class LedgerError(ValueError):
+#: The ledger's refusals, worded for Python. `tacit.release.faults` words them for job files.
+WORDS: Mapping[str, str] = {
+    "ledger-missing": "there is no ledger at this URL; check the path, or open it with create=True",
+    "price-not-gaussian": (
+        "a budget of mu admits Gaussian noise, GDP guarantees and pure steps, and {event} is none of them: its trade-off curve is above no "
+        "Gaussian one without slack; use an account with Budget(rho=...) or Budget(epsilon=..., delta=...)"
+    ),
+    "price-not-pure": (
+        "a budget of pure epsilon admits only events with a finite epsilon at delta = 0 ({reason}); "
+        "use Laplace noise, or an account with Budget(epsilon=..., delta=...) or Budget(rho=...)"
+    ),
+    "terms-fixed": (
+        "{term}: {name!r} is account {account!r}, which was opened with {term}={opened!r}; terms never change. "
+        "Leave {term} out, or open an account below it"
+    ),
+}
+
+
+class LedgerError(Refusal, ValueError):
     """Something about the request or the book is wrong; the message names it and the fix."""
+
+    words = WORDS
 
 
 class PriceError(LedgerError):
@@ -43,6 +64,8 @@ class BudgetExceeded(LedgerError):
 
     def __init__(self, message: str, *, account: str, left: Mapping[str, Fraction], asked: Mapping[str, Fraction], fits: str) -> None:
         super().__init__(message)
+        self.code = "budget-exceeded"
+        self.facts = {"account": account, "left": dict(left), "asked": dict(asked), "fits": fits}
         self.account = account
         self.left = dict(left)
         self.asked = dict(asked)

@@ -146,10 +146,7 @@ def _pure_or_account(event: Event, adjacency: Adjacency, null_record: bool) -> F
     try:
         value = account(event, adjacency, null_record=null_record).epsilon(0).upper
     except AccountingError as reason:
-        raise PriceError(
-            f"a budget of pure epsilon admits only events with a finite epsilon at delta = 0 ({reason}); "
-            "use Laplace noise, or an account with Budget(epsilon=..., delta=...) or Budget(rho=...)"
-        ) from reason
+        raise PriceError(code="price-not-pure", reason=str(reason)) from reason
     return _finite(value, "pure epsilon", Fraction(1))
 
 
@@ -225,10 +222,7 @@ def _mu2(event: Event, adjacency: Adjacency, null_record: bool, group: int) -> F
             return 2 * rho
     epsilon = _pure(unit, adjacency, null_record)
     if epsilon is None:
-        raise PriceError(
-            f"a budget of mu admits Gaussian noise, GDP guarantees and pure steps, and {type(event).__name__} is none of them: its "
-            "trade-off curve is above no Gaussian one without slack; use an account with Budget(rho=...) or Budget(epsilon=..., delta=...)"
-        )
+        raise PriceError(code="price-not-gaussian", event=type(event).__name__)
     return mu_of_pure(epsilon) ** 2
 
 

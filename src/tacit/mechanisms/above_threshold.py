@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
 
-from tacit.accounting import Event, NoOp, ParameterError, PureDP
+from tacit.accounting import Event, NoOp, ParameterError, PureDP, Refusal
 from tacit.accounting.parameters import Number, count, number, positive, probability
 from tacit.calculus import Absolute, CalculusError, Integers, Lattice, LInfinity, Measurement, MetricError, Space, Transformation, Vectors
 from tacit.mechanisms.exponential import above, scores_of
@@ -35,7 +35,7 @@ from tacit.noise import discrete_laplace, from_lattice, is_private
 Answer = bool | int | float | None
 
 
-class HaltedError(RuntimeError):
+class HaltedError(Refusal, RuntimeError):
     """All answers that were paid for have been given."""
 
 

@@ -28,13 +28,14 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
+from tacit.accounting.errors import Refusal
 from tacit.accounting.parameters import count
 from tacit.noise.entropy import SYSTEM, Source, Words
 
 PRODUCTION = "TACIT_PRODUCTION"
 
 
-class SeedRefusedError(RuntimeError):
+class SeedRefusedError(Refusal, RuntimeError):
     """Test mode was asked for where only private draws are allowed."""
 
 

@@ -16,19 +16,19 @@ from typing import Any
 from sqlglot import exp
 
 from tacit import noise
-from tacit.accounting.errors import AccountingError
+from tacit.accounting import AccountingError, Note
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.exact import exact
 from tacit.ledger.period import days
-from tacit.release.errors import JobError
-from tacit.release.faults import in_job
+from tacit.release.errors import JobError, OutputFailed
+from tacit.release.faults import WORDS, in_job
 from tacit.release.job import Job
 from tacit.release.job_parts import OutputSpec
 from tacit.tables import outputs
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer
 from tacit.tables.engines.engine import Engine
-from tacit.tables.errors import EngineError, TableError
+from tacit.tables.errors import TableError
 from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Asked, Question
 from tacit.tables.relation import Catalog, Table
@@ -47,7 +47,7 @@ def placed(place: str) -> Iterator[None]:
     try:
         yield
     except (TableError, LedgerError, AccountingError) as error:
-        raise JobError(in_job(str(error)), place=place) from None
+        raise in_job(error, place) from None
 
 
 @dataclass(frozen=True)
@@ -139,10 +139,7 @@ class Desk:
         except Exception:
             released = None
         if released is None:
-            raise EngineError(
-                "an output failed, or was stopped, after the data was touched: what was paid stays paid, and it is not drawn again. "
-                "Run again with lost='correct' to pay for it once more, or with lost='leave out' to publish the others"
-            )
+            raise OutputFailed(code="output-failed")
         return released
 
 
@@ -150,6 +147,6 @@ def answered(plan: Plan, released: Released, spec: OutputSpec, confidence: float
     """The answer that a draw amounts to, post-processed as the job says. Nothing here touches the data."""
     delta = plan.spend.delta or SHOWN_DELTA if plan.selection is not None or plan.split.law == "gaussian" else Fraction(0)
     found = outputs.answer_of(plan, released, delta=delta, confidence=confidence, private=private, entry=entry)
-    found = replace(found, notes=tuple(in_job(note) for note in found.notes))
+    found = replace(found, notes=tuple(note.said(WORDS) if isinstance(note, Note) else note for note in found.notes))
     post = spec.postprocess
     return found.finished(nonnegative=post.nonnegative, whole=post.whole) if post.nonnegative or post.whole else found

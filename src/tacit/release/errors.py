@@ -6,17 +6,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
 
-class JobError(ValueError):
+from tacit.accounting import Refusal
+from tacit.tables import EngineError
+
+#: The refusals of a run, worded for Python. `tacit.cli.refusals` words them with the options of the command.
+WORDS: Mapping[str, str] = {
+    "correction-refused": (
+        "{names} cannot be paid for once more: no delta is left for corrections. Run again with lost='leave out' to publish the "
+        "others, and in the next job keep a share for corrections with budget.reserve, such as 0.05"
+    ),
+    "output-failed": (
+        "an output failed, or was stopped, after the data was touched: what was paid stays paid, and it is not drawn again. "
+        "Run again with lost='correct' to pay for it once more, or with lost='leave out' to publish the others"
+    ),
+    "output-lost": (
+        "an earlier run began {names} and was stopped before the answer was stored. A draw is never repeated under the same "
+        "reservation: run again with lost='correct' to pay for it once more (a correction), or with lost='leave out' to publish the "
+        "others"
+    ),
+}
+
+
+class JobError(Refusal, ValueError):
     """A job cannot be read, planned or run as it is written. `place` is where in the job, such as `outputs[2].sql`."""
 
-    def __init__(self, message: str, *, place: str = "", file: str = "") -> None:
-        super().__init__(": ".join(part for part in (file, place, message) if part))
-        self.message, self.place, self.file = message, place, file
+    words = WORDS
 
-    def within(self, file: str) -> JobError:
-        """The same error with the name of the file."""
-        return JobError(self.message, place=self.place, file=file)
+    def __init__(self, message: str = "", *, place: str = "", file: str = "", code: str = "", **facts: object) -> None:
+        super().__init__(message, code=code, **facts)
+        self.place, self.file = place, file
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.place, self.message) if part)
+
+    def within(self, file: str, place: str | None = None) -> JobError:
+        """The same error with the name of the file, and perhaps a place that says more."""
+        found = copy(self)
+        found.file, found.place = file, self.place if place is None else place
+        return found
 
 
 class CheckFailed(JobError):
@@ -28,9 +58,10 @@ class OutputLost(JobError):
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
-        super().__init__(
-            f"an earlier run began {', '.join(names)} and was stopped before the answer was stored. A draw is never repeated under "
-            "the same reservation: run again with lost='correct' to pay for it once more (a correction), "
-            "or with lost='leave out' to publish the others",
-            place="outputs",
-        )
+        super().__init__(code="output-lost", names=names, place="outputs")
+
+
+class OutputFailed(EngineError):
+    """An output failed after the data was touched. It does not say why, because the reason may be in the data."""
+
+    words = WORDS

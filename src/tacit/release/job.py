@@ -20,11 +20,12 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from tacit.accounting import Refusal
 from tacit.ledger import LedgerError
 from tacit.ledger.exact import exact
 from tacit.ledger.period import days
 from tacit.release.errors import JobError
-from tacit.release.faults import in_words, unknown
+from tacit.release.faults import in_job, in_words, unknown
 from tacit.release.job_parts import (
     AccountSpec,
     Accuracy,
@@ -86,10 +87,7 @@ class Job(Part):
     @field_validator("dialect")
     @classmethod
     def _known(cls, value: str | None) -> str | None:
-        try:
-            return None if value is None else known_dialect(value)
-        except TableError as error:
-            raise ValueError(str(error)) from None
+        return None if value is None else known_dialect(value)
 
     @field_validator("outputs", mode="before")
     @classmethod
@@ -188,8 +186,10 @@ def parse(text: str) -> Job:
         return Job.model_validate(tree)
     except ValidationError as error:
         raise _explained(error) from None
-    except (TableError, LedgerError, RecursionError, OverflowError) as error:
-        raise JobError(str(error) or "the job cannot be read") from None
+    except (TableError, LedgerError) as error:
+        raise in_job(error) from None
+    except (RecursionError, OverflowError):
+        raise JobError("the job cannot be read; it is nested too deeply, or a number is too large") from None
 
 
 def load(path: str | Path) -> Job:
@@ -238,7 +238,8 @@ def _explained(error: ValidationError) -> JobError:
         return JobError("is missing; it has no default, because it is a decision", place=place)
     if kind == "missing":
         location, first = location[:-1], {**first, "type": "too_short", "loc": location[:-1], "ctx": {"min_length": 2}}
-    return JobError(in_words(first), place=_place(location))
+    found, refusal = JobError(in_words(first), place=_place(location)), first.get("ctx", {}).get("error")
+    return found.coded_as(refusal) if isinstance(refusal, Refusal) else found
 
 
 def _fields(location: tuple[int | str, ...]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from tacit.accounting import Adjacency
-from tacit.ledger import Budget, LedgerError
+from tacit.ledger import Budget
 from tacit.ledger.exact import exact
 from tacit.tables import Unit
 from tacit.tables.source import CSV
@@ -100,10 +100,7 @@ class UnitSpec(Part):
             raise ValueError("directed belongs to edge: [src, dst]")
         if self.window is not None and self.person is None:
             raise ValueError("window belongs to person: <column>")
-        try:
-            self.typed()
-        except ValueError as error:
-            raise ValueError(str(error)) from None
+        self.typed()
         return self
 
     def typed(self) -> Unit:
@@ -146,10 +143,7 @@ class BudgetSpec(Part):
             raise ValueError("epsilon or rho must be greater than 0, and at most 10000")
         if not 0 <= exact("reserve", self.reserve) < 1:
             raise ValueError("reserve must be a share of at least 0 and below 1")
-        try:
-            self.typed()
-        except LedgerError as error:
-            raise ValueError(str(error)) from None
+        self.typed()
         return self
 
     def typed(self) -> Budget:

@@ -38,6 +38,7 @@ from tacit.ledger.account import Receipt, Reservation
 from tacit.release import checks, publication, record, registry
 from tacit.release.desk import Desk, answered
 from tacit.release.errors import JobError, OutputLost
+from tacit.release.faults import in_job
 from tacit.release.job import Job
 from tacit.release.planning import JobPlan, plan
 from tacit.release.sources import Opened, opened
@@ -179,13 +180,9 @@ class _Run:
         try:
             return self.ledger.account(name, budget, data=list(self.source.identities), **terms)  # type: ignore[arg-type]
         except LedgerError as error:
-            if "terms never change" not in str(error):
+            if error.code != "terms-fixed":
                 raise
-            raise JobError(
-                f"{error}. In a job: an earlier one opened the account of these data; declare account: {{name: ..., budget: ...}} with its "
-                "terms, and this job's own budget is taken from it",
-                place="budget" if spec is None else "account",
-            ) from None
+            raise in_job(error, place="budget" if spec is None else "account") from None
 
     def finish(self) -> JobRun:
         account = self.account()
@@ -242,11 +239,7 @@ class _Run:
         pure = all(part.split.law == "laplace" and part.selection is None for part in parts)
         delta = None if pure else account.left(self.job.period, correction=True).get("delta")
         if delta is not None and delta <= 0:
-            raise JobError(
-                f"{', '.join(gone)} cannot be paid for once more: no delta is left for corrections. Run again with lost='leave out' to "
-                "publish the others, and in the next job keep a share for corrections with budget.reserve, such as 0.05",
-                place="outputs",
-            )
+            raise JobError(code="correction-refused", names=gone, place="outputs")
         purpose = f"{self.job.title}: correction (run {work.token})"
         receipt = account.reserve(
             event, purpose=purpose, analyst=self.analyst, delta=delta, period=self.job.period, correction=True

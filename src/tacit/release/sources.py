@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from tacit.ledger import DataIdentity
 from tacit.release.errors import JobError
+from tacit.release.faults import in_job
 from tacit.release.job import Job
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine
@@ -150,10 +151,10 @@ def _read(work: Callable[[], T], place: str) -> T:
     try:
         return work()
     except TableError as error:
-        words = str(error)
+        found = in_job(error, place)
     except Exception as error:
-        words = f"{words} ({type(error).__name__})"
-    raise JobError(words, place=place)
+        found = JobError(f"{words} ({type(error).__name__})", place=place)
+    raise found
 
 
 def matched(job: Job, engine: Engine, names: Sequence[str] | None = None) -> None:

@@ -128,7 +128,7 @@ def per_group(tree: exp.Select, person: str | None) -> exp.Select:
     if not marked:
         return tree
     if person is None:
-        raise Refused("contribution_bounds_per_group needs a person: Unit('patient_id', max_groups=4, rows_per_group=1)")
+        raise Refused(code="person-needed", what="contribution_bounds_per_group")
     from tacit.tables.by_person import named_key
 
     group = tree.args.get("group")
@@ -192,5 +192,5 @@ def _plain_text(node: exp.Expression) -> str:
 def settled(asked: Asked, person: str | None, totals: bool) -> Asked:
     """The options, once the session's unit is known."""
     if asked.person is not None and person is not None and asked.person.lower() != person.lower():
-        raise Refused(f"privacy_unit_column is {asked.person}, and the session's unit is {person}")
+        raise Refused(f"privacy_unit_column is {asked.person}, and the declared unit is {person}")
     return replace(asked, rows_per_group=1) if totals else asked

@@ -85,7 +85,7 @@ class Query:
         """One row for each person (and each combination of `columns`), with aggregates of her own rows: per_person(visits="COUNT(*)")."""
         person = self.catalog.unit.person if self.catalog is not None else None
         if person is None:
-            raise TableError("per_person needs a unit with a person: Unit('patient_id', max_rows=12)")
+            raise TableError(code="person-needed", what="per_person")
         keys = [exp.column(person, quoted=True), *(self._value(c) for c in columns)]
         tree = self._select([*keys, *(self._named(e, n) for n, e in aggregates.items())])
         tree.set("group", exp.Group(expressions=[key.copy() for key in keys]))

@@ -138,7 +138,7 @@ class Compiler:
                 raise Refused("a sub-query in FROM may have a name and names of columns, and nothing else: (SELECT ...) AS t")
             return self.query(renamed(node.this, alias.columns if alias is not None else []))
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-            raise Refused("FROM takes tables of the session and sub-queries; functions and files are not allowed there")
+            raise Refused("FROM takes declared tables and sub-queries; functions and files are not allowed there")
         extra = [n for n, v in node.args.items() if n not in ("this", "db", "catalog", "alias") and v not in (None, False, [])]
         alias = node.args.get("alias")
         if extra or (alias is not None and alias.columns):
@@ -155,7 +155,7 @@ class Compiler:
         by_case = {name.lower(): name for name in tables}
         name = dotted if dotted in tables else by_case.get(dotted.lower(), by_case.get(node.name.lower()))
         if name is None:
-            raise TableError(f"there is no table {dotted}; the session has {', '.join(tables)}")
+            raise TableError(code="table-unknown", table=dotted, tables=tuple(tables))
         return owned(name, self.catalog)
 
     def unit(self) -> Unit:

@@ -60,7 +60,7 @@ class Joins:
                 raise TableError(f"two sides of a join are called {side.alias}; give one another name")
             how = _how(join)
             if any(s.relation.fields is None for s in (*sides, side)):
-                raise Refused("the columns of a joined table are not known; list them in the session")
+                raise Refused(code="columns-unknown")
             pairs, condition = _matched(join, sides, side, merged)
             merged |= {name.name.lower() for name in join.args.get("using") or []}
             private = [s for s in sides if not s.relation.public]
@@ -94,10 +94,7 @@ class Joins:
     def _on_person(self, pairs: Sequence[tuple[Field, Field]], side: Side, private: Sequence[Side]) -> bool:
         """Whether two private tables meet on the person; False where it is along a declared foreign key; else refused."""
         if self.unit.person is None:
-            raise Refused(
-                "private tables can be joined only on a person, and the unit has none; declare Unit('patient_id', max_rows=12), "
-                "or Unit.node('person.id', max_rows=12) with foreign keys"
-            )
+            raise Refused(code="join-needs-person")
         types = (private[0].relation.person_type, side.relation.person_type)
         if not same_people(*types):
             types = (shown_type(types[0]), shown_type(types[1]))

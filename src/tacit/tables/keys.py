@@ -320,5 +320,5 @@ def _listing(what: str, given: Any) -> list[Any]:
 
 def _checked(found: Keys) -> Keys:
     if found.count > MOST:
-        raise TableError(f"there would be {found.count} groups, more than {MOST}; list the combinations you want: keys=[(...), ...]")
+        raise TableError(code="groups-too-many", groups=found.count, most=MOST)
     return found

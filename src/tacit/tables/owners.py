@@ -93,21 +93,14 @@ def _along(name: str, plain: Relation, catalog: Catalog) -> Relation:
     assert unit.key is not None and unit.person is not None
     goal, key = parted("key", unit.key)
     if goal not in catalog.tables or catalog.tables[goal].public:
-        raise TableError(f"the unit is a row of {goal}, which is no private table of the session; it has {', '.join(catalog.tables)}")
+        raise TableError(f"the unit is a row of {goal}, which is no declared private table; there are {', '.join(catalog.tables)}")
     links = [link for link in catalog.links if not _public(link.table, catalog)]
     found = ways(name, unit.key, links)
     if not found:
-        raise TableError(
-            f"no declared foreign key leads from {name} to {unit.key}, so nobody owns its rows; declare it: "
-            f"columns={{'{name}.{unit.person}': Column(references={unit.key!r})}}, or declare {name} public"
-        )
+        raise TableError(code="foreign-key-missing", table=name, key=unit.key, person=unit.person)
     if len(found) > 1:
-        starts = ", ".join(sorted({str(way[0]) for way in found if way})) or name
-        raise Refused(
-            f"a row of {name} leads to {unit.key} in {len(found)} ways ({starts}), so it belongs to several at once, and no cap on one of "
-            f"them bounds what the others' coming and going changes; declare only the way that says who is protected, or where the "
-            "greatest number of rows of one node is known: Unit.node(ends=('src', 'dst'), max_rows=50, capped=True)"
-        )
+        starts = tuple(sorted({str(way[0]) for way in found if way})) or (name,)
+        raise Refused(code="owners-several", table=name, key=unit.key, ways=len(found), starts=starts)
     way = found[0]
     if not way:
         return by_column(name, plain, key, unit)
@@ -118,7 +111,7 @@ def _along(name: str, plain: Relation, catalog: Catalog) -> Relation:
 
 def _public(table: str, catalog: Catalog) -> bool:
     if table not in catalog.tables:
-        raise TableError(f"a foreign key is declared for {table}, which is no table of the session; it has {', '.join(catalog.tables)}")
+        raise TableError(f"a foreign key is declared for {table}, which is no declared table; there are {', '.join(catalog.tables)}")
     return catalog.tables[table].public
 
 
@@ -154,7 +147,7 @@ def _joined(name: str, plain: Relation, way: tuple[Link, ...], catalog: Catalog,
 def _type(table: str, name: str, catalog: Catalog) -> str:
     columns = catalog.tables[table].columns if table in catalog.tables else None
     if columns is None or name not in columns:
-        raise TableError(f"a foreign key names {table}.{name}, which is no column of the session's tables")
+        raise TableError(f"a foreign key names {table}.{name}, which is no column of the declared tables")
     return columns[name]
 
 

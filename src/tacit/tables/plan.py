@@ -270,7 +270,7 @@ class _Planner:
             return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.row_count(), weight), 1.0),))
         if kind == "count_person":
             if self.unit.person is None:
-                raise Refused("COUNT(DISTINCT person) needs a unit with a person: Unit('patient_id', max_rows=12)")
+                raise Refused(code="person-needed", what="COUNT(DISTINCT person)")
             return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.people_count(self.unit.person), weight), 1.0),))
         if aggregate.value is None:
             raise Refused(f"{aggregate.kind} needs a value to work on")
@@ -372,8 +372,7 @@ class _Planner:
                 declared = bounds.get(aggregate.name)
         if declared is None:
             shown = value.name if isinstance(value, exp.Column) else aggregate.name
-            fix = f"bounds={{{shown!r}: (0, 100)}}"
-            raise Refused(f"{shown} has no bounds, so one row could move its sum by any amount; declare them: {fix}")
+            raise Refused(code="bounds-missing", column=shown)
         return interval_of(value.name or aggregate.name, declared)
 
 

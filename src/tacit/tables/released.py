@@ -18,8 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit import noise
+from tacit.accounting import Note
 from tacit.tables.answer import Floats
 from tacit.tables.engines.engine import DECIMAL, INT64
+from tacit.tables.errors import WORDS
 from tacit.tables.measure import measure_name
 from tacit.tables.plan import Plan
 from tacit.tables.ranks import half_width
@@ -203,10 +205,7 @@ def loss_note(plan: Plan, released: Released, confidence: float) -> str | None:
     least, most = (max(0.0, min(1.0, share)) for share in ends)
     if most - least > 0.9:
         paid = float(seen.part) + (float(kept.part) if kept.measure.over == "kept" else 0.0)
-        return (
-            f"rows lost to the caps: not known, because its noise ({wide_before + wide_after:.3g} rows, for {paid:.2%} of the budget) "
-            "is as large as what it is about; a greater epsilon tells it, and loss=False saves it"
-        )
+        return Note.of(WORDS, "loss-unknown", noise=wide_before + wide_after, share=paid)
     value = max(least, min(most, after / max(before, 1.0)))
     return (
         f"rows lost to the caps: about {1 - value:.0%} ({confidence:.0%} interval {1 - most:.0%} to {1 - least:.0%}), "

@@ -66,12 +66,9 @@ def selection_for(
 ) -> tuple[Selection, Split]:
     """A rule and noise for the measures that together cost no more than the price."""
     if unit.person is None:
-        raise Refused(f"the values of {names} are in the data; declare them: keys={{{names}: [...]}}; selection needs a person as unit")
+        raise Refused(code="keys-need-person", keys=names)
     if spend.epsilon is None or not spend.delta:
-        raise Refused(
-            f"the values of {names} are in the data, so listing those that occur would tell who is there; "
-            f"declare them: keys={{{names}: [...]}}, or use a budget with epsilon and delta, and they are selected privately"
-        )
+        raise Refused(code="keys-need-delta", keys=names)
     epsilon, delta = spend.epsilon, spend.delta
     if exchanged(unit):
         # An exchange is a removal and an addition: (e, d) twice is (2 e, (1 + exp e) d) (group privacy).

@@ -80,7 +80,7 @@ class Unit:
         if not isinstance(self.adjacency, Adjacency) or self.adjacency is Adjacency.ZERO_OUT:
             raise TableError("adjacency must be Adjacency.ADD_REMOVE or Adjacency.REPLACE_ONE")
         if (self.window is None) != (self.when is None):
-            raise TableError("window and when belong together: window='month', when='visit_date' is a person within a month")
+            raise TableError(code="window-incomplete")
         if self.window is not None and self.window not in WINDOWS:
             raise TableError(f"window must be one of {', '.join(WINDOWS)}, not {self.window!r}")
         if (self.key is not None or self.ends is not None) and self.window is not None:
@@ -99,10 +99,7 @@ class Unit:
             if value is not None and not isinstance(value, Auto):
                 object.__setattr__(self, name, count(name, value))
         if self.max_rows is None and (self.max_groups is None or self.rows_per_group is None):
-            raise TableError(
-                "a person may own any number of rows, so a cap is needed: max_rows=12, or max_groups=4 with rows_per_group=3; "
-                "there is no default because what is cut off is your decision"
-            )
+            raise TableError(code="cap-missing")
 
     @staticmethod
     def row(adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Unit:
@@ -112,11 +109,7 @@ class Unit:
     def _check_node(self) -> None:
         """A node at both ends of its edges: the caps are declared, because none can be enforced (see `tacit.tables.owners`)."""
         if not self.capped or isinstance(self.max_rows, Auto) or self.max_rows is None:
-            raise TableError(
-                "an edge belongs to both of its ends, and no cap on the edges of a node can be enforced: when a hub leaves, each of its "
-                "neighbours has room for another edge. Declare the greatest degree that is known to hold, Unit.node(ends=('src', 'dst'), "
-                "max_rows=50, capped=True); or protect edges, Unit.edge('src', 'dst', max_rows=1); or one end, Unit('src', max_rows=12)"
-            )
+            raise TableError(code="cap-not-enforceable")
         for name in ("max_rows", "max_groups", "rows_per_group"):
             value = getattr(self, name)
             if value is not None:

@@ -134,7 +134,7 @@ class DuckDB:
             found = kept.answered() if isinstance(kept, _Written) else _fetched(self._connection, text)
         if found is None:
             # The engine's words may quote a row, so they stop here, and no exception is chained to this one.
-            raise EngineError("DuckDB could not run the statement; session.explain(...) shows it")
+            raise EngineError(code="statement-failed", engine="DuckDB")
         return found
 
     def _written(self, statement: exp.Expression) -> tuple[str, dict[str, str]]:

@@ -67,7 +67,7 @@ class Postgres:
             found = self._fetched(text)
         if found is None:
             # The server's words may quote a row, so they stop here, and no exception is chained to this one.
-            raise EngineError("PostgreSQL could not run the statement; session.explain(...) shows it")
+            raise EngineError(code="statement-failed", engine="PostgreSQL")
         return found
 
     def columns(self, relation: exp.Expression) -> dict[str, str]:

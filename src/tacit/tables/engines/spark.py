@@ -83,7 +83,7 @@ class Spark:
             found = self.session.sql(text).toArrow()
         if found is None:
             # Spark's words may quote a row, so they stop here, and no exception is chained to this one.
-            raise EngineError("Spark could not run the statement; session.explain(...) shows it")
+            raise EngineError(code="statement-failed", engine="Spark")
         return found
 
     def _written(self, statement: exp.Expression) -> str:
