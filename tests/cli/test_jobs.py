@@ -457,12 +457,12 @@ def _raising(kind: type[BaseException], *words: object) -> Any:
 
 def test_a_lost_output_is_told_in_options(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gaussian noise, and no delta left to pay for it once more."""
-    from tacit.release import running
+    from tacit.tables import Desk
 
     more = "\n".join(f"  - {{name: n{i}, sql: SELECT COUNT(*) AS n FROM visits, weight: 1}}" for i in range(30))
     job.write_text(JOB.replace("publication:", f"{more}\npublication:"))
     with monkeypatch.context() as patched:
-        patched.setattr(running.Desk, "draw", _raising(KeyboardInterrupt))
+        patched.setattr(Desk, "draw", _raising(KeyboardInterrupt))
         assert ask("run", job, "--yes", "--ledger", job.parent / "book.db").exit_code == 130
     refused = ask("run", job, "--yes", "--ledger", job.parent / "book.db")
     assert refused.exit_code == 1 and "--lost correct" in refused.stderr and "--lost leave-out" in refused.stderr

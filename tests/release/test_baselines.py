@@ -124,19 +124,19 @@ def test_rows_of_nobody_are_sampled_one_by_one() -> None:
 @given(EDGES, st.sampled_from(["edge", "directed", "node"]))
 def test_units_of_each_group(pairs: list[Any], kind: str) -> None:
     job = calls(kind)
-    engine = opened(job, _HERE, edges(pairs)).engine
+    source = opened(job, _HERE, edges(pairs))
     wanted = []
     for place in "abc":
         here = [(a, b) for a, b, c in pairs if c == place]
         wanted.append(len({end for pair in here for end in pair}) if kind == "node" else len({whose(kind, a, b) for a, b in here}))
-    assert units_in(plan(job, engine).outputs[0], job, engine) == wanted
+    assert units_in(plan(job, source).outputs[0], job, source.engine) == wanted
 
 
 def test_people_behind_foreign_keys_and_joins() -> None:
     job = parse(CLINIC)
-    engine = opened(job, _HERE, clinic()).engine
-    planned = plan(job, engine)
-    assert units_in(planned["by_ward"], job, engine) == [50, 50] and units_in(planned["people"], job, engine) == [50]
+    source = opened(job, _HERE, clinic())
+    planned = plan(job, source)
+    assert units_in(planned["by_ward"], job, source.engine) == [50, 50] and units_in(planned["people"], job, source.engine) == [50]
 
 
 def test_the_truth_may_name_the_owner_and_holds_what_nobody_owns() -> None:
@@ -145,8 +145,8 @@ def test_the_truth_may_name_the_owner_and_holds_what_nobody_owns() -> None:
     )
     job, tables = parse(text), clinic()
     tables["drug"] = pa.concat_tables([tables["drug"], pa.table({"visit_id": [999], "price": [1.0]})])
-    engine = opened(job, _HERE, tables).engine
-    assert engine.run(plain(plan(job, engine)["people"], job, engine)).to_pylist() == [{"n": 301, "people": 50}]
+    source = opened(job, _HERE, tables)
+    assert source.engine.run(plain(plan(job, source)["people"], job)).to_pylist() == [{"n": 301, "people": 50}]
 
 
 def test_the_truth_of_a_period_is_about_that_period() -> None:
@@ -158,9 +158,9 @@ def test_the_truth_of_a_period_is_about_that_period() -> None:
     days = ["2026-01-31", "2026-02-01", "2026-02-28", "2026-03-01"]
     columns = {"patient_id": list("abcd"), "region": ["north"] * 4, "ward": ["A"] * 4, "age": [1.0] * 4}
     table = pa.table({**columns, "day": pa.array(days).cast(pa.date32())})
-    engine = opened(job, _HERE, {"visits": table}).engine
-    for output in plan(job, engine).outputs:
-        assert [row["n"] for row in engine.run(plain(output, job, engine)).to_pylist()] == [2]
+    source = opened(job, _HERE, {"visits": table})
+    for output in plan(job, source).outputs:
+        assert [row["n"] for row in source.engine.run(plain(output, job)).to_pylist()] == [2]
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_columns_have_the_names_of_the_release(sql: str, wanted: set[tuple[str, 
         ("SELECT region, COUNT(*) AS n, AVG(age) AS age FROM visits GROUP BY region", sql), ("{rho: 0.5}", "{epsilon: 1, delta: 0}")
     )
     columns = {"patient_id": ["a", "b"], "region": ["north"] * 2, "ward": ["A"] * 2, "age": [1.0] * 2}
-    engine = opened(job, _HERE, {"visits": pa.table(columns)}).engine
-    (row,) = engine.run(plain(plan(job, engine).outputs[0], job, engine)).to_pylist()
+    source = opened(job, _HERE, {"visits": pa.table(columns)})
+    (row,) = source.engine.run(plain(plan(job, source).outputs[0], job)).to_pylist()
     assert set(row.items()) == wanted
 
 
@@ -190,5 +190,5 @@ def test_a_sub_query_that_is_called_as_a_table_is_left_alone() -> None:
         "edge",
         CALLS.replace("SELECT COUNT(*) AS calls FROM calls", "WITH calls AS (SELECT src FROM calls) SELECT COUNT(*) AS n FROM calls"),
     )
-    engine = opened(job, _HERE, edges([("a", "b", "a")])).engine
-    assert engine.run(plain(plan(job, engine).outputs[0], job, engine)).to_pylist() == [{"n": 1}]
+    source = opened(job, _HERE, edges([("a", "b", "a")]))
+    assert source.engine.run(plain(plan(job, source).outputs[0], job)).to_pylist() == [{"n": 1}]

@@ -14,11 +14,10 @@ from tests.release.jobs import TEXT, changed
 
 from tacit.accounting import Composed, Gaussian, Laplace, account
 from tacit.release import planning
-from tacit.release.desk import Desk
 from tacit.release.errors import JobError
 from tacit.release.job import Job, parse
 from tacit.release.planning import JobPlan, plan, validate
-from tacit.release.sources import blank
+from tacit.release.sources import blank, desk_of
 from tacit.tables.engines.duckdb import DuckDB
 
 APPROXIMATE = ("{rho: 0.5}", "{epsilon: 1, delta: 1e-6}")
@@ -69,7 +68,7 @@ def test_the_better_noise_is_taken(count: int, noise: str) -> None:
 def test_laplace_noise_is_stretched_to_what_the_whole_job_allows() -> None:
     """Six Laplace outputs together cost less than the sum of their epsilons, and there is no room for 1% more."""
     job = _many(6, "{epsilon: 1, delta: 0.001}")
-    found = planning._Planner(job, Desk(job, blank(job))).made("laplace")
+    found = planning._Planner(job, desk_of(job, blank(job))).made("laplace")
     assert found.noise == "laplace"
     scales = [Fraction(output.plan.event.noise_multiplier) for output in found.outputs]  # type: ignore[attr-defined]
     assert sum(1 / scale for scale in scales) > Fraction(101, 100)

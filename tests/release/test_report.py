@@ -19,8 +19,7 @@ from tacit.accounting.adjacency import Adjacency
 from tacit.ledger import Ledger
 from tacit.release import JobError, JobRun, plan, run
 from tacit.release.job import EXAMPLE, parse
-from tacit.release.report import NAME, Facts, describe, read, render, save
-from tacit.release.wording import _attack, cap, limits, promise, relation, short
+from tacit.release.report import NAME, Facts, _attack, cap, describe, limits, promise, read, relation, render, save, short
 from tacit.tables.unit import Unit
 
 CANARY = 48151623

@@ -18,11 +18,11 @@ from tests.release.jobs import CANARY, book, changed, visits
 from tacit import noise
 from tacit.accounting import account, from_json
 from tacit.ledger import BudgetExceeded, Ledger
-from tacit.release import registry
-from tacit.release.desk import Desk
+from tacit.release import record
 from tacit.release.errors import CheckFailed, JobError, OutputLost
 from tacit.release.job import Job
 from tacit.release.running import JobRun, Step, run
+from tacit.tables import Desk
 from tacit.tables.errors import EngineError
 
 JOB = changed()
@@ -85,7 +85,7 @@ def test_the_record_can_be_checked_by_machine(tmp_path: Path) -> None:
     assert set(content["files"]) == FILES
     import yaml
 
-    registry.check(yaml.safe_load((tmp_path / "out" / "registry.yaml").read_text()))
+    record.check_registry(yaml.safe_load((tmp_path / "out" / "registry.yaml").read_text()))
 
 
 def test_a_seeded_run_says_so_everywhere(tmp_path: Path) -> None:

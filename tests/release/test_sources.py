@@ -24,7 +24,7 @@ JOB = changed()
 
 
 def test_blank_tables_have_the_declared_columns_and_no_rows() -> None:
-    found = blank(JOB).run(parse_one("SELECT * FROM visits"))
+    found = blank(JOB).engine.run(parse_one("SELECT * FROM visits"))
     assert found.num_rows == 0 and found.column_names == ["patient_id", "region", "ward", "age"]
 
 
@@ -32,7 +32,7 @@ def test_a_parquet_file_is_read_in_place(tmp_path: Path) -> None:
     parquet.write_table(visits(), tmp_path / "visits.parquet")
     found = opened(JOB, tmp_path)
     assert found.engine.run(parse_one("SELECT COUNT(*) AS n FROM visits")).to_pydict() == {"n": [241]}
-    assert [identity.kind for identity in found.identities] == ["content"]
+    assert [identity.kind for identity in found.identities()] == ["content"]
 
 
 def test_a_malformed_csv_file_raises_nothing_and_no_field_has_another_type(tmp_path: Path) -> None:

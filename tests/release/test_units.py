@@ -12,7 +12,7 @@ from tacit.noise import test_mode
 from tacit.release.errors import JobError
 from tacit.release.job import parse
 from tacit.release.planning import plan
-from tacit.release.registry import registry_record
+from tacit.release.record import registry_record
 from tacit.release.running import run
 from tacit.tables import Unit
 

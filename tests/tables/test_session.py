@@ -389,7 +389,7 @@ def test_questions_may_be_in_another_dialect() -> None:
     spoken = session_on(ROWS, UNIT, dialect="TSQL")
     assert spoken.desk.dialect == "tsql" and spoken.engine.dialect == "duckdb"
     assert spoken.sql("SELECT TOP 1 COUNT_BIG(*) AS [n] FROM [visits]", epsilon=1).rows == 1
-    assert spoken.query().count("n").question == spoken._question("SELECT COUNT_BIG(*) AS n FROM visits")
+    assert spoken.query().count("n").question == spoken.desk.question("SELECT COUNT_BIG(*) AS n FROM visits")
     with pytest.raises(TableError, match="dialect must be"):
         session_on(ROWS, UNIT, dialect="latin")
 

@@ -31,27 +31,33 @@ def plan_record(found: JobPlan) -> dict[str, Any]:
         "cost": {"delta": float(found.delta), **output.figure(found.cost)},
         "charge": {name: float(amount) for name, amount in found.charge.items()},
         "noise": found.noise,
-        "outputs": [
-            {
-                "name": o.name,
-                "part": float(o.part),
-                "groups": None if o.private_keys else o.groups,
-                "rows_per_group": o.rows,
-                "assumed": o.assumed,
-                "people_needed": o.people_needed,
-                "noise": o.plan.split.law,
-                "errors": dict(o.errors),
-            }
-            for o in found.outputs
-        ],
+        "outputs": [_output_record(o) for o in found.outputs],
         "warnings": [str(notice) for notice in found.warnings],
         "event": output.event_object(found.event),
         "job": found.digest,
     }
 
 
+def _output_record(found: OutputPlan) -> dict[str, Any]:
+    from tacit.release.kinds.table import TablePlan
+
+    record: dict[str, Any] = {"name": found.spec.name, "part": float(found.portion.part)}
+    if isinstance(found, TablePlan):
+        record |= {
+            "groups": None if found.private_keys else found.groups,
+            "rows_per_group": found.rows,
+            "assumed": found.assumed,
+            "people_needed": found.people_needed,
+        }
+    else:
+        record |= {"kind": found.spec.kind, "size": found.size}
+    return {**record, "noise": found.noise, "errors": dict(found.errors)}
+
+
 def print_plan(found: JobPlan, better: list[str]) -> None:
     """The plan for people: a line for each figure."""
+    from tacit.release.kinds.table import TablePlan
+
     out = output.console()
     out.print(found.job.title, style="bold")
     at = f" at delta {float(found.delta):g}" if found.delta else ""
@@ -60,17 +66,19 @@ def print_plan(found: JobPlan, better: list[str]) -> None:
     confidence = f"{found.job.publication.confidence:.4g}"
     rows = []
     # Parts are stretched until all outputs together just fit, so they may add up to more than one.
-    whole = sum(o.part for o in found.outputs)
+    whole = sum(o.portion.part for o in found.outputs)
     for o in found.outputs:
-        size = f"{o.rows:,}{' (assumed)' if o.assumed else ''}"
-        first = [o.name, f"{float(o.part / whole):.1%}", "private" if o.private_keys else f"{o.groups:,}", size]
         shown = {figure: short(error) for figure, error in o.errors.items()}
-        shown |= {one.name: "of the above" for one in o.plan.question.outputs if _computed(o, one)}
+        first = [o.spec.name, f"{float(o.portion.part / whole):.1%}", "", ""]
+        if isinstance(o, TablePlan):
+            size = f"{o.rows:,}{' (assumed)' if o.assumed else ''}"
+            first = [*first[:2], "private" if o.private_keys else f"{o.groups:,}", size]
+            shown |= {one.name: "of the above" for one in o.plan.question.outputs if _computed(o, one)}
         rows += [[*(first if i == 0 else [""] * 4), figure, error] for i, (figure, error) in enumerate(shown.items())]
     output.print_table(out, ["output", "share", "groups", "rows a group", "figure", f"within ({confidence})"], rows)
     noun = found.job.unit.typed().noun
     for o in found.outputs:
-        if o.people_needed is not None:
+        if isinstance(o, TablePlan) and o.people_needed is not None:
             who = "people" if noun == "person" else f"{noun}s"
             out.print(f"\n  {o.name}: a key appears where about {o.people_needed:,} {who} or more have it")
     for notice in found.warnings:

@@ -190,9 +190,8 @@ def explain(
     from tacit.cli import output
 
     with answered(as_json, job):
+        from tacit.release import kinds
         from tacit.release import plan as planned
-        from tacit.release.sources import blank
-        from tacit.tables.desk import explained
 
         asked = loaded(job)
         names = [spec.name for spec in asked.outputs]
@@ -200,9 +199,7 @@ def explain(
             raise OptionError(f"{output_name!r} is no output of {job}; there are {', '.join(names)}")
         with output.working("planning"):
             found = planned(asked, base=Path(job).parent)[output_name]
-            engine = blank(asked, Path(job).parent)
-            statement = found.plan.statement(engine, 0).sql(dialect=engine.dialect, pretty=True)
-            text = explained(found.plan, statement, found.rows, asked.publication.confidence)
+            text, statement = kinds.of(found).explain(found)
     if as_json:
         output.print_json({"output": output_name, "statement": statement, "text": text})
     else:

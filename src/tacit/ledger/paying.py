@@ -165,6 +165,10 @@ class Payment:
         """A block of work on the data of an opened payment: an error concludes it as failed, success leaves it open."""
         return Touching(self)
 
+    def noticed(self, private: bool) -> None:
+        """Say whether what was drawn elsewhere for this payment, such as by an earlier process, is private."""
+        self._private = self._private and private
+
     def commit(self) -> None:
         """Conclude the payment as done, once."""
         self._conclude(DONE)

@@ -2,7 +2,8 @@
 
 from tacit.release.errors import CheckFailed, JobError, OutputLost
 from tacit.release.job import Job, load
-from tacit.release.planning import JobPlan, OutputPlan, plan, validate
+from tacit.release.kinds import OutputPlan
+from tacit.release.planning import JobPlan, plan, validate
 from tacit.release.running import JobRun, Step, run
 
 __all__ = ["CheckFailed", "Job", "JobError", "JobPlan", "JobRun", "OutputLost", "OutputPlan", "Step", "load", "plan", "run", "validate"]

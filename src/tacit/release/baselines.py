@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 from sqlglot import exp, parse_one
 
 from tacit.ledger.period import days
-from tacit.release.desk import Desk
 from tacit.release.job import Job
-from tacit.release.planning import OutputPlan
-from tacit.release.sources import blank
+from tacit.release.kinds.table import TablePlan, TableSpec
+from tacit.release.sources import blank, desk_of
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import TableError
@@ -38,6 +37,7 @@ from tacit.tables.keys import literal
 from tacit.tables.measure import Measure, measure_name
 from tacit.tables.owners import owned
 from tacit.tables.relation import Catalog, named, nested
+from tacit.tables.source import Source
 from tacit.tables.sql import parse
 from tacit.tables.statement import GROUP, PEOPLE, Wanted, statement
 from tacit.tables.unit import Unit
@@ -119,7 +119,8 @@ def _listed(job: Job, name: str, tables: Mapping[str, pa.Table]) -> list[tuple[i
     engine = DuckDB()
     for other, table in tables.items():
         engine.register(other, table.append_column(number, pa.array(range(table.num_rows), pa.int64())))
-    catalog = Desk(job, engine).catalog
+    public = frozenset(other for other, source in job.sources.items() if source.public)
+    catalog = desk_of(job, Source(engine, tuple(tables), public)).catalog
     person = catalog.unit.person or ""
     try:
         rows = owned(name, catalog)
@@ -160,14 +161,15 @@ def chance(job: Job) -> float:
 # ---- the figures without privacy -------------------------------------------------------------------------------------------------------
 
 
-def plain(output: OutputPlan, job: Job, engine: Engine, share: float = 1.0) -> exp.Expression:
+def plain(output: TablePlan, job: Job, share: float = 1.0) -> exp.Expression:
     """The output's own SQL, to be run as it stands: on all rows of the period, with their owners where the question may name them.
 
     Rows that lead to nobody are among them. They count for nothing in a release, so they are among what it cuts off. All groups are
     there, whatever HAVING and LIMIT would show, and the columns have the names that they have in a release. With a `share`, counts and
     sums are divided by it, wherever they stand in an expression: what a sample says about everybody.
     """
-    tree: Any = parse_one(output.spec.sql, read=Desk(job, engine).dialect)
+    desk = output.output.desk
+    tree: Any = parse_one(output.spec.sql, read=desk.dialect)
     while isinstance(tree, exp.Subquery):
         tree = tree.this
     tree, _ = unfolded(tree)
@@ -184,7 +186,7 @@ def plain(output: OutputPlan, job: Job, engine: Engine, share: float = 1.0) -> e
         _scale(tree, share, unit.person)
     if unit.key is None and unit.ends is None and unit.window is None:
         return tree  # type: ignore[no-any-return]
-    catalog = Desk(job, engine).catalog
+    catalog = desk.catalog
     private = {name.lower(): name for name, source in job.sources.items() if not source.public}
     own = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for node in [node for node in tree.find_all(exp.Table) if node.name.lower() in private and node.name.lower() not in own]:
@@ -216,12 +218,12 @@ def _scale(tree: exp.Select, share: float, person: str | None) -> None:
 # ---- how many are in a group -----------------------------------------------------------------------------------------------------------
 
 
-def units_in(output: OutputPlan, job: Job, engine: Engine) -> list[int]:
+def units_in(output: TablePlan, job: Job, engine: Engine) -> list[int]:
     """How many different units have a row in each group, before any cap: people, rows, edges, or nodes at either end."""
     planned = output.plan
     unit, question = planned.unit, planned.question
     if unit.ends is not None and unit.person is None:
-        desk = Desk(job, engine)
+        desk = output.output.desk
         catalog = _by_node(desk.catalog)
         unit, question = catalog.unit, parse(output.spec.sql, desk.dialect, catalog)
     everybody = replace(unit, capped=True)
@@ -262,9 +264,10 @@ def _by_node(catalog: Catalog) -> Catalog:
 
 
 def keys_of(job: Job) -> dict[str, list[str]]:
-    """The key columns of every output."""
-    desk = Desk(job, blank(job))
-    return {spec.name: [key.name for key in desk.question(place).keys] for place, spec in enumerate(job.outputs)}
+    """The key columns of every table."""
+    desk = desk_of(job, blank(job))
+    tables = [spec for spec in job.outputs if isinstance(spec, TableSpec)]
+    return {spec.name: [key.name for key in desk.question(spec.sql).keys] for spec in tables}
 
 
 __all__ = ["SAMPLE", "SUPPRESSED", "Owners", "beyond", "chance", "keys_of", "owners_of", "plain", "sampled", "units_in"]

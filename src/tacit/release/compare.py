@@ -29,10 +29,10 @@ from sqlglot import exp
 
 from tacit import noise
 from tacit.release.baselines import SAMPLE, SUPPRESSED, beyond, chance, keys_of, owners_of, plain, sampled, units_in
-from tacit.release.desk import answered
 from tacit.release.errors import JobError
 from tacit.release.job import Job
-from tacit.release.planning import OutputPlan, plan
+from tacit.release.kinds.table import TablePlan, answered
+from tacit.release.planning import plan
 from tacit.release.sources import opened
 from tacit.tables.answer import MARK
 from tacit.tables.engines.engine import Engine
@@ -119,7 +119,7 @@ def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int =
     missing = [name for name in job.sources if name not in tables]
     if missing:
         raise JobError(f"tables must have {missing[0]!r}", place=f"sources.{missing[0]}")
-    engine = opened(job, Path(), tables).engine
+    source = opened(job, Path(), tables)
     random = np.random.default_rng(edition)
     # NaN is no value in a release, so it is none in the truth.
     known = {name: pa.table({c: _known(table.column(c)) for c in table.column_names}) for name, table in tables.items()}
@@ -130,10 +130,13 @@ def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int =
     ]
     found: list[Line] = []
     left_out: dict[str, str] = {}
-    for output in plan(job, engine).outputs:
+    for output in plan(job, source).outputs:
+        if not isinstance(output, TablePlan):
+            left_out[output.spec.name] = f"it is no table but {output.spec.kind}, so there are no groups to compare"
+            continue
         names, why = _figures(output)
         try:
-            found.extend(_lines(_whole(output), names, job, engine, truth, samples, runs, edition))
+            found.extend(_lines(_whole(output), names, job, source.engine, truth, samples, runs, edition))
         except EngineError:
             why = "its SQL means something only to a private question, so there is no truth to compare with"
         if why:
@@ -159,7 +162,7 @@ def _known(column: Any) -> Any:
     return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
 
 
-def _figures(output: OutputPlan) -> tuple[list[str], str]:
+def _figures(output: TablePlan) -> tuple[list[str], str]:
     """The figures that are compared, by the names they are shown under; or why none can be."""
     question = output.plan.question
     if output.private_keys:
@@ -173,18 +176,18 @@ def _figures(output: OutputPlan) -> tuple[list[str], str]:
     return [name for name, value in shown.items() if {node.name for node in value.find_all(exp.Column)} - keys], ""
 
 
-def _whole(output: OutputPlan) -> OutputPlan:
+def _whole(output: TablePlan) -> TablePlan:
     """The output with all its groups in their own order: what HAVING, ORDER BY and LIMIT show differs from run to run."""
     question = replace(output.plan.question, having=None, order=(), limit=None)
     return replace(output, plan=replace(output.plan, question=question))
 
 
 def _lines(
-    output: OutputPlan, names: list[str], job: Job, engine: Engine, known: Engine, samples: list[Engine], runs: int, edition: int
+    output: TablePlan, names: list[str], job: Job, engine: Engine, known: Engine, samples: list[Engine], runs: int, edition: int
 ) -> Iterator[Line]:
     if not names:
         return
-    planned, spec = output.plan, output.spec
+    planned = output.plan
     groups = planned.keys.groups(range(output.groups), [()] * output.groups) if planned.keys.keys else [()]
     truth = _true(output, names, job, known, groups)
     people = units_in(output, job, known)
@@ -195,7 +198,7 @@ def _lines(
         _, unnoised = columns(planned, _encoded(exact, planned, groups), job.publication.confidence)
         with noise.test_mode(edition + number):
             drawn = release(exact, planned)
-        answer = answered(planned, drawn, spec, job.publication.confidence, False, None)
+        answer = answered(output, drawn, False, None)
         raw = answer.raw_figures or answer.figures
         for name in names:
             value, drew, told = (_there(some[name].value) for some in (unnoised, raw, answer.figures))
@@ -232,10 +235,10 @@ def _encoded(exact: Exact, planned: Plan, groups: list[tuple[Any, ...]]) -> Rele
 
 
 def _true(
-    output: OutputPlan, names: list[str], job: Job, engine: Engine, groups: list[tuple[Any, ...]], share: float = 1.0
+    output: TablePlan, names: list[str], job: Job, engine: Engine, groups: list[tuple[Any, ...]], share: float = 1.0
 ) -> dict[str, Any]:
     """The figures without privacy; a count of nobody is 0, a mean of nobody is unknown."""
-    table = engine.run(plain(output, job, engine, share))
+    table = engine.run(plain(output, job, share))
     values = {name: table.column(place).to_pylist() for place, name in enumerate(table.column_names)}
     keys = list(zip(*(values.get(key.name, ()) for key in output.plan.question.keys), strict=True)) if groups != [()] else [()]
     places = {key: place for place, key in enumerate(keys)}

@@ -11,12 +11,15 @@ address may hold a password. Names of fields are repeated, because most often on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
-from tacit.accounting import Refusal
+from tacit.accounting import AccountingError, Refusal
+from tacit.ledger import LedgerError
 from tacit.release.errors import JobError
+from tacit.tables import TableError
 
 #: What may be written where several kinds of thing may be: pydantic would name the first kind only.
 _SEVERAL = {
@@ -26,6 +29,15 @@ _SEVERAL = {
     "edge": "must be the two columns that an edge lies between: [src, dst]",
     "bounds": "must be two numbers: [lower, upper]",
 }
+
+
+@contextmanager
+def placed(place: str) -> Iterator[None]:
+    """What the planner refuses, as an error of the job that says where."""
+    try:
+        yield
+    except (TableError, LedgerError, AccountingError) as error:
+        raise in_job(error, place) from None
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

@@ -8,6 +8,9 @@ There are no defaults for epsilon, delta, bounds and caps: what is not written i
 >>> parse(EXAMPLE.replace("max_rows: 4", "max_row: 4"))
 Traceback (most recent call last):
 tacit.release.errors.JobError: unit.max_row: there is no such field; did you mean max_rows?; unit has adjacency, capped, ...
+>>> tree_of("title: Visits\\ntitle: Others")
+Traceback (most recent call last):
+tacit.release.errors.JobError: line 2: this is not YAML that a job may use: a field is given twice
 """
 
 from __future__ import annotations
@@ -16,32 +19,30 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+import yaml
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from tacit.accounting import Refusal
 from tacit.ledger import LedgerError
 from tacit.ledger.exact import exact
 from tacit.ledger.period import days
+from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.faults import in_job, in_words, unknown
 from tacit.release.job_parts import (
     AccountSpec,
-    Accuracy,
     BudgetSpec,
     ColumnSpec,
     Contact,
     Expected,
     OutputSpec,
     Part,
-    Postprocess,
     Publication,
-    Range,
     SourceSpec,
     UnitSpec,
 )
-from tacit.release.reading import LARGEST, tree_of
 from tacit.tables import Column, Schema, TableError
 from tacit.tables.dialects import known_dialect
 
@@ -66,6 +67,21 @@ publication: {folder: release, formats: [csv], confidence: 0.95}
 _LATER = {"node", "edge", "directed", "references", "delimiter"}
 
 
+def _of_its_kind(value: object) -> object:
+    """An output's block, read by its kind; without a kind it is a table."""
+    if not isinstance(value, dict):
+        return value
+    try:
+        block = kinds.find(value.get("kind", "table")).Block
+    except JobError as error:
+        raise ValueError(error.message) from None
+    return block.model_validate(value)
+
+
+#: A fault inside a block is reported with its own place, because pydantic unfolds the errors of a model that a validator reads.
+Block = Annotated[SerializeAsAny[OutputSpec], BeforeValidator(_of_its_kind)]
+
+
 class Job(Part):
     """A job as it was written. `digest()` is its fingerprint: the same for the same content, however the file is laid out."""
 
@@ -80,7 +96,7 @@ class Job(Part):
     expected: Expected = Expected()
     dialect: str | None = None
     columns: dict[str, ColumnSpec] = Field(min_length=1)
-    outputs: tuple[OutputSpec, ...] = Field(min_length=1, max_length=1000)
+    outputs: tuple[Block, ...] = Field(min_length=1, max_length=1000)
     publication: Publication
     registry: Contact = Contact()
 
@@ -111,11 +127,7 @@ class Job(Part):
                 raise ValueError(f"columns.{name}.references must be a table and its column, both in this job, such as person.id")
         bare = {name.rpartition(".")[2] for name in known}
         for output in self.outputs:
-            twice = [name for name in output.bounds if name in bare]
-            if twice:
-                raise ValueError(
-                    f"{output.name}: {twice[0]} is a column, so its bounds stand under columns.{twice[0]}; here are those of other values"
-                )
+            output.check(bare)
         for column_name in (self.unit.person, self.unit.when, *(self.unit.edge or ())):
             if column_name is not None and column_name not in bare:
                 raise ValueError(f"the unit's column {column_name!r} is not in columns; add it with its type")
@@ -171,11 +183,10 @@ class Job(Part):
                     del part[name]
         if tree["dialect"] is None:
             del tree["dialect"]
-        for output in tree["outputs"]:
-            if output["loss"]:
-                del output["loss"]
-            if not output["bounds"]:
-                del output["bounds"]
+        for output, spec in zip(tree["outputs"], self.outputs, strict=True):
+            for name, silent in spec.later.items():
+                if output[name] == silent:
+                    del output[name]
         return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
 
@@ -185,7 +196,7 @@ def parse(text: str) -> Job:
     try:
         return Job.model_validate(tree)
     except ValidationError as error:
-        raise _explained(error) from None
+        raise _explained(error, tree) from None
     except (TableError, LedgerError) as error:
         raise in_job(error) from None
     except (RecursionError, OverflowError):
@@ -225,7 +236,7 @@ def _place(location: tuple[int | str, ...]) -> str:
     return text
 
 
-def _explained(error: ValidationError) -> JobError:
+def _explained(error: ValidationError, tree: Mapping[str, Any]) -> JobError:
     """The first fault in words, with what may be written. Inputs are not repeated: a url may hold a password."""
     faults = error.errors(include_url=False, include_input=False)
     # a misspelt field is both unknown and missing: the first says more
@@ -233,7 +244,7 @@ def _explained(error: ValidationError) -> JobError:
     location, kind = tuple(first["loc"]), first["type"]
     place = _place(location)
     if kind == "extra_forbidden":
-        return JobError(unknown(str(location[-1]), _place(location[:-1]), _fields(location[:-1])), place=place)
+        return JobError(unknown(str(location[-1]), _place(location[:-1]), _fields(location[:-1], tree)), place=place)
     if kind == "missing" and not isinstance(location[-1], int):
         return JobError("is missing; it has no default, because it is a decision", place=place)
     if kind == "missing":
@@ -242,13 +253,93 @@ def _explained(error: ValidationError) -> JobError:
     return found.coded_as(refusal) if isinstance(refusal, Refusal) else found
 
 
-def _fields(location: tuple[int | str, ...]) -> list[str]:
-    parts: Mapping[str, type[Part]] = {
-        "sources": SourceSpec, "unit": UnitSpec, "budget": BudgetSpec, "account": AccountSpec, "columns": ColumnSpec, "outputs": OutputSpec,
-        "publication": Publication, "registry": Contact, "expected": Expected, "accuracy": Accuracy, "postprocess": Postprocess,
-        "checks": Range,
-    }  # fmt: skip
-    for part in reversed(location):
-        if isinstance(part, str) and part in parts:
-            return sorted(parts[part].model_fields)
-    return sorted(Job.model_fields)
+def _fields(location: tuple[int | str, ...], tree: Any) -> list[str]:
+    """What may be written at a place, found by walking down the blocks and what stands there."""
+    block: type[Part] = Job
+    for part in location:
+        if isinstance(part, int):
+            tree = tree[part] if isinstance(tree, list) else None
+        else:
+            tree = tree.get(part) if isinstance(tree, dict) else None
+        if isinstance(part, str) and part in block.model_fields:
+            block = _block_in(block.model_fields[part].annotation) or block
+        if block is OutputSpec and isinstance(tree, dict):
+            block = kinds.find(tree.get("kind", "table")).Block
+    return sorted(block.model_fields)
+
+
+def _block_in(annotation: Any) -> type[Part] | None:
+    """The block that a field holds, by itself or in a list or mapping."""
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _block_in(part)) is not None), None)
+
+
+# --- YAML -------------------------------------------------------------------------------------------------------------------------------
+# Neither can it run code, nor grow beyond its size, nor hide a field behind another one of its name.
+
+#: A job is written by hand; a larger file is a mistake or an attack. Key lists of a hundred thousand values fit.
+LARGEST = 8_000_000
+#: YAML nested deeper than this is no job.
+DEEPEST = 40
+
+
+#: What mostly lies behind what the YAML reader says.
+_HINTS = {
+    "mapping values": "; a text that has ': ' in it stands in quotes, or on lines of its own after |",
+    "expected ':'": "; a text that has a comma or ': ' in it stands in quotes, or on lines of its own after |",
+    "block end": "; fields of one block start in one column",
+    "\\t": "; indent with spaces, not with tabs",
+}
+
+
+def tree_of(text: str) -> dict[str, Any]:
+    """The fields of a job file; whatever is wrong with the text is a `JobError` with its line."""
+    if len(text) > LARGEST:
+        raise JobError(f"a job of more than {LARGEST} characters is not read; put long key lists into categories once")
+    fault, place = "", ""
+    tree: Any = None
+    try:
+        tree = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = str(getattr(error, "problem", None) or "it cannot be read")
+        fault = f"this is not YAML that a job may use: {problem}{next((hint for words, hint in _HINTS.items() if words in problem), '')}"
+        place = f"line {mark.line + 1}" if mark else ""
+    except (ValueError, TypeError, RecursionError, OverflowError, AttributeError, LookupError):
+        fault = "this is not YAML that can be read: a value or its nesting is malformed"
+    if fault:
+        raise JobError(fault, place=place)
+    if not isinstance(tree, dict):
+        raise JobError("a job is a mapping of fields: version, title, purpose, sources, unit, budget, columns, outputs, publication")
+    if not all(isinstance(key, str) for key in tree):
+        raise JobError("the names of fields are texts")
+    return tree
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML without aliases (a small file could grow without end) and without a field given twice (the first would be lost)."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not used in jobs", self._mark())
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise yaml.composer.ComposerError(None, None, "nested too deeply", self._mark())
+        found = super().compose_node(parent, index)
+        self.depth -= 1
+        return found
+
+    def _mark(self) -> Any:
+        return self.peek_event().start_mark  # type: ignore[no-untyped-call]
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen if isinstance(key.value, str) else False:
+                raise yaml.constructor.ConstructorError(None, None, "a field is given twice", key.start_mark)
+            if isinstance(key.value, str):
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -227,68 +228,33 @@ class Accuracy(Part):
         return self
 
 
-class Postprocess(Part):
-    """Free changes to released figures; the figures as released are published beside."""
-
-    nonnegative: tuple[str, ...] = ()
-    whole: tuple[str, ...] = ()
-
-    @field_validator("nonnegative", "whole", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value
-
-
-class Range(Part):
-    """Where every released value of a figure must lie for the release to be published."""
-
-    least: float | None = Field(default=None, allow_inf_nan=False)
-    most: float | None = Field(default=None, allow_inf_nan=False)
-
-
 class OutputSpec(Part):
-    """One table: a question, and what it deserves of the budget (`weight`) or how exact it must be (`accuracy`).
+    """What every kind of output says: its name, and what it deserves of the budget (`weight`) or how exact it must be (`accuracy`).
 
-    `bounds` are those of what the question computes: a column of a sub-query, by its name. `loss: false` saves the small part of the
-    budget that tells how many rows the caps cut off.
+    A kind's own block adds its fields (`tacit.release.kinds`). `later` are fields that came after the first jobs were written, with the
+    value that says nothing: with it they are left out of the job's fingerprint.
     """
 
+    later: ClassVar[Mapping[str, Any]] = {}
+
+    kind: str = "table"
     name: str
     title: str = ""
-    sql: str = Field(min_length=1, max_length=100_000)
     weight: Number | None = None
     accuracy: Accuracy | None = None
-    weights: dict[str, Number] = {}
-    keys: Literal["private"] | tuple[str, ...] | dict[str, Literal["private"] | tuple[Scalar, ...]] | None = None
-    postprocess: Postprocess = Postprocess()
-    checks: dict[str, Range] = {}
-    rows_per_group: int | None = Field(default=None, ge=1)
-    bounds: dict[str, tuple[Number, Number]] = {}
-    loss: bool = True
-
-    @field_validator("bounds", mode="before")
-    @classmethod
-    def _pairs(cls, value: object) -> object:
-        return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()} if isinstance(value, dict) else value
-
-    @field_validator("keys", mode="before")
-    @classmethod
-    def _lists(cls, value: object) -> object:
-        if isinstance(value, list):
-            return tuple(value)
-        return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()} if isinstance(value, dict) else value
 
     @model_validator(mode="after")
-    def _sound(self) -> OutputSpec:
+    def _sound(self) -> Self:
         if not NAME.fullmatch(self.name):
             raise ValueError("name must be letters, digits, - and _, starting with a letter: it becomes a file name")
         if (self.weight is None) == (self.accuracy is None):
             raise ValueError("an output has a weight (its part of the budget) or an accuracy (within, confidence)")
         if self.weight is not None and exact("weight", self.weight) <= 0:
             raise ValueError("weight must be greater than 0")
-        if any(exact("bound", low) > exact("bound", high) for low, high in self.bounds.values()):
-            raise ValueError("bounds must be [lower, upper]; swap them")
         return self
+
+    def check(self, columns: set[str]) -> None:
+        """Refuse, with a ValueError, what does not go together with the columns that the job declares."""
 
 
 class Publication(Part):

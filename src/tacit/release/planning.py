@@ -23,64 +23,23 @@ from tacit.accounting import Bound, Composed, Event, Gaussian, Laplace, account
 from tacit.calculus.metrics import root
 from tacit.ledger.exact import at_most, exact
 from tacit.ledger.pricing import price
-from tacit.release.desk import SHOWN_DELTA, Desk, placed
+from tacit.release import kinds
 from tacit.release.errors import JobError
+from tacit.release.faults import placed
 from tacit.release.job import Job
-from tacit.release.job_parts import OutputSpec
-from tacit.release.sources import blank
-from tacit.tables.engines.engine import Engine
+from tacit.release.kinds import Notice, OutputPlan, Portion
+from tacit.release.sources import blank, desk_of
+from tacit.tables import Desk
 from tacit.tables.desk import price_for_accuracy
-from tacit.tables.figures import expected
-from tacit.tables.plan import Plan
+from tacit.tables.source import Source
 from tacit.tables.split import Spend
 
-#: Rows of a group that errors are foretold for where the job declares no sizes.
-ASSUMED_ROWS = 1000
+#: The delta that a price in rho is also told at, in epsilon.
+SHOWN_DELTA = Fraction(1, 10**6)
 #: A stretch is found to this share of itself.
 FINE = 1e-3
 #: What is left for the last roundings when a stretch is verified.
 _BACK = 1 - Fraction(1, 2**30)
-
-
-@dataclass(frozen=True)
-class OutputPlan:
-    """One output: its price, its noise, and what error to expect in a group of `rows` rows with the publication's confidence."""
-
-    spec: OutputSpec
-    part: Fraction
-    spend: Spend
-    law: str | None
-    plan: Plan
-    groups: int
-    rows: int
-    assumed: bool
-    errors: Mapping[str, float]
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    @property
-    def private_keys(self) -> bool:
-        return self.plan.selection is not None
-
-    @property
-    def people_needed(self) -> int | None:
-        """How many people a privately selected key needs to appear with an even chance; None where keys are declared."""
-        return None if self.plan.selection is None else self.plan.selection.people_needed
-
-
-@dataclass(frozen=True)
-class Notice:
-    """A warning: its rule, where in the job, and what to do. `refuses` marks what no budget can repair."""
-
-    rule: str
-    place: str
-    text: str
-    refuses: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.text}" if self.place else self.text
 
 
 @dataclass(frozen=True)
@@ -103,17 +62,17 @@ class JobPlan:
         return self.job.digest()
 
     def __getitem__(self, name: str) -> OutputPlan:
-        return next(output for output in self.outputs if output.name == name)
+        return next(output for output in self.outputs if output.spec.name == name)
 
 
-def plan(job: Job, engine: Engine | None = None, *, base: str | Path | None = None) -> JobPlan:
-    """Plan a job without touching private data, or say where it cannot be done. An engine is asked for the types of columns only.
+def plan(job: Job, source: Source | None = None, *, base: str | Path | None = None) -> JobPlan:
+    """Plan a job without touching private data, or say where it cannot be done. A source is asked for the types of columns only.
 
     `base` is the folder the job is in: joins with public tables are planned with the tables that are there.
     """
     from tacit.release.feasibility import notices
 
-    found = _Planner(job, Desk(job, blank(job, None if base is None else Path(base)) if engine is None else engine)).best()
+    found = _Planner(job, desk_of(job, blank(job, None if base is None else Path(base)) if source is None else source)).best()
     return replace(found, warnings=notices(found))
 
 
@@ -124,16 +83,19 @@ def validate(job: Job) -> list[str]:
 
 class _Planner:
     def __init__(self, job: Job, desk: Desk) -> None:
-        self.job, self.desk = job, desk
+        self.job = job
         self.budget = job.budget.typed()
         self.unit = job.unit.typed()
         self.amount = next(iter(self.budget.limits.values())) * (1 - self.budget.reserve)
         self.delta = self.budget.limits.get("delta", Fraction(0)) * (1 - self.budget.reserve)
         self.places = range(len(job.outputs))
-        self.known: dict[tuple[int, Spend, str | None], Plan] = {}
+        self.known: dict[tuple[int, Portion], OutputPlan] = {}
         self.plain: dict[int, Fraction] = {}
         self.weights = {i: exact("weight", spec.weight) for i in self.places if (spec := job.outputs[i]).weight is not None}
-        self.private = {i for i in self.places if None in desk.keys(i, desk.question(i)).values()}
+        self.kinds = [kinds.find(spec.kind) for spec in job.outputs]
+        self.asked = [self.kinds[i].prepare(spec, job, desk, f"outputs[{i}]") for i, spec in enumerate(job.outputs)]
+        #: Outputs with a price in epsilon and delta of their own, such as tables whose keys are selected privately.
+        self.private = {i for i in self.places if not self.asked[i].plain}
 
     # --- prices -------------------------------------------------------------------------------------------------------------------
 
@@ -157,8 +119,9 @@ class _Planner:
             raise JobError("Gaussian noise needs a delta greater than 0", place="budget.delta")
         return 1 / (whole * (1 + Fraction(1, 2**24)))
 
-    def law(self, place: int, family: str) -> str | None:
-        return None if place in self.private or family == "each" else family
+    def portion(self, place: int, part: Fraction, family: str) -> Portion:
+        """A part of the budget with its price and law."""
+        return Portion(part, self.spend(place, part, family), None if place in self.private or family == "each" else family)
 
     def charge(self, events: Sequence[Event]) -> dict[str, Fraction]:
         """What the ledger would book for the job."""
@@ -172,18 +135,18 @@ class _Planner:
 
     def rough(self, place: int, part: Fraction, family: str) -> Event:
         """The event of an output at a part, near enough for a search."""
-        spend = self.spend(place, part, family)
         if place in self.private:
-            return self.planned(place, spend, None).event
+            return self.planned(place, self.portion(place, part, family)).event
+        spend = self.spend(place, part, family)
         if spend.mu is not None:
             return Gaussian(1 / spend.mu, adjacency=self.unit.adjacency)
         return Laplace(1 / (spend.epsilon or Fraction(1)), adjacency=self.unit.adjacency)
 
-    def planned(self, place: int, spend: Spend, law: str | None) -> Plan:
-        """The plan of one output, made once for each price: rules for keys are slow to make."""
-        found = self.known.get((place, spend, law))
+    def planned(self, place: int, portion: Portion) -> OutputPlan:
+        """The plan of one output, made once for each portion: rules for keys are slow to make."""
+        found = self.known.get((place, portion))
         if found is None:
-            found = self.known[place, spend, law] = self.desk.plan(place, spend, law)
+            found = self.known[place, portion] = self.kinds[place].plan(self.asked[place], portion)
         return found
 
     # --- plans --------------------------------------------------------------------------------------------------------------------
@@ -208,7 +171,7 @@ class _Planner:
         total = 0.0
         for place, output in enumerate(found.outputs):
             weight = float(self.weights.get(place, Fraction(1)))
-            total += weight * math.fsum(float(share.part) * math.log(share.deviation) for share in output.plan.shares)
+            total += weight * output.score
         return total
 
     def made(self, family: str) -> JobPlan:
@@ -230,8 +193,8 @@ class _Planner:
             stretch = self._stretched(parts, events, family, left)
         while True:
             shares = {**fixed, **{i: part * stretch for i, part in parts.items()}}
-            outputs = tuple(self.output(i, shares[i], family) for i in self.places)
-            if self.fits([output.plan.event for output in outputs]):
+            outputs = tuple(self.planned(i, self.portion(i, shares[i], family)) for i in self.places)
+            if self.fits([output.event for output in outputs]):
                 return self.finished(outputs, family)
             if not parts:
                 raise JobError("the accuracies asked for cost more than the budget; ask for less, or raise the budget", place="outputs")
@@ -268,24 +231,21 @@ class _Planner:
         """The part of the budget that an output's wanted accuracy takes."""
         spec = self.job.outputs[place]
         assert spec.accuracy is not None
-        names = [a.name for a in self.desk.question(place).aggregates]
         within = spec.accuracy.within
-        wanted = dict(within) if isinstance(within, dict) else dict.fromkeys(names, within)
+        wanted = dict(within) if isinstance(within, dict) else dict.fromkeys(self.asked[place].figures, within)
         if any(exact("within", goal) == 0 for goal in wanted.values()):
             raise JobError(
                 "exact figures cannot be released: any answer changes when one person's data do; allow an error",
                 place=f"outputs[{place}].accuracy",
             )
-        listed = [values for values in self.desk.keys(place, self.desk.question(place)).values() if values is not None]
-        rows = self.rows(place, math.prod(len(values) for values in listed))[0]
-
-        def planned(part: Fraction) -> Plan:
-            return self.desk.plan(place, self.spend(place, part, family), self.law(place, family))
-
         confidence = spec.accuracy.confidence
+
+        def planned(part: Fraction) -> OutputPlan:
+            return self.kinds[place].plan(self.asked[place], self.portion(place, part, family))
+
         with placed(f"outputs[{place}].accuracy"):
-            spend = price_for_accuracy(planned, wanted, lambda found: expected(found, rows, confidence)).spend
-        return self._part(spend)
+            found = price_for_accuracy(planned, wanted, lambda plan: plan.errors_at(confidence))
+        return self._part(found.portion.spend)
 
     def _part(self, spend: Spend) -> Fraction:
         if spend.rho is not None:
@@ -294,37 +254,13 @@ class _Planner:
             return (spend.mu / self._mu) ** 2
         return (spend.epsilon or Fraction(0)) / self.amount
 
-    def rows(self, place: int, groups: int) -> tuple[int, bool]:
-        spec = self.job.outputs[place]
-        if spec.rows_per_group is not None:
-            return spec.rows_per_group, False
-        if self.job.expected.rows is not None and place not in self.private:
-            return max(1, self.job.expected.rows // groups), False
-        return ASSUMED_ROWS, True
-
-    def output(self, place: int, part: Fraction, family: str) -> OutputPlan:
-        spend, law = self.spend(place, part, family), self.law(place, family)
-        found = self.planned(place, spend, law)
-        rows, assumed = self.rows(place, found.keys.count)
-        errors = expected(found, rows, self.job.publication.confidence)
-        names = {*errors, *(shown.name for shown in found.question.outputs)}
-        unknown = [
-            name
-            for name in (*self.job.outputs[place].postprocess.nonnegative, *self.job.outputs[place].postprocess.whole)
-            if name not in names
-        ]
-        unknown += [name for name in self.job.outputs[place].checks if name not in names]
-        if unknown:
-            raise JobError(f"{unknown[0]!r} is no figure of this output; there are {', '.join(sorted(names))}", place=f"outputs[{place}]")
-        return OutputPlan(self.job.outputs[place], part, spend, law, found, found.keys.count, rows, assumed, errors)
-
     def finished(self, outputs: tuple[OutputPlan, ...], family: str) -> JobPlan:
-        events = [output.plan.event for output in outputs]
+        events = [output.event for output in outputs]
         event = events[0] if len(events) == 1 else Composed(*events)
         told = SHOWN_DELTA if self.job.budget.delta is None else exact("delta", self.job.budget.delta)
         delta = self.delta or (told if self.budget.currency == "rho" else Fraction(0))
         cost = account(event, self.unit.adjacency).epsilon(at_most(delta))
-        laws = sorted({output.plan.split.law for output in outputs})
+        laws = sorted({output.noise for output in outputs})
         return JobPlan(self.job, outputs, event, self.charge(events), cost, delta, " and ".join(laws), self._naive())
 
     def _naive(self) -> dict[str, float]:

@@ -14,6 +14,8 @@ True
 >>> _ = place.write_text(page, encoding="utf-8")
 >>> render(read(place)) == page
 True
+>>> short(Unit("patient_id", max_rows=12)), cap(Unit("patient_id", max_rows=12))
+('each person (patient_id)', 'at most 12 rows of one person, chosen at random, count')
 """
 
 from __future__ import annotations
@@ -31,13 +33,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit import __version__
-from tacit.accounting import Bound, Event, account, to_json
+from tacit.accounting import Account, Adjacency, Bound, Composed, Event, Gaussian, account, to_json
 from tacit.accounting.compare import rounded_up
 from tacit.ledger.exact import at_most
-from tacit.release import pictures, wording
+from tacit.release import kinds, pictures
 from tacit.release.errors import JobError
-from tacit.release.planning import JobPlan, OutputPlan
-from tacit.tables.answer import Answer, Figures
+from tacit.release.kinds import OutputPlan
+from tacit.release.planning import JobPlan
+from tacit.tables import Unit
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -46,8 +49,6 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 NAME = "report.html"
-#: Rows of a table that the page shows; all of them are in the files.
-SHOWN = 200
 #: Which record this is, so that a later version knows what it reads.
 FORMAT = 1
 
@@ -82,7 +83,7 @@ def save(record: Record, folder: Path) -> Path:
 # --- what there is to say ---------------------------------------------------------------------------------------------------------------
 
 
-def describe(plan: JobPlan, answers: Mapping[str, Answer], facts: Facts) -> Record:
+def describe(plan: JobPlan, answers: Mapping[str, Any], facts: Facts) -> Record:
     """Everything the page says, as plain JSON: figures as they were published, words about them, nothing that was not released."""
     job, unit = plan.job, plan.job.unit.typed()
     event = facts.event or plan.event
@@ -91,19 +92,20 @@ def describe(plan: JobPlan, answers: Mapping[str, Answer], facts: Facts) -> Reco
     total = plan.cost if event == plan.event else cost.epsilon(delta)
     return {
         "format": FORMAT,
+        **({} if noun_of(plan) == "table" else {"noun": noun_of(plan)}),
         "title": job.title,
         "purpose": job.purpose,
         "curator": job.registry.curator,
         "made": facts.made,
         "private": facts.private,
-        "confidence": wording.percent(job.publication.confidence),
-        "promise": wording.promise(cost, total, delta, unit),
-        "unit": {"one": wording.one(unit), "short": wording.short(unit), "cap": wording.cap(unit), "relation": wording.relation(unit)},
-        "limits": wording.limits(plan, unit),
-        "outputs": [_output(output, answers.get(output.name)) for output in plan.outputs],
-        "budget": {"words": wording.budget(plan), "parts": {output.name: _part(plan, output) for output in plan.outputs}},
-        "total": _bracket(total, delta),
-        "review": wording.review(plan, unit, total.upper, facts.private),
+        "confidence": percent(job.publication.confidence),
+        "promise": promise(cost, total, delta, unit),
+        "unit": {"one": one(unit), "short": short(unit), "cap": cap(unit), "relation": relation(unit)},
+        "limits": limits(plan, unit),
+        "outputs": [_output(output, answers.get(output.spec.name)) for output in plan.outputs],
+        "budget": {"words": budget(plan), "parts": {output.spec.name: _part(plan, output) for output in plan.outputs}},
+        "total": bracket(total, delta),
+        "review": review(plan, unit, total.upper, facts.private),
         "event": json.dumps(json.loads(to_json(event)), indent=1),
         "record": {"job (SHA-256)": plan.digest, **facts.record},
         "files": dict(facts.files),
@@ -111,44 +113,18 @@ def describe(plan: JobPlan, answers: Mapping[str, Answer], facts: Facts) -> Reco
     }
 
 
-def _output(output: OutputPlan, answer: Answer | None) -> Record:
-    """One table: the figures as published, how they were made, what to know about them."""
-    found: Record = {
-        "name": output.name,
-        "title": output.spec.title,
-        "sql": output.spec.sql.strip(),
-        "answered": answer is not None,
-        "expected": {name: _plain(error) for name, error in output.errors.items()},
-        "expected_rows": f"{output.rows:,}" + (" (assumed)" if output.assumed else ""),
-        "noise": [{"measure": s.measure.name, "law": s.law.capitalize(), "deviation": _plain(s.deviation)} for s in output.plan.shares],
-        "event": repr(output.plan.event),
-        "cost": {"lower": "", "upper": "", "delta": "", "method": "not run"},
-        "notes": [*(() if answer is None else answer.notes), *_words(output)],
-        **{"groups": {}, "figures": {}, "released": {}, "rows": 0},
-    }
-    if answer is None:
-        return found
-    released = answer.raw_figures or {}
-    return {
-        **found,
-        "cost": _bracket(answer.cost, answer.delta),
-        "groups": {name: ["(missing)" if value is None else str(value) for value in values] for name, values in answer.keys.items()},
-        "figures": {name: _figures(figure) for name, figure in answer.figures.items()},
-        "released": {name: _figures(f) for name, f in released.items() if not _same(f, answer.figures[name])},
-        "rows": answer.rows,
-    }
-
-
-def _words(output: OutputPlan) -> list[str]:
-    return [*wording.clamps(output), *wording.finishing(output), *wording.selection(output)]
+def _output(output: OutputPlan, answer: Any | None) -> Record:
+    """What its kind says of an output. A table is what is meant where no kind is named, as in reports from before there were kinds."""
+    kind = output.spec.kind
+    return {**({} if kind == "table" else {"kind": kind}), **kinds.find(kind).described(output, answer)}
 
 
 def _part(plan: JobPlan, output: OutputPlan) -> float:
-    whole = sum(float(other.part) for other in plan.outputs)
-    return float(output.part) / whole if whole > 0 else 0.0
+    whole = sum(float(other.portion.part) for other in plan.outputs)
+    return float(output.portion.part) / whole if whole > 0 else 0.0
 
 
-def _bracket(found: Bound, delta: float) -> Record:
+def bracket(found: Bound, delta: float) -> Record:
     return {
         "lower": _rounded_down(found.lower),
         "upper": rounded_up(found.upper, 7),
@@ -164,43 +140,24 @@ def _rounded_down(value: float) -> str:
     return f"{Context(prec=7, rounding=ROUND_FLOOR).create_decimal(Decimal(value)).normalize():f}"
 
 
-def _figures(found: Figures) -> Record:
-    return {name: [_plain(float(x)) for x in getattr(found, name)] for name in ("value", "low", "high")}
-
-
-def _plain(value: float) -> float | None:
+def plain(value: float) -> float | None:
     """JSON has no NaN and no infinity; neither says more than a dash would."""
     return float(value) if math.isfinite(value) else None
-
-
-def _same(first: Figures, second: Figures) -> bool:
-    return bool((first.value == second.value).all())
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------------------------
 
 
 def render(record: Record) -> str:
-    """The page of a record. Markup comes from the template and from the pictures, which escape by themselves; all else is escaped."""
+    """The page of a record. Markup comes from templates and from pictures, which escape by themselves; all else is escaped."""
     drawn: Record = {
         "attack": pictures.attack([(x, y) for x, y in record["promise"]["attack"]], title="the best attack"),
         "shares": pictures.shares(record["budget"]["parts"], title="the budget's parts"),
-        "tables": {output["name"]: _drawn(output) for output in record["outputs"]},
     }
-    outputs = [{**output, "shown": min(output["rows"], SHOWN)} for output in record["outputs"]]
+    sections = [kinds.find(output.get("kind", "table")).section(output, record["confidence"]) for output in record["outputs"]]
     # Inside a script element only "<" could end it or begin a comment.
     embedded = json.dumps(record, allow_nan=False).replace("<", "\\u003c")
-    return _template().render(r={**record, "outputs": outputs}, picture=drawn, embedded=embedded)
-
-
-def _drawn(output: Record) -> dict[str, Any]:
-    def numbers(values: Sequence[float | None]) -> list[float]:
-        return [math.nan if value is None else value for value in values]
-
-    return {
-        name: pictures.table(output["groups"], name, *(numbers(f[end]) for end in ("value", "low", "high")))
-        for name, f in output["figures"].items()
-    }
+    return template(NAME).render(r=record, picture=drawn, sections=sections, noun=record.get("noun", "table"), embedded=embedded)
 
 
 def _number(value: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -210,13 +167,14 @@ def _number(value: float | None, low: float | None = None, high: float | None = 
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """A template of this folder; whatever is put into it is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     folder = Path(__file__).resolve().parent / "templates"
     environment = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, auto_reload=False)
     environment.filters["number"] = _number
-    return environment.get_template(NAME)
+    return environment.get_template(name)
 
 
 def read(path: Path) -> Record:
@@ -249,3 +207,211 @@ def _facts(run: JobRun, folder: Path) -> Facts:
     written = [file for file in sorted(folder.iterdir()) if file.is_file() and file.name != NAME]
     files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in written}
     return Facts(str(run.record["time"]), run.private, record, files, code["versions"], run.event)
+
+
+# --- the words ------------------------------------------------------------------------------------------------------------------------
+# What was promised, to whom, what was not, and what a reviewer asks. Whatever is rounded is rounded against us: an epsilon up, the reach of
+# an attack up.
+
+RELATIONS = {
+    Adjacency.ADD_REMOVE: "add or remove: {unit} is in the data or is not; the number of rows is protected too",
+    Adjacency.REPLACE_ONE: "replace one: the data of {unit} are exchanged for any other; how many there are is taken to be public",
+    Adjacency.ZERO_OUT: "zero out: the data of {unit} are blanked; how many there are is taken to be public",
+}
+
+
+def promise(cost: Account, found: Bound, delta: float, unit: Unit) -> Record:
+    """The guarantee as an attacker meets it. All figures are rounded against us."""
+    points = _attack(cost, found.upper, delta)
+    posterior = cost.posterior(0.5).upper
+    rate = min(_reach(points, 0.01), 1.0)
+    who = one(unit)
+    words = [
+        f"Whoever sees these tables learns almost the same about {who} as if those data had never been collected. "
+        "This holds against anyone, with any other knowledge and any computer, now and later.",
+        f"ε says how much “almost” is: it bounds by what factor (e^ε, here at most {rounded_up(math.exp(min(found.upper, 700)), 3)}) any "
+        "conclusion can become more or less likely because of one participation"
+        + (f", except with a probability of about δ = {delta:g}." if delta else "."),
+    ]
+    return {
+        "epsilon": rounded_up(found.upper, 4),
+        "delta": f"{delta:g}" if delta else "",
+        "posterior": upper_percent(posterior),
+        "rate": upper_percent(rate),
+        "gdp": _gdp(cost.event, cost),
+        "words": words,
+        "attack": [[x, y] for x, y in points],
+    }
+
+
+def _attack(cost: Account, epsilon: float, delta: float) -> list[tuple[float, float]]:
+    """An upper bound on the share of members found for each share of outsiders accused.
+
+    Each (epsilon, delta) allows no more than e^eps x + delta, and by symmetry no more than 1 - e^-eps (1 - delta - x); the least of a few
+    such lines is a bound that holds, whichever were chosen.
+    """
+    top = min(epsilon, 30.0) if math.isfinite(epsilon) else 30.0
+    known = [(epsilon, delta)] if math.isfinite(epsilon) else []
+    known += [(top * k / 10, cost.delta(top * k / 10).upper) for k in range(10)]
+    places = [0.0, 0.001, 0.003, 0.01, 0.02, 0.04, *(k / 20 for k in range(1, 21))]
+
+    def most(x: float) -> float:
+        lines = [min(math.exp(min(e, 700.0)) * x + d, 1 - math.exp(-e) * (1 - d - x)) for e, d in known]
+        return min(1.0, max(x, min(lines, default=1.0)))
+
+    return [(x, most(x)) for x in places]
+
+
+def _reach(points: Sequence[tuple[float, float]], fpr: float) -> float:
+    return next(y for x, y in points if x >= fpr)
+
+
+def _gdp(event: Event, cost: Account) -> str:
+    """mu where every part is Gaussian, so that it is known exactly; other jobs are better told by their curve."""
+    parts = event.events if isinstance(event, Composed) else (event,)
+    if not all(isinstance(part, Gaussian) for part in parts):
+        return ""
+    return rounded_up(cost.gdp().mu.upper, 4)
+
+
+def limits(plan: JobPlan, unit: Unit) -> list[str]:
+    """What the guarantee leaves out, in words."""
+    bounds = [name for name, column in plan.job.columns.items() if column.bounds is not None]
+    lists = [name for name, column in plan.job.columns.items() if column.categories is not None]
+    found = [
+        "What is true of whole groups. If a table shows that a treatment often fails, that can be concluded about a patient who had it, "
+        "whether or not that patient is in the data.",
+        "What was declared public: the questions, the names and types of columns"
+        + (f", the bounds of {listed(bounds)}" if bounds else "")
+        + (f", the possible values of {listed(lists)}" if lists else "")
+        + ".",
+    ]
+    if unit.ends is not None and unit.person is not None:
+        found.append("Who takes part at all: each relation between two is protected, and someone with many relations is protected less.")
+    elif unit.ends is not None:
+        found.append("Groups such as a family: the loss grows with each member.")
+    elif unit.person is None:
+        found.append("People with more than one row. Each row is protected by itself; a person with several is protected less.")
+    else:
+        found.append(f"People who go by several values of {unit.person}, or groups such as a family: the loss grows with each member.")
+    if unit.capped:
+        found.append("Anyone who has more rows than the declared cap: that the data obey it was declared, not enforced.")
+    if unit.window is not None:
+        found.append(f"A person over time: each {unit.window} is protected by itself, and losses of several add up.")
+    if unit.adjacency is Adjacency.REPLACE_ONE:
+        found.append("How many people there are: it is taken to be known.")
+    found.append("Other releases from the same data add to the loss. The book knows those that were paid from this account, and no others.")
+    found.append("The rows themselves: who may read the database, and how long a question takes, are matters of access, not of noise.")
+    return found
+
+
+def budget(plan: JobPlan) -> str:
+    limits = ", ".join(f"{name} {_fraction(amount)}" for name, amount in plan.job.budget.typed().limits.items())
+    charged = ", ".join(f"{name} {_fraction(amount)}" for name, amount in plan.charge.items())
+    return (
+        f"The job may spend {limits}; {charged} was booked before any data was touched. It stays booked whatever happens afterwards: "
+        "nothing is refunded and no draw is repeated."
+    )
+
+
+#: What a reviewer asks, in this order; the hazards of NIST SP 800-226. Where the answer is a kind's own, it is None here.
+ASKED = (
+    "Whom does it protect?",
+    "Is ε meaningful?",
+    "Is δ small enough?",
+    "Are contributions bounded?",
+    "Do bounds or groups come from the data?",
+    "Is everything accounted for?",
+    "Can the rounding of numbers leak?",
+    "Who bears the noise?",
+    "Were there warnings?",
+)
+
+
+def review(plan: JobPlan, unit: Unit, epsilon: float, private: bool) -> list[list[str]]:
+    """What this job can answer for, from what was planned; each kind of output answers for itself where the job cannot."""
+    people = plan.job.expected.people
+    delta = float(plan.delta)
+    if not delta:
+        small = "δ is 0."
+    elif people is None:
+        small = f"δ = {delta:g}. It should be well below one over the number of people, which the job does not declare."
+    else:
+        small = f"δ = {delta:g}; times the {people:,} people declared that makes {delta * people:.2g}, which should be well below 1."
+    large = ": too large to promise much." if epsilon > 10 else "."
+    nouns = f"all {noun_of(plan)}s together"
+    answers = {
+        "Whom does it protect?": f"{short(unit).capitalize()}; {relation(unit)}.",
+        "Is ε meaningful?": f"ε ≤ {rounded_up(epsilon, 4)} for {nouns}{large}",
+        "Is δ small enough?": small,
+        "Are contributions bounded?": f"{cap(unit).capitalize()}.",
+        "Is everything accounted for?": f"All {noun_of(plan)}s of the job are one event, paid before the data were touched. Looking at the "
+        "data to choose bounds or questions would not be accounted for; rehearse on made-up rows instead.",
+        "Were there warnings?": " ".join(f"{str(notice).rstrip('.')}." for notice in plan.warnings) or "The plan raised none.",
+    }
+    for name in dict.fromkeys(output.spec.kind for output in plan.outputs):
+        own = [output for output in plan.outputs if output.spec.kind == name]
+        for question, answer in kinds.find(name).review(own, private).items():
+            answers[question] = f"{answers[question]} {answer}" if question in answers else answer
+    return [[question, answers[question]] for question in ASKED if question in answers]
+
+
+def noun_of(plan: JobPlan) -> str:
+    """What the outputs are called."""
+    return "table" if all(output.spec.kind == "table" for output in plan.outputs) else "output"
+
+
+# --- small words -----------------------------------------------------------------------------------------------------------------------
+
+
+def relation(unit: Unit) -> str:
+    """Which two data sets the guarantee compares."""
+    return RELATIONS[unit.adjacency].format(unit=one(unit))
+
+
+def one(unit: Unit) -> str:
+    return f"one {unit.noun}" + (f" within one {unit.window}" if unit.window else "")
+
+
+def short(unit: Unit) -> str:
+    if unit.noun == "row":
+        return "each single row"
+    return f"each {unit.noun} ({told_by(unit)})" + (f" within one {unit.window}" if unit.window else "")
+
+
+def told_by(unit: Unit) -> str:
+    """Which columns tell one unit from another.
+
+    >>> told_by(Unit.edge("caller", "called", max_rows=2)), told_by(Unit.node(ends=("a", "b"), max_rows=2, capped=True))
+    ('caller – called', 'a or b')
+    """
+    if unit.ends is not None:
+        return (" or " if unit.person is None else " → " if unit.directed else " – ").join(unit.ends)
+    return unit.person or ""
+
+
+def cap(unit: Unit) -> str:
+    if unit.noun == "row":
+        return "one row is one unit"
+    caps = [f"at most {unit.max_rows} rows"] if unit.max_rows is not None else []
+    if unit.max_groups is not None:
+        caps.append(f"at most {unit.max_groups} groups")
+    if unit.rows_per_group is not None:
+        caps.append(f"at most {unit.rows_per_group} rows a group")
+    return f"{' and '.join(caps)} of one {unit.noun}, " + ("as declared" if unit.capped else "chosen at random, count")
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.6g} %"
+
+
+def upper_percent(share: float) -> str:
+    return f"{rounded_up(min(100.0, 100 * share), 3)} %"
+
+
+def _fraction(amount: Any) -> str:
+    return rounded_up(float(amount), 7)

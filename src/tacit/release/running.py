@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import importlib
-import importlib.util
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -31,20 +30,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from tacit import noise
-from tacit.accounting import Composed, Event, from_json
-from tacit.ledger import Account, Ledger, LedgerError
-from tacit.ledger.account import Receipt, Reservation
-from tacit.release import checks, publication, record, registry
-from tacit.release.desk import Desk, answered
-from tacit.release.errors import JobError, OutputLost
+from tacit.accounting import AccountingError, Composed, Event, account
+from tacit.ledger import Account, Ledger, LedgerError, Payment, ReleaseFailed, paying
+from tacit.ledger.paying import OPEN
+from tacit.release import folders, kinds, record
+from tacit.release.errors import CheckFailed, JobError, OutputFailed, OutputLost
 from tacit.release.faults import in_job
+from tacit.release.folders import Work, write
 from tacit.release.job import Job
 from tacit.release.planning import JobPlan, plan
-from tacit.release.sources import Opened, opened
-from tacit.release.wording import told_by
-from tacit.release.work import Work, write
-from tacit.tables.answer import Answer
+from tacit.release.sources import identities, opened
 
 #: What to do about an output that an earlier attempt began and did not store.
 LOST = ("refuse", "correct", "leave out")
@@ -61,19 +56,34 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """One check of one output, and whether it passed."""
+
+    output: str
+    check: str
+    passed: bool
+
+    def __str__(self) -> str:
+        return f"{self.output}: {self.check}: {'passed' if self.passed else 'FAILED'}"
+
+
+@dataclass(frozen=True)
 class JobRun:
-    """A finished run: all that a report needs. `event` is everything that was paid for, corrections included."""
+    """A finished run: all that a report needs. `event` is everything that was paid for, corrections included.
+
+    `answers` are what each output's kind made of its draw: an `Answer` for a table.
+    """
 
     job: Job
     plan: JobPlan
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, Any]
     folder: Path
     entry: int
     head: str
     event: Event
     private: bool
     record: Mapping[str, Any]
-    findings: tuple[checks.Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     left_out: tuple[str, ...] = ()
     resumed: bool = False
     notes: tuple[str, ...] = field(default=())
@@ -89,6 +99,8 @@ class JobRun:
     @property
     def unit_text(self) -> str:
         """Whom the guarantee protects, in a sentence."""
+        from tacit.release.report import told_by
+
         unit = self.job.unit.typed()
         if unit.noun == "row":
             return "Each row of the data is protected by itself."
@@ -138,23 +150,23 @@ class _Run:
         analyst: str,
         report: bool,
     ) -> None:
-        self.report = report and importlib.util.find_spec("tacit.release.report") is not None
+        self.report = report
         self.job, self.base, self.ledger, self.progress, self.lost, self.analyst = job, base, ledger, progress, lost, analyst
         self.target = base / job.publication.folder
         if not Work.left_by(self.target):
-            publication.free(self.target)
-        self.source: Opened = opened(job, base, tables)
+            folders.free(self.target)
+        self.source = opened(job, base, tables)
         self.work: Work | None = None
         try:
-            self.plan = plan(job, self.source.engine)
+            self.identities = identities(self.source)
+            self.plan = plan(job, self.source)
             refused = [notice for notice in self.plan.warnings if notice.refuses]
             if refused:
                 raise JobError(refused[0].text, place=refused[0].place)
         except BaseException:
             self.source.close()
             raise
-        self.names = [output.name for output in self.plan.outputs]
-        self.desk = Desk(job, self.source.engine)
+        self.names = [output.spec.name for output in self.plan.outputs]
 
     def __enter__(self) -> _Run:
         return self
@@ -168,7 +180,7 @@ class _Run:
 
     def fingerprint(self) -> str:
         """What an unfinished run must have in common with this one: the job and the data. It stays in the private work folder."""
-        parts = [self.plan.digest.encode(), *(identity.digest for identity in self.source.identities)]
+        parts = [self.plan.digest.encode(), *(identity.digest for identity in self.identities)]
         return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
     def account(self) -> Account:
@@ -176,9 +188,11 @@ class _Run:
         unit, spec = self.job.unit.typed(), self.job.account
         name = self.job.title if spec is None else spec.name
         budget = (self.job.budget if spec is None else spec.budget).typed()
-        terms = {"unit": unit.whom, "adjacency": unit.adjacency, "window": unit.window}
+        whose, relation = unit.whom, unit.adjacency
         try:
-            return self.ledger.account(name, budget, data=list(self.source.identities), **terms)  # type: ignore[arg-type]
+            return self.ledger.account(
+                name, budget, data=list(self.identities), unit=whose, adjacency=relation, window=unit.window
+            )
         except LedgerError as error:
             if error.code != "terms-fixed":
                 raise
@@ -191,40 +205,33 @@ class _Run:
         work = self.work = Work.beside(self.target, self.fingerprint())
         if not resumed:
             self.step("prepared")
-        paid = self.paid(account, work) if resumed else []
+        paid = account.payments(run=work.token) if resumed else []
         if not paid:
             if any(work.begun(name) for name in self.names):
                 raise JobError(
                     "the work folder belongs to another ledger; give that one, or remove the folder (what was spent stays spent)"
                 )
-            account.reserve(
-                self.plan.event,
-                purpose=f"{self.job.title} (run {work.token})",
-                analyst=self.analyst,
-                delta=self.plan.delta if "delta" in account.budget.limits and self.plan.delta else None,
-                period=self.job.period,
-            )
-            paid = self.paid(account, work)
+            delta = self.plan.delta if "delta" in account.budget.limits and self.plan.delta else None
+            paid = [self.pay(account, self.plan.event, work, purpose=self.job.title, delta=delta)]
         self.step("reserved")
-        left_out = self.recover(account, work, int(paid[0]["seq"]))
+        left_out = self.recover(account, work, paid)
         wanted = [name for name in self.names if name not in left_out]
-        for place, name in enumerate(self.names):
-            if name in wanted and not work.stored(name):
-                self.draw(work, place, name, int(paid[0]["seq"]))
-        return self.published(account, work, wanted, left_out, resumed)
+        for name in wanted:
+            if not work.stored(name):
+                self.step("drawing", name)
+                work.begin(name, _entry(paid[0]))
+                self.step("begun", name)
+                self.store(work, name)
+        return self.published(account, work, paid, wanted, left_out, resumed)
 
-    def paid(self, account: Account, work: Work) -> list[dict[str, Any]]:
-        """The reservations of this run, as they stand in the book."""
-        return [
-            entry
-            for entry in self.ledger.entries()
-            if entry["kind"] == "reserve" and entry["account"] == account.spec.id and f"(run {work.token})" in entry.get("purpose", "")
-        ]
+    def pay(self, account: Account, event: Event, work: Work, **terms: Any) -> Payment:
+        """Book a price for this run, before any data is touched. It stays open until the release is ready to be published."""
+        return paying(account, event, run=work.token, analyst=self.analyst, period=self.job.period, **terms).open()
 
     # --- drawing ------------------------------------------------------------------------------------------------------------------
 
-    def recover(self, account: Account, work: Work, entry: int) -> tuple[str, ...]:
-        """Deal with outputs that were begun and not stored. The first entry pays for everything that was not begun yet."""
+    def recover(self, account: Account, work: Work, paid: list[Payment]) -> tuple[str, ...]:
+        """Deal with outputs that were begun and not stored. The first payment is for everything that was not begun yet."""
         gone = work.lost(self.names)
         if not gone:
             return ()
@@ -234,105 +241,132 @@ class _Run:
             if len(gone) == len(self.names):
                 raise JobError("every output was lost; there is nothing left to publish", place="outputs")
             return gone
-        parts = [self.plan[name].plan for name in gone]
-        event = parts[0].event if len(parts) == 1 else Composed(*(part.event for part in parts))
-        pure = all(part.split.law == "laplace" and part.selection is None for part in parts)
-        delta = None if pure else account.left(self.job.period, correction=True).get("delta")
+        event = _together([self.plan[name].event for name in gone])
+        delta = None if self.pure(event) else account.left(self.job.period, correction=True).get("delta")
         if delta is not None and delta <= 0:
             raise JobError(code="correction-refused", names=gone, place="outputs")
-        purpose = f"{self.job.title}: correction (run {work.token})"
-        receipt = account.reserve(
-            event, purpose=purpose, analyst=self.analyst, delta=delta, period=self.job.period, correction=True
-        ).receipt
+        payment = self.pay(account, event, work, purpose=f"{self.job.title}: correction", delta=delta, correction=True)
+        paid.append(payment)
         self.step("corrected")
         for name in gone:
-            work.again(name, receipt.entry)
-            self.store(work, self.names.index(name), name)
+            work.again(name, _entry(payment))
+            self.store(work, name)
         return ()
 
-    def draw(self, work: Work, place: int, name: str, entry: int) -> None:
-        self.step("drawing", name)
-        work.begin(name, entry)
-        self.step("begun", name)
-        self.store(work, place, name)
+    def pure(self, event: Event) -> bool:
+        """Whether an event needs no delta."""
+        try:
+            return math.isfinite(account(event, self.job.unit.typed().adjacency).epsilon(0).upper)
+        except AccountingError:
+            return False
 
-    def store(self, work: Work, place: int, name: str) -> None:
-        with noise.watch() as seen:
-            released = self.desk.draw(self.plan.outputs[place].plan)
+    def store(self, work: Work, name: str) -> None:
+        planned = self.plan[name]
+        try:
+            # The job's own payment stays open, because it is also for the other outputs: this one withholds, and books nothing.
+            with paying(None, planned.event) as drawing:
+                drawn = kinds.of(planned).draw(planned)
+        except ReleaseFailed:
+            raise OutputFailed(code="output-failed") from None
         self.step("drawn", name)
-        work.store(name, released, seen.private)
+        work.store(name, drawn, drawing.private)
         self.step("stored", name)
 
     # --- publishing ---------------------------------------------------------------------------------------------------------------
 
-    def published(self, account: Account, work: Work, wanted: list[str], left_out: tuple[str, ...], resumed: bool) -> JobRun:
-        paid = self.paid(account, work)
-        answers: dict[str, Answer] = {}
+    def published(
+        self, account: Account, work: Work, paid: list[Payment], wanted: list[str], left_out: tuple[str, ...], resumed: bool
+    ) -> JobRun:
+        answers: dict[str, Any] = {}
+        files: dict[str, bytes] = {}
+        findings: list[Finding] = []
+        private = all(payment.private for payment in paid)
         for name in wanted:
-            released, private, entry = work.drawn(name)
-            output = self.plan[name]
-            answers[name] = answered(output.plan, released, output.spec, self.job.publication.confidence, private, entry)
-        private = all(answer.private for answer in answers.values()) and all(entry["private"] for entry in paid)
-        findings = checks.passed(self.plan, answers)
+            drawn, drawn_privately, entry = work.drawn(name)
+            planned = self.plan[name]
+            kind = kinds.of(planned)
+            answers[name] = kind.result(planned, drawn, drawn_privately, entry)
+            private = private and drawn_privately
+            findings += [Finding(name, check, passed) for check, passed in kind.checks(planned, answers[name])]
+        _insist(findings)
         self.step("checked")
-        events = [from_json(json.dumps(entry["event"])) for entry in paid]
-        event = events[0] if len(events) == 1 else Composed(*events)
+        for name in wanted:
+            planned = self.plan[name]
+            files |= kinds.of(planned).files(planned, answers[name], self.job.publication.formats)
+        event = _together([payment.event for payment in paid])
         now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
         head = self.ledger.head()
         # A job asked for again after it was published, but before its work folder was removed, is finished, not published twice.
         there = self.target.exists() and _token(self.target) == work.token
-        staged = publication.staged(self.target, work.token)
-        files = [*publication.write_tables(staged, answers, self.job.publication.formats), "release.json", "registry.yaml"]
-        files += ["report.html"] if self.report else []
+        staged = folders.staged(self.target, work.token)
+        for file, written in files.items():
+            write(staged / file, written)
+        names = [*files, "release.json", "registry.yaml", *(["report.html"] if self.report else [])]
         about = {
             "account": account.name,
             "run": work.token,
-            "entries": [int(entry["seq"]) for entry in paid],
+            "entries": [_entry(payment) for payment in paid],
             "corrections": len(paid) - 1,
             "head": head,
         }
-        content = record.record(self.plan, answers, event, about, private=private, time=now.isoformat(), files=files, left_out=left_out)
+        content = record.record(self.plan, answers, event, about, private=private, time=now.isoformat(), files=names, left_out=left_out)
         notes = tuple(str(notice) for notice in self.plan.warnings)
         done = JobRun(
             self.job,
             self.plan,
             answers,
             self.target,
-            int(paid[0]["seq"]),
+            _entry(paid[0]),
             head,
             event,
             private,
             content,
-            findings,
+            tuple(findings),
             left_out,
             resumed,
             notes,
         )
         write(staged / "release.json", record.text_of(content))
-        write(staged / "registry.yaml", registry.text_of(registry.registry_record(self.plan, date=now.date().isoformat(), private=private)))
+        registered = record.registry_record(self.plan, date=now.date().isoformat(), private=private)
+        write(staged / "registry.yaml", record.registry_text(registered))
         self.step("written")
         if self.report:
-            importlib.import_module("tacit.release.report").write(done, staged)
+            from tacit.release import report
+
+            report.write(done, staged)
         self.step("staged")
-        for reserved in paid:
-            self._conclude(account, reserved, private)
+        for payment in paid:
+            if payment.status == OPEN:  # an earlier attempt may have concluded it
+                payment.noticed(private)
+                payment.commit()
         self.step("concluded")
         if there:
             shutil.rmtree(staged, ignore_errors=True)
         else:
-            publication.publish(staged, self.target)
+            folders.publish(staged, self.target)
         self.step("published")
         work.remove()
         self.step("finished")
         return done
 
-    def _conclude(self, account: Account, entry: Mapping[str, Any], private: bool) -> None:
-        """Mark a reservation as done, unless an earlier attempt did."""
-        number = int(entry["seq"])
-        if any(e["kind"] == "commit" and e.get("reservation") == number for e in self.ledger.entries(since=number)):
-            return
-        reservation = Reservation(account, Receipt(number, "", {}, bool(entry["private"]) and private))
-        reservation.commit()
+
+def _insist(findings: list[Finding]) -> None:
+    """One output that fails a check holds the whole release: publishing the good part would tell which part was not."""
+    failed = [finding for finding in findings if not finding.passed]
+    if failed:
+        raise CheckFailed(
+            f"{failed[0].output!r} failed the check '{failed[0].check}'; nothing is published, and what was spent stays spent",
+            place="outputs",
+        )
+
+
+def _together(events: list[Event]) -> Event:
+    return events[0] if len(events) == 1 else Composed(*events)
+
+
+def _entry(payment: Payment) -> int:
+    assert payment.entry is not None  # it was opened on an account
+    return payment.entry
 
 
 def _token(target: Path) -> str:

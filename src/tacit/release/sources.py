@@ -5,14 +5,13 @@ refuses before anything is charged when a table does not have the declared colum
 
 >>> from tacit.release.job import EXAMPLE, parse
 >>> from sqlglot import parse_one
->>> blank(parse(EXAMPLE)).run(parse_one("SELECT COUNT(*) AS n FROM visits")).to_pydict()
+>>> blank(parse(EXAMPLE)).engine.run(parse_one("SELECT COUNT(*) AS n FROM visits")).to_pydict()
 {'n': [0]}
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,8 +20,9 @@ from sqlglot import exp
 
 from tacit.ledger import DataIdentity
 from tacit.release.errors import JobError
-from tacit.release.faults import in_job
+from tacit.release.faults import in_job, placed
 from tacit.release.job import Job
+from tacit.tables import Desk
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import TableError
@@ -52,21 +52,19 @@ _ARROW = {
 _FITS = {"integer": ("integer",), "number": ("float", "integer", "decimal"), "decimal": ("decimal", "integer")}
 
 
-@dataclass(frozen=True)
-class Opened:
-    """An engine that has the job's tables under their names, and the identities of the private ones."""
-
-    engine: Engine
-    identities: tuple[DataIdentity, ...]
-
-    def close(self) -> None:
-        """Let go of files and connections."""
-        close = getattr(self.engine, "close", None)
-        if close is not None:
-            close()
+def desk_of(job: Job, source: Source) -> Desk:
+    """The desk where a job's questions are planned and drawn."""
+    with placed("sources"):
+        return Desk.of(
+            source, job.unit.typed(), job.schema_(), dialect=job.dialect, confidence=job.publication.confidence
+        )
 
 
-def blank(job: Job, base: Path | None = None) -> Engine:
+def _public(job: Job) -> frozenset[str]:
+    return frozenset(name for name, source in job.sources.items() if source.public)
+
+
+def blank(job: Job, base: Path | None = None) -> Source:
     """The job's tables as declared, without rows. Public tables may be read, so those that are files below `base` are there with theirs."""
     engine = DuckDB()
     for name, source in job.sources.items():
@@ -78,7 +76,7 @@ def blank(job: Job, base: Path | None = None) -> Engine:
             engine.register(name, table_of(job, name, path))
         else:
             engine.register(name, pa.table({n: pa.array([], _ARROW[c.type]) for n, c in columns.items()}))
-    return engine
+    return Source(engine, tuple(job.sources), _public(job))
 
 
 def table_of(job: Job, name: str, path: str | Path) -> pa.Table:
@@ -93,7 +91,7 @@ def table_of(job: Job, name: str, path: str | Path) -> pa.Table:
         found.close()
 
 
-def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -> Opened:
+def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -> Source:
     """The job's tables where they are; `tables` stand in for sources, by name (for rehearsals and tests).
 
     The schema is compared with the declared one here, before anything is reserved.
@@ -113,14 +111,19 @@ def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -
     if not given:
         found = _database(job, base)
     elif len(given) == len(job.sources):
-        public = [name for name, source in job.sources.items() if source.public]
+        public = [name for name in job.sources if name in _public(job)]
         found = _read(
             lambda: Source.several(given, public=public, types=types, delimiters=_delimiters(job)), f"sources.{next(iter(given))}"
         )
     else:
         raise JobError("a database cannot be mixed with other sources; put all tables into it, or none", place="sources")
     matched(job, found.engine)
-    return Opened(found.engine, _read(found.identities, "sources"))
+    return found
+
+
+def identities(source: Source) -> tuple[DataIdentity, ...]:
+    """What the ledger knows the private tables by. Files are read once for it."""
+    return _read(source.identities, "sources")
 
 
 def _delimiters(job: Job) -> dict[str, str]:
@@ -138,7 +141,7 @@ def _database(job: Job, base: Path) -> Source:
             )
         if addresses[name] != addresses[first]:
             raise JobError("all tables must be in one database, which answers each question in one statement", place=f"sources.{name}")
-    public = [name for name, source in job.sources.items() if source.public]
+    public = sorted(_public(job))
     return _read(lambda: Source.of(addresses[first], name=first, table=list(addresses), public=public), f"sources.{first}")
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from tacit.ledger.exact import exact
 from tacit.release.errors import JobError
 from tacit.release.job import Job
+from tacit.release.kinds.table import TablePlan
 from tacit.release.planning import JobPlan, plan
 
 #: An epsilon above this is not suggested: more budget is the last resort, and buys little.
@@ -82,7 +83,7 @@ def suggestions(job: Job, planned: JobPlan | None = None, *, base: str | Path | 
 
 def errors_of(found: JobPlan) -> dict[str, dict[str, float]]:
     """Expected errors by output and figure."""
-    return {output.name: dict(output.errors) for output in found.outputs}
+    return {output.spec.name: dict(output.errors) for output in found.outputs}
 
 
 Change = tuple[str, str, str, Job]
@@ -122,17 +123,17 @@ def _bounds(job: Job) -> Iterator[Change]:
 
 def _split(job: Job, now: JobPlan) -> Iterator[Change]:
     """Weights that even out relative errors of counts: an error is about one over the root (Gaussian) or the size (Laplace) of a share."""
-    weighted = [output for output in now.outputs if output.spec.weight is not None]
+    weighted = _weighted(now)
     if len(weighted) < 2:
         return
-    relative = {output.name: _relative(now, output.name, output.errors) for output in weighted}
+    relative = {output.name: _relative(output, output.errors) for output in weighted}
     power = 1 if "laplace" in now.noise else 2
     mean = math.fsum(math.log(value) for value in relative.values()) / len(relative)
     if max(relative.values()) < 1.2 * min(relative.values()):
         return
     outputs = []
     for spec in job.outputs:
-        if spec.weight is not None:
+        if spec.weight is not None and spec.name in relative:
             weight = float(exact("weight", spec.weight)) * (relative[spec.name] / math.exp(mean)) ** (power / 2)
             spec = spec.model_copy(update={"weight": float(f"{weight:.3g}")})
         outputs.append(spec)
@@ -141,9 +142,13 @@ def _split(job: Job, now: JobPlan) -> Iterator[Change]:
     yield "split", f"weights {shown}", text, _changed(job, outputs=tuple(outputs))
 
 
-def _relative(now: JobPlan, name: str, errors: Mapping[str, float]) -> float:
-    """The largest error of an output, relative to what its figures are expected to be."""
-    output = now[name]
+def _weighted(now: JobPlan) -> list[TablePlan]:
+    """The tables that have a weight: what the figures of another kind are expected to be is not known here."""
+    return [output for output in now.outputs if isinstance(output, TablePlan) and output.spec.weight is not None]
+
+
+def _relative(output: TablePlan, errors: Mapping[str, float]) -> float:
+    """The largest error of a table, relative to what its figures are expected to be."""
     found = []
     for recipe in output.plan.recipes:
         size = float(output.rows)
@@ -155,7 +160,7 @@ def _relative(now: JobPlan, name: str, errors: Mapping[str, float]) -> float:
 
 
 def _worst(now: JobPlan, errors: Mapping[str, Mapping[str, float]]) -> float:
-    return max(_relative(now, output.name, errors[output.name]) for output in now.outputs if output.spec.weight is not None)
+    return max(_relative(output, errors[output.name]) for output in _weighted(now))
 
 
 def _total(job: Job) -> Iterator[Change]:

@@ -24,10 +24,8 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from tacit import noise
 from tacit.accounting.parameters import probability
-from tacit.ledger import Account, Budget, DataIdentity, Ledger
-from tacit.ledger.errors import LedgerError
+from tacit.ledger import Account, Budget, DataIdentity, Ledger, paying
 from tacit.ledger.exact import Typed, exact
 from tacit.ledger.period import days
 from tacit.tables import automatic
@@ -195,21 +193,24 @@ class Session:
         """The one path to an answer: plan, pay, draw, keep."""
         plan = self._planned(desk, question, options)
         asked = self._asked(plan) if self.account.spec.cache else None
-        reservation = self.account.reserve(
-            plan.event, purpose=purpose, analyst=self.analyst, delta=plan.spend.delta or None, period=options.get("period"), question=asked
-        )
         delta = plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6)
-        receipt = reservation.receipt
-        if reservation.cached:
-            kept = Released.from_record(reservation.answer)  # type: ignore[arg-type]
-            return desk.answer(plan, kept, delta=delta, private=receipt.private, entry=receipt.entry, notes=notes)
-        with reservation:
-            with noise.watch() as seen:
-                released, text = _drawn(desk, plan)
-            record = released.to_record() if asked is not None else None
-            reservation.commit(record if record is None or _plain(record) else None)
-        entry = reservation.receipt.entry
-        return desk.answer(plan, released, delta=delta, private=seen.private, entry=entry, text=text, notes=notes)
+        with paying(
+            self.account,
+            plan.event,
+            purpose=purpose,
+            analyst=self.analyst,
+            delta=plan.spend.delta or None,
+            period=options.get("period"),
+            question=asked,
+            error=EngineError,
+            advice="session.explain(...) shows the statement",
+        ) as payment:
+            if payment.cached:
+                released, text = Released.from_record(payment.answer), ""  # type: ignore[arg-type]
+            else:
+                released, text = desk.draw(plan)
+                payment.keep(released.to_record() if asked is not None else None)
+        return desk.answer(plan, released, delta=delta, private=payment.private, entry=payment.entry, text=text, notes=notes)
 
     # --- what a question costs ----------------------------------------------------------------------------------------------------
 
@@ -348,26 +349,3 @@ def _check(options: Mapping[str, Any]) -> None:
     for name, example in (("bounds", "(0, 110)"), ("weights", "2")):
         if options.get(name) is not None and not isinstance(options[name], Mapping):
             raise TableError(f"{name} must say which is whose, such as {name}={{'age': {example}}}")
-
-
-def _drawn(desk: Desk, plan: Plan) -> tuple[Released, str]:
-    found: tuple[Released, str] | None = None
-    try:
-        found = desk.draw(plan)
-    except Exception:
-        found = None
-    if found is None:
-        # raised outside the handler, so that no traceback leads back to the data
-        raise EngineError("the question failed after the data was touched; it stays spent. session.explain(...) shows the statement")
-    return found
-
-
-def _plain(record: object) -> bool:
-    """Whether an answer can be kept as JSON: dates, for one, cannot, and such an answer is simply not kept."""
-    from tacit.ledger.chain import canonical
-
-    try:
-        canonical(record)
-    except LedgerError:
-        return False
-    return True

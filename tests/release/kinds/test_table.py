@@ -1,17 +1,22 @@
-"""The desk: a job's questions with everything SQL may say of released values, joins with public tables, and periods."""
+"""Tables in a job: questions with everything SQL may say of released values, joins, periods; and whether what was drawn is sound."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.release.jobs import book, changed, visits
 
 from tacit import noise
 from tacit.release.errors import JobError
+from tacit.release.kinds import table
 from tacit.release.planning import plan
 from tacit.release.running import run
+from tacit.tables import Answer, Figures
 
 COUNT = "SELECT COUNT(*) AS n FROM visits, weight: 1, postprocess: {nonnegative: [n], whole: [n]}"
 MANY = ("rho: 0.5", "rho: 5000")
@@ -103,3 +108,60 @@ def test_keys_selected_privately_drop_the_lonely(tmp_path: Path) -> None:
         done = run(job, base=tmp_path, ledger=book(tmp_path), tables={"visits": visits()}, report=False)
     assert sorted(done.answers["overall"].keys["ward"]) == ["A", "B"]
     assert not done.private
+
+
+# --- checks
+
+JOB = changed()
+PLAN = plan(JOB)
+
+
+def _answers() -> dict[str, Answer]:
+    with noise.test_mode(3):
+        return {o.spec.name: table.result(o, table.draw(o), False, None) for o in PLAN.outputs}
+
+
+ANSWERS = _answers()
+
+
+def _spoilt(part: str, value: float) -> Answer:
+    good = ANSWERS["by_region"].figures["n"]
+    parts = {name: np.array(getattr(good, name)) for name in ("value", "low", "high")}
+    parts[part][0] = value
+    return replace(ANSWERS["by_region"], figures={**ANSWERS["by_region"].figures, "n": Figures(**parts)})
+
+
+def _keys(values: list[Any]) -> Answer:
+    return replace(ANSWERS["by_region"], keys={"region": values})
+
+
+def test_sound_answers_pass_every_check() -> None:
+    found = [check for output in PLAN.outputs for check in table.checks(output, ANSWERS[output.spec.name])]
+    assert len(found) >= 14 and all(passed for _, passed in found)
+    assert found[0] == ("has the figures that were asked for", True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "check"),
+    [
+        (_spoilt("value", float("nan")), "n is finite"),
+        (_spoilt("high", float("inf")), "n is finite"),
+        (_spoilt("low", 1e9), "in its interval"),
+        (_keys(["north", "north"]), "appears twice"),
+        (_keys(["north", "west"]), "every declared group"),
+        (_keys(["north"]), "value for every group"),
+        (replace(ANSWERS["by_region"], keys={"area": ["north", "south"]}), "keys that were asked for"),
+        (replace(ANSWERS["by_region"], figures={"n": ANSWERS["by_region"].figures["n"]}), "figures that were asked for"),
+    ],
+    ids=["nan", "infinite", "interval", "twice", "missing", "short", "keys", "figures"],
+)
+def test_an_unsound_answer_is_caught(answer: Answer, check: str) -> None:
+    failed = [said for said, passed in table.checks(PLAN["by_region"], answer) if not passed]
+    assert any(check in said for said in failed)
+
+
+def test_declared_ranges_are_checked() -> None:
+    limited = plan(changed(("weight: 1, postprocess", "weight: 1, checks: {n: {least: -100, most: 100}}, postprocess")))
+    assert all(passed for _, passed in table.checks(limited["overall"], ANSWERS["overall"]))
+    beyond = plan(changed(("weight: 1, postprocess", "weight: 1, checks: {n: {least: 1000}}, postprocess")))
+    assert [said for said, passed in table.checks(beyond["overall"], ANSWERS["overall"]) if not passed] == ["n is between 1000 and inf"]

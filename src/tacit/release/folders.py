@@ -1,24 +1,26 @@
-"""The private work folder of a run: which reservation pays, which outputs were begun, and what was drawn. It makes a run resumable.
+"""The two folders of a run: a private one to work in, and the one that is published.
 
-The rule: under one reservation each output is drawn at most once. `begin` is on the disk before the data is touched, `store` after the
-noise was added. An output that was begun and not stored is lost; drawing it again would be a second release for one price.
-What is stored is released figures only, yet the folder is private: until all checks have passed, nothing of it is published.
+The work folder makes a run resumable. It says which run in the ledger pays, which outputs were begun, and what was drawn. Under one payment
+each output is drawn at most once: `begin` is on the disk before the data is touched, `store` after the noise was added. An output that was
+begun and not stored is lost; drawing it again would be a second release for one price. What is stored was released, yet the folder is
+private: until all checks have passed, nothing of it is published.
+
+A release is published whole or not at all. Files are written into a folder beside the target and made durable, and the folder gets its name
+last. A folder that is there already is never touched.
 """
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import secrets
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from tacit.release.errors import JobError, OutputLost
-from tacit.tables.released import Released
 
 
 @dataclass(frozen=True)
@@ -90,18 +92,15 @@ class Work:
             raise JobError("an output is drawn once under a reservation", place="outputs")
         write(file, json.dumps({"entry": entry}))
 
-    def store(self, name: str, released: Released, private: bool) -> None:
+    def store(self, name: str, drawn: Mapping[str, Any], private: bool) -> None:
         """Keep what was drawn."""
         entry = _read(self.folder / f"{name}.begun")["entry"]
-        record = released.to_record()
-        record["groups"] = [[_typed(value) for value in group] for group in released.groups]
-        write(self.folder / f"{name}.json", json.dumps({"released": record, "private": private, "entry": entry}))
+        write(self.folder / f"{name}.json", json.dumps({"released": drawn, "private": private, "entry": entry}))
 
-    def drawn(self, name: str) -> tuple[Released, bool, int]:
+    def drawn(self, name: str) -> tuple[dict[str, Any], bool, int]:
         """What was drawn, whether privately, and which entry paid."""
         record = _read(self.folder / f"{name}.json")
-        groups = [[_untyped(value) for value in group] for group in record["released"]["groups"]]
-        return Released.from_record({**record["released"], "groups": groups}), bool(record["private"]), int(record["entry"])
+        return record["released"], bool(record["private"]), int(record["entry"])
 
     def remove(self) -> None:
         """The run is over."""
@@ -142,17 +141,40 @@ def _read(file: Path) -> dict[str, Any]:
     return found
 
 
-def _typed(value: Any) -> Any:
-    """Keys as JSON: dates and decimals are marked."""
-    for kind, name in ((datetime.datetime, "timestamp"), (datetime.date, "date")):
-        if isinstance(value, kind):
-            return {name: value.isoformat()}
-    return {"decimal": str(value)} if isinstance(value, Decimal) else value
+# --- the published folder -------------------------------------------------------------------------------------------------------------
 
 
-def _untyped(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    (name, text), *_ = value.items()
-    readers: dict[str, Any] = {"timestamp": datetime.datetime.fromisoformat, "date": datetime.date.fromisoformat, "decimal": Decimal}
-    return readers[name](text)
+def free(target: Path) -> None:
+    """Refuse a target that exists, or whose parent does not."""
+    if target.exists() or target.is_symlink():
+        raise JobError(
+            "the folder is there already, and a release is never overwritten; name another, or move it away", place="publication.folder"
+        )
+    if not target.parent.is_dir():
+        raise JobError("the folder above it does not exist; make it first", place="publication.folder")
+
+
+def staged(target: Path, token: str) -> Path:
+    """An empty folder beside the target, on the same file system; what an earlier attempt left in it is thrown away."""
+    folder = target.parent / f".{target.name}.{token[:8]}.staged"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o755)
+    return folder
+
+
+def publish(folder: Path, target: Path) -> None:
+    """Give the staged folder its name, in one step of the file system."""
+    for place, _, files in os.walk(folder):
+        for name in files:
+            with open(Path(place) / name, "rb") as stream:
+                os.fsync(stream.fileno())
+        sync(Path(place))
+    free(target)
+    try:
+        os.rename(folder, target)
+    except OSError as error:
+        raise JobError(
+            f"the release could not get its name ({type(error).__name__}); nothing is published; run again to go on",
+            place="publication.folder",
+        ) from None
+    sync(target.parent)

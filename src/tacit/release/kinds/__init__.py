@@ -1,0 +1,167 @@
+"""Kinds of output: the protocol by which any room puts something into a release job.
+
+An output's `kind:` names a line of `KINDS`, a module that is imported when a job uses it. The module has the functions of `Kind`: it reads
+its block of the job, plans for a share of the budget without data, draws once, and turns what was drawn into files, a section of the report
+and a part of release.json. Everything else is the job's one path and the same for all kinds: sharing the budget out, paying before the data
+is touched, going on after a crash, publishing all or nothing. docs/kinds.md writes a kind from scratch.
+
+>>> find("table").Block.__name__
+'TableSpec'
+>>> find("tabel")
+Traceback (most recent call last):
+tacit.release.errors.JobError: kind must be table; did you mean table?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from tacit.accounting import Event
+from tacit.release.errors import JobError
+from tacit.release.faults import nearest
+from tacit.tables import Desk
+from tacit.tables.split import Spend
+
+if TYPE_CHECKING:
+    from tacit.release.job import Job
+    from tacit.release.job_parts import OutputSpec
+
+#: Every kind and the module that has its functions.
+KINDS = {"table": "tacit.release.kinds.table"}
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Portion:
+    """What one output gets of the job's budget: its part, that part as a price, and the noise to use (None: whichever is better)."""
+
+    part: Fraction
+    spend: Spend
+    law: str | None
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A warning: its rule, where in the job, and what to do. `refuses` marks what no budget can repair."""
+
+    rule: str
+    place: str
+    text: str
+    refuses: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}" if self.place else self.text
+
+
+class Output(Protocol):
+    """An output that was read and checked, before it has a price. No row was read for it."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it costs all of a price as one Gaussian event (a price in mu) or one Laplace event (in epsilon).
+
+        An output that is not plain is priced in epsilon and delta, and the job searches for what fits.
+        """
+
+    @property
+    def figures(self) -> Sequence[str]:
+        """The figures that an accuracy may be asked for."""
+
+
+class OutputPlan(Protocol):
+    """An output with its price: everything about it but the data."""
+
+    @property
+    def spec(self) -> OutputSpec:
+        """Its block of the job."""
+
+    @property
+    def portion(self) -> Portion:
+        """What it gets of the budget."""
+
+    @property
+    def event(self) -> Event:
+        """What is done to the data."""
+
+    @property
+    def noise(self) -> str:
+        """The law of its noise, in a word."""
+
+    @property
+    def size(self) -> int:
+        """How many numbers are published."""
+
+    @property
+    def score(self) -> float:
+        """The logarithm of its errors, by which the job compares laws of noise: 0.69 less is half the error."""
+
+    @property
+    def errors(self) -> Mapping[str, float]:
+        """How far each figure may be off, with the publication's confidence."""
+
+    def errors_at(self, confidence: float) -> Mapping[str, float]:
+        """The same with another confidence."""
+
+
+class Kind(Protocol):
+    """The functions that a module of `KINDS` has. `result` is whatever the kind makes of a draw: a table's is an `Answer`."""
+
+    Block: type[OutputSpec]
+    #: What is published, for the registry of deployments.
+    PRODUCT: str
+
+    def prepare(self, block: Any, job: Job, desk: Desk, place: str) -> Output:
+        """Check a block against the rest of the job. `place` is where it stands, such as outputs[2], for errors."""
+
+    def plan(self, output: Any, portion: Portion) -> OutputPlan:
+        """What will be measured for a portion of the budget. No data is touched."""
+
+    def notices(self, planned: Any, job: Job, place: str) -> Iterable[Notice]:
+        """What a curator should hear before spending."""
+
+    def explain(self, planned: Any) -> tuple[str, str]:
+        """What is done to the data, in words, and the statement that is sent."""
+
+    def draw(self, planned: Any) -> Record:
+        """Touch the data and add the noise, once: what was drawn, as JSON. It was paid for, and errors are withheld by the job."""
+
+    def result(self, planned: Any, drawn: Record, private: bool, entry: int | None) -> Any:
+        """The figures of a draw. No data is touched from here on."""
+
+    def checks(self, planned: Any, result: Any) -> list[tuple[str, bool]]:
+        """What must hold for the release to be published, and whether it does."""
+
+    def files(self, planned: Any, result: Any, formats: Sequence[str]) -> dict[str, bytes]:
+        """The files that are published, by name."""
+
+    def recorded(self, planned: Any, result: Any) -> Record:
+        """Its part of release.json: public parameters, and no figure."""
+
+    def post_processing(self, planned: Any) -> Sequence[str]:
+        """What is done to released figures afterwards, in words, for the registry."""
+
+    def described(self, planned: Any, result: Any | None) -> Record:
+        """All that the report says of it, as JSON; `result` is None where it was left out."""
+
+    def section(self, described: Record, confidence: str) -> str:
+        """Its section of the report, as HTML, made of `described` alone. Every text in it is escaped."""
+
+    def review(self, outputs: Sequence[Any], private: bool) -> Mapping[str, str]:
+        """Answers for the reviewer about all outputs of this kind: some of `tacit.release.report.ASKED`."""
+
+
+def find(name: object) -> Kind:
+    """The kind of this name."""
+    if not isinstance(name, str) or name not in KINDS:
+        raise JobError(f"kind must be {' or '.join(KINDS)}{nearest(str(name), list(KINDS))}")
+    return cast(Kind, import_module(KINDS[name]))
+
+
+def of(planned: OutputPlan) -> Kind:
+    """The kind of a planned output."""
+    return find(planned.spec.kind)
