@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from tacit.release.job import Job
     from tacit.release.job_parts import OutputSpec
 
-#: Every kind and the module that has its functions.
-KINDS = {"table": "tacit.release.kinds.table"}
-
 Record = dict[str, Any]
 
 
@@ -155,11 +152,16 @@ class Kind(Protocol):
         """Answers for the reviewer about all outputs of this kind: some of `tacit.release.report.ASKED`."""
 
 
+#: Every kind and the module that has its functions, or an object that has them.
+KINDS: dict[str, str | Kind] = {"table": "tacit.release.kinds.table"}
+
+
 def find(name: object) -> Kind:
     """The kind of this name."""
     if not isinstance(name, str) or name not in KINDS:
         raise JobError(f"kind must be {' or '.join(KINDS)}{nearest(str(name), list(KINDS))}")
-    return cast(Kind, import_module(KINDS[name]))
+    found = KINDS[name]
+    return cast(Kind, import_module(found)) if isinstance(found, str) else found
 
 
 def of(planned: OutputPlan) -> Kind:
