@@ -98,8 +98,8 @@ def test_whatever_goes_wrong_is_one_constant_error(account: Account, kind: type[
     with pytest.raises(ReleaseFailed) as failure, account.paying(PRICE) as payment:
         fails()
     assert type(failure.value) is ReleaseFailed and str(failure.value) == (
-        "the computation failed after the data was touched. Entry 4 stays spent, and the reason is withheld, because it may depend on the "
-        "data. Trying again costs again"
+        "the computation failed after the data was touched. Entry 4 stays spent, and the reason is withheld, because it may "
+        "depend on the data. Try made-up rows of the same shape before trying again, which costs again"
     )
     assert shown(failure.value) == []
     assert payment.status == last(account)["status"] == "failed" and account.spent()["pure"] == QUARTER
