@@ -161,9 +161,16 @@ class Payment:
         self.status = DONE if self.cached else OPEN
         return self
 
-    def touching(self) -> Touching:
-        """A block of work on the data, after `open()`: an error ends the payment, success leaves it open."""
-        return Touching(self)
+    def touching(self, *, resumable: bool = False) -> Touching:
+        """A block of work on the data, after `open()`: an error ends the payment, success leaves it open.
+
+        Where the work can be resumed later, under the same entry, an error leaves the payment open as well.
+        """
+        return Touching(self, resumable)
+
+    def noticed(self, private: bool) -> None:
+        """Say whether what an earlier process drew is private; once something is not, it stays so."""
+        self._private = self._private and private
 
     def commit(self) -> None:
         """Conclude the payment as done, once."""
@@ -198,7 +205,7 @@ class Payment:
 
     def __enter__(self) -> Payment:
         self.open()
-        self._block = Touching(self)
+        self._block = self.touching()
         self._block.__enter__()
         return self
 
@@ -217,8 +224,8 @@ class Payment:
 class Touching:
     """A block in which draws are watched, warnings and logs dropped, errors replaced by the payment's one."""
 
-    def __init__(self, payment: Payment) -> None:
-        self.payment = payment
+    def __init__(self, payment: Payment, resumable: bool) -> None:
+        self.payment, self.resumable = payment, resumable
         self._watch = watch()
         self._seen: Seen | None = None
         self._token: Token[bool] | None = None
@@ -240,14 +247,14 @@ class Touching:
         if self._token is not None and self._seen is not None:
             _inside.reset(self._token)
             self._watch.__exit__(None, None, None)
-            payment._private = payment._private and self._seen.private
+            payment.noticed(self._seen.private)
             self._token = None
         if kind is None:
             return
         # A refusal by the ledger of a payment inside this one is withheld like the rest. A refusal is public
         # because the request is, and in here what is requested, and whether, can depend on the data.
         failure: BaseException = KeyboardInterrupt() if kind is KeyboardInterrupt else payment._failure()
-        if payment.status == OPEN:
+        if payment.status == OPEN and not self.resumable:
             # where the book cannot be written now, the entry stays open, which is spent too
             with contextlib.suppress(Exception):
                 payment.fail()
