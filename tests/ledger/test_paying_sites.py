@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
 from tests.ledger.leaks import leak, secret, shown
 
@@ -28,7 +29,15 @@ from tacit.deep import FullBatch, make_private, make_user_private, pate
 from tacit.deep.clipping import Clipper
 from tacit.deep.pate import Ensemble, LaplaceVotes
 from tacit.deep.tune import Trials, tune, tune_grid
-from tacit.ledger import Account, Budget, InteractiveMeasurement, Ledger, ReleaseFailed, queryable
+from tacit.ledger import (
+    Account,
+    Budget,
+    BudgetExceeded,
+    InteractiveMeasurement,
+    Ledger,
+    ReleaseFailed,
+    queryable,
+)
 
 SOURCE = Path(tacit.__file__).parent
 ROWS = Space(Rows(Integers()), AddRemove())
@@ -369,8 +378,14 @@ def trained_after_the_entry_was_closed(account: Account | None) -> object:
 # --- what comes out -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("booked", [True, False], ids=["account", "no account"])
-@pytest.mark.parametrize("one", CASES, ids=lambda one: f"{one.site}-{one.name}")
+WAYS = [(one, booked) for one in CASES for booked in (True, False) if booked or one.free]
+
+
+@pytest.mark.parametrize(
+    ("one", "booked"),
+    WAYS,
+    ids=[f"{one.site}-{one.name}-{'account' if booked else 'free'}" for one, booked in WAYS],
+)
 def test_a_failure_inside_shows_nothing(
     one: Case,
     booked: bool,
@@ -380,8 +395,6 @@ def test_a_failure_inside_shows_nothing(
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    if not booked and not one.free:
-        pytest.skip("there is no such call without an account")
     caplog.set_level(logging.DEBUG)
     ledger = Ledger.open(sqlite_url)
     account = ledger.account("people", Budget(epsilon=1, delta="1e-5")) if booked else None
@@ -405,6 +418,30 @@ def test_a_failure_inside_shows_nothing(
         return
     assert str(failure.value).startswith(TEXT.format(f"Entry {spends[-1]['seq']}"))
     assert entries[-1]["reservation"] == spends[-1]["seq"] and entries[-1]["status"] == "failed"
+
+
+def test_a_search_that_prints_its_failures_prints_nothing_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """scikit-learn's search puts the tracebacks of failed fits into a warning."""
+    monkeypatch.setattr(learning.Space, "scale", explode)
+    search = GridSearchCV(
+        MODELS["GaussianNB"](None), {"epsilon": [0.5, 0.6]}, cv=2, error_score=0.0, refit=False
+    )
+    with (
+        warnings.catch_warnings(record=True) as told,
+        pytest.raises(ValueError, match="All the 4 fits failed") as failure,
+    ):
+        warnings.simplefilter("always")
+        search.fit(X, Y)
+    assert secret() not in "".join([str(failure.value), *(str(one.message) for one in told)])
+
+
+def test_a_refused_fit_leaves_no_seed_behind(sqlite_url: str) -> None:
+    with Ledger.open(sqlite_url) as ledger, tacit.noise.test_mode(1):
+        account = ledger.account("people", Budget(epsilon="0.1", delta="1e-5"))
+        before = tacit.noise.uniform_integers(2**60, size=3).tolist()
+        with pytest.raises(BudgetExceeded):
+            learning.StandardScaler(**PLAIN, account=account, random_state=1).fit(X)
+        assert tacit.noise.uniform_integers(2**60, size=3).tolist() != before
 
 
 def test_the_case_would_show_a_row_without_a_payment() -> None:

@@ -23,6 +23,7 @@ array([[-1.,  0.],
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -266,21 +267,26 @@ class Fitting:
         share = estimator.delta if promise.delta else None  # what an account in epsilon and delta must know
         self.estimator, self.promise = estimator, promise
         self.payment = paying(estimator.account, event, purpose=f"fit {type(estimator).__name__}", delta=share)
-        self._seed = None if estimator.random_state is None else test_mode(int(estimator.random_state))
+        seed = estimator.random_state
+        self._seed = contextlib.nullcontext() if seed is None else test_mode(int(seed))
 
     def __enter__(self) -> None:
-        self.payment.__enter__()
-        if self._seed is not None:
-            self._seed.__enter__()
+        self._seed.__enter__()  # first: where a seed is refused, nothing is booked
+        try:
+            self.payment.__enter__()
+        except BaseException:
+            self._seed.__exit__(None, None, None)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         kind = withheld(kind)
         del error, trace
-        if self._seed is not None:
+        try:
+            self.payment.__exit__(kind, None, None)
+        finally:
             self._seed.__exit__(None, None, None)
-        self.payment.__exit__(kind, None, None)
         self.estimator.event_ = self.payment.event
         self.estimator.privacy_ = self.promise.price(self.payment.event)
         self.estimator.private_ = self.payment.private
