@@ -147,7 +147,7 @@ def stops_before_the_debit(book: Any) -> bool:
     for _ in range(10):
         try:
             book.ask(question(answers_and_dies), [1, 2, 3])
-        except Gone:
+        except (Gone, ReleaseFailed):  # ours lets not even the kind of an error out
             continue
         except Refused:
             break

@@ -4,7 +4,7 @@
 >>> from tacit.accounting import Gaussian
 >>> ledger = Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
 >>> visits = ledger.account("visits-2026", Budget(rho=0.1), unit="patient")
->>> with visits.reserve(Gaussian(noise_multiplier=10), purpose="weekly table", analyst="ann") as reservation:
+>>> with visits.paying(Gaussian(noise_multiplier=10), purpose="weekly table", analyst="ann") as payment:
 ...     pass  # touch the data here
 >>> str(visits.spent()), visits.left()
 ('rho 0.005', {'rho': Fraction(19, 200)})
@@ -25,6 +25,7 @@ from tacit.ledger.errors import (
 from tacit.ledger.filters import Filter, Reading, odometer
 from tacit.ledger.identity import DataIdentity
 from tacit.ledger.payers import Frozen
+from tacit.ledger.paying import Payment, paying, withheld
 from tacit.ledger.pricing import price
 from tacit.ledger.queryable import InteractiveMeasurement, Queryable, queryable
 from tacit.ledger.verify import Verification
@@ -42,6 +43,7 @@ __all__ = [
     "LedgerBusy",
     "LedgerError",
     "LedgerUnwritable",
+    "Payment",
     "PriceError",
     "Queryable",
     "Reading",
@@ -52,6 +54,8 @@ __all__ = [
     "Spent",
     "Verification",
     "odometer",
+    "paying",
     "price",
     "queryable",
+    "withheld",
 ]

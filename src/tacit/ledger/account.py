@@ -8,32 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tacit.accounting import Event, to_json
+from tacit.accounting import Event, from_json, to_json
 from tacit.ledger import journal
 from tacit.ledger.booking import booked, charge_of, keys, refusal_for, refused, room
 from tacit.ledger.budget import Budget
 from tacit.ledger.chain import canonical
 from tacit.ledger.errors import LedgerError, ReleaseFailed
-from tacit.ledger.exact import Typed, exact, to_text
+from tacit.ledger.exact import Typed, exact, from_text, to_text
 from tacit.ledger.filters import Reading, in_words, odometer
+from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, paying
 from tacit.ledger.period import days, overlaps
 from tacit.ledger.pricing import as_typed
 from tacit.ledger.spec import Spec
 from tacit.ledger.store import Connection
 from tacit.ledger.tree import Amount, Totals
-from tacit.noise import is_private, watch
+from tacit.noise import Seen, is_private, watch
 
 if TYPE_CHECKING:
     from tacit.ledger.book import Ledger
 
-DONE, FAILED, OPEN = "done", "failed", "open"
 NOT_PRIVATE = "NOT PRIVATE"
 
 
@@ -180,6 +179,7 @@ class Account:
         event: Event,
         *,
         purpose: str = "",
+        run: str = "",
         analyst: str = "",
         question: object = None,
         delta: Typed | None = None,
@@ -187,7 +187,7 @@ class Account:
         correction: bool = False,
     ) -> Receipt:
         """Reserve and commit in one entry, durable on return: touch the data only afterwards."""
-        request = self._request(event, purpose, analyst, question, delta, period, correction)
+        request = self._request(event, purpose, run, analyst, question, delta, period, correction)
         return self._book("spend", request)
 
     def reserve(
@@ -195,18 +195,21 @@ class Account:
         event: Event,
         *,
         purpose: str = "",
+        run: str = "",
         analyst: str = "",
         question: object = None,
         delta: Typed | None = None,
         period: str | None = None,
         correction: bool = False,
     ) -> Reservation:
-        """Book the price before the data is touched; a context manager to run and commit in.
+        """Book the price before the data is touched. `paying` is built on this, and withholds errors as well: use that one.
+
+        `run` says which run the spend belongs to, for `payments` to find it by.
 
         Where the account caches and the identical question (with the same event and period) was answered before, nothing is booked, and
         the reservation carries that answer with `cached` set.
         """
-        request = self._request(event, purpose, analyst, question, delta, period, correction)
+        request = self._request(event, purpose, run, analyst, question, delta, period, correction)
         if self.spec.cache and question is not None:
             private = is_private()
             found = self.ledger.store.read(
@@ -217,28 +220,48 @@ class Account:
                 return Reservation(self, receipt, cached=True, answer=found["answer"])
         return Reservation(self, self._book("reserve", request), question_key=request.get("question_key"))
 
+    def paying(self, event: Event, **terms: Any) -> Payment:
+        """`with account.paying(event, purpose=...) as payment:` books, runs, withholds errors, commits; see `tacit.ledger.paying`."""
+        return paying(self, event, **terms)
+
+    def payments(self, *, run: str, error: type[Exception] = ReleaseFailed, advice: str = "") -> list[Payment]:
+        """The payments of one run on this account, in order, as they stand in the book.
+
+        One that is open can be gone on with. `error` and `advice` are those of `paying`.
+        """
+        if not run or not isinstance(run, str):
+            raise LedgerError("run must be a text that is not empty: the one that was given to paying(run=...)")
+
+        def work(connection: Connection) -> list[tuple[dict[str, Any], str]]:
+            found = journal.reservations_of(connection, self.spec.id)
+            mine = [fields for fields in found if _belongs(fields, run)]
+            ends = [journal.conclusion_of(connection, int(fields["seq"])) for fields in mine]
+            return [(fields, OPEN if end is None else str(end["status"])) for fields, end in zip(mine, ends, strict=True)]
+
+        found = []
+        for fields, status in self.ledger.store.read(work):
+            reservation, event = self._reserved(fields, status), from_json(json.dumps(fields["event"]))
+            found.append(Payment(self, event, reservation=reservation, error=error, advice=advice))
+        return found
+
+    def _reserved(self, fields: Mapping[str, Any], status: str) -> Reservation:
+        charge = {name: from_text(value) for name, value in fields["charge"].items()}
+        receipt = Receipt(int(fields["seq"]), str(fields["hash"]), charge, bool(fields["private"]))
+        reservation = Reservation(self, receipt, question_key=fields.get("question_key"))
+        reservation.status = status
+        return reservation
+
     def release(self, measurement: Releasable, data: Any, distance: Any = 1, **request: Any) -> Any:
         """Run a measurement: reserve its event, release, commit. A failure after the reservation is charged and says nothing of why."""
         insist = getattr(measurement, "insist_on_proof", None)
         if insist is not None:
             insist()  # what has no proof is refused before anything is booked
         event = measurement.event(distance)
-        reservation = self.reserve(event, **request)
-        if reservation.cached:
-            return _as_released(measurement, event, reservation.answer, reservation.receipt.private)
-        failed = False
-        answer = None
-        try:
-            with reservation.watched():
-                answer = measurement.release(data, distance)
-        except (Exception, SystemExit, GeneratorExit):
-            failed = True
-        if failed:
-            # raised outside the handler, so that no traceback leads back to the data
-            reservation.fail()
-            raise ReleaseFailed(f"the measurement failed after the data was touched; entry {reservation.receipt.entry} stays spent")
-        keep = self.spec.cache and request.get("question") is not None
-        reservation.commit(answer=_as_json(answer) if keep else None)
+        with self.paying(event, **request) as payment:
+            if payment.cached:
+                return _as_released(measurement, event, payment.answer, payment.private)
+            answer = measurement.release(data, distance)
+            payment.keep(_plain(answer))
         return answer
 
     def _period(self, period: str | None, *, needed: bool = True) -> str:
@@ -257,6 +280,7 @@ class Account:
         self,
         event: Event,
         purpose: str,
+        run: str,
         analyst: str,
         question: object,
         delta: Typed | None,
@@ -264,7 +288,7 @@ class Account:
         correction: bool,
     ) -> dict[str, Any]:
         """Everything about a spend that is known before the book is opened: all of it public parameters."""
-        for label, text in (("purpose", purpose), ("analyst", analyst)):
+        for label, text in (("purpose", purpose), ("run", run), ("analyst", analyst)):
             if not isinstance(text, str):
                 raise LedgerError(f"{label} must be a text, not {type(text).__name__}")
         share = None if delta is None else exact("delta", delta)
@@ -277,6 +301,7 @@ class Account:
             "period": self._period(period),
             "event": record,
             "purpose": purpose,
+            "run": run,
             "analyst": analyst,
             "correction": bool(correction),
         }
@@ -321,7 +346,7 @@ class Account:
             "time": journal.now(),
             "private": private,
         }
-        for name in ("period", "purpose", "analyst", "correction", "question", "question_key"):
+        for name in ("period", "purpose", "run", "analyst", "correction", "question", "question_key"):
             if request.get(name):
                 fields[name] = request[name]
 
@@ -359,7 +384,10 @@ class Account:
 
 
 class Reservation:
-    """A spend whose data may now be touched. Leaving the block concludes it: `failed` after an exception, `done` otherwise."""
+    """A spend whose data may now be touched, as `Account.reserve` books it; `Payment` is built on it.
+
+    Leaving a block of it concludes it, `failed` after an exception, `done` otherwise. It hands exceptions on as they are.
+    """
 
     def __init__(
         self, account: Account, receipt: Receipt, *, cached: bool = False, answer: object = None, question_key: str | None = None
@@ -371,22 +399,23 @@ class Reservation:
         self.status = DONE if cached else OPEN
         self._question_key = question_key
         self._private = True
-        self._watch: AbstractContextManager[None] | None = None
+        self._watch: watch | None = None
+        self._seen = Seen()
 
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Notice draws from a seed: such a reservation is concluded as NOT PRIVATE."""
-        with watch() as seen:
-            try:
-                yield
-            finally:
-                self._private = self._private and seen.private
+    @property
+    def keeps(self) -> bool:
+        """Whether an answer given to `commit` is kept."""
+        return bool(self.account.spec.cache and self._question_key)
+
+    def noticed(self, private: bool) -> None:
+        """Say whether what was drawn for this reservation is private; once it is not, it stays so."""
+        self._private = self._private and private
 
     def commit(self, answer: object = None) -> None:
         """Conclude the reservation. `answer`, a JSON value, is kept only where the account caches and a question was given."""
         if self.cached:
             return
-        if answer is not None and not (self.account.spec.cache and self._question_key):
+        if answer is not None and not self.keeps:
             raise LedgerError("an answer is kept only by an account with cache=True and for a spend with question=; leave answer out")
         self._conclude(DONE, answer)
 
@@ -407,10 +436,11 @@ class Reservation:
         if self._watch is not None:
             current, self._watch = self._watch, None
             current.__exit__(None, None, None)
+            self.noticed(self._seen.private)
 
     def __enter__(self) -> Reservation:
-        self._watch = self.watched()
-        self._watch.__enter__()
+        self._watch = watch()
+        self._seen = self._watch.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -419,15 +449,16 @@ class Reservation:
             self._conclude(DONE if kind is None else FAILED, None)
 
 
-def _as_json(answer: Any) -> object:
-    """An answer in the form in which it can be kept, or None if it has none: then it is simply not kept."""
+def _belongs(fields: Mapping[str, Any], run: str) -> bool:
+    """Whether an entry is of a run. Books from before entries had this field name the run at the end of the purpose."""
+    named = fields.get("run")
+    return bool(named == run if named is not None else str(fields.get("purpose", "")).endswith(f"(run {run})"))
+
+
+def _plain(answer: Any) -> object:
+    """An answer without what it is wrapped in: the value of a release, the numbers of an array."""
     value = getattr(answer, "value", answer)
-    value = value.tolist() if hasattr(value, "tolist") else value
-    try:
-        canonical(value)
-    except LedgerError:
-        return None
-    return value
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _as_released(measurement: Releasable, event: Event, answer: object, private: bool) -> Any:

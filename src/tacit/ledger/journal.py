@@ -36,6 +36,7 @@ _SET_TOTAL = (
     "INSERT INTO tacit_totals (account, period, body) VALUES (?, ?, ?) ON CONFLICT (account, period) DO UPDATE SET body = excluded.body"
 )
 _CONCLUSION = "SELECT body FROM tacit_entries WHERE reservation = ?"
+_RESERVATIONS = "SELECT body, hash FROM tacit_entries WHERE account = ? AND kind = 'reserve' ORDER BY seq"
 _ANSWER = "SELECT body FROM tacit_entries WHERE question = ? AND account = ? ORDER BY seq DESC"
 _FACT = "INSERT INTO tacit_facts (name, value) VALUES (?, ?)"
 _FIRST_HEAD = "INSERT INTO tacit_head (id, seq, hash) VALUES (1, ?, ?)"
@@ -215,6 +216,11 @@ def conclusion_of(connection: Connection, reservation: int) -> dict[str, Any] | 
     """How a reservation ended, if it did."""
     row = run(connection, _CONCLUSION, (reservation,)).fetchone()
     return None if row is None else _fields(row[0])
+
+
+def reservations_of(connection: Connection, account: int) -> list[dict[str, Any]]:
+    """Every reservation on an account, in order, with its hash."""
+    return [_fields(body) | {"hash": value} for body, value in run(connection, _RESERVATIONS, (account,)).fetchall()]
 
 
 def stored_answer(connection: Connection, account: int, question: str, *, private: bool) -> dict[str, Any] | None:
