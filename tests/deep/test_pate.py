@@ -19,7 +19,7 @@ from tacit.accounting import Composed, Gaussian, Laplace, ParameterError, PureDP
 from tacit.audit import Claim, attack, judge
 from tacit.deep.pate import Ensemble, GaussianVotes, LaplaceVotes, label, partition, tally, train_student, train_teachers, winners
 from tacit.deep.pate_cost import FINE
-from tacit.ledger import Budget, BudgetExceeded, Ledger
+from tacit.ledger import Budget, BudgetExceeded, Ledger, ReleaseFailed
 from tacit.noise import test_mode
 
 
@@ -141,7 +141,7 @@ def test_votes_for_no_class_count_for_none() -> None:
     ensemble = Ensemble(odd, classes=2, votes=LaplaceVotes(50))
     assert ensemble.label([1, 2, 3]).tolist() == [0, 0, 0]
     assert np.concatenate(ensemble._cast).tolist() == [[1, 0]] * 3
-    with pytest.raises(ParameterError, match="one label for each"):
+    with pytest.raises(ReleaseFailed, match="one label for each"):
         Ensemble([lambda x: [0]], classes=2, votes=LaplaceVotes(1)).label([1, 2])
 
 

@@ -27,7 +27,7 @@ from tacit.learning import (
     Ridge,
 )
 from tacit.learning.estimator import Space, codes_of, declared_classes, interval
-from tacit.ledger import Budget, BudgetExceeded, Ledger
+from tacit.ledger import Budget, BudgetExceeded, Ledger, ReleaseFailed
 from tacit.noise import SeedRefusedError, test_mode
 
 PROMISE: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "bounds": (-3, 3)}
@@ -136,7 +136,7 @@ def test_a_fit_that_fails_after_the_data_was_touched_stays_spent(tmp_path: Path,
     book = Ledger.open(f"sqlite:///{tmp_path / 'book.db'}")
     visits = book.account("visits", Budget(epsilon=5, delta=1e-4))
     monkeypatch.setattr("tacit.learning.classifiers._descent", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ReleaseFailed):
         LogisticRegression(**PROMISE, classes=[0, 1], account=visits).fit(X, Y)
     assert float(visits.spent()["epsilon"]) == pytest.approx(1, rel=1e-6)
 

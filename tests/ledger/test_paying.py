@@ -98,15 +98,15 @@ def test_whatever_goes_wrong_is_one_constant_error(account: Account, kind: type[
     with pytest.raises(ReleaseFailed) as failure, account.paying(PRICE) as payment:
         fails()
     assert type(failure.value) is ReleaseFailed and str(failure.value) == (
-        "the computation failed after the data was touched. Entry 4 stays spent, and the reason is withheld, because it may depend on the "
-        "data. Trying again costs again"
+        "the computation failed after the data was touched. Entry 4 stays spent, and the reason is withheld, "
+        "because it may depend on the data. Try made-up rows of the same shape before trying again, which costs again"
     )
     assert shown(failure.value) == []
     assert payment.status == last(account)["status"] == "failed" and account.spent()["pure"] == QUARTER
 
 
 def test_the_probe_finds_what_is_handed_on() -> None:
-    """The mutants: an error as it was, one with a context, and one from a generator, whose caller keeps the original in its frame."""
+    """The mutants: an error as it was, and one from a generator, whose caller keeps the original in a frame."""
     with pytest.raises(Leak) as raw:
         leak()
     assert "printed" in shown(raw.value) and secret() in texts(raw.value)
@@ -174,7 +174,7 @@ def test_a_room_may_give_its_own_error_and_advice(account: Account) -> None:
     assert shown(failure.value) == []
 
 
-# --- keeping answers --------------------------------------------------------------------------------------------------------------------
+# --- keeping answers -----------------------------------------------------------------------------------------
 
 
 def test_a_caching_account_keeps_the_answer(ledger: Ledger) -> None:
@@ -202,7 +202,7 @@ def test_an_account_that_does_not_cache_keeps_nothing(account: Account) -> None:
     assert "4711" not in str(list(account.ledger.entries()))
 
 
-# --- several steps, several processes ---------------------------------------------------------------------------------------------------
+# --- several steps, several processes ------------------------------------------------------------------------
 
 
 def test_a_payment_in_steps(account: Account) -> None:
@@ -225,6 +225,25 @@ def test_a_failed_step_concludes_the_payment(account: Account) -> None:
     with pytest.raises(ReleaseFailed) as failure, payment.touching():
         leak()
     assert shown(failure.value) == [] and payment.status == last(account)["status"] == "failed"
+
+
+def test_a_failed_step_of_work_that_can_be_resumed_leaves_the_payment_open(account: Account) -> None:
+    first = account.paying(PRICE, run="r1").open()
+    with pytest.raises(ReleaseFailed) as failure, first.touching(resumable=True):
+        leak()
+    assert shown(failure.value) == [] and last(account)["kind"] == "reserve" and first.status == "open"
+
+    class Failed(RuntimeError):
+        pass
+
+    (again,) = account.payments(run="r1", error=Failed, advice="Look there")
+    with pytest.raises(Failed, match="Look there") as failure, again.touching(resumable=True):
+        leak()
+    assert shown(failure.value) == []
+    again.noticed(False)
+    again.noticed(True)
+    again.commit()
+    assert last(account)["status"] == "done" and last(account)["private"] is False
 
 
 def test_data_is_not_touched_before_the_payment_is_opened(account: Account) -> None:
@@ -273,7 +292,7 @@ def test_an_entry_has_the_field_only_where_a_run_is_given(account: Account) -> N
     assert [entry["run"] for entry in account.ledger.entries() if "run" in entry] == ["r1"]
 
 
-# --- warnings and logs ------------------------------------------------------------------------------------------------------------------
+# --- warnings and logs ---------------------------------------------------------------------------------------
 
 
 def chatter() -> None:
@@ -305,7 +324,7 @@ def test_warnings_and_logs_of_the_block_are_withheld(
 
 
 def test_a_warning_inside_is_no_error_even_where_warnings_are_errors() -> None:
-    """Whether a warning is given can depend on a row, and so whether the block fails must not depend on the warning."""
+    """Whether a warning is given can depend on a row, so whether the block fails must not depend on it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with paying(None, PRICE):
@@ -315,7 +334,7 @@ def test_a_warning_inside_is_no_error_even_where_warnings_are_errors() -> None:
 def test_blocks_of_two_threads_that_overlap_undo_nothing_of_each_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The order in which `catch_warnings` goes wrong: A in, B in, A out, B warns, B out; and a third thread that is in no block."""
+    """The order in which `catch_warnings` goes wrong: A in, B in, A out, B warns, B out."""
     gates = {name: threading.Event() for name in ("a in", "b in", "a out", "b out")}
 
     def first() -> None:

@@ -1,8 +1,9 @@
 """The base of every error that Tacit raises on purpose, and the errors of the accountant.
 
-A refusal that a second front door words differently, or that code must recognise, has a `code` and its `facts`. Facts are public: names of
-columns, declared numbers; never a value from the data. `str(error)` is the wording for Python, from the room's table `WORDS`; job files and
-commands have tables of their own, keyed by the same codes. A simple fault of a parameter may be a plain message without a code.
+A refusal that a second front door words differently, or that code must recognise, has a `code` and `facts`.
+Facts are public: names of columns, declared numbers; never a value from the data. `str(error)` is the wording
+for Python, from the room's table `WORDS`; job files and commands have tables of their own, keyed by the same
+codes. A simple fault of a parameter may be a plain message without a code.
 `docs/errors.md` lists the codes.
 
 >>> error = ParameterError(code="parameter-range", parameter="delta", range="between 0 and 1", given=2)
@@ -19,21 +20,23 @@ from typing import ClassVar, Self
 WORDS: Mapping[str, str] = {
     "parameter-range": "{parameter} must be {range}, not {given}",
     "delta-needed": (
-        "{parameter} must be positive: this event has no finite epsilon at delta = 0 (Gaussian noise and approximate guarantees "
-        "never do); ask for a delta well below one over the number of people, such as 1e-6"
+        "{parameter} must be positive: this event has no finite epsilon at delta = 0 (Gaussian noise and "
+        "approximate guarantees never do); ask for a delta well below one over the number of people, such as "
+        "1e-6"
     ),
     "relation-not-covered": (
-        "a guarantee stated for {stated.value} says nothing about {asked.value}: the number of records is public in the first and private "
-        "in the second. Pass null_record=True if the computation treats an absent record exactly as a public null record, or ask for "
-        "adjacency={stated!r}."
+        "a guarantee stated for {stated.value} says nothing about {asked.value}: the number of records is "
+        "public in the first and private in the second. Pass null_record=True if the computation treats an "
+        "absent record exactly as a public null record, or ask for adjacency={stated!r}."
     ),
     "poisson-needs-add-remove": (
-        "Poisson sampling amplifies guarantees for add/remove, because its sample size is random; the inner event is stated for "
-        "replace-one. State it with adjacency=Adjacency.ADD_REMOVE, or sample WithoutReplacement."
+        "Poisson sampling amplifies guarantees for add/remove, because its sample size is random; the inner "
+        "event is stated for replace-one. State it with adjacency=Adjacency.ADD_REMOVE, or sample "
+        "WithoutReplacement."
     ),
     "fixed-size-is-public": (
-        "sampling without replacement keeps the size of the data public, so it has no guarantee for add/remove; ask for "
-        "adjacency=Adjacency.REPLACE_ONE, or sample with Poisson."
+        "sampling without replacement keeps the size of the data public, so it has no guarantee for "
+        "add/remove; ask for adjacency=Adjacency.REPLACE_ONE, or sample with Poisson."
     ),
     "allocation-not-replaced": (
         "random allocation is proved for add/remove and zero-out; ask for adjacency=Adjacency.ADD_REMOVE"
@@ -48,12 +51,12 @@ def _worded(template: str, facts: Mapping[str, object]) -> str:
     >>> _worded("there are {tables}", {"tables": ("visits", "codes")})
     'there are visits, codes'
     """
-    shown = {name: ", ".join(map(str, fact)) if isinstance(fact, tuple) else fact for name, fact in facts.items()}
-    return template.format(**shown)
+    joined = {name: ", ".join(map(str, fact)) for name, fact in facts.items() if isinstance(fact, tuple)}
+    return template.format(**{**facts, **joined})
 
 
 class Refusal(Exception):
-    """What is refused: `message` in the words of Python and, where it has one, its `code` with its `facts`."""
+    """What is refused: `message` in the words of Python and, where it has one, a `code` with its `facts`."""
 
     words: ClassVar[Mapping[str, str]] = {}
     code: str
@@ -70,7 +73,7 @@ class Refusal(Exception):
         return self
 
     def said(self, wording: Mapping[str, str], otherwise: str | None = None, **shown: object) -> str:
-        """The refusal in the words of a front door's table; where the table has none, `otherwise` or the words of Python.
+        """The refusal in the words of a front door's table; where it has none, `otherwise` or the words of Python.
 
         `shown` replaces facts that the front door has other names for, such as the option for a parameter.
         """

@@ -107,15 +107,15 @@ class DistributedTraining(PrivateTraining):
     def begin(self) -> None:
         """The plan is paid for once, by rank 0; if it is refused there, no rank reads a record."""
         refused: Exception | None = None
-        ledger = self._ledger
+        account = self._account
         if self.rank != 0:
-            self._ledger = None
+            self._account = None
         try:
             super().begin()
         except Exception as error:
             refused = error
         finally:
-            self._ledger = ledger
+            self._account = account
         if self._total([0.0 if refused is None else 1.0])[0] == 0:
             return
         if refused is not None:
@@ -207,7 +207,7 @@ def make_private_distributed(
         physical_batch=physical_batch,
         workers=workers,
         collate=collate,
-        ledger=account,
+        account=account,
         purpose=purpose,
         delta=delta,
     )

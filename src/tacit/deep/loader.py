@@ -8,6 +8,7 @@ step itself, noise and all, because a step that is skipped would tell that nobod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,6 +34,9 @@ class Listener(Protocol):
 
     def begin(self) -> None:
         """A pass begins: whatever must be paid first is paid now."""
+
+    def touching(self) -> AbstractContextManager[Any]:
+        """A block that reads records."""
 
     def handed_out(self, records: int, *, last: bool) -> None:
         """A piece of a logical batch goes to the training loop; `last` completes it."""
@@ -132,7 +136,14 @@ class PrivateLoader:
         self._listener.begin()
         steps = min(self.sampler.epoch, self._listener.remaining())
         pieces = Pieces(self._batches, steps, self._physical)
-        for piece, batch in DataLoader(self._fetch, sampler=pieces, batch_size=None, num_workers=self._workers, collate_fn=unchanged):
+        read = DataLoader(self._fetch, sampler=pieces, batch_size=None, num_workers=self._workers, collate_fn=unchanged)
+        with self._listener.touching():
+            batches = iter(read)
+        while True:
+            with self._listener.touching():
+                piece, batch = next(batches, (None, None))
+            if piece is None:
+                return
             if not len(piece.indices):
                 self._listener.empty_step()
                 continue

@@ -45,10 +45,11 @@ from tacit.accounting.parameters import Number, count, positive
 from tacit.deep import pate_gaussian
 from tacit.deep.pate_cost import FINE, Counts, LaplaceLaw, PublishedCost, dependent_epsilon, publish_cost, vote_counts
 from tacit.deep.pate_gaussian import GaussianLaw
-from tacit.ledger import Account
+from tacit.ledger import Account, paying
 from tacit.noise import rounded_gaussian, rounded_laplace, uniform_integers
 
 M = TypeVar("M")
+ADVICE = "A teacher must return one label for each question, in one dimension"
 
 
 def tally(votes: ArrayLike, classes: int) -> Counts:
@@ -214,9 +215,7 @@ class Ensemble(Generic[M]):
     def label(self, questions: Any, *, purpose: str = "labels from teachers") -> NDArray[np.int64]:
         """One label a question, -1 where a confident aggregator declines. Paid for before a teacher is asked."""
         event = self.votes.event(len(questions))
-        if self.account is None:
-            return self._answer(questions, event)
-        with self.account.reserve(event, purpose=purpose, delta=self.delta):
+        with paying(self.account, event, purpose=purpose, delta=self.delta, advice=ADVICE):
             return self._answer(questions, event)
 
     def _answer(self, questions: Any, event: Event) -> NDArray[np.int64]:
@@ -246,15 +245,9 @@ class Ensemble(Generic[M]):
         law = self._law()
         told = None
         if sanitise is not None:
-
-            def release() -> PublishedCost:
-                return publish_cost(cast, law, teachers=len(self.teachers), delta=delta, order=order, epsilon=sanitise)
-
-            if self.account is None:
-                told = release()
-            else:
-                with self.account.reserve(PureDP(sanitise), purpose="cost of labels", delta=self.delta):
-                    told = release()
+            moment = count("order", order)  # refused before it is paid for
+            with paying(self.account, PureDP(sanitise), purpose="cost of labels", delta=self.delta):
+                told = publish_cost(cast, law, teachers=len(self.teachers), delta=delta, order=moment, epsilon=sanitise)
             self.event = Composed(self.event, told.event)
         if publish:
             return Report(independent, delta, told)

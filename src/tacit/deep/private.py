@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from fractions import Fraction
 from types import MethodType
@@ -48,8 +49,7 @@ from tacit.deep.history import History
 from tacit.deep.loader import PrivateLoader, as_dataset
 from tacit.deep.noise import add_normal, lattice_normal, standard_normal
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler
-from tacit.ledger import Account
-from tacit.ledger.account import Reservation
+from tacit.ledger import Account, Payment, paying
 from tacit.noise import is_private, rounded_gaussian
 
 __all__ = ["Allocation", "FixedSize", "FullBatch", "Poisson", "PrivateTraining", "make_private", "make_private_with_epsilon"]
@@ -79,6 +79,7 @@ class Independent:
 # never make the true sensitivity the larger one. A float32 norm of 1e9 squares, summed in blocks, is off by less than 1e-5.
 ROUNDING = 1 + 1e-4
 GRANULE = 2.0**-24  # of the sensitivity; with exact=True
+ADVICE = "The loop must call model(x) and loss.backward() once for each whole batch, and may replace no parameter"
 
 
 class PrivateTraining:
@@ -104,7 +105,7 @@ class PrivateTraining:
         physical_batch: int | None = None,
         workers: int = 0,
         collate: Callable[[list[Any]], Any] | None = None,
-        ledger: Account | None = None,
+        account: Account | None = None,
         purpose: str = "training",
         delta: float | None = None,
     ) -> None:
@@ -121,8 +122,8 @@ class PrivateTraining:
         if exact and noise is not None:
             raise ParameterError("exact=True draws independent noise on a lattice; it cannot be combined with noise=")
         self._past: tuple[Event, ...] = ()
-        self._ledger, self._purpose, self._delta = ledger, purpose, delta
-        self._reservation: Reservation | None = None
+        self._account, self._purpose, self._delta = account, purpose, delta
+        self._payment: Payment | None = None
         self._in_hand = False  # a piece is in the loop's hands
         self._last = False  # ... and it completes its batch
         self._handed = 0  # records handed out since the last step
@@ -178,9 +179,16 @@ class PrivateTraining:
         self._forget()  # a loop that broke off left a batch without its step
         if self.remaining() <= 0:
             raise TrainingError(f"all {self.planned} planned steps are taken; plan more with steps= or epochs= in a new make_private call")
-        if self._ledger is not None and self._reservation is None:
+        if self._payment is None or self._payment.status != "open":
             plan = self._noise.event(self.sampler, self.noise_multiplier, self.remaining())
-            self._reservation = self._ledger.reserve(plan, purpose=self._purpose, delta=self._delta)
+            self._payment = paying(self._account, plan, purpose=self._purpose, delta=self._delta, advice=ADVICE).open()
+
+    def touching(self) -> AbstractContextManager[Payment]:
+        """A block of the run that computes on records: its errors are withheld, and end the payment."""
+        payment = self._payment
+        if payment is None or payment.status != "open":  # closed early, or failed: what is left of this pass was paid for
+            payment = paying(None, NoOp(), advice=ADVICE).open()
+        return payment.touching()
 
     def handed_out(self, records: int, *, last: bool) -> None:
         """A piece goes to the loop."""
@@ -228,17 +236,19 @@ class PrivateTraining:
         if self.remaining() <= 0:
             raise TrainingError(f"all {self.planned} planned steps are taken")
         handed, self._handed = self._handed, 0
-        collected = self._clipper.collect()
+        with self.touching():
+            collected = self._clipper.collect()
         if collected.count != handed:
             raise TrainingError(
                 "the backward pass saw other examples than the loader handed out: run model(x) and loss.backward() once for each batch, on "
                 "the whole batch, in train mode, and evaluate under torch.no_grad()"
             )
         self.private = self.private and is_private()
-        scale = self._noisy_gradients(collected)
-        self.steps += 1
-        clip = collected.sensitivity
-        clipped = self._adapt(collected)
+        with self.touching():
+            scale = self._noisy_gradients(collected)
+            self.steps += 1
+            clip = collected.sensitivity
+            clipped = self._adapt(collected)
         if not isinstance(self._noise, Independent):
             scale = math.nan  # correlated noise is not alike in every step: nothing is estimated from it
         self.history.record(self.steps, [self._clipper.params[name].grad for name in collected.sums], scale, clip, clipped)
@@ -298,9 +308,8 @@ class PrivateTraining:
 
     def close(self) -> None:
         """Conclude the ledger's entry. What was planned and not done stays spent."""
-        if self._reservation is not None:
-            reservation, self._reservation = self._reservation, None
-            reservation.commit()
+        if self._payment is not None and self._payment.status == "open":
+            self._payment.commit()
 
     def detach(self) -> None:
         """Give model and optimiser back as they were."""
@@ -388,7 +397,7 @@ def make_private(
         physical_batch=physical_batch,
         workers=workers,
         collate=collate,
-        ledger=account,
+        account=account,
         purpose=purpose,
         delta=delta,
     )

@@ -35,7 +35,7 @@ import numpy as np
 from tacit.accounting import Composed, Event, ParameterError, Repeated, Selection
 from tacit.accounting.parameters import Number, count, number, positive
 from tacit.accounting.selection import gamma_for
-from tacit.ledger import Account
+from tacit.ledger import Account, paying
 from tacit.noise import bernoulli, uniform_integers
 
 BLOCK = 16  # tosses at a time
@@ -193,9 +193,8 @@ def tune(
                 best = Tuned(setting, model, found, whole)
         return best
 
-    if account is None:
-        return run()
-    with account.reserve(whole, purpose=purpose, delta=delta):
+    # a function of its own: after an error its variables, the models of a secret number of trials, are out of reach
+    with paying(account, whole, purpose=purpose, delta=delta):
         return run()
 
 
@@ -230,17 +229,13 @@ def tune_grid(
     choices: list[P] = settings(space)
     whole = Composed(*(trial_event([choice], event, score_event) for choice in choices))
 
-    def run() -> list[Tuned[P, M]]:
-        found = []
-        for choice in choices:
-            model = train(choice)
-            found.append(Tuned(choice, model, _ranked(score(model)), whole))
-        return sorted(found, key=lambda one: -one.score)
+    with paying(account, whole, purpose=purpose, delta=delta):
+        found = [_tried(choice, train(choice), score, whole) for choice in choices]
+    return sorted(found, key=lambda one: -one.score)
 
-    if account is None:
-        return run()
-    with account.reserve(whole, purpose=purpose, delta=delta):
-        return run()
+
+def _tried(choice: P, model: M, score: Callable[[M], float], whole: Event) -> Tuned[P, M]:
+    return Tuned(choice, model, _ranked(score(model)), whole)
 
 
 def _ranked(score: float) -> float:

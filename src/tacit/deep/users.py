@@ -274,7 +274,7 @@ def make_user_private(
         sampler=sampler,
         noise_multiplier=noise_multiplier,
         steps=planned,
-        ledger=account,
+        account=account,
         delta=delta,
         **how,
     )

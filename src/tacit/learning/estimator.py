@@ -24,8 +24,9 @@ array([[-1.,  0.],
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +35,8 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting import Adjacency, Event, PackageMissing, ParameterError
 from tacit.accounting.parameters import count, number, positive
 from tacit.learning.promise import Promise
-from tacit.noise import SeedRefusedError, is_private, test_mode, watch
+from tacit.ledger import paying, withheld
+from tacit.noise import SeedRefusedError, is_private, test_mode
 
 try:
     from sklearn.base import (  # type: ignore[import-untyped,unused-ignore]
@@ -177,8 +179,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
     """What all private estimators share. A subclass checks its public parameters, says what it will cost, and then touches the data.
 
     A subclass defines `__init__` with its parameters as keywords (by name, as scikit-learn wants them), and `fit`, which calls in this
-    order: `_promise()`, `_numbers(X, y)`, and then, inside `with self._spend(event):`, whatever touches values. Everything before `_spend`
-    sees shapes and types only.
+    order: `_promise()`, `_numbers(X, y)`, and then, inside `with self._spend(event, promise):`, whatever touches values.
+    Everything before `_spend` sees shapes and types only.
     """
 
     def __init__(
@@ -246,24 +248,48 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
             raise ValueError("Found input variables with inconsistent numbers of samples: X and y must have the same number of rows")
         return found
 
-    @contextlib.contextmanager
-    def _spend(self, event: Event, promise: Promise) -> Iterator[None]:
-        """Reserve, run, commit. With a seed, the draws repeat and the model says that it is not private."""
-        with contextlib.ExitStack() as stack:
-            if self.account is not None:
-                share = self.delta if promise.delta else None  # what an account in epsilon and delta must know
-                stack.enter_context(self.account.reserve(event, purpose=f"fit {type(self).__name__}", delta=share))
-            seen = stack.enter_context(watch())
-            if self.random_state is not None:
-                stack.enter_context(test_mode(int(self.random_state)))
-            yield
-        self.event_ = event
-        self.privacy_ = promise.price(event)
-        self.private_ = seen.private
+    def _spend(self, event: Event, promise: Promise) -> Fitting:
+        """The block that touches the data: paid for before, errors withheld. With a seed, the draws repeat."""
+        return Fitting(self, event, promise)
 
     def _fitted(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
         return self._numbers(X, reset=False)
+
+
+class Fitting:
+    """The block in which an estimator touches its data; after it the estimator says what the fit cost.
+
+    A class, because a generator would keep what went wrong inside in a frame (see `tacit.ledger.withheld`).
+    """
+
+    def __init__(self, estimator: PrivateEstimator, event: Event, promise: Promise) -> None:
+        share = estimator.delta if promise.delta else None  # what an account in epsilon and delta must know
+        self.estimator, self.promise = estimator, promise
+        self.payment = paying(estimator.account, event, purpose=f"fit {type(estimator).__name__}", delta=share)
+        seed = estimator.random_state
+        self._seed = contextlib.nullcontext() if seed is None else test_mode(int(seed))
+
+    def __enter__(self) -> None:
+        self._seed.__enter__()  # first: where a seed is refused, nothing is booked
+        try:
+            self.payment.__enter__()
+        except BaseException:
+            self._seed.__exit__(None, None, None)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        kind = withheld(kind)
+        del error, trace
+        try:
+            self.payment.__exit__(kind, None, None)
+        finally:
+            self._seed.__exit__(None, None, None)
+        self.estimator.event_ = self.payment.event
+        self.estimator.privacy_ = self.promise.price(self.payment.event)
+        self.estimator.private_ = self.payment.private
 
 
 def declared_classes(classes: ArrayLike | None) -> NDArray[Any]:

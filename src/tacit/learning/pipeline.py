@@ -22,7 +22,7 @@ True
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 from tacit.accounting import Adjacency, Composed, Event, NoOp, PackageMissing, ParameterError, account
 from tacit.accounting.parameters import Number
 from tacit.learning.promise import relation
-from tacit.noise import watch
+from tacit.ledger import paying
 
 try:
     from sklearn import pipeline as sk  # type: ignore[import-untyped,unused-ignore]
@@ -127,39 +127,32 @@ class Pipeline(sk.Pipeline):  # type: ignore[misc,unused-ignore]
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Reserve the total, then fit step by step."""
-        with self._paid(X, y):
-            super().fit(X, y, **params)
+        self._paid(X, y, lambda: super(Pipeline, self).fit(X, y, **params))
         return self
 
     def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Any:
         """Reserve the total, fit, and transform."""
-        with self._paid(X, y):
-            found = super().fit_transform(X, y, **params)
-        return found
+        return self._paid(X, y, lambda: super(Pipeline, self).fit_transform(X, y, **params))
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Any:
         """Reserve the total, fit, and predict."""
-        with self._paid(X, y):
-            found = super().fit_predict(X, y, **params)
-        return found
+        return self._paid(X, y, lambda: super(Pipeline, self).fit_predict(X, y, **params))
 
-    @contextlib.contextmanager
-    def _paid(self, X: ArrayLike, y: ArrayLike | None) -> Iterator[None]:
+    def _paid(self, X: ArrayLike, y: ArrayLike | None, fit: Callable[[], Any]) -> Any:
         stated, deltas, rhos = _promises(self.steps)
         event = self.price(X, y)
         delta = self.delta if self.delta is not None else (sum(deltas) if deltas and not rhos else None)
-        with contextlib.ExitStack() as stack:
-            if self.account is not None and not isinstance(event, NoOp):
-                stack.enter_context(self.account.reserve(event, purpose="fit Pipeline", delta=delta or None))
-            seen = stack.enter_context(watch())
-            yield
+        payer = None if isinstance(event, NoOp) else self.account
+        with paying(payer, event, purpose="fit Pipeline", delta=delta or None) as payment:
+            fitted = fit()
         found = pipeline_event(self)
         if found != event:  # never: an event is a function of public numbers
             raise ParameterError("a step's price changed between the reservation and the fit; it must depend on public numbers only")
         self.event_ = event
         total = account(event, stated)
         self.privacy_ = total.epsilon(float(delta)) if delta is not None else total.rho()
-        self.private_ = seen.private
+        self.private_ = payment.private
+        return fitted
 
 
 def _rehearsed(step: Any) -> Any:

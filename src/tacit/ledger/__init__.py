@@ -25,7 +25,7 @@ from tacit.ledger.errors import (
 from tacit.ledger.filters import Filter, Reading, odometer
 from tacit.ledger.identity import DataIdentity
 from tacit.ledger.payers import Frozen
-from tacit.ledger.paying import Payment, paying
+from tacit.ledger.paying import Payment, paying, withheld
 from tacit.ledger.pricing import price
 from tacit.ledger.queryable import InteractiveMeasurement, Queryable, queryable
 from tacit.ledger.verify import Verification
@@ -57,4 +57,5 @@ __all__ = [
     "paying",
     "price",
     "queryable",
+    "withheld",
 ]

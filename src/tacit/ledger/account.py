@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
@@ -20,7 +19,7 @@ from tacit.ledger import journal
 from tacit.ledger.booking import booked, charge_of, keys, refusal_for, refused, room
 from tacit.ledger.budget import Budget
 from tacit.ledger.chain import canonical
-from tacit.ledger.errors import LedgerError
+from tacit.ledger.errors import LedgerError, ReleaseFailed
 from tacit.ledger.exact import Typed, exact, from_text, to_text
 from tacit.ledger.filters import Reading, in_words, odometer
 from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, paying
@@ -29,7 +28,7 @@ from tacit.ledger.pricing import as_typed
 from tacit.ledger.spec import Spec
 from tacit.ledger.store import Connection
 from tacit.ledger.tree import Amount, Totals
-from tacit.noise import is_private, watch
+from tacit.noise import Seen, is_private, watch
 
 if TYPE_CHECKING:
     from tacit.ledger.book import Ledger
@@ -225,8 +224,11 @@ class Account:
         """`with account.paying(event, purpose=...) as payment:` books, runs, withholds errors, commits; see `tacit.ledger.paying`."""
         return paying(self, event, **terms)
 
-    def payments(self, *, run: str) -> list[Payment]:
-        """The payments of one run on this account, in order, as they stand in the book; one that is open can be gone on with."""
+    def payments(self, *, run: str, error: type[Exception] = ReleaseFailed, advice: str = "") -> list[Payment]:
+        """The payments of one run on this account, in order, as they stand in the book.
+
+        One that is open can be gone on with. `error` and `advice` are those of `paying`.
+        """
         if not run or not isinstance(run, str):
             raise LedgerError("run must be a text that is not empty: the one that was given to paying(run=...)")
 
@@ -236,14 +238,18 @@ class Account:
             ends = [journal.conclusion_of(connection, int(fields["seq"])) for fields in mine]
             return [(fields, OPEN if end is None else str(end["status"])) for fields, end in zip(mine, ends, strict=True)]
 
-        return [self._payment(fields, status) for fields, status in self.ledger.store.read(work)]
+        found = []
+        for fields, status in self.ledger.store.read(work):
+            reservation, event = self._reserved(fields, status), from_json(json.dumps(fields["event"]))
+            found.append(Payment(self, event, reservation=reservation, error=error, advice=advice))
+        return found
 
-    def _payment(self, fields: Mapping[str, Any], status: str) -> Payment:
+    def _reserved(self, fields: Mapping[str, Any], status: str) -> Reservation:
         charge = {name: from_text(value) for name, value in fields["charge"].items()}
         receipt = Receipt(int(fields["seq"]), str(fields["hash"]), charge, bool(fields["private"]))
         reservation = Reservation(self, receipt, question_key=fields.get("question_key"))
         reservation.status = status
-        return Payment(self, from_json(json.dumps(fields["event"])), reservation=reservation)
+        return reservation
 
     def release(self, measurement: Releasable, data: Any, distance: Any = 1, **request: Any) -> Any:
         """Run a measurement: reserve its event, release, commit. A failure after the reservation is charged and says nothing of why."""
@@ -378,7 +384,10 @@ class Account:
 
 
 class Reservation:
-    """A spend whose data may now be touched. Leaving the block concludes it: `failed` after an exception, `done` otherwise."""
+    """A spend whose data may now be touched, as `Account.reserve` books it; `Payment` is built on it.
+
+    Leaving a block of it concludes it, `failed` after an exception, `done` otherwise. It hands exceptions on as they are.
+    """
 
     def __init__(
         self, account: Account, receipt: Receipt, *, cached: bool = False, answer: object = None, question_key: str | None = None
@@ -390,7 +399,8 @@ class Reservation:
         self.status = DONE if cached else OPEN
         self._question_key = question_key
         self._private = True
-        self._watch: AbstractContextManager[None] | None = None
+        self._watch: watch | None = None
+        self._seen = Seen()
 
     @property
     def keeps(self) -> bool:
@@ -400,15 +410,6 @@ class Reservation:
     def noticed(self, private: bool) -> None:
         """Say whether what was drawn for this reservation is private; once it is not, it stays so."""
         self._private = self._private and private
-
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        """Notice draws from a seed: such a reservation is concluded as NOT PRIVATE."""
-        with watch() as seen:
-            try:
-                yield
-            finally:
-                self.noticed(seen.private)
 
     def commit(self, answer: object = None) -> None:
         """Conclude the reservation. `answer`, a JSON value, is kept only where the account caches and a question was given."""
@@ -435,10 +436,11 @@ class Reservation:
         if self._watch is not None:
             current, self._watch = self._watch, None
             current.__exit__(None, None, None)
+            self.noticed(self._seen.private)
 
     def __enter__(self) -> Reservation:
-        self._watch = self.watched()
-        self._watch.__enter__()
+        self._watch = watch()
+        self._seen = self._watch.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

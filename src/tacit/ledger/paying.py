@@ -1,10 +1,9 @@
-"""Paying: the one way to spend. A payment books its price before the data is touched, and withholds whatever may
-depend on the data.
+"""Paying: the one way to spend. A payment books its price before the data is touched, and withholds errors.
 
-`with paying(account, event, purpose=...) as payment:` books the event (or raises the ledger's refusal, and the block
-never runs), runs the block, and concludes the entry. Whatever goes wrong inside becomes one error with one constant
-text: the reason may depend on a row, so it is dropped together with its traceback, and the entry stays spent. With
-`None` for the account nothing is booked, and the rest is the same.
+`with paying(account, event, purpose=...) as payment:` books the event (or raises the ledger's refusal, and
+the block never runs), runs the block, and concludes the entry. Whatever goes wrong inside becomes one error
+with one constant text: the reason may depend on a row, so it is dropped together with its traceback, and the
+entry stays spent. With `None` for the account nothing is booked, and the rest is the same.
 
 >>> import pathlib, tempfile
 >>> from tacit.accounting import PureDP
@@ -22,12 +21,12 @@ Traceback (most recent call last):
 tacit.ledger.errors.ReleaseFailed: the computation failed after the data was touched. Entry 6 stays spent, ...
 
 What is withheld
-    The error: its type, text, notes, cause, context, and the frames below the block. The frames of the block and of
-    its callers are in the new error's traceback, as in any other, and hold what was handed to them.
-    Warnings and log records made inside the block by the thread (or task) that runs it, whether it fails or not.
-    Three things escape: a new thread that the block starts, a block that puts a filter of warnings of its own in
-    front, and what is printed or written without `warnings` or `logging`.
-    Not withheld: that the block failed, that it was interrupted from the keyboard, and how long it took.
+    The error: its type, text, notes, cause, context, and the frames below the block. The frames of the block
+    and of its callers are in the new error's traceback, as in any other, and hold what was handed to them.
+    Warnings and log records made inside the block by the thread (or task) that runs it, whether it fails or
+    not. Three things escape: a new thread that the block starts, a block that puts a filter of warnings of
+    its own in front, and what is printed or written without `warnings` or `logging`. Not withheld: that the
+    block failed, that it was interrupted from the keyboard, and how long it took.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def paying(
 ) -> Payment:
     """A payment for `event`, to be used as a context manager; see `Account.reserve` for the terms.
 
-    `error` is the class of the one error, and `advice` a constant sentence at its end: what a user can do next.
+    `error` is the class of the one error, `advice` a constant sentence at its end: what a user can do next.
     """
     terms = {
         "purpose": purpose,
@@ -86,10 +85,10 @@ def paying(
 
 
 class Payment:
-    """A price and what became of it. Made by `paying` and `Account.paying`; `Account.payments` finds those of a run.
+    """A price and what became of it. Made by `paying`; `Account.payments` finds those of a run.
 
-    Work that spans several calls or processes does not use `with payment:`. It calls `open()`, then does each piece of
-    work inside `with payment.touching():`, and ends with `commit()`.
+    Work that spans several calls or processes does not use `with payment:`. It calls `open()`, then does each
+    piece of work inside `with payment.touching():`, and ends with `commit()`.
     """
 
     def __init__(
@@ -113,7 +112,8 @@ class Payment:
         self._block: Touching | None = None
 
     def __repr__(self) -> str:
-        return f"Payment({self.event!r}, {'no entry' if self.entry is None else f'entry {self.entry}'}, {self.status})"
+        entry = "no entry" if self.entry is None else f"entry {self.entry}"
+        return f"Payment({self.event!r}, {entry}, {self.status})"
 
     @property
     def receipt(self) -> Receipt | None:
@@ -127,7 +127,7 @@ class Payment:
 
     @property
     def cached(self) -> bool:
-        """Whether the account kept an answer to this very question: then nothing is booked, and no data is needed."""
+        """Whether the account kept an answer to this very question: then nothing is booked."""
         return self._reservation is not None and self._reservation.cached
 
     @property
@@ -139,14 +139,14 @@ class Payment:
 
     @property
     def private(self) -> bool:
-        """Whether everything drawn inside so far came from the operating system, and none of it from a test's seed."""
+        """Whether everything drawn so far came from the operating system, and nothing from a test's seed."""
         return self._private and (self._reservation is None or self._reservation.receipt.private)
 
     def keep(self, answer: object) -> None:
         """Have a caching account keep this answer (a JSON value) for the identical question.
 
-        An answer to no question, of another account, or without a JSON form is silently not kept: the data was
-        touched before, and whether an answer has a JSON form may depend on it.
+        An answer to no question, of another account, or without a JSON form is silently not kept: whether an
+        answer has a JSON form may depend on the data.
         """
         with contextlib.suppress(LedgerError):
             canonical(answer)
@@ -161,9 +161,16 @@ class Payment:
         self.status = DONE if self.cached else OPEN
         return self
 
-    def touching(self) -> Touching:
-        """A block of work on the data of an opened payment: an error concludes it as failed, success leaves it open."""
-        return Touching(self)
+    def touching(self, *, resumable: bool = False) -> Touching:
+        """A block of work on the data, after `open()`: an error ends the payment, success leaves it open.
+
+        Where the work can be resumed later, under the same entry, an error leaves the payment open as well.
+        """
+        return Touching(self, resumable)
+
+    def noticed(self, private: bool) -> None:
+        """Say whether what an earlier process drew is private; once something is not, it stays so."""
+        self._private = self._private and private
 
     def noticed(self, private: bool) -> None:
         """Say whether what was drawn elsewhere for this payment, such as by an earlier process, is private."""
@@ -194,42 +201,42 @@ class Payment:
     def _failure(self) -> Exception:
         what = "What it cost" if self.entry is None else f"Entry {self.entry}"
         text = (
-            f"the computation failed after the data was touched. {what} stays spent, and the reason is withheld, because it may depend on "
-            "the data. Trying again costs again"
+            f"the computation failed after the data was touched. {what} stays spent, and the reason is "
+            "withheld, because it may depend on the data. Try made-up rows of the same shape before trying "
+            "again, which costs again"
         )
         return self._error(f"{text}. {self._advice}" if self._advice else text)
 
     def __enter__(self) -> Payment:
         self.open()
-        self._block = Touching(self)
+        self._block = self.touching()
         self._block.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # This frame will be in the traceback of what is raised next, so it must not hold what went wrong.
-        went_wrong, interrupted = _told(kind)
-        del kind, error, trace
+        kind = withheld(kind)
+        del error, trace
         block, self._block = self._block, None
         if block is not None:
-            block.leave(went_wrong, interrupted)
+            block.__exit__(kind, None, None)
         if self.status == OPEN:
             self.commit()
 
 
 class Touching:
-    """A block inside which draws are watched, warnings and logs dropped, and every error becomes the payment's one error."""
+    """A block in which draws are watched, warnings and logs dropped, errors replaced by the payment's one."""
 
-    def __init__(self, payment: Payment) -> None:
-        self.payment = payment
+    def __init__(self, payment: Payment, resumable: bool) -> None:
+        self.payment, self.resumable = payment, resumable
         self._watch = watch()
         self._seen: Seen | None = None
         self._token: Token[bool] | None = None
 
     def __enter__(self) -> Payment:
-        if self.payment.status == _BEFORE:
-            raise LedgerError("this payment is not opened; call open() before the data is touched")
+        if self.payment.status != OPEN and not self.payment.cached:
+            raise LedgerError(f"this payment is {self.payment.status}; open() one before the data is touched")
         _hush()
         self._seen = self._watch.__enter__()
         self._token = _inside.set(True)
@@ -238,24 +245,20 @@ class Touching:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        went_wrong, interrupted = _told(kind)
-        del kind, error, trace
-        self.leave(went_wrong, interrupted)
-
-    def leave(self, went_wrong: bool, interrupted: bool = False) -> None:
-        """End the block. Where something went wrong inside, this raises."""
+        kind = withheld(kind)
+        del error, trace
         payment = self.payment
         if self._token is not None and self._seen is not None:
             _inside.reset(self._token)
             self._watch.__exit__(None, None, None)
-            payment._private = payment._private and self._seen.private
+            payment.noticed(self._seen.private)
             self._token = None
-        if not went_wrong:
+        if kind is None:
             return
-        # A refusal by the ledger of a payment inside this one is withheld like the rest. A refusal is public because
-        # the request is, and in here what is requested, and whether, can depend on the data.
-        failure: BaseException = KeyboardInterrupt() if interrupted else payment._failure()
-        if payment.status == OPEN:
+        # A refusal by the ledger of a payment inside this one is withheld like the rest. A refusal is public
+        # because the request is, and in here what is requested, and whether, can depend on the data.
+        failure: BaseException = KeyboardInterrupt() if kind is KeyboardInterrupt else payment._failure()
+        if payment.status == OPEN and not self.resumable:
             # where the book cannot be written now, the entry stays open, which is spent too
             with contextlib.suppress(Exception):
                 payment.fail()
@@ -267,20 +270,32 @@ class Touching:
             failure.__context__ = None
 
 
-def _told(kind: type[BaseException] | None) -> tuple[bool, bool]:
-    """What may be known of the way a block ended: whether it failed, and whether the keyboard interrupted it."""
+def withheld(kind: type[BaseException] | None) -> type[BaseException] | None:
+    """What may be known of a block's end: None for success, KeyboardInterrupt, Exception for the rest.
+
+    For the first lines of an `__exit__` around a payment's, `kind = withheld(kind)` and `del error, trace`:
+    its frame will be in the traceback of the new error, and must not hold the old one. For the same reason a
+    payment is not wrapped in a generator (`contextlib.contextmanager`) or an `ExitStack`: their frames keep
+    the old error.
+
+    >>> withheld(KeyError), withheld(None)
+    (<class 'Exception'>, None)
+    """
     # Whether a process ends is an answer, so SystemExit is a failure like any other.
-    return kind is not None, kind is not None and issubclass(kind, KeyboardInterrupt)
+    if kind is None:
+        return None
+    return KeyboardInterrupt if issubclass(kind, KeyboardInterrupt) else Exception
 
 
-# --- warnings and logs ----------------------------------------------------------------------------------------------
-# Neither `warnings.catch_warnings` nor `logging.disable` will do: both change the whole process until the block ends.
-# Two threads whose blocks overlap would undo each other's change, or leave it behind for good. What is put in place
-# here stays there, and does something only for the thread or task that is inside a block.
+# --- warnings and logs ------------------------------------------------------------------------------------
+# Neither `warnings.catch_warnings` nor `logging.disable` will do: both change the whole process until the
+# block ends. Two threads whose blocks overlap would undo each other's change, or leave it behind for good.
+# What is put in place here stays there, and does something only for the thread or task that is inside a
+# block.
 
 
 class _WhileInside:
-    """In the place of a filter's pattern of the message: it matches every message inside a payment's block, and none outside."""
+    """Stands in for a filter's pattern: it matches every message inside a payment's block, none outside."""
 
     def match(self, text: str) -> bool:
         return _inside.get()
@@ -290,7 +305,7 @@ _IGNORED: Any = ("ignore", _WhileInside(), Warning, None, 0)
 
 
 def _hush() -> None:
-    """Put the filter of warnings first, and ours around the maker of log records, where something else took the place since."""
+    """Put the filter of warnings first, and ours around the maker of log records, unless they are there."""
     filters: Any = warnings.filters
     if not filters or filters[0] is not _IGNORED:
         filters.insert(0, _IGNORED)

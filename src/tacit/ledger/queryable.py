@@ -31,14 +31,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from tacit import calculus, noise  # the calculus loads its parts when they are first named, and a book of accounts names none
+from tacit import calculus  # the calculus loads its parts when they are first named, and a book of accounts names none
 from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Composed, Event, Group, NoOp, PureDP
 from tacit.accounting.parameters import Number
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
-from tacit.ledger.errors import LedgerError, ReleaseFailed
+from tacit.ledger.errors import LedgerError
 from tacit.ledger.filters import Filter, refusal
 from tacit.ledger.payers import Charge, Child, Part, Partition, Prices, Root, Spread, guarantee_of
+from tacit.ledger.paying import paying
 from tacit.ledger.pricing import price
 
 if TYPE_CHECKING:
@@ -93,9 +94,10 @@ class Queryable:
             return self._derive(plan)
         plan.insist_on_proof()
         self._pay(plan.privacy, delta, in_place=self._in_place(query, plan))
-        with noise.watch() as seen:
-            value = _run(lambda: plan.function(self._load()))
-        return calculus.Release(value, plan.event(self._unit()), plan.adjacency, private=seen.private)
+        event = plan.event(self._unit())
+        with paying(None, event) as payment:  # the payers above booked it
+            value = plan.function(self._load())
+        return calculus.Release(value, event, plan.adjacency, private=payment.private)
 
     def _unit(self) -> Number:
         scope, spread = next(iter(self._payers.items()))
@@ -215,9 +217,9 @@ class Conversation(Child):
         """The next answer; it was paid for when the conversation was opened."""
         with self._lock:
             self.insist_on_unfrozen()
-            with noise.watch() as seen:
-                value = _run(lambda: self._talk()(query))
-            return calculus.Release(value, self.event, self._adjacency, private=seen.private)
+            with paying(None, self.event) as payment:
+                value = self._talk()(query)
+            return calculus.Release(value, self.event, self._adjacency, private=payment.private)
 
 
 class Programme(Child):
@@ -252,9 +254,9 @@ class Programme(Child):
             if not Filter(limit).fits(asked):
                 raise refusal(f"question {self._next + 1} of this programme", limit, limit.limits, asked)
             self._next += 1
-        with noise.watch() as seen:
-            value = _run(lambda: plan.function(self._load()))
-        return calculus.Release(value, event, plan.adjacency, private=seen.private)
+        with paying(None, event) as payment:
+            value = plan.function(self._load())
+        return calculus.Release(value, event, plan.adjacency, private=payment.private)
 
 
 def queryable(data: Any, space: Space, budget: Budget | Account, *, distance: int = 1, concurrent: bool = True) -> Queryable:
@@ -344,17 +346,6 @@ def _once(make: Callable[[], Any]) -> Callable[[], Any]:
             return kept[0]
 
     return load
-
-
-def _run(compute: Callable[[], Any]) -> Any:
-    """Whatever goes wrong once the data is touched may depend on it: the message is constant, and the charge stands."""
-    try:
-        return compute()
-    except (Exception, SystemExit, GeneratorExit):
-        pass
-    raise ReleaseFailed(
-        "the measurement failed after the data was touched; what it cost is spent, and the reason is not given: it may be private"
-    )
 
 
 def _select(data: Any, by: Callable[[Any], Hashable] | str, key: Hashable) -> Any:

@@ -15,17 +15,19 @@ from tacit.tables import EngineError
 #: The refusals of a run, worded for Python. `tacit.cli.refusals` words them with the options of the command.
 WORDS: Mapping[str, str] = {
     "correction-refused": (
-        "{names} cannot be paid for once more: no delta is left for corrections. Run again with lost='leave out' to publish the "
-        "others, and in the next job keep a share for corrections with budget.reserve, such as 0.05"
+        "{names} cannot be paid for once more: no delta is left for corrections. Run again with lost='leave "
+        "out' to publish the others, and in the next job keep a share for corrections with budget.reserve, "
+        "such as 0.05"
     ),
     "output-failed": (
-        "an output failed, or was stopped, after the data was touched: what was paid stays paid, and it is not drawn again. "
-        "Run again with lost='correct' to pay for it once more, or with lost='leave out' to publish the others"
+        "an output failed, or was stopped, after the data was touched: what was paid stays paid, and it is "
+        "not drawn again. Run again with lost='correct' to pay for it once more, or with lost='leave out' to "
+        "publish the others"
     ),
     "output-lost": (
-        "an earlier run began {names} and was stopped before the answer was stored. A draw is never repeated under the same "
-        "reservation: run again with lost='correct' to pay for it once more (a correction), or with lost='leave out' to publish the "
-        "others"
+        "an earlier run began {names} and was stopped before the answer was stored. A draw is never repeated "
+        "under the same reservation: run again with lost='correct' to pay for it once more (a correction), "
+        "or with lost='leave out' to publish the others"
     ),
 }
 
@@ -35,7 +37,9 @@ class JobError(Refusal, ValueError):
 
     words = WORDS
 
-    def __init__(self, message: str = "", *, place: str = "", file: str = "", code: str = "", **facts: object) -> None:
+    def __init__(
+        self, message: str = "", *, place: str = "", file: str = "", code: str = "", **facts: object
+    ) -> None:
         super().__init__(message, code=code, **facts)
         self.place, self.file = place, file
 
@@ -62,6 +66,6 @@ class OutputLost(JobError):
 
 
 class OutputFailed(EngineError):
-    """An output failed after the data was touched. It does not say why, because the reason may be in the data."""
+    """An output failed after the data was touched. It does not say why: the reason may be in the data."""
 
     words = WORDS

@@ -1,7 +1,8 @@
-"""What is wrong with a job file, in the words of the file: where it is, what may be written there, and the likely slip.
+"""What is wrong with a job file, in the words of the file: the place, what may be written there, the likely slip.
 
-A fault that pydantic finds is worded by its type, a refusal of another room by its code. What was written is not repeated, because an
-address may hold a password. Names of fields are repeated, because most often one of them is misspelt.
+A fault that pydantic finds is worded by its type, a refusal of another room by its code. What was written is not
+repeated, because an address may hold a password. Names of fields are repeated, because most often one of them is
+misspelt.
 
 >>> nearest("maxrows", ["max_rows", "max_groups", "person"])
 '; did you mean max_rows?'
@@ -122,68 +123,78 @@ def in_job(error: Refusal, place: str = "") -> JobError:
     """What another room refuses, as an error of the job: in the job's words, and with its place.
 
     >>> from tacit.tables import TableError
-    >>> str(in_job(TableError(code="table-unknown", table="visit", tables=("visits", "codes")), "outputs[0].sql"))
+    >>> unknown = TableError(code="table-unknown", table="visit", tables=("visits", "codes"))
+    >>> str(in_job(unknown, "outputs[0].sql"))
     'outputs[0].sql: there is no table visit; the job has visits, codes'
     """
     return JobError(error.said(WORDS), place=place).coded_as(error)
 
 
-#: The refusals and notes of other rooms, in the words of a job file. A code that is not here reads the same everywhere.
+#: The refusals and notes of other rooms, in the words of a job file. Other codes read the same everywhere.
 WORDS: Mapping[str, str] = {
     "bounds-missing": (
-        "{column} has no bounds, so one row could move its sum by any amount; declare them: columns.{column}.bounds: [0, 100] "
-        "(what is computed: bounds: {{{column}: [0, 100]}} in the output)"
+        "{column} has no bounds, so one row could move its sum by any amount; declare them: "
+        "columns.{column}.bounds: [0, 100] (what is computed: bounds: {{{column}: [0, 100]}} in the output)"
     ),
     "cap-missing": (
-        "a person may own any number of rows, so a cap is needed: max_rows: 12, or max_groups: 4 with rows_per_group: 3; "
-        "there is no default because what is cut off is your decision"
+        "a person may own any number of rows, so a cap is needed: max_rows: 12, or max_groups: 4 with "
+        "rows_per_group: 3; there is no default because what is cut off is your decision"
     ),
     "cap-not-enforceable": (
-        "an edge belongs to both of its ends, and no cap on the edges of a node can be enforced: when a hub leaves, each of its "
-        "neighbours has room for another edge. Declare the greatest degree that is known to hold, "
-        "unit: {{node: [src, dst], max_rows: 50, capped: true}}; or protect edges, unit: {{edge: [src, dst], max_rows: 1}}; "
-        "or one end, unit: {{person: src, max_rows: 12}}"
+        "an edge belongs to both of its ends, and no cap on the edges of a node can be enforced: when a hub "
+        "leaves, each of its neighbours has room for another edge. Declare the greatest degree that is known "
+        "to hold, unit: {{node: [src, dst], max_rows: 50, capped: true}}; or protect edges, unit: {{edge: "
+        "[src, dst], max_rows: 1}}; or one end, unit: {{person: src, max_rows: 12}}"
     ),
     "columns-unknown": "the columns of a joined table are not known; list them under columns",
     "foreign-key-missing": (
         "no declared foreign key leads from {table} to {key}, so its rows have no owner; declare it: "
         "columns: {{{table}.{person}: {{type: ..., references: {key}}}}}, or declare {table} public"
     ),
-    "groups-too-many": "there would be {groups} groups, more than {most}; list fewer values, or write keys: private",
+    "groups-too-many": (
+        "there would be {groups} groups, more than {most}; list fewer values, or write keys: private"
+    ),
     "join-needs-person": (
-        "private tables can be joined only on a person, and the unit has none; declare unit: {{person: patient_id, max_rows: 12}}, "
-        "or unit: {{node: person.id, max_rows: 12}} with foreign keys"
+        "private tables can be joined only on a person, and the unit has none; declare unit: {{person: "
+        "patient_id, max_rows: 12}}, or unit: {{node: person.id, max_rows: 12}} with foreign keys"
     ),
     "keys-need-delta": (
-        "the values of {keys} are in the data, so listing those that occur would tell who is there; list them under categories or "
-        "keys, or use a budget with epsilon and delta, and they are selected privately"
+        "the values of {keys} are in the data, so listing those that occur would tell who is there; list "
+        "them under categories or keys, or use a budget with epsilon and delta, and they are selected "
+        "privately"
     ),
     "keys-need-person": (
-        "the values of {keys} are in the data; list them under categories or keys; selection needs a person as unit"
+        "the values of {keys} are in the data; list them under categories or keys; selection needs a person "
+        "as unit"
     ),
     "loss-unknown": (
-        "rows lost to the caps: not known, because its noise ({noise:.3g} rows, for {share:.2%} of the budget) is as large as what it "
-        "is about; a greater epsilon tells it, and loss: false in the output saves it"
+        "rows lost to the caps: not known, because its noise ({noise:.3g} rows, for {share:.2%} of the "
+        "budget) is as large as what it is about; a greater epsilon tells it, and loss: false in the output "
+        "saves it"
     ),
     "owners-several": (
-        "a row of {table} leads to {key} in {ways} ways ({starts}), so it belongs to several at once, and no cap on one of them bounds "
-        "what the others' coming and going changes; declare only the way that says who is protected, or where the greatest number of "
-        "rows of one node is known: unit: {{node: [src, dst], max_rows: 50, capped: true}}"
+        "a row of {table} leads to {key} in {ways} ways ({starts}), so it belongs to several at once, and no "
+        "cap on one of them bounds what the others' coming and going changes; declare only the way that says "
+        "who is protected, or where the greatest number of rows of one node is known: unit: {{node: [src, "
+        "dst], max_rows: 50, capped: true}}"
     ),
     "person-needed": "{what} needs a unit with a person: unit: {{person: patient_id, max_rows: 12}}",
     "price-not-gaussian": (
-        "the account's budget of mu admits only Gaussian noise, and {event} is none; "
-        "use an account whose budget is {{rho: ...}} or {{epsilon: ..., delta: ...}}"
+        "the account's budget of mu admits only Gaussian noise, and {event} is none; use an account whose "
+        "budget is {{rho: ...}} or {{epsilon: ..., delta: ...}}"
     ),
     "price-not-pure": (
-        "the account's budget of pure epsilon admits only a finite epsilon at delta = 0 ({reason}); "
-        "plan the job in pure epsilon (delta: 0), or use an account whose budget is {{epsilon: ..., delta: ...}} or {{rho: ...}}"
+        "the account's budget of pure epsilon admits only a finite epsilon at delta = 0 ({reason}); plan the "
+        "job in pure epsilon (delta: 0), or use an account whose budget is {{epsilon: ..., delta: ...}} or "
+        "{{rho: ...}}"
     ),
     "table-unknown": "there is no table {table}; the job has {tables}",
     "terms-fixed": (
-        "{term}: {name!r} is account {account!r}, which was opened with {term}={opened!r}; terms never change. An earlier job opened "
-        "the account of these data; declare account: {{name: ..., budget: ...}} with its terms, and this job's own budget is taken "
-        "from it"
+        "{term}: {name!r} is account {account!r}, which was opened with {term}={opened!r}; terms never "
+        "change. An earlier job opened the account of these data; declare account: {{name: ..., budget: "
+        "...}} with its terms, and this job's own budget is taken from it"
     ),
-    "window-incomplete": "window and when belong together: window: month, when: visit_date is a person within a month",
+    "window-incomplete": (
+        "window and when belong together: window: month, when: visit_date is a person within a month"
+    ),
 }

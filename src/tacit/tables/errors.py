@@ -1,4 +1,6 @@
-"""Errors of the tables package, and the wording of its notes. They name columns, parameters and fixes: never a value from the data.
+"""Errors of the tables package, and the wording of its notes.
+
+They name columns, parameters and fixes: never a value from the data.
 
 >>> str(Refused(code="table-unknown", table="visit", tables=("visits", "codes")))
 'there is no table visit; the session has visits, codes'
@@ -13,47 +15,56 @@ from tacit.accounting import Refusal
 #: Refusals and notes, worded for a session in Python. `tacit.release.faults` words them for job files.
 WORDS: Mapping[str, str] = {
     "bounds-missing": (
-        "{column} has no bounds, so one row could move its sum by any amount; declare them: bounds={{{column!r}: (0, 100)}}"
+        "{column} has no bounds, so one row could move its sum by any amount; declare them: "
+        "bounds={{{column!r}: (0, 100)}}"
     ),
     "cap-missing": (
-        "a person may own any number of rows, so a cap is needed: max_rows=12, or max_groups=4 with rows_per_group=3; "
-        "there is no default because what is cut off is your decision"
+        "a person may own any number of rows, so a cap is needed: max_rows=12, or max_groups=4 with "
+        "rows_per_group=3; there is no default because what is cut off is your decision"
     ),
     "cap-not-enforceable": (
-        "an edge belongs to both of its ends, and no cap on the edges of a node can be enforced: when a hub leaves, each of its "
-        "neighbours has room for another edge. Declare the greatest degree that is known to hold, Unit.node(ends=('src', 'dst'), "
-        "max_rows=50, capped=True); or protect edges, Unit.edge('src', 'dst', max_rows=1); or one end, Unit('src', max_rows=12)"
+        "an edge belongs to both of its ends, and no cap on the edges of a node can be enforced: when a hub "
+        "leaves, each of its neighbours has room for another edge. Declare the greatest degree that is known "
+        "to hold, Unit.node(ends=('src', 'dst'), max_rows=50, capped=True); or protect edges, "
+        "Unit.edge('src', 'dst', max_rows=1); or one end, Unit('src', max_rows=12)"
     ),
     "columns-unknown": "the columns of a joined table are not known; list them in the session",
     "foreign-key-missing": (
         "no declared foreign key leads from {table} to {key}, so its rows have no owner; declare it: "
         "columns={{'{table}.{person}': Column(references={key!r})}}, or declare {table} public"
     ),
-    "groups-too-many": "there would be {groups} groups, more than {most}; list the combinations you want: keys=[(...), ...]",
+    "groups-too-many": (
+        "there would be {groups} groups, more than {most}; list the combinations you want: keys=[(...), ...]"
+    ),
     "join-needs-person": (
-        "private tables can be joined only on a person, and the unit has none; declare Unit('patient_id', max_rows=12), "
-        "or Unit.node('person.id', max_rows=12) with foreign keys"
+        "private tables can be joined only on a person, and the unit has none; declare Unit('patient_id', "
+        "max_rows=12), or Unit.node('person.id', max_rows=12) with foreign keys"
     ),
     "keys-need-delta": (
-        "the values of {keys} are in the data, so listing those that occur would tell who is there; "
-        "declare them: keys={{{keys}: [...]}}, or use a budget with epsilon and delta, and they are selected privately"
+        "the values of {keys} are in the data, so listing those that occur would tell who is there; declare "
+        "them: keys={{{keys}: [...]}}, or use a budget with epsilon and delta, and they are selected "
+        "privately"
     ),
     "keys-need-person": (
-        "the values of {keys} are in the data; declare them: keys={{{keys}: [...]}}; selection needs a person as unit"
+        "the values of {keys} are in the data; declare them: keys={{{keys}: [...]}}; selection needs a "
+        "person as unit"
     ),
     "loss-unknown": (
-        "rows lost to the caps: not known, because its noise ({noise:.3g} rows, for {share:.2%} of the budget) is as large as what it is "
-        "about; a greater epsilon tells it, and loss=False saves it"
+        "rows lost to the caps: not known, because its noise ({noise:.3g} rows, for {share:.2%} of the "
+        "budget) is as large as what it is about; a greater epsilon tells it, and loss=False saves it"
     ),
     "owners-several": (
-        "a row of {table} leads to {key} in {ways} ways ({starts}), so it belongs to several at once, and no cap on one of them bounds "
-        "what the others' coming and going changes; declare only the way that says who is protected, or where the greatest number of "
-        "rows of one node is known: Unit.node(ends=('src', 'dst'), max_rows=50, capped=True)"
+        "a row of {table} leads to {key} in {ways} ways ({starts}), so it belongs to several at once, and no "
+        "cap on one of them bounds what the others' coming and going changes; declare only the way that says "
+        "who is protected, or where the greatest number of rows of one node is known: Unit.node(ends=('src', "
+        "'dst'), max_rows=50, capped=True)"
     ),
     "person-needed": "{what} needs a unit with a person: Unit('patient_id', max_rows=12)",
     "statement-failed": "{engine} could not run the statement; session.explain(...) shows it",
     "table-unknown": "there is no table {table}; the session has {tables}",
-    "window-incomplete": "window and when belong together: window='month', when='visit_date' is a person within a month",
+    "window-incomplete": (
+        "window and when belong together: window='month', when='visit_date' is a person within a month"
+    ),
 }
 
 
