@@ -92,7 +92,7 @@ def test_importing_tables_loads_nothing_that_a_question_does_without(module: str
 @pytest.mark.parametrize("module", [*UNASKED, "tacit.mechanisms", "tacit.release"])
 def test_a_question_with_its_answer_loads_nothing_more(module: str) -> None:
     loaded = loaded_by(ANSWER)
-    assert "tacit.tables.outputs" in loaded
+    assert "tacit.tables.figures" in loaded
     assert module not in loaded
 
 

@@ -221,7 +221,7 @@ EXEMPT = {
     "release/compare.py": {"numpy.random", "random"},  # samples of public data, for a baseline; never noise
     "release/dummy.py": {"numpy.random"},  # public data, never noise
     "tables/dummy.py": {"numpy.random"},  # made-up rows, never noise
-    "release/work.py": {"secrets"},  # the name of an unfinished run
+    "release/folders.py": {"secrets"},  # the name of an unfinished run
 }
 RANDOM = {"random", "secrets", "numpy.random", "scipy.stats"}
 

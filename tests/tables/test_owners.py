@@ -23,7 +23,6 @@ from tacit.tables import Session, Unit
 from tacit.tables.builder import Query
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.links import links_of
 from tacit.tables.plan import Plan, Settings, make
 from tacit.tables.relation import Catalog, Relation, Table
 from tacit.tables.schema import Column, Schema
@@ -31,6 +30,7 @@ from tacit.tables.source import Source
 from tacit.tables.split import Spend
 from tacit.tables.sql import parse
 from tacit.tables.statement import salt_marked
+from tacit.tables.unit import links_of
 
 Rows = dict[str, list[tuple[Any, ...]]]
 COLUMNS = {

@@ -172,10 +172,6 @@ class Payment:
         """Say whether what an earlier process drew is private; once something is not, it stays so."""
         self._private = self._private and private
 
-    def noticed(self, private: bool) -> None:
-        """Say whether what was drawn elsewhere for this payment, such as by an earlier process, is private."""
-        self._private = self._private and private
-
     def commit(self) -> None:
         """Conclude the payment as done, once."""
         self._conclude(DONE)

@@ -32,13 +32,12 @@ from tacit.release.sources import blank, desk_of
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import TableError
-from tacit.tables.histogram import unfolded
 from tacit.tables.keys import literal
 from tacit.tables.measure import Measure, measure_name
 from tacit.tables.owners import owned
 from tacit.tables.relation import Catalog, named, nested
 from tacit.tables.source import Source
-from tacit.tables.sql import parse
+from tacit.tables.sql import parse, unfolded
 from tacit.tables.statement import GROUP, PEOPLE, Wanted, statement
 from tacit.tables.unit import Unit
 

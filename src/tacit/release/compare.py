@@ -37,7 +37,7 @@ from tacit.release.sources import opened
 from tacit.tables.answer import MARK
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import EngineError
-from tacit.tables.outputs import columns
+from tacit.tables.figures import columns
 from tacit.tables.plan import Plan
 from tacit.tables.released import Exact, Released, integers, release
 

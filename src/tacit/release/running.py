@@ -30,6 +30,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tacit import noise
 from tacit.accounting import AccountingError, Composed, Event, account
 from tacit.ledger import Account, Ledger, LedgerError, Payment, ReleaseFailed, paying
 from tacit.ledger.paying import OPEN
@@ -221,7 +222,7 @@ class _Run:
                 self.step("drawing", name)
                 work.begin(name, _entry(paid[0]))
                 self.step("begun", name)
-                self.store(work, name)
+                self.store(work, name, paid[0])
         return self.published(account, work, paid, wanted, left_out, resumed)
 
     def pay(self, account: Account, event: Event, work: Work, **terms: Any) -> Payment:
@@ -250,7 +251,7 @@ class _Run:
         self.step("corrected")
         for name in gone:
             work.again(name, _entry(payment))
-            self.store(work, name)
+            self.store(work, name, payment)
         return ()
 
     def pure(self, event: Event) -> bool:
@@ -260,16 +261,20 @@ class _Run:
         except AccountingError:
             return False
 
-    def store(self, work: Work, name: str) -> None:
+    def store(self, work: Work, name: str, payment: Payment) -> None:
         planned = self.plan[name]
+        drawn: kinds.Record | None = None
         try:
-            # The job's own payment stays open, because it is also for the other outputs: this one withholds, and books nothing.
-            with paying(None, planned.event) as drawing:
+            # The payment stays open whatever happens: it is also for the other outputs.
+            with payment.touching(resumable=True), noise.watch() as seen:
                 drawn = kinds.of(planned).draw(planned)
         except ReleaseFailed:
-            raise OutputFailed(code="output-failed") from None
+            drawn = None
+        if drawn is None:
+            # outside of the handler, so that no error is chained to this one
+            raise OutputFailed(code="output-failed")
         self.step("drawn", name)
-        work.store(name, drawn, drawing.private)
+        work.store(name, drawn, seen.private)
         self.step("stored", name)
 
     # --- publishing ---------------------------------------------------------------------------------------------------------------

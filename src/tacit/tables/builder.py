@@ -25,10 +25,9 @@ from sqlglot import exp
 
 from tacit.ledger.exact import exact
 from tacit.tables.errors import TableError
-from tacit.tables.histogram import MOST, NAME
 from tacit.tables.question import Question
 from tacit.tables.relation import Catalog, Table
-from tacit.tables.sql import question_of, read
+from tacit.tables.sql import HISTOGRAM, MOST_BINS, question_of, read
 
 __all__ = ["Catalog", "Query", "Table"]
 
@@ -170,8 +169,8 @@ class Query:
         """
         listed: Sequence[float | str]
         if isinstance(bins, int):
-            if bounds is None or not 1 <= bins <= MOST:
-                raise TableError(f"bins must be edges, or a number from 1 to {MOST} with bounds=(lower, upper) to divide")
+            if bounds is None or not 1 <= bins <= MOST_BINS:
+                raise TableError(f"bins must be edges, or a number from 1 to {MOST_BINS} with bounds=(lower, upper) to divide")
             low, high = (exact("bounds", end) for end in bounds)
             listed = [float(low + (high - low) * i / bins) for i in range(bins + 1)]
         else:
@@ -183,7 +182,7 @@ class Query:
             else:
                 text = repr(float(exact("bins", edge))).removesuffix(".0")
                 parts.append(exp.Neg(this=exp.Literal.number(text[1:])) if text.startswith("-") else exp.Literal.number(text))
-        return self._agg(exp.Anonymous(this=NAME, expressions=[self._value(of), *parts]), name)
+        return self._agg(exp.Anonymous(this=HISTOGRAM, expressions=[self._value(of), *parts]), name)
 
     # --- released values ----------------------------------------------------------------------------------------------------------
 

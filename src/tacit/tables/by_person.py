@@ -22,8 +22,8 @@ from sqlglot import exp
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import Value, number, settled, total
 from tacit.tables.forms import as_whole, double
+from tacit.tables.question import narrowed
 from tacit.tables.relation import TYPES, Field, Relation, Resolve, add, carried, field_of, find, nested
-from tacit.tables.terms import narrowed
 from tacit.tables.unit import Unit
 
 #: The greatest number in a person's sum: with 2^33 rows of it, 127 bits hold the sum of what is above 2^-13, and 127 others of the rest.

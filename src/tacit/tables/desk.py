@@ -34,8 +34,7 @@ from tacit.tables.answer import Answer
 from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import KEPT, Engine
 from tacit.tables.errors import TableError
-from tacit.tables.figures import expected
-from tacit.tables.outputs import answer_of
+from tacit.tables.figures import answer_of, expected
 from tacit.tables.plan import Plan, Settings, multiplicity_of
 from tacit.tables.question import Question
 from tacit.tables.relation import Catalog, Relation, Table

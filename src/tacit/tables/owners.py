@@ -10,7 +10,7 @@ else stay as they are when one person comes or goes with all the rows that lead 
 gives each of its neighbours room for another edge, any number in all. So `Unit.node(ends=...)` is accepted only where the greatest degree is
 declared to hold (`capped=True`); then a node that leaves takes at most that many rows along, and nothing else changes.
 
->>> from tacit.tables.links import links_of
+>>> from tacit.tables.unit import links_of
 >>> tables = {"person": Table({"id": "BIGINT"}), "visit": Table({"id": "BIGINT", "person_id": "BIGINT"}), "drug": Table({"visit_id": "BIGINT"})}
 >>> catalog = Catalog(tables, Unit.node("person.id", max_rows=5), links=links_of({"visit.person_id": "person.id", "drug.visit_id": "visit.id"}))
 >>> print(owned("drug", catalog).source.sql("duckdb"))
@@ -25,9 +25,8 @@ from sqlglot import exp
 
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import column
-from tacit.tables.links import Link, parted, ways
 from tacit.tables.relation import Catalog, Field, Relation, Table, find, named, nested
-from tacit.tables.unit import Unit
+from tacit.tables.unit import Link, Unit, parted, ways
 
 
 def owned(name: str, catalog: Catalog) -> Relation:

@@ -27,8 +27,7 @@ from sqlglot import exp
 
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import Value, column
-from tacit.tables.links import Link
-from tacit.tables.unit import Unit
+from tacit.tables.unit import Link, Unit
 
 Resolve = Callable[[exp.Column], Value]
 

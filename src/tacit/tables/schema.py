@@ -20,11 +20,11 @@ from typing import Any
 from sqlglot import exp
 
 from tacit.tables.errors import TableError
-from tacit.tables.links import Link, links_of, parted
 from tacit.tables.measure import Interval
 from tacit.tables.plan import interval_of
 from tacit.tables.question import Question
 from tacit.tables.relation import Field, Relation
+from tacit.tables.unit import Link, links_of, parted
 
 
 @dataclass(frozen=True)

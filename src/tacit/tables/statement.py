@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from tacit.tables.engines.engine import Engine
+from tacit.tables.engines.engine import Engine, draw_of
 from tacit.tables.engines.packing import Packed
 from tacit.tables.keys import Keys, literal
 from tacit.tables.measure import Measure, measure_name
 from tacit.tables.question import Key, Question
-from tacit.tables.tallies import Tallies, whole
 from tacit.tables.unit import Unit
 
 PERSON, ROW, DRAW, GROUP, PEOPLE = "unit_", "row_", "draw_", "group_", "people_"
@@ -83,7 +82,7 @@ def statement(question: Question, wanted: Wanted, engine: Engine, salt: int) -> 
     keys = [_column(name) for name in group_columns(wanted.keys)]
     sums = [_column(measure_name(i)) for i, m in enumerate(wanted.measures) if m.over not in ("people", "seen")]
     # An engine that draws may count on the way; otherwise everybody's rows are counted beside.
-    counted = wanted.seen is not None and _draws(engine) and _by_person_alone(wanted)
+    counted = wanted.seen is not None and draw_of(engine) is not None and _by_person_alone(wanted)
     kept = _capped(rows, keys, sums, wanted, engine, salt, counted) if wanted.capping else rows
     chosen: list[exp.Expression] = [key.copy() for key in keys]
     sets: list[list[exp.Column]] = [keys]
@@ -305,11 +304,6 @@ def _at_most(value: exp.Expression, most: int) -> exp.Expression:
     return exp.Case(ifs=[exp.If(this=exp.GT(this=value.copy(), expression=limit), true=limit.copy())], default=value.copy())
 
 
-def _draws(engine: Engine) -> bool:
-    """Whether the engine has a quicker way of its own to choose lines at random."""
-    return hasattr(engine, "drawn") and not getattr(engine, "portable", False)
-
-
 def _by_person_alone(wanted: Wanted) -> bool:
     """Whether there is one cap, on a person's rows."""
     unit = wanted.unit
@@ -371,8 +365,8 @@ def _sampled(
         place = _window(exp.RowNumber(), partition, [engine.shuffle_key(salt, [*partition, *values]), *values])
         numbered = _select([*kept, _named(place, DRAW)], _inner(packed.rows, "numbered_"))
         found = _first(numbered, partition, [engine.shuffle_key(salt + 3, [*partition, _column(DRAW)])], most)
-    elif _draws(engine):
-        found = engine.drawn(packed.rows, [c.name for c in partition], most, SEEN_HERE if counted else None)  # type: ignore[attr-defined]
+    elif (draw := draw_of(engine)) is not None:
+        found = draw(packed.rows, [c.name for c in partition], most, SEEN_HERE if counted else None)
     else:
         found = _first(_with_draw(packed.rows, "drawn_"), partition, [_column(DRAW)], most)
     return (replace(packed, names=(*packed.names, SEEN_HERE)) if counted else packed).unpacked(found)
@@ -399,3 +393,101 @@ def _first(
     placed = _select([*(_column(n) for n in names), _named(place, ROW)], _inner(rows, "rows_"))
     found = _select([_column(n) for n in names], _inner(placed, "placed_"))
     return found.where(exp.LTE(this=_column(ROW), expression=exp.Literal.number(most)), copy=False)
+
+
+# --- sums where nothing is capped -----------------------------------------------------------------------------------------------------
+# A row that lacks a value has NULL in its column, which sums pass over; so the column of a sum also tells how many rows have the value and,
+# beside the count of all rows, how many lack it. A row is counted as lacking a value exactly where it adds nothing to its sum: that the two
+# exclude each other, which the price relies on (see `tacit.tables.measure`), holds by construction.
+
+ZERO, ONE = exp.Literal.number(0), exp.Literal.number(1)
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """The measures of a question with NULL for what is not there, and how each is added up: `counts` says of which column, if any,
+    the rows with a value are counted; `lacking` that those without are wanted.
+
+    >>> from tacit.tables.measure import Interval, null_count, row_count, total
+    >>> x, present = exp.column("x"), exp.column("present")
+    >>> found = Tallies.of([row_count(), total("x", x, present, Interval(0, 100), centred=True), null_count("x", present)])
+    >>> [found.added(i, lambda name: exp.column(name)).sql() for i in range(3)]
+    ['COUNT(*)', 'SUM(sum_1)', 'COUNT(*) - COUNT(sum_1)']
+    """
+
+    measures: tuple[Measure, ...]
+    counts: tuple[int | None, ...]
+    lacking: tuple[bool, ...]
+
+    @staticmethod
+    def of(measures: Sequence[Measure]) -> Tallies:
+        """How to add up measures that all run over rows."""
+        valued = {_condition(m).sql(): i for i, m in reversed(list(enumerate(measures))) if _adds_values(m)}
+        found: list[tuple[Measure, int | None, bool]] = []
+        for index, measure in enumerate(measures):
+            if not isinstance(measure.integer, exp.Case) or not _simple(measure.integer):
+                found.append((measure, None, False))
+                continue
+            then, other = _branches(measure.integer)
+            lacking = (then, other) == (ZERO, ONE)
+            if lacking or (then, other) == (ONE, ZERO):
+                lender = valued.get(_condition(measure).sql())
+                # Where a sum has the same condition its column is counted, and this one is not looked at.
+                column = replace(measure, integer=_if(_condition(measure), ONE) if lender is None else ONE.copy())
+                found.append((column, index if lender is None else lender, lacking))
+            else:
+                found.append((replace(measure, integer=_if(_condition(measure), then)) if other == ZERO else measure, None, False))
+        columns, counts, lacking_ = zip(*found, strict=True)
+        return Tallies(tuple(columns), tuple(counts), tuple(lacking_))
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The measures whose columns are looked at."""
+        summed = [i for i, counted in enumerate(self.counts) if counted is None and self.measures[i].integer != ONE]
+        return tuple(sorted({*summed, *(counted for counted in self.counts if counted is not None)}))
+
+    def added(self, index: int, column: Callable[[str], exp.Expression]) -> exp.Expression:
+        """The sum of one measure over rows whose columns are named by `measure_name`."""
+        everything = exp.Count(this=exp.Star())
+        counted = self.counts[index]
+        if counted is None:
+            return everything if self.measures[index].integer == ONE else exp.Sum(this=column(measure_name(index)))
+        present = exp.Count(this=column(measure_name(counted)))
+        return exp.Sub(this=everything, expression=present) if self.lacking[index] else present
+
+
+def _adds_values(measure: Measure) -> bool:
+    """Whether a measure is 0 where a condition does not hold, and otherwise a rounded value, which is never NULL."""
+    case = measure.integer
+    if not isinstance(case, exp.Case) or not _simple(case):
+        return False
+    then, other = _branches(case)
+    return other == ZERO and isinstance(then, exp.Cast) and isinstance(then.this, exp.Floor)
+
+
+def whole(value: exp.Expression) -> bool:
+    """Whether a value is a 64-bit integer as it is written: a cast to one, or nothing, by a condition.
+
+    >>> whole(exp.cast(exp.column("x"), "BIGINT")), whole(exp.column("x"))
+    (True, False)
+    """
+    if isinstance(value, exp.Case):
+        return value.args.get("default") in (None, ZERO) and all(whole(branch.args["true"]) for branch in value.args["ifs"])
+    return isinstance(value, exp.Cast) and bool(value.args["to"].this == exp.DataType.Type.BIGINT)
+
+
+def _simple(case: exp.Case) -> bool:
+    return len(case.args["ifs"]) == 1 and case.this is None
+
+
+def _condition(measure: Measure) -> exp.Expression:
+    found: exp.Expression = measure.integer.args["ifs"][0].this
+    return found
+
+
+def _branches(case: exp.Case) -> tuple[exp.Expression, exp.Expression | None]:
+    return case.args["ifs"][0].args["true"], case.args.get("default")
+
+
+def _if(condition: exp.Expression, value: exp.Expression) -> exp.Case:
+    return exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])

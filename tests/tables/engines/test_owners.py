@@ -16,7 +16,6 @@ from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine
 from tacit.tables.engines.postgres import Postgres
 from tacit.tables.engines.spark import Spark
-from tacit.tables.links import links_of
 from tacit.tables.plan import Settings, make
 from tacit.tables.relation import Catalog, Table
 from tacit.tables.released import integers
@@ -24,6 +23,7 @@ from tacit.tables.source import Source
 from tacit.tables.split import Spend
 from tacit.tables.sql import parse
 from tacit.tables.statement import salt_marked
+from tacit.tables.unit import links_of
 
 LINKS = {"stay.person_id": "human.id", "drug.stay_id": "stay.id"}
 NAMES = ["a", "ab", "b", "", ":", "1:", "ü", "é", "名", None]

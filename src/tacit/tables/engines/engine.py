@@ -2,13 +2,26 @@
 
 An engine also answers for two things that SQL dialects do differently. A statement must never fail because of a row: `prepare`, where
 an engine has it, turns casts and arithmetic that could into forms that cannot. And where rows are put into an order, `shuffle_key` is a
-hash of the engine's own, or with `portable` one that is the same on all engines (see `tacit.tables.engines.order`).
+hash of the engine's own, or with `portable` one that is the same on all engines (`portable_key`).
+
+A cast that fails gives NULL, on every engine.
+
+>>> from sqlglot import parse_one
+>>> never_failing(parse_one("SELECT SUM(CAST(a AS BIGINT)), CAST(1.5 AS DOUBLE) FROM t")).sql("duckdb")
+'SELECT SUM(TRY_CAST(a AS BIGINT)), CAST(1.5 AS DOUBLE) FROM t'
+
+`portable_key` is md5 of the salt and of a text of each value that all engines write alike.
+
+>>> words = Words(exp.DataType.Type.TEXT, "typeof", ("DOUBLE", "FLOAT"), ("TIMESTAMP WITH TIME ZONE",), "epoch_us")
+>>> portable_key(7, [exp.column("a")], words).sql("duckdb").startswith("MD5('7' || ")
+True
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
@@ -75,3 +88,130 @@ class Engine(Protocol):
 
     def is_nan(self, value: exp.Expression) -> exp.Expression:
         """Whether a floating-point value is NaN, never an error."""
+
+
+class Draw(Protocol):
+    """An engine's own way to choose lines at random, quicker than a window over random numbers. An engine need not have one."""
+
+    def __call__(self, rows: exp.Select, partition: Sequence[str], most: int, counted: str | None) -> exp.Select:
+        """At most `most` lines of each partition, every choice alike; with `counted`, one line of each says how many there were."""
+
+
+def draw_of(engine: Engine) -> Draw | None:
+    """The engine's own way to draw; None where it has none, or is asked to choose as all engines do."""
+    return None if getattr(engine, "portable", False) else getattr(engine, "drawn", None)
+
+
+# --- statements that cannot fail on a row -------------------------------------------------------------------
+
+
+_DONE = "tacit_total"
+
+
+def prepared(statement: exp.Expression, change: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
+    """The statement with `change` applied to every node, inner nodes first, once: a second call returns it as it is."""
+    if statement.meta.get(_DONE):
+        return statement
+    root = statement.copy()
+    # Parents come after their children, so that a change may rely on what is below it.
+    for node in reversed(list(root.walk(bfs=True))):
+        if isinstance(node, (exp.Greatest, exp.Least)):
+            # All engines skip NULL here; without this, sqlglot writes a CASE around each that gives NULL, and is slower.
+            node.set("ignore_nulls", True)
+        changed = change(node)  # type: ignore[arg-type]  # sqlglot's walk says Expr, the class above Expression
+        if changed is not node:
+            if node is root:
+                root = changed
+            else:
+                node.replace(changed)
+    root.meta[_DONE] = True
+    return root
+
+
+def constant(node: exp.Expression) -> bool:
+    """Whether a node is a public literal, perhaps with a sign or a type."""
+    while isinstance(node, (exp.Paren, exp.Neg, exp.Cast)):
+        node = node.this
+    return isinstance(node, (exp.Literal, exp.Null, exp.Boolean))
+
+
+def try_cast(node: exp.Expression) -> exp.Expression:
+    """CAST as TRY_CAST, where its operand comes from a row. `safe` is what sqlglot asks for before it writes TRY_CAST for Spark."""
+    if isinstance(node, exp.Cast) and not node.args.get("safe") and not constant(node.this):
+        return exp.TryCast(this=node.this.copy(), to=node.args["to"].copy(), safe=True)
+    return node
+
+
+def never_failing(statement: exp.Expression) -> exp.Expression:
+    """The statement with casts that give NULL where they would fail."""
+    return prepared(statement, try_cast)
+
+
+# --- an order that is the same on every engine --------------------------------------------------------------
+
+
+#: Beyond this, a floating-point number has no place among 64-bit integers.
+FARTHEST = 2**62
+#: The bits of a fraction.
+FINEST = 2**52
+
+
+@dataclass(frozen=True)
+class Words:
+    """How an engine says what is needed: its text type, the type of a value, its float and instant types, microseconds of an instant."""
+
+    text: Any  # a member of exp.DataType.Type, which sqlglot does not declare as a type
+    type_of: str
+    floats: tuple[str, ...]
+    instants: tuple[str, ...]
+    microseconds: str
+
+
+def portable_key(salt: int, values: Sequence[exp.Expression], words: Words) -> exp.Expression:
+    """md5 over the salt and the canonical texts of the values."""
+    whole: exp.Expression = exp.Literal.string(str(salt))
+    for value in values:
+        whole = exp.DPipe(this=whole, expression=_framed(_canonical(value, words)), safe=True)
+    return exp.Anonymous(this="md5", expressions=[whole])
+
+
+def _canonical(value: exp.Expression, words: Words) -> exp.Expression:
+    """The text of a value, by its type. Branches that are not taken must still have types, so they start from the text."""
+    text = exp.cast(value.copy(), words.text)
+    kind = exp.cast(exp.Anonymous(this=words.type_of, expressions=[value.copy()]), words.text)
+    number = exp.TryCast(this=text.copy(), to=exp.DataType.build("DOUBLE"), safe=True)
+    instant = exp.TryCast(this=text.copy(), to=exp.DataType.build("TIMESTAMPTZ"), safe=True)
+    micros = exp.cast(exp.Anonymous(this=words.microseconds, expressions=[instant]), words.text)
+    missing = exp.If(this=exp.Is(this=value.copy(), expression=exp.null()), true=exp.null())  # LEAST and GREATEST would pass over it
+    return exp.Case(
+        ifs=[
+            missing,
+            exp.If(this=_among(kind, words.floats), true=_float(number, words)),
+            exp.If(this=_among(kind.copy(), words.instants), true=micros),
+        ],
+        default=text,
+    )
+
+
+def _float(number: exp.Expression, words: Words) -> exp.Expression:
+    """Two whole numbers: the floor, and the first bits of what is left. Every step is exact, or rounded by IEEE 754 alike everywhere."""
+    near = exp.func("LEAST", exp.func("GREATEST", number, _double(-FARTHEST)), _double(FARTHEST))
+    floor = exp.func("FLOOR", near)
+    part = exp.func("FLOOR", exp.Mul(this=exp.Paren(this=exp.Sub(this=near.copy(), expression=floor.copy())), expression=_double(FINEST)))
+    texts = [exp.cast(exp.cast(whole, "BIGINT"), words.text) for whole in (floor, part)]
+    return exp.DPipe(this=exp.DPipe(this=texts[0], expression=exp.Literal.string("."), safe=True), expression=texts[1], safe=True)
+
+
+def _framed(text: exp.Expression) -> exp.Expression:
+    """The text with its end marked: a bar is doubled, '|;' ends a value and '|~' is NULL, so a list of values can be read back."""
+    doubled = exp.Anonymous(this="replace", expressions=[text, exp.Literal.string("|"), exp.Literal.string("||")])
+    return exp.DPipe(this=exp.func("COALESCE", doubled, exp.Literal.string("|~")), expression=exp.Literal.string("|;"), safe=True)
+
+
+def _among(kind: exp.Expression, names: tuple[str, ...]) -> exp.Expression:
+    return exp.In(this=kind, expressions=[exp.Literal.string(name) for name in names])
+
+
+def _double(value: int) -> exp.Expression:
+    literal = exp.Literal.number(f"{float(abs(value))!r}")
+    return exp.cast(exp.Neg(this=literal) if value < 0 else literal, "DOUBLE")

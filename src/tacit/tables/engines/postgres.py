@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from tacit.tables.engines.engine import collation_probe, refuse_collated
-from tacit.tables.engines.order import Words, portable_key
-from tacit.tables.engines.total import constant, prepared
+from tacit.tables.engines.engine import Words, collation_probe, constant, portable_key, prepared, refuse_collated
 from tacit.tables.errors import EngineError, TableError
 
 if TYPE_CHECKING:

@@ -21,9 +21,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from sqlglot import exp
 
-from tacit.tables.engines.engine import refuse_collated
-from tacit.tables.engines.order import Words, portable_key
-from tacit.tables.engines.total import prepared, try_cast
+from tacit.tables.engines.engine import Words, portable_key, prepared, refuse_collated, try_cast
 from tacit.tables.errors import EngineError, TableError
 
 WORDS = Words(exp.DataType.Type.TEXT, "typeof", ("double", "float"), ("timestamp",), "unix_micros")
