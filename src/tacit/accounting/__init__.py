@@ -14,6 +14,7 @@ from tacit.accounting.calibrate import calibrate
 from tacit.accounting.compare import Comparison, compare
 from tacit.accounting.errors import AccountingError, AdjacencyError, ParameterError, UnsupportedError
 from tacit.accounting.events import Composed, Event, Group, NonPrivate, NoOp, Repeated, Sampled, Selection, Worst
+from tacit.accounting.guarantee import Guarantee
 from tacit.accounting.interchange import from_dp_event, from_json, to_dp_event, to_json
 from tacit.accounting.leaves import (
     GDP,
@@ -57,6 +58,7 @@ __all__ = [
     "Gaussian",
     "GdpReport",
     "Group",
+    "Guarantee",
     "Laplace",
     "LeakyRandomizedResponse",
     "MatrixMechanism",
