@@ -20,8 +20,8 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from tacit.accounting.exact import exact
 from tacit.ledger import LedgerError
-from tacit.ledger.exact import exact
 from tacit.ledger.period import days
 from tacit.release.errors import JobError
 from tacit.release.faults import in_words, unknown

@@ -13,8 +13,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from tacit.accounting import Adjacency
+from tacit.accounting.exact import exact
 from tacit.ledger import Budget, LedgerError
-from tacit.ledger.exact import exact
 from tacit.tables import Unit
 from tacit.tables.source import CSV
 
