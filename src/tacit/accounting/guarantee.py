@@ -186,7 +186,8 @@ class Guarantee:
         """
         if any(name.startswith(_PREFIX) for name in parts):
             return Guarantee(renyi={order_of(name): value for name, value in parts.items()})
-        return Guarantee(**{_LONG.get(name, name): value for name, value in parts.items()})
+        amounts: dict[str, Any] = {_LONG.get(name, name): value for name, value in parts.items()}
+        return Guarantee(**amounts)
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Guarantee:
@@ -488,7 +489,7 @@ class Guarantee:
         >>> 0.9999 < whole.price(event, Adjacency.ADD_REMOVE).upper <= 1
         True
         """
-        mu, step = self.gaussian_mu, 1e-12
+        mu, step = self.positive().gaussian_mu, 1e-12
         event = make(mu)
         while not self.keeps(event, adjacency):
             mu, step = mu * (1 - step), min(2 * step, 0.25)

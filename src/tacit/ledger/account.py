@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.accounting import Event, Guarantee, to_json
 from tacit.accounting.exact import Typed, to_text
+from tacit.accounting.methods import as_typed
 from tacit.ledger import journal
 from tacit.ledger.booking import booked, charge_of, keys, refusal_for, refused, room
 from tacit.ledger.budget import Budget, typed
@@ -24,7 +25,6 @@ from tacit.ledger.chain import canonical
 from tacit.ledger.errors import LedgerError, ReleaseFailed
 from tacit.ledger.filters import Reading, in_words, odometer
 from tacit.ledger.period import days, overlaps
-from tacit.ledger.pricing import as_typed
 from tacit.ledger.spec import Spec
 from tacit.ledger.store import Connection
 from tacit.ledger.tree import Amount, Totals

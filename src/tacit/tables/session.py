@@ -302,7 +302,7 @@ class Session:
             name = {"approximate": "epsilon", "pure": "epsilon", "rho": "rho", "mu": "mu"}.get(self.account.budget.currency)
             if name is None:
                 raise TableError("accuracy needs an account in epsilon, rho or mu")
-            given = {"guarantee": None, "epsilon": None, "delta": options.get("delta"), "rho": None, "mu": None, name: amount}
+            given: dict[str, Any] = dict.fromkeys(("guarantee", "epsilon", "rho", "mu")) | {"delta": options.get("delta"), name: amount}
             return plans.make(question, unit, self.engine, settings, self._spend(**given))
 
         return _Known(held, price_for_accuracy(planned, wanted, rows, self.confidence), period)
