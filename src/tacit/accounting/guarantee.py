@@ -175,7 +175,10 @@ class Guarantee:
                 raise ParameterError(f"the guarantee {text[:60]!r} is not understood at {part.strip()[:40]!r}; write for example {_FORMS}")
             else:
                 found[known] = value
-        return Guarantee(**found, renyi=orders or None)
+        try:
+            return Guarantee(**found, renyi=orders or None)
+        except ParameterError as error:
+            raise ParameterError(f"the guarantee {text[:60]!r} is not understood: {error}; write for example {_FORMS}") from None
 
     @staticmethod
     def of_parts(parts: Mapping[str, Fraction]) -> Guarantee:

@@ -20,6 +20,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from tacit.accounting import AccountingError
 from tacit.accounting.exact import exact
 from tacit.ledger import LedgerError
 from tacit.ledger.period import days
@@ -50,7 +51,7 @@ title: Visits by region
 purpose: Show how many visits each region had, so that beds can be planned.
 sources:
   visits: {path: visits.parquet}
-unit: {person: patient_id, max_rows: 4, adjacency: add_remove}
+unit: {person: patient_id, max_rows: 4, adjacency: add-remove}
 budget: {epsilon: 1, delta: 1e-6}
 columns:
   patient_id: {type: integer}
@@ -166,6 +167,8 @@ class Job(Part):
     def digest(self) -> str:
         """A hash of the content: stable under order of fields, comments and layout."""
         tree = self.model_dump(mode="json")
+        # An old spelling, which older jobs have: the same job keeps its fingerprint.
+        tree["unit"]["adjacency"] = tree["unit"]["adjacency"].replace("-", "_")
         for part in (tree["unit"], *tree["columns"].values(), *tree["sources"].values()):
             # Fields that came later are left out where they say nothing, so that older jobs keep their fingerprint.
             for name in _LATER & set(part):
@@ -188,7 +191,7 @@ def parse(text: str) -> Job:
         return Job.model_validate(tree)
     except ValidationError as error:
         raise _explained(error) from None
-    except (TableError, LedgerError, RecursionError, OverflowError) as error:
+    except (TableError, LedgerError, AccountingError, RecursionError, OverflowError) as error:
         raise JobError(str(error) or "the job cannot be read") from None
 
 
