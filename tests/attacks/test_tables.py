@@ -22,13 +22,12 @@ from tests.tables import people
 from tests.tables.engines.places import Place
 from tests.tables.people import AGGREGATES, REGIONS, Row, engine_on, exact_sums, hostile_rows, loss_between, planned, question, random_rows
 
-from tacit.accounting import Adjacency
+from tacit.accounting import Adjacency, Guarantee
 from tacit.ledger import Ledger
 from tacit.noise import test_mode
 from tacit.tables import Aggregate, EngineError, Question, Refused, TableError, Unit
 from tacit.tables.plan import Plan, Settings, make
 from tacit.tables.released import Exact, release
-from tacit.tables.split import Spend
 
 UNITS = {
     "rows": Unit("id", max_rows=4),
@@ -37,7 +36,7 @@ UNITS = {
 }
 #: Nothing is capped, so nothing is packed: packing clamps a second time, and would hide a missing clamp.
 DECLARED = Unit("id", max_rows=1, capped=True)
-SPENDS = {"gaussian": Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6)), "laplace": Spend(epsilon=Fraction(1))}
+SPENDS = {"gaussian": Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6)), "laplace": Guarantee(epsilon=Fraction(1))}
 
 
 def exchanged(unit: Unit) -> Unit:

@@ -31,7 +31,7 @@ title: Visits by region
 purpose: Show how many visits each region had.
 sources:
   visits: {path: visits.parquet}
-unit: {person: patient_id, max_rows: 4, adjacency: add_remove}
+unit: {person: patient_id, max_rows: 4, adjacency: add-remove}
 budget: {epsilon: 1, delta: 1e-6}
 expected: {people: 2000, rows: 4000}
 columns:
@@ -353,7 +353,7 @@ def test_plans_count_the_rows_of_public_tables_beside_the_job(job: Path) -> None
     """Where nothing is capped, one row meets as many rows of a public table as share its key: the file beside the job says how many."""
     pq.write_table(pa.table({"region": ["north", "north", "north", "south"], "ward": ["a", "b", "c", "d"]}), job.parent / "wards.parquet")
     changed(job, "{path: visits.parquet}", "{path: visits.parquet}\n  wards: {path: wards.parquet, public: true}")
-    changed(job, "unit: {person: patient_id, max_rows: 4, adjacency: add_remove}", "unit: {row: true, adjacency: add_remove}")
+    changed(job, "unit: {person: patient_id, max_rows: 4, adjacency: add-remove}", "unit: {row: true, adjacency: add-remove}")
     changed(job, "patient_id: {type: integer}", "patient_id: {type: integer, table: visits}\n  wards.region: {type: text}")
     changed(job, "  region: {type: text,", "  ward: {type: text, table: wards}\n  region: {type: text, table: visits,")
     changed(job, "age: {type: integer,", "age: {type: integer, table: visits,")
@@ -491,7 +491,7 @@ def test_files_as_people_have_them(tmp_path: Path, name: str, mark: str, written
     tree |= {
         "title": "T",
         "purpose": "P",
-        "unit": {"person": "id", "max_rows": 1, "adjacency": "add_remove"},
+        "unit": {"person": "id", "max_rows": 1, "adjacency": "add-remove"},
         "budget": {"epsilon": 50, "delta": 0},
     }
     for column, kind in (("id", "integer"), ("größe", "integer"), ("a.b", "text")):

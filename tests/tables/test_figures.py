@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from tests.tables.people import Row, engine_on, exact_sums, planned, question
 
+from tacit.accounting import Guarantee
 from tacit.noise import test_mode
 from tacit.tables import Unit
 from tacit.tables.answer import Figures
 from tacit.tables.figures import Maker, expected, figures
 from tacit.tables.plan import Plan
 from tacit.tables.released import Exact, Released, release
-from tacit.tables.split import Spend
 
 MANY, FEW = 1500, 150  # groups; fewer where each is a thousand cells
 CONFIDENCE = 0.9
@@ -71,7 +71,7 @@ NAMES = sorted({name for name, _ in truth(data(30))})
 def plan_for(name: str, rows: list[Row], law: str, epsilon: float) -> tuple[Plan, Exact]:
     """The plan, and the exact sums of one group as if there were many groups like it."""
     engine = engine_on(rows)
-    spend = Spend(epsilon=Fraction(epsilon), delta=Fraction(1, 10**6) if law == "gaussian" else Fraction(0))
+    spend = Guarantee(epsilon=Fraction(epsilon), delta=Fraction(1, 10**6) if law == "gaussian" else Fraction(0))
     plan = planned(question(name, grouped=False), Unit("id", max_rows=1), engine, spend=spend, law=law, keys={}, loss=False)
     exact, many = exact_sums(plan, engine), FEW if name == "quantiles" else MANY
     return plan, Exact([(0, ())] * many, [np.repeat(np.asarray(row), many, axis=0) for row in exact.sums], [0] * many)

@@ -16,7 +16,7 @@ import pytest
 from sqlglot import exp
 from tests.tables.people import Repeatable, exact_sums, loss_between
 
-from tacit.accounting import Adjacency
+from tacit.accounting import Adjacency, Guarantee
 from tacit.ledger import Budget, Ledger
 from tacit.noise import test_mode
 from tacit.tables import Session, Unit
@@ -28,7 +28,6 @@ from tacit.tables.plan import Plan, Settings, make
 from tacit.tables.relation import Catalog, Relation, Table
 from tacit.tables.schema import Column, Schema
 from tacit.tables.source import Source
-from tacit.tables.split import Spend
 from tacit.tables.sql import parse
 from tacit.tables.statement import salt_marked
 
@@ -41,7 +40,7 @@ COLUMNS = {
 LINKS = {"visit.person_id": "person.id", "drug.visit_id": "visit.id"}
 BOUNDS = {"price": (0, 10), "cost": (-5, 20), "n": (0, 20)}
 KEYS: dict[str, Any] = {"name": ["a", "b"], "ward": ["x", "y"], "region": ["N", "S"]}
-SPENDS = {"gaussian": Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6)), "laplace": Spend(epsilon=Fraction(1))}
+SPENDS = {"gaussian": Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6)), "laplace": Guarantee(epsilon=Fraction(1))}
 QUESTIONS = {
     "persons": "SELECT region, COUNT(*) AS n FROM person GROUP BY region",
     "visits": "SELECT ward, COUNT(*) AS n, AVG(cost) AS c FROM visit GROUP BY ward",

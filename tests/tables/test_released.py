@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tables.people import REGIONS, engine_on, exact_sums, planned, question, random_rows, session_on
 
+from tacit.accounting import Guarantee
 from tacit.ledger import Budget
 from tacit.noise import test_mode
 from tacit.tables import Unit
 from tacit.tables.plan import LOSS_PARTS, LOSS_REACH
 from tacit.tables.released import Exact, Released, _added, _whole, expected_error, integers, loss_note, noisy, release
-from tacit.tables.split import Spend
 
 UNIT = Unit("id", max_rows=3)
 
@@ -45,7 +45,7 @@ def test_every_group_gets_noise_of_its_own() -> None:
 
 def test_noise_is_whole_and_of_the_stated_law() -> None:
     engine = engine_on([])
-    for law, spend in (("gaussian", Spend(rho=Fraction(1, 2))), ("laplace", Spend(epsilon=Fraction(1)))):
+    for law, spend in (("gaussian", Guarantee(rho=Fraction(1, 2))), ("laplace", Guarantee(epsilon=Fraction(1)))):
         share = planned(question("count", grouped=False), UNIT, engine, spend=spend, law=law, loss=False).shares[0]
         with test_mode(4):
             drawn = noisy(share, np.zeros(4000, dtype=object))
@@ -95,7 +95,7 @@ def test_the_share_of_lost_rows_is_told_under_both_laws(budget: Budget) -> None:
 
 def test_the_share_of_lost_rows_is_paid_for() -> None:
     """It is a measure with noise of its own and a part of the price; without it the other figures have less noise, and nothing is told."""
-    for spend, law in ((Spend(epsilon=Fraction(1)), "laplace"), (Spend(rho=Fraction(1, 10)), "gaussian")):
+    for spend, law in ((Guarantee(epsilon=Fraction(1)), "laplace"), (Guarantee(rho=Fraction(1, 10)), "gaussian")):
         engine = engine_on([])
         told = planned(question("count", grouped=True), UNIT, engine, spend=spend, law=law)
         silent = planned(question("count", grouped=True), UNIT, engine, spend=spend, law=law, loss=False)

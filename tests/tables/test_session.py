@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.tables.people import BOUNDS, REGIONS, Row, question, random_rows, session_on, table
 
 import tacit
-from tacit.accounting import Adjacency, account
+from tacit.accounting import Adjacency, Guarantee, account
 from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError
 from tacit.noise import test_mode
 from tacit.tables import Refused, Schema, Session, TableError, Unit, auto
@@ -120,6 +120,21 @@ def test_other_currencies() -> None:
     pure = session_on(ROWS, UNIT, Budget(epsilon=1))
     assert pure.sql(COUNT, epsilon="0.5", keys={"region": REGIONS}).noise[0].law == "laplace"
     assert pure.left() == {"pure": Fraction(1, 2)}
+
+
+def test_a_guarantee_or_its_text_is_a_budget_and_a_price() -> None:
+    session = session_on(ROWS, UNIT, "eps=1, delta=1e-6")
+    for price in (Guarantee(epsilon=0.1, delta=1e-7), "eps=0.1, delta=1e-7"):
+        by_text = session.plan(COUNT, keys={"region": REGIONS}, guarantee=price)
+        assert by_text.event == session.plan(COUNT, keys={"region": REGIONS}, epsilon=0.1, delta=1e-7).event
+    assert session.plan(COUNT, keys={"region": REGIONS}, guarantee="eps=0.1").split.law == "laplace"  # pure, as it says
+    for wrong, said in (({"guarantee": "rho=1"}, "counts in epsilon"), ({"guarantee": "eps=0"}, "greater than 0")):
+        with pytest.raises(TableError, match=said):
+            session.plan(COUNT, keys={"region": REGIONS}, **wrong)
+    with pytest.raises(TableError, match="not both"):
+        session.plan(COUNT, keys={"region": REGIONS}, guarantee="eps=0.1", epsilon=0.1)
+    with pytest.raises(TableError, match="no delta"):
+        session_on(ROWS, UNIT, Budget(epsilon=1)).plan(COUNT, keys={"region": REGIONS}, guarantee="eps=0.1, delta=1e-7")
 
 
 def test_columns_are_declared_once() -> None:

@@ -41,7 +41,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tacit.accounting import Bound, Composed, Event, Gaussian, NoOp, ParameterError, account, calibrate, from_json, to_json
+from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
 from tacit.accounting.parameters import count, positive
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
@@ -404,9 +404,19 @@ def make_private(
 
 
 def make_private_with_epsilon(
-    model: nn.Module, optimizer: Optimizer, data: Any, *, epsilon: float, delta: float, sampler: Sampler, **plan: Any
+    model: nn.Module,
+    optimizer: Optimizer,
+    data: Any,
+    *,
+    sampler: Sampler,
+    guarantee: Guarantee | str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+    **plan: Any,
 ) -> PrivateTraining:
-    """As `make_private`, with the least noise for which the whole plan costs at most `epsilon` at `delta`.
+    """As `make_private`, with the least noise for which the whole plan costs at most `epsilon` at `delta`, or another guarantee.
 
     >>> import torch
     >>> model = torch.nn.Linear(3, 1)
@@ -420,8 +430,27 @@ def make_private_with_epsilon(
         raise ParameterError("give epsilon (and get the noise) or noise_multiplier (and get the epsilon, with make_private), not both")
     steps = planned_steps(sampler, plan.pop("steps", None), plan.pop("epochs", None))
     noise = plan.get("noise") or Independent()
-    found = calibrate(lambda z: noise.event(sampler, z, steps), epsilon=epsilon, delta=delta, adjacency=sampler.adjacency)
-    return make_private(model, optimizer, data, noise_multiplier=found, sampler=sampler, steps=steps, **({"delta": delta} | plan))
+    asked = {"given": guarantee, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
+    found, paid = noise_for(lambda z: noise.event(sampler, z, steps), sampler, None, asked)
+    return make_private(model, optimizer, data, noise_multiplier=found, sampler=sampler, steps=steps, **({"delta": paid} | plan))
+
+
+def noise_for(
+    make: Callable[[float], Event], sampler: Sampler, noise_multiplier: float | None, asked: Mapping[str, Any]
+) -> tuple[float, float | None]:
+    """The noise multiplier that was given, or the least one for the guarantee that was, and the delta that a ledger is charged.
+
+    `asked` are the arguments of `Guarantee.of`. A delta beside a noise multiplier only says what a ledger account is charged.
+    """
+    wanted = any(asked[name] is not None for name in ("given", "epsilon", "rho", "mu"))
+    if noise_multiplier is not None:
+        if wanted:
+            raise ParameterError("give epsilon (and get the noise) or noise_multiplier (and get the epsilon), not both")
+        return noise_multiplier, asked["delta"]
+    if not wanted:
+        raise ParameterError("give noise_multiplier, or epsilon and delta")
+    guarantee = Guarantee.of(**asked, state_delta=True)
+    return calibrate(make, guarantee=guarantee, adjacency=sampler.adjacency), guarantee.floats.delta or None
 
 
 def planned_steps(sampler: Sampler, steps: int | None, epochs: int | None) -> int:

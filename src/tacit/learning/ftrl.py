@@ -18,10 +18,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Event, Gaussian, ParameterError, Repeated
+from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated
 from tacit.accounting.parameters import count, positive
 from tacit.learning.noisy_sums import bits_for, to_lattice
-from tacit.learning.promise import Promise
 from tacit.learning.sets import ConstraintSet
 from tacit.noise import from_lattice, rounded_gaussian
 
@@ -128,11 +127,11 @@ class FollowTheLeader:
         self.theta = self.constraint.project(np.zeros(self.constraint.dimension))
 
     @classmethod
-    def plan(cls, promise: Promise, constraint: ConstraintSet, *, n: int, clip: float, ridge: float) -> FollowTheLeader:
-        """The least noise that keeps the promise for a stream of n records, stated for zero-out."""
-        stated = Promise(Adjacency.ZERO_OUT, promise.epsilon, promise.delta, promise.rho)
+    def plan(cls, guarantee: Guarantee, constraint: ConstraintSet, *, n: int, clip: float, ridge: float) -> FollowTheLeader:
+        """The least noise that keeps the guarantee for a stream of n records, stated for zero-out."""
         levels = tree_levels(n)
-        _, mu = stated.settle(lambda mu: Repeated(stated.stated(math.sqrt(levels) / mu), levels))
+        relation = Adjacency.ZERO_OUT
+        _, mu = guarantee.settle(lambda mu: Repeated(Gaussian(math.sqrt(levels) / mu, adjacency=relation), levels), relation)
         return cls(PrefixSums(n, constraint.dimension, clip, math.sqrt(levels) / mu), constraint, ridge)
 
     @property

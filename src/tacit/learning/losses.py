@@ -83,8 +83,10 @@ class Loss:
                 "use huber(threshold), smoothed_hinge(width) or smoothed_quantile(level, width)"
             )
         if not self.certified:
-            raise ParameterError(f"{what} rests on the curvature of the loss, which clipping cannot enforce: use a loss with a proof, or "
-                                 "gradient descent, whose privacy rests on clipping alone")
+            raise ParameterError(
+                f"{what} rests on the curvature of the loss, which clipping cannot enforce: use a loss with a proof, or "
+                "gradient descent, whose privacy rests on clipping alone"
+            )
 
 
 def custom(name: str, value: Function, derivative: Function, *, slope: float, curvature: float = math.inf, outputs: int = 1) -> Loss:

@@ -16,9 +16,9 @@ from typing import Any
 from sqlglot import exp
 
 from tacit import noise
-from tacit.accounting import AccountingError, Note
+from tacit.accounting import AccountingError, Guarantee, Note
+from tacit.accounting.exact import exact
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.exact import exact
 from tacit.ledger.period import days
 from tacit.release.errors import JobError, OutputFailed
 from tacit.release.faults import WORDS, in_job
@@ -33,7 +33,6 @@ from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Asked, Question
 from tacit.tables.relation import Catalog, Table
 from tacit.tables.released import Released, integers, release
-from tacit.tables.split import Spend
 from tacit.tables.sql import parse
 from tacit.tables.statement import salt_marked
 
@@ -118,7 +117,7 @@ class Desk:
                 )
         return found
 
-    def plan(self, place: int, spend: Spend, law: str | None = None) -> Plan:
+    def plan(self, place: int, spend: Guarantee, law: str | None = None) -> Plan:
         """The plan of one output at a price."""
         spec = self.job.outputs[place]
         question = self.question(place)

@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from tacit.accounting import Bound, Composed, Event, Gaussian, Laplace, account
-from tacit.calculus.metrics import root
-from tacit.ledger.exact import at_most, exact
+from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, Laplace, account
+from tacit.accounting.exact import at_most, exact, root
 from tacit.ledger.pricing import price
 from tacit.release.desk import SHOWN_DELTA, Desk, placed
 from tacit.release.errors import JobError
@@ -32,7 +31,6 @@ from tacit.tables.engines.engine import Engine
 from tacit.tables.explain import price_for_accuracy
 from tacit.tables.figures import expected
 from tacit.tables.plan import Plan
-from tacit.tables.split import Spend
 
 #: Rows of a group that errors are foretold for where the job declares no sizes.
 ASSUMED_ROWS = 1000
@@ -48,7 +46,7 @@ class OutputPlan:
 
     spec: OutputSpec
     part: Fraction
-    spend: Spend
+    spend: Guarantee
     law: str | None
     plan: Plan
     groups: int
@@ -130,29 +128,29 @@ class _Planner:
         self.amount = next(iter(self.budget.limits.values())) * (1 - self.budget.reserve)
         self.delta = self.budget.limits.get("delta", Fraction(0)) * (1 - self.budget.reserve)
         self.places = range(len(job.outputs))
-        self.known: dict[tuple[int, Spend, str | None], Plan] = {}
+        self.known: dict[tuple[int, Guarantee, str | None], Plan] = {}
         self.plain: dict[int, Fraction] = {}
         self.weights = {i: exact("weight", spec.weight) for i in self.places if (spec := job.outputs[i]).weight is not None}
         self.private = {i for i in self.places if None in desk.keys(i, desk.question(i)).values()}
 
     # --- prices -------------------------------------------------------------------------------------------------------------------
 
-    def spend(self, place: int, part: Fraction, family: str) -> Spend:
+    def spend(self, place: int, part: Fraction, family: str) -> Guarantee:
         """A part of the budget, as a price of one output."""
         if self.budget.currency == "rho":
-            return Spend(rho=self.amount * part)
+            return Guarantee(rho=self.amount * part)
         if place in self.private:
             # A rule for keys has a delta of its own, which grows with nothing: of the job's, half goes to the rules, by their plain parts.
             alone = len(self.job.outputs) == 1
             own = min(self.plain.get(place, part), Fraction(1))
-            return Spend(epsilon=self.amount * part, delta=own * self.delta * (1 if alone else Fraction(1, 2)))
+            return Guarantee(epsilon=self.amount * part, delta=own * self.delta * (1 if alone else Fraction(1, 2)))
         if family == "gaussian":
-            return Spend(mu=self._mu / root(1 / part) if part < 1 else self._mu * _floor_root(part))
-        return Spend(epsilon=self.amount * part)
+            return Guarantee(mu=self._mu / root(1 / part) if part < 1 else self._mu * _floor_root(part))
+        return Guarantee(epsilon=self.amount * part)
 
     @property
     def _mu(self) -> Fraction:
-        whole = Spend(epsilon=self.amount, delta=self.delta).multiplier
+        whole = Guarantee(epsilon=self.amount, delta=self.delta).noise_multiplier
         if whole is None:
             raise JobError("Gaussian noise needs a delta greater than 0", place="budget.delta")
         return 1 / (whole * (1 + Fraction(1, 2**24)))
@@ -179,7 +177,7 @@ class _Planner:
             return Gaussian(1 / spend.mu, adjacency=self.unit.adjacency)
         return Laplace(1 / (spend.epsilon or Fraction(1)), adjacency=self.unit.adjacency)
 
-    def planned(self, place: int, spend: Spend, law: str | None) -> Plan:
+    def planned(self, place: int, spend: Guarantee, law: str | None) -> Plan:
         """The plan of one output, made once for each price: rules for keys are slow to make."""
         found = self.known.get((place, spend, law))
         if found is None:
@@ -286,7 +284,7 @@ class _Planner:
             spend = price_for_accuracy(planned, wanted, rows, spec.accuracy.confidence).spend
         return self._part(spend)
 
-    def _part(self, spend: Spend) -> Fraction:
+    def _part(self, spend: Guarantee) -> Fraction:
         if spend.rho is not None:
             return spend.rho / self.amount
         if spend.mu is not None:

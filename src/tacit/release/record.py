@@ -18,7 +18,7 @@ from typing import Any
 import tacit
 from tacit.accounting import Bound, Event, account, to_json
 from tacit.accounting.errors import AccountingError
-from tacit.ledger.exact import to_text
+from tacit.accounting.exact import to_text
 from tacit.release.planning import JobPlan
 from tacit.tables.answer import MARK, Answer
 
@@ -93,7 +93,7 @@ def record(
                 "title": output.spec.title,
                 "sql": output.spec.sql,
                 "part": float(output.part),
-                "price": str(output.spend),
+                "price": output.spend.words,
                 "event": json.loads(to_json(output.plan.event)),
                 "keys": "selected privately" if output.private_keys else "public",
                 "noise": [{"measure": n.measure, "law": n.law, "deviation": n.deviation} for n in answer.noise],

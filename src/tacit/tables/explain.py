@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.accounting import Bound, Event, account
-from tacit.ledger.exact import at_most, exact
+from tacit.accounting.exact import at_most, exact
 from tacit.tables.errors import TableError
 from tacit.tables.figures import expected
 from tacit.tables.plan import Plan, multiplicity_of
@@ -49,7 +49,7 @@ def priced(plan: Plan, rows: int, confidence: float) -> Price:
     """The price of a plan."""
     delta = plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6)
     cost = account(plan.event, plan.unit.adjacency).epsilon(at_most(delta))
-    return Price(str(plan.spend), plan.event, cost, float(delta), expected(plan, rows, confidence), rows, confidence)
+    return Price(plan.spend.words, plan.event, cost, float(delta), expected(plan, rows, confidence), rows, confidence)
 
 
 def price_for_accuracy(planned: Callable[[Fraction], Plan], wanted: Mapping[str, Any], rows: int, confidence: float) -> Plan:

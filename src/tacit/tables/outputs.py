@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from tacit.ledger.exact import at_most
+from tacit.accounting.exact import at_most
+from tacit.accounting.guarantee import cost_of
 from tacit.tables.answer import Answer, Figures, Noise
 from tacit.tables.figures import figures
 from tacit.tables.intervals import interval
 from tacit.tables.plan import Plan
 from tacit.tables.question import evaluate
 from tacit.tables.released import Released, loss_note
-from tacit.tables.split import cost_of
 
 
 def columns(plan: Plan, released: Released, confidence: float) -> tuple[dict[str, list[Any]], dict[str, Figures]]:

@@ -18,10 +18,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeVar
 
+from tacit.accounting import Guarantee
+
 Found = TypeVar("Found")
 
 #: Values that cannot change, and are equal only where they mean the same (within one type).
-PLAIN = (str, int, float, bool, bytes, type(None), Fraction, Decimal, datetime.date, datetime.datetime)
+PLAIN = (str, int, float, bool, bytes, type(None), Fraction, Decimal, datetime.date, datetime.datetime, Guarantee)
 #: Of these, equal values of one type are the same value.
 ALIKE = {str, int, bool, bytes, Fraction}
 #: Longer declarations are not remembered: comparing them would cost what is to be saved.

@@ -26,10 +26,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit import noise
+from tacit.accounting import Guarantee, ParameterError
+from tacit.accounting.exact import Typed
 from tacit.accounting.parameters import probability
 from tacit.ledger import Account, Budget, DataIdentity, Ledger
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.exact import Typed, exact
 from tacit.ledger.period import days
 from tacit.tables import automatic, outputs
 from tacit.tables import plan as plans
@@ -47,13 +48,12 @@ from tacit.tables.relation import Catalog, Table
 from tacit.tables.released import Released, integers, release
 from tacit.tables.schema import Schema
 from tacit.tables.source import Source
-from tacit.tables.split import Spend
 from tacit.tables.sql import parse
 from tacit.tables.statement import needs_salt, rows_of, salt_marked
 from tacit.tables.unit import Auto, Unit
 
 #: What `sql`, `ask`, `price` and `explain` take beside the question.
-OPTIONS = ("epsilon", "delta", "rho", "mu", "bounds", "keys", "weights", "law", "loss", "period", "accuracy")
+OPTIONS = ("guarantee", "epsilon", "delta", "rho", "mu", "bounds", "keys", "weights", "law", "loss", "period", "accuracy")
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Session:
         source: Any,
         *,
         unit: Unit,
-        budget: Budget,
+        budget: Budget | Guarantee | str,
         name: str,
         columns: Schema | Mapping[str, Any] | None = None,
         public: Mapping[str, Any] | None = None,
@@ -172,7 +172,8 @@ class Session:
     # --- asking -------------------------------------------------------------------------------------------------------------------
 
     def sql(self, text: str, *, purpose: str = "", **options: Any) -> Answer:
-        """Answer a question in SQL; `epsilon` (or rho, mu: the account's currency) is the price of the whole question.
+        """Answer a question in SQL; `epsilon` (or rho, mu: the account's currency) is the price of the whole question, or `guarantee`
+        says it: a `Guarantee` or its text, such as "eps=0.1, delta=1e-7".
 
         `bounds`, `keys`: what is public about values and groups, where the session's columns do not say it. `weights`: how much of the
         budget each figure deserves. `accuracy`: errors wanted in place of a price. `period`: which period, for units with a window.
@@ -283,7 +284,8 @@ class Session:
         _check(options)
         if self.unit.automatic:
             raise Refused("the cap is still to be found: ask a question first, or session.find_cap(...); then prices are known")
-        options = {"epsilon": question.asked.epsilon, "delta": question.asked.delta, **_given(options)}
+        written = {} if options.get("guarantee") is not None else {"epsilon": question.asked.epsilon, "delta": question.asked.delta}
+        options = {"epsilon": None, "delta": None, **written, **_given(options)}
         if self.account.budget.currency != "approximate":
             options["delta"] = None if options["delta"] == question.asked.delta else options["delta"]
         period, unit = options.get("period"), self._unit_for(question)
@@ -291,16 +293,16 @@ class Session:
         settings = self._settings(question, options, None if self.unit.window is None else days(self.unit.window, period))
         wanted = options.get("accuracy")
         if wanted is None:
-            spend = self._spend(*(options.get(name) for name in ("epsilon", "delta", "rho", "mu")))
+            spend = self._spend(*(options.get(name) for name in ("guarantee", "epsilon", "delta", "rho", "mu")))
             return _Known(held, plans.make(question, unit, self.engine, settings, spend), period)
-        if any(options.get(name) is not None for name in ("epsilon", "rho", "mu")):
+        if any(options.get(name) is not None for name in ("guarantee", "epsilon", "rho", "mu")):
             raise TableError("give accuracy or a price, not both")
 
         def planned(amount: Fraction) -> Plan:
             name = {"approximate": "epsilon", "pure": "epsilon", "rho": "rho", "mu": "mu"}.get(self.account.budget.currency)
             if name is None:
                 raise TableError("accuracy needs an account in epsilon, rho or mu")
-            given = {"epsilon": None, "delta": options.get("delta"), "rho": None, "mu": None, name: amount}
+            given: dict[str, Any] = dict.fromkeys(("guarantee", "epsilon", "rho", "mu")) | {"delta": options.get("delta"), name: amount}
             return plans.make(question, unit, self.engine, settings, self._spend(**given))
 
         return _Known(held, price_for_accuracy(planned, wanted, rows, self.confidence), period)
@@ -316,29 +318,39 @@ class Session:
         loss = options.get("loss")
         return Settings(bounds, keys, options.get("weights") or {}, options.get("law"), self.loss if loss is None else bool(loss), span)
 
-    def _spend(self, epsilon: Typed | None, delta: Typed | None, rho: Typed | None, mu: Typed | None) -> Spend:
-        """The price of a question; its share of delta is as asked, or in proportion to its epsilon."""
-        given = {name: exact(name, value) for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None}
-        currency = self.account.budget.currency
+    def _spend(
+        self,
+        guarantee: Guarantee | str | None,
+        epsilon: Typed | None,
+        delta: Typed | None,
+        rho: Typed | None,
+        mu: Typed | None,
+    ) -> Guarantee:
+        """The price of a question. Beside a shorthand epsilon, its share of delta is as asked, or in proportion to epsilon."""
+        currency, limits = self.account.budget.currency, self.account.budget.limits
         fits = {"approximate": "epsilon", "pure": "epsilon", "rho": "rho", "mu": "mu"}.get(currency)
-        if len(given) != 1 or (fits is not None and fits not in given):
-            raise TableError(f"the account counts in {fits or currency}, so a question needs {fits or 'rho'}=, its price in all")
+        needed = f"the account counts in {fits or currency}, so a question needs {fits or 'rho'}=, its price in all"
+        if guarantee is None and sum(amount is not None for amount in (epsilon, rho, mu)) != 1:
+            raise TableError(needed)
         if delta is not None and currency != "approximate":
             raise TableError("delta: the account has none; leave it out, or open the account with Budget(epsilon=..., delta=...)")
-        if "epsilon" not in given:
-            return Spend(**given)
-        limits = self.account.budget.limits
-        if delta is not None:
-            return Spend(epsilon=given["epsilon"], delta=exact("delta", delta))
-        if "delta" not in limits or not limits["epsilon"]:
-            return Spend(epsilon=given["epsilon"])
-        return Spend(epsilon=given["epsilon"], delta=min(limits["delta"] * given["epsilon"] / limits["epsilon"], limits["delta"]))
+        try:
+            asked = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu).positive()
+        except ParameterError as error:
+            raise TableError(str(error)) from None
+        if fits is not None and getattr(asked, fits) is None:
+            raise TableError(needed)
+        if asked.delta and currency != "approximate":
+            raise TableError(f"guarantee: the account has no delta, and {asked} has one")
+        if guarantee is not None or delta is not None or asked.epsilon is None or "delta" not in limits or not limits["epsilon"]:
+            return asked
+        return Guarantee(epsilon=asked.epsilon, delta=min(limits["delta"] * asked.epsilon / limits["epsilon"], limits["delta"]))
 
     def _asked(self, plan: Plan) -> dict[str, Any]:
         """What makes two questions the same: the statement without its salt, the price, and the noise that it was split into."""
         text = plan.statement(self.engine, 0).sql(dialect=self.engine.dialect)
         noise_of = [f"{share.law} {share.scale}" for share in plan.shares]
-        return {"statement": text, "spend": str(plan.spend), "unit": repr(plan.unit), "event": repr(plan.event), "noise": noise_of}
+        return {"statement": text, "spend": plan.spend.words, "unit": repr(plan.unit), "event": repr(plan.event), "noise": noise_of}
 
     # --- bounds and caps for a price ----------------------------------------------------------------------------------------------
 

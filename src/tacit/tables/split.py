@@ -5,7 +5,7 @@ Each measure has a demand; demands become shares of the budget, and the question
 excludes others in every row takes the same share as they do, for nothing. The law with the smaller error, weighted by the shares, is taken.
 
 >>> from tacit.tables.measure import row_count
->>> found = split([row_count()], [Fraction(1)], Unit("id", max_rows=3), False, Spend(epsilon=Fraction(1, 2)))
+>>> found = split([row_count()], [Fraction(1)], Unit("id", max_rows=3), False, Guarantee(epsilon="1/2"))
 >>> found.event, found.shares[0].scale
 (Laplace(noise_multiplier=Fraction(2, 1)), Fraction(6, 1))
 """
@@ -16,89 +16,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from tacit.accounting import Adjacency, Bound, Event, Gaussian, Laplace, account
-from tacit.accounting.gaussian import sigma_for
-from tacit.calculus.roots import root
-from tacit.ledger.exact import at_most
+from tacit.accounting import Event, Gaussian, Guarantee, Laplace
+from tacit.accounting.exact import at_most, root
 from tacit.tables.errors import TableError
 from tacit.tables.measure import Measure, joint_absolute, joint_square
 from tacit.tables.unit import Unit
 
 #: Scales are rounded up to this many significant bits, which costs next to nothing and keeps the sampler's arithmetic short.
 BITS = 30
-
-
-@dataclass(frozen=True)
-class Spend:
-    """What a question may cost, in one currency: epsilon, epsilon and delta, rho, or mu."""
-
-    epsilon: Fraction | None = None
-    delta: Fraction = Fraction(0)
-    rho: Fraction | None = None
-    mu: Fraction | None = None
-
-    def __post_init__(self) -> None:
-        given = [name for name in ("epsilon", "rho", "mu") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise TableError("a question has one price: epsilon=, rho= or mu=, in the currency of the account")
-        if getattr(self, given[0]) <= 0:
-            raise TableError(f"{given[0]} must be greater than 0: an answer without a price would tell nothing or everything")
-        if not 0 <= self.delta < 1:
-            raise TableError("delta must be at least 0 and below 1")
-
-    def times(self, share: Fraction) -> Spend:
-        """A share of it: of epsilon, of rho, of mu squared; delta in the same proportion."""
-        if self.epsilon is not None:
-            return Spend(epsilon=self.epsilon * share, delta=self.delta * share)
-        return Spend(rho=self.rho * share) if self.rho is not None else Spend(mu=(self.mu or Fraction(0)) / root(1 / share))
-
-    @property
-    def multiplier(self) -> Fraction | None:
-        """The noise multiplier of a Gaussian event that costs all of it; None where Gaussian noise has no price in the currency."""
-        if self.rho is not None:
-            return root(1 / (2 * self.rho))
-        if self.mu is not None:
-            return 1 / self.mu
-        if not self.delta:
-            return None
-        return _sigma(float(self.epsilon or 0), float(self.delta))
-
-    @property
-    def pure(self) -> Fraction | None:
-        """The epsilon of a Laplace event that costs all of it: eps^2 / 2 is its rho (Bun and Steinke 2016, Proposition 1.4)."""
-        if self.epsilon is not None:
-            return self.epsilon
-        return None if self.rho is None else 2 * self.rho / root(2 * self.rho)
-
-    def covers(self, event: Event, unit: Unit) -> bool:
-        """Whether the event costs no more."""
-        if self.epsilon is not None:
-            return Fraction(cost_of(event, unit.adjacency, at_most(self.delta)).upper) <= self.epsilon
-        if isinstance(event, Gaussian):  # closed forms, in fractions
-            return 1 / Fraction(event.noise_multiplier) ** 2 <= (2 * self.rho if self.rho is not None else (self.mu or 0) ** 2)
-        return self.rho is not None and Fraction(account(event, unit.adjacency).rho().upper) <= self.rho * (1 + Fraction(1, 10**9))
-
-    def __str__(self) -> str:
-        if self.epsilon is not None:
-            return f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
-        return f"rho {float(self.rho):g}" if self.rho is not None else f"mu {float(self.mu or 0):g}"
-
-
-@lru_cache(maxsize=512)
-def cost_of(event: Event, adjacency: Adjacency, delta: float) -> Bound:
-    """The epsilon of an event at delta. It is asked for when a question is planned and again when it is answered: worked out once.
-
-    >>> round(cost_of(Gaussian(2), Adjacency.ADD_REMOVE, 1e-6).upper, 6)
-    2.254085
-    """
-    return account(event, adjacency).epsilon(delta)
-
-
-@lru_cache(maxsize=512)
-def _sigma(epsilon: float, delta: float) -> Fraction:
-    return Fraction(sigma_for(epsilon, delta))
 
 
 @dataclass(frozen=True)
@@ -164,16 +91,17 @@ def split(
     demands: Sequence[Fraction],
     unit: Unit,
     grouped: bool,
-    spend: Spend,
+    spend: Guarantee,
     multiplicity: int = 1,
     law: str | None = None,
 ) -> Split:
     """Noise for every measure, within the price."""
+    spend.positive()
     parts = parts_of(measures, demands)
     found: dict[str, Split] = {}
-    if spend.pure is not None and law != "gaussian":
-        found["laplace"] = _laplace(measures, parts, unit, grouped, spend.pure, multiplicity)
-    if spend.multiplier is not None and law != "laplace":
+    if spend.laplace_epsilon is not None and law != "gaussian":
+        found["laplace"] = _laplace(measures, parts, unit, grouped, spend.laplace_epsilon, multiplicity)
+    if spend.noise_multiplier is not None and law != "laplace":
         found["gaussian"] = _gaussian(measures, parts, unit, grouped, spend, multiplicity)
     if not found:
         raise TableError(f"{law} noise has no price in this currency; use an account with epsilon and delta, or with rho")
@@ -198,16 +126,16 @@ def _laplace(
 
 
 def _gaussian(
-    measures: Sequence[Measure], parts: Sequence[Fraction], unit: Unit, grouped: bool, spend: Spend, multiplicity: int
+    measures: Sequence[Measure], parts: Sequence[Fraction], unit: Unit, grouped: bool, spend: Guarantee, multiplicity: int
 ) -> Split:
-    multiplier = spend.multiplier
+    multiplier = spend.noise_multiplier
     assert multiplier is not None
     lengths = [root(m.square_of(unit, grouped, multiplicity) / p) for m, p in zip(measures, parts, strict=True)]
     while True:
         sigmas = [_short(multiplier * length) for length in lengths]
         # The largest float below what the sigmas together amount to: a short number to write down, and never above the truth.
         event = Gaussian(Fraction(at_most(1 / root(joint_square(measures, sigmas, unit, grouped, multiplicity)))), adjacency=unit.adjacency)
-        if spend.covers(event, unit):
+        if spend.admits(event, unit.adjacency):
             return Split(tuple(Share(m, "gaussian", s, p) for m, s, p in zip(measures, sigmas, parts, strict=True)), event)
         multiplier *= 1 + Fraction(1, 2**28)  # what the roundings and the bracket's own width may cost
 

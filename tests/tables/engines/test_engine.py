@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlglot import exp, parse_one
 
+from tacit.accounting import Guarantee
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine
 from tacit.tables.engines.postgres import Postgres
@@ -15,12 +16,11 @@ from tacit.tables.engines.spark import Spark
 from tacit.tables.plan import Settings, make
 from tacit.tables.question import Aggregate, Key, Question
 from tacit.tables.released import integers
-from tacit.tables.split import Spend
 from tacit.tables.unit import Unit
 
 from .conftest import TEXTS, odd_table
 
-SPEND = Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6))
+SPEND = Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6))
 
 
 def asked(keys: list[str], *aggregates: tuple[str, str | None], other: str | None = None) -> Question:
