@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from tacit.accounting import ZCDP, Adjacency, Event, Exponential, Repeated
 from tacit.accounting.conversions import zcdp_rho
 from tacit.accounting.parameters import count, positive
-from tacit.learning.noisy_sums import bits_for
 from tacit.learning.promise import Promise
 from tacit.learning.sets import L1Ball
+from tacit.mechanisms.row_sums import bits_for
 from tacit.noise import choose
 
 Array = NDArray[np.float64]

@@ -14,16 +14,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Event, Gaussian, ParameterError, Repeated
+from tacit.accounting import Adjacency, Event, ParameterError, Repeated
 from tacit.accounting.parameters import count, positive
-from tacit.learning.noisy_sums import bits_for, to_lattice
 from tacit.learning.promise import Promise
 from tacit.learning.sets import ConstraintSet
-from tacit.noise import from_lattice, rounded_gaussian
+from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.mechanisms.row_sums import bits_for, to_lattice
+from tacit.noise import from_lattice
 
 Array = NDArray[np.float64]
 
@@ -84,9 +86,17 @@ class PrefixSums:
         positive("clip", self.clip)
         positive("multiplier", self.multiplier)
 
+    @cached_property
+    def noise(self) -> NoisySums:
+        """The noise of one block, in which a record moves the sum by at most `clip`."""
+        width = 1 << bits_for(self.dimension)
+        return NoisySums.of_multiplier(
+            "gaussian", self.multiplier, width, granularity=Fraction(1, width), adjacency=Adjacency.ZERO_OUT
+        )
+
     @property
     def event(self) -> Event:
-        return Repeated(Gaussian(self.multiplier, adjacency=Adjacency.ZERO_OUT), tree_levels(self.n))
+        return Repeated(self.noise.event, tree_levels(self.n))
 
     def add(self, item: Array | None) -> None:
         """Take one item; None stands for an absent record and counts as zero."""
@@ -97,16 +107,14 @@ class PrefixSums:
         self._items.append(to_lattice(vector[None, :], self.clip)[0][0])
         size = self.time & -self.time
         total = np.sum(self._items[-size:], axis=0)
-        width = 1 << bits_for(self.dimension)
-        self._blocks[self.time] = total + rounded_gaussian(Fraction(self.multiplier) * width, self.dimension)
+        self._blocks[self.time] = self.noise.add(total)
 
     def get(self) -> Array:
         """The noisy sum of everything so far: as many blocks as the time has ones in binary."""
-        width = 1 << bits_for(self.dimension)
         total = np.zeros(self.dimension, dtype=np.int64)
         for _, end in blocks_of(self.time):
             total = total + self._blocks[end]
-        return from_lattice(total, Fraction(1, width)) * self.clip
+        return from_lattice(total, self.noise.granularities[0]) * self.clip
 
 
 @dataclass

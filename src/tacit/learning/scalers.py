@@ -28,10 +28,10 @@ from tacit import calculus
 from tacit.accounting import Adjacency, Bound, Composed, NoOp, ParameterError, Repeated
 from tacit.accounting.parameters import number
 from tacit.learning.estimator import OneToOneFeatureMixin, PrivateEstimator, Space, TransformerMixin
-from tacit.learning.noisy_sums import farthest, noisy_sum
 from tacit.learning.promise import Promise, relation
 from tacit.learning.trees import largest
 from tacit.mechanisms import quantile
+from tacit.mechanisms.row_sums import farthest, noisy_sum
 
 Array = NDArray[np.float64]
 COUNT, SQUARES = 0.5, 0.7  # weights of the count and of the squares in a row, beside 1 for the values themselves
@@ -99,7 +99,7 @@ class StandardScaler(Scaler):
 
     Guarantee
         Statement: fitting costs event_: nothing, or one Gaussian release of count, sums and squares.
-        Conditions: bounds are public; a person is one row. Proved in: `noisy_sums.noisy_sum`.
+        Conditions: bounds are public; a person is one row. Proved in: `row_sums.noisy_sum`.
     """
 
     def _learn(self, space: Space, numbers: Array, promise: Promise) -> None:

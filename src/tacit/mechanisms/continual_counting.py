@@ -22,20 +22,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from tacit import noise
-from tacit.accounting import Event, Gaussian, Laplace, NoOp, ParameterError, Repeated
+from tacit.accounting import Event, NoOp, ParameterError, Repeated
 from tacit.accounting.parameters import Number, count, positive
 from tacit.calculus import Domain, DomainError, Hamming, Measurement, MetricError, Space, Vectors
 from tacit.calculus.metrics import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, laplace_sum_error, largest_scale, rounded_up
-from tacit.mechanisms.mechanism import Mechanism, tidy
+from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms.noisy_sums import NoisySums, tidy
 from tacit.mechanisms.smooth_sensitivity import bounded_rows
 from tacit.noise.lattice import from_lattice
 
@@ -161,12 +161,11 @@ class BinaryTree(_Continual):
     def _parts(self, space: Space) -> _Parts:
         width, granularity = _stream_of(space, self.horizon, "binary_tree")
         granules = Fraction(self.scale) / (granularity or 1)
-        leaf = Laplace if self.kind == "laplace" else Gaussian
-        draw: Callable[..., Any] = noise.rounded_laplace if self.kind == "laplace" else noise.rounded_gaussian
+        noise = NoisySums.of_scale(self.kind, granules, moved=width)
 
         def privacy(distance: Number) -> Event:
             changed = math.floor(distance)
-            return Repeated(leaf(tidy(granules / (changed * width))), self.levels) if changed else NoOp()
+            return Repeated(noise.moving(changed * width).event, self.levels) if changed else NoOp()
 
         def step(items: list[int], measured: list[int], drawn: int) -> tuple[int, Any]:
             time = len(items)
@@ -176,7 +175,7 @@ class BinaryTree(_Continual):
                 total, rest = total + measured[rest - 1], rest & (rest - 1)
             return found, total if granularity is None else from_lattice(total, granularity)
 
-        return _Parts(privacy, lambda size: draw(granules, size), step)
+        return _Parts(privacy, noise.draw, step)
 
     def error(self, beta: Number, *, granularity: Number = 1, simultaneous: bool = False) -> float:
         """An error that a running total exceeds with probability at most beta; with `simultaneous`, that any of them does.
@@ -272,18 +271,18 @@ class SquareRoot(_Continual):
         width, granularity = _stream_of(space, self.horizon, "square_root")
         granules = Fraction(self.sigma) / (granularity or 1)
         used, inverse = coefficients(self.horizon), _inverse(self.horizon)
-        draw: Callable[..., Any] = noise.rounded_gaussian
+        noise = NoisySums("gaussian", (granules * PRECISION,), granules / (width * self.norm))
 
         def privacy(distance: Number) -> Event:
             changed = math.floor(distance)
-            return Gaussian(granules / (changed * width * self.norm)) if changed else NoOp()
+            return replace(noise, multiplier=noise.multiplier / changed).event if changed else NoOp()
 
         def step(items: list[int], measured: list[int], drawn: int) -> tuple[int, float]:
             found = sum(c * item for c, item in zip(used, reversed(items), strict=False)) + drawn
             total = math.fsum(w * m for w, m in zip(inverse.tolist(), [found, *reversed(measured)], strict=False))
             return found, total * float(granularity or 1)
 
-        return _Parts(privacy, lambda size: draw(granules * PRECISION, size), step)
+        return _Parts(privacy, noise.draw, step)
 
     def error(self, beta: Number, *, granularity: Number = 1, simultaneous: bool = False) -> float:
         """An error that a running total exceeds with probability at most beta; with `simultaneous`, that any of them does.
