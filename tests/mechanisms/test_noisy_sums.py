@@ -131,11 +131,16 @@ def test_no_neighbour_of_a_table_is_farther_than_its_reach(law: Law, relation: A
     assert limit * Fraction(99, 100) < most <= limit
 
 
-@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1)), max_size=5))
+WORDS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([2**63 - 1, -(2**63), 2**62, -(2**62), 0, -1]))
+
+
+@given(st.lists(st.tuples(WORDS, WORDS), max_size=20))
 def test_sums_of_words_never_go_round(pairs: list[tuple[int, int]]) -> None:
     first = np.array([a for a, _ in pairs], dtype=np.int64)
     second = np.array([b for _, b in pairs], dtype=np.int64)
-    assert added(first, second).tolist() == [a + b for a, b in pairs]
+    expected = [a + b for a, b in pairs]
+    assert added(first, second).tolist() == expected
+    assert added(first.astype(object), second).tolist() == added(first, second.astype(object)).tolist() == expected
 
 
 def test_sums_beyond_words_are_python_integers() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import laplace as laplace_law
 
-from tacit.tables.ranks import FINE, Ladder, cells_for, half_width, ladder_for, quantile
+from tacit.mechanisms.noisy_sums import half_width
+from tacit.tables.ranks import FINE, Ladder, cells_for, ladder_for, quantile
 
 SIZES = [2, 4, 16, 32, 64, 256]
 

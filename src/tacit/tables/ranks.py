@@ -14,15 +14,14 @@ True
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tacit.mechanisms.noisy_sums import half_width
 
 Floats = NDArray[np.float64]
 
@@ -149,35 +148,6 @@ def _decoder(cells: int, law: str) -> Floats:
     # R C = sums with C lower triangular: C' R' = sums'.
     solved: Floats = solve_triangular(_encoder(cells, law).astype(float).T, sums.T, lower=False).T
     return solved
-
-
-def half_width(weights: Any, law: str, confidence: float) -> Floats:
-    """What |weights times independent noise of scale 1, added up| exceeds with probability at most 1 - confidence; one for each row.
-
-    Exact for Gaussian noise and for one Laplace variable; Chernoff's bound for several: E exp(t X) = 1 / (1 - t^2).
-
-    >>> round(float(half_width([3.0, 4.0], "gaussian", 0.95)[0]), 12)
-    9.7998199227
-    >>> round(float(half_width([2.0], "laplace", 0.95)[0]), 6)
-    5.991465
-    """
-    rows = np.atleast_2d(np.abs(np.asarray(weights, dtype=float)))
-    if law == "gaussian":
-        # By the tail, which does not round to nothing where the confidence is near 1.
-        normal: Floats = np.sqrt((rows**2).sum(axis=1)) * -NormalDist().inv_cdf((1 - confidence) / 2)
-        return normal
-    largest = rows.max(axis=1, initial=0.0)
-    single = (rows > 0).sum(axis=1) <= 1
-    alone: Floats = -largest * math.log1p(-confidence)
-    if single.all():
-        return alone
-    safe = np.where(largest > 0, largest, 1.0)
-    scaled = (rows / safe[:, None]) ** 2
-    best = np.full(len(rows), np.inf)
-    for t in (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.88, 0.95):
-        best = np.minimum(best, (math.log(2 / (1 - confidence)) - np.log1p(-(t**2) * scaled).sum(axis=1)) / t)
-    several: Floats = np.where(single, alone, best * largest)
-    return several
 
 
 @lru_cache(maxsize=32)

@@ -31,6 +31,7 @@ from tacit.ledger import Account, Budget, DataIdentity, Ledger
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.exact import Typed, exact
 from tacit.ledger.period import days
+from tacit.mechanisms.noisy_sums import half_width
 from tacit.tables import automatic, outputs
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer
@@ -41,7 +42,6 @@ from tacit.tables.errors import EngineError, Refused, TableError
 from tacit.tables.explain import Price, explained, price_for_accuracy, priced
 from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Question
-from tacit.tables.ranks import half_width
 from tacit.tables.recall import Recall, frozen
 from tacit.tables.relation import Catalog, Table
 from tacit.tables.released import Released, integers, release
