@@ -65,7 +65,7 @@ def test_one_price_needs_no_scipy_and_no_book(module: str) -> None:
 
 
 #: Engines of the accountant, and what they load: a question is priced by the closed form of one step.
-ENGINES = [f"tacit.accounting.{name}" for name in ("contour", "conversions", "correlated", "rare", "renyi", "sampled", "spectrum")]
+ENGINES = [f"tacit.accounting.{name}" for name in ("contour", "conversions", "rare", "renyi", "sampled", "spectrum", "strategies")]
 #: What a question about a table can do without. Asking one loads the engine and the book, and nothing else that is slow to load.
 UNASKED = ("scipy", "matplotlib", "torch", "sklearn", "pandas", "polars", "pyspark", "psycopg", "pydantic", "jinja2", "typer", "rich")
 #: Of all mechanisms a question needs the noise of its sums.

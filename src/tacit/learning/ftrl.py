@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, Event, ParameterError, Repeated
 from tacit.accounting.parameters import count, positive
+from tacit.accounting.strategies import tree_block, tree_blocks, tree_levels
 from tacit.learning.promise import Promise
 from tacit.learning.sets import ConstraintSet
 from tacit.mechanisms.noisy_sums import NoisySums
@@ -28,25 +29,6 @@ from tacit.mechanisms.row_sums import bits_for, to_lattice
 from tacit.noise import from_lattice
 
 Array = NDArray[np.float64]
-
-
-def tree_levels(n: int) -> int:
-    """In how many published blocks one record is: floor(lg n) + 1."""
-    return count("n", n).bit_length()
-
-
-def blocks_of(t: int) -> list[tuple[int, int]]:
-    """The blocks (first, last) that make up the prefix 1..t, as many as t has ones in binary.
-
-    >>> blocks_of(13)
-    [(1, 8), (9, 12), (13, 13)]
-    """
-    found, end = [], t
-    while end:
-        size = end & -end
-        found.append((end - size + 1, end))
-        end -= size
-    return found[::-1]
 
 
 def book_tree_multiplier(n: int, epsilon: float, delta: float) -> float:
@@ -105,14 +87,14 @@ class PrefixSums:
         self.time += 1
         vector = np.zeros(self.dimension) if item is None else np.asarray(item, dtype=np.float64)
         self._items.append(to_lattice(vector[None, :], self.clip)[0][0])
-        size = self.time & -self.time
+        size = tree_block(self.time)
         total = np.sum(self._items[-size:], axis=0)
         self._blocks[self.time] = self.noise.add(total)
 
     def get(self) -> Array:
         """The noisy sum of everything so far: as many blocks as the time has ones in binary."""
         total = np.zeros(self.dimension, dtype=np.int64)
-        for _, end in blocks_of(self.time):
+        for _, end in tree_blocks(self.time):
             total = total + self._blocks[end]
         return from_lattice(total, self.noise.granularities[0]) * self.clip
 

@@ -31,6 +31,7 @@ import numpy as np
 
 from tacit.accounting import Event, NoOp, ParameterError, Repeated
 from tacit.accounting.parameters import Number, count, positive
+from tacit.accounting.strategies import tree_block, tree_blocks, tree_levels, whole_square_root
 from tacit.calculus import Domain, DomainError, Hamming, Measurement, MetricError, Space, Vectors
 from tacit.calculus.metrics import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, laplace_sum_error, largest_scale, rounded_up
@@ -151,7 +152,7 @@ class BinaryTree(_Continual):
     @property
     def levels(self) -> int:
         """In how many blocks one item is counted at most: floor(log2 T) + 1."""
-        return self.horizon.bit_length()
+        return tree_levels(self.horizon)
 
     @property
     def terms(self) -> int:
@@ -169,10 +170,8 @@ class BinaryTree(_Continual):
 
         def step(items: list[int], measured: list[int], drawn: int) -> tuple[int, Any]:
             time = len(items)
-            found = sum(items[time - (time & -time) :]) + drawn
-            total, rest = found, time & (time - 1)
-            while rest:
-                total, rest = total + measured[rest - 1], rest & (rest - 1)
+            found = sum(items[time - tree_block(time) :]) + drawn
+            total = found + sum(measured[last - 1] for _, last in tree_blocks(time)[:-1])
             return found, total if granularity is None else from_lattice(total, granularity)
 
         return _Parts(privacy, noise.draw, step)
@@ -202,13 +201,13 @@ class BinaryTree(_Continual):
         >>> BinaryTree.for_epsilon(Fraction(1, 2), horizon=1000).scale
         20
         """
-        levels = count("horizon", horizon).bit_length()
+        levels = tree_levels(count("horizon", horizon))
         return cls(horizon, tidy(levels * Fraction(positive("width", width)) / Fraction(positive("epsilon", epsilon))))
 
     @classmethod
     def for_rho(cls, rho: Number, *, horizon: int, width: Number = 1) -> Self:
         """The sigma at which one changed item costs rho (zCDP) in all: width * sqrt(levels / (2 rho)), rounded up."""
-        levels = count("horizon", horizon).bit_length()
+        levels = tree_levels(count("horizon", horizon))
         return cls(horizon, tidy(Fraction(width) * root(Fraction(levels) / (2 * Fraction(positive("rho", rho))))), "gaussian")
 
 
@@ -219,17 +218,8 @@ def coefficients(horizon: int) -> tuple[int, ...]:
     >>> [c / PRECISION for c in coefficients(4)]
     [1.0, 0.5, 0.375, 0.3125]
     """
-    exact, found = Fraction(1), [PRECISION]
-    value = 1.0
-    for k in range(1, horizon):
-        # fractions for a start, then floats: any whole numbers will do, for the inverse is taken of the ones that are used
-        if k < 64:
-            exact *= Fraction(2 * k - 1, 2 * k)
-            value = float(exact)
-        else:
-            value *= (2 * k - 1) / (2 * k)
-        found.append(round(value * PRECISION))
-    return tuple(found)
+    # any whole numbers will do, for the inverse is taken of the ones that are used
+    return tuple(whole_square_root(horizon, PRECISION).tolist())
 
 
 @lru_cache(maxsize=16)
