@@ -11,10 +11,11 @@ from scipy.stats import kstest
 
 from tacit.accounting import Adjacency, Gaussian, Guarantee, ParameterError, Repeated, account
 from tacit.accounting.conversions import zcdp_rho
+from tacit.accounting.strategies import tree_blocks, tree_levels
 from tacit.learning import losses
 from tacit.learning.exponential_erm import ExponentialERM
 from tacit.learning.frank_wolfe import FrankWolfe, laplace_scale, theory_steps
-from tacit.learning.ftrl import FollowTheLeader, PrefixSums, blocks_of, book_tree_multiplier, tree_levels
+from tacit.learning.ftrl import FollowTheLeader, PrefixSums, book_tree_multiplier
 from tacit.learning.gradient_descent import GradientDescent, book_multiplier, excess_bound, final_excess_bound, step_length
 from tacit.learning.newton import minimise
 from tacit.learning.objective_perturbation import ObjectivePerturbation, book_ridge, least_ridge, noise_moments
@@ -131,7 +132,7 @@ def test_a6_the_tree(n: int) -> None:
     for t in range(1, n + 1):
         sums.add(items[t - 1])
         assert sums.get() == pytest.approx(items[:t].sum(axis=0), abs=n * 1e-6)
-        blocks = blocks_of(t)
+        blocks = tree_blocks(t)
         assert len(blocks) == t.bit_count() and [i for a, b in blocks for i in range(a, b + 1)] == list(range(1, t + 1))
         released.add(blocks[-1])
     for first, last in released:

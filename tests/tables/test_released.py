@@ -19,7 +19,7 @@ from tacit.ledger import Budget
 from tacit.noise import test_mode
 from tacit.tables import Unit
 from tacit.tables.plan import LOSS_PARTS, LOSS_REACH
-from tacit.tables.released import Exact, Released, _added, _whole, expected_error, integers, loss_note, noisy, release
+from tacit.tables.released import Exact, Released, _whole, integers, loss_note, release
 
 UNIT = Unit("id", max_rows=3)
 
@@ -48,12 +48,12 @@ def test_noise_is_whole_and_of_the_stated_law() -> None:
     for law, spend in (("gaussian", Guarantee(rho=Fraction(1, 2))), ("laplace", Guarantee(epsilon=Fraction(1)))):
         share = planned(question("count", grouped=False), UNIT, engine, spend=spend, law=law, loss=False).shares[0]
         with test_mode(4):
-            drawn = noisy(share, np.zeros(4000, dtype=object))
+            drawn = share.noise.add(np.zeros(4000, dtype=object), share.block)
         assert all(isinstance(value, int) for value in drawn.tolist())
         values = np.array(drawn, dtype=float)
         kurtosis = float((values**4).mean() / (values**2).mean() ** 2)
         assert (kurtosis < 3.6) == (law == "gaussian") and share.law == law  # 3 for Gaussian noise, 6 for Laplace
-        assert expected_error(share, 0.95) > share.spread
+        assert share.noise.error(0.95, share.block) > share.spread
 
 
 def test_records_come_back() -> None:
@@ -152,15 +152,3 @@ def test_sums_of_38_digits_are_read_from_memory(values: list[int]) -> None:
     """The oracle: pyarrow's own reading."""
     column = pa.chunked_array([pa.array(values, pa.decimal128(38, 0))])
     assert _whole(column).tolist() == [int(value) for value in column.to_pylist()] == values
-
-
-WORDS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([2**63 - 1, -(2**63), 2**62, -(2**62), 0, -1]))
-
-
-@given(st.lists(st.tuples(WORDS, WORDS), max_size=20))
-def test_sums_and_noise_of_64_bits_are_added_without_going_round(pairs: list[tuple[int, int]]) -> None:
-    """The oracle: Python's integers."""
-    first, second = (np.array([pair[i] for pair in pairs], dtype=np.int64) for i in (0, 1))
-    expected = [a + b for a, b in pairs]
-    assert _added(first, second).tolist() == expected
-    assert _added(first.astype(object), second).tolist() == _added(first, second.astype(object)).tolist() == expected

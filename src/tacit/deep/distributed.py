@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ from tacit.deep.errors import TrainingError
 from tacit.deep.noise import standard_normal
 from tacit.deep.private import Independent, PrivateTraining, noise_for, planned_steps
 from tacit.deep.samplers import Allocation, FullBatch, Poisson, Sampler
-from tacit.noise import is_private, rounded_gaussian
+from tacit.noise import is_private
 
 
 def shard(records: int, rank: int | None = None, world: int | None = None) -> NDArray[np.int64]:
@@ -144,8 +143,8 @@ class DistributedTraining(PrivateTraining):
         self.private = self._total([0.0 if is_private() else 1.0])[0] == 0 and self.private
         if not isinstance(rule, Adaptive):
             return None
-        noise = rounded_gaussian(2 * Fraction(rule.count_noise)) / 2 if self.rank == 0 else 0.0
-        (noisy,) = self._total([halves(collected.within(), collected.count) + noise])
+        mine = halves(collected.within(), collected.count)
+        (noisy,) = self._total([rule.count.release(mine) if self.rank == 0 else mine / 2])
         size = float(self.sampler.divisor)
         self._clipper.rule = rule.updated(noisy, size)
         return min(1.0, max(0.0, 0.5 - noisy / size))

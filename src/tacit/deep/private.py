@@ -47,10 +47,11 @@ from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halve
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
 from tacit.deep.loader import PrivateLoader, as_dataset
-from tacit.deep.noise import add_normal, lattice_normal, standard_normal
+from tacit.deep.noise import add_normal, on_lattice, standard_normal
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler
 from tacit.ledger import Account, Payment, paying
-from tacit.noise import is_private, rounded_gaussian
+from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.noise import is_private
 
 __all__ = ["Allocation", "FixedSize", "FullBatch", "Poisson", "PrivateTraining", "make_private", "make_private_with_epsilon"]
 
@@ -273,7 +274,9 @@ class PrivateTraining:
             pieces = parts
         else:
             if self._exact:
-                noisy = lattice_normal(torch.cat([part.reshape(-1) for part in parts]), sigma, granule).div_(divisor)
+                step = Fraction(granule)
+                noise = NoisySums.of_scale("gaussian", Fraction(sigma) / step, Fraction(sensitivity) / step, granularity=step)
+                noisy = on_lattice(torch.cat([part.reshape(-1) for part in parts]), noise).div_(divisor)
             else:
                 noisy = self._noise.draw(sum(sizes), parts[0].dtype).mul_(sigma / divisor)
             pieces = [piece.view(part.shape).to(part.dtype) for piece, part in zip(torch.split(noisy, sizes), parts, strict=True)]
@@ -294,9 +297,7 @@ class PrivateTraining:
         if not isinstance(rule, Adaptive):
             return None
         size = float(self.sampler.divisor)
-        # counts are whole halves, so exact noise on that lattice is affordable
-        noise = rounded_gaussian(2 * Fraction(rule.count_noise)) / 2
-        noisy = halves(collected.within(), collected.count) + noise
+        noisy = rule.count.release(halves(collected.within(), collected.count))
         self._clipper.rule = rule.updated(noisy, size)
         return min(1.0, max(0.0, 0.5 - noisy / size))
 

@@ -27,9 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated
 from tacit.accounting.parameters import count, positive
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes
-from tacit.learning.grouped_sums import farthest_table, noisy_table
 from tacit.learning.losses import softmax
 from tacit.learning.trees import Array, Shape, Whole, to_bins
+from tacit.mechanisms.row_sums import farthest_table, noisy_table
 from tacit.noise import permutation
 
 PEOPLE = 0.5  # length of the part of a row that counts people, beside 1 for the gradient
@@ -147,7 +147,7 @@ class GradientBoostingClassifier(ClassifierMixin, PrivateEstimator):  # type: ig
     Guarantee
         Statement: fitting costs event_, at most what was asked for, for any values in X and y.
         Conditions: bounds, classes and n_public are public; a person is one row.
-        Proved in: `grouped_sums.noisy_table` for every level, given the trees before it; adaptive composition of Gaussian releases.
+        Proved in: `row_sums.noisy_table` for every level, given the trees before it; adaptive composition of Gaussian releases.
     """
 
     def __init__(

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from tacit.accounting import Adjacency, Event, Guarantee, ParameterError, PureDP
 from tacit.learning.cube_noise import box_lattice, box_scale, cube_noise, deviation
 from tacit.learning.error_bars import NoiseBar
-from tacit.learning.noisy_sums import BITS, farthest
 from tacit.learning.preconditioned_descent import LinearFit, shrink
+from tacit.mechanisms.row_sums import BITS, farthest
 from tacit.noise import from_lattice
 
 Array = NDArray[np.float64]

@@ -31,8 +31,8 @@ from tacit.learning.cube_noise import cube_noise, deviation, noisy_box_sum
 from tacit.learning.error_bars import NoiseBar
 from tacit.learning.losses import Loss, logistic
 from tacit.learning.newton import minimise_scores
-from tacit.learning.noisy_sums import farthest
 from tacit.learning.preconditioned_descent import LinearFit, shrink
+from tacit.mechanisms.row_sums import farthest
 from tacit.noise import from_lattice, round_to_lattice
 
 __all__ = ["CubePerturbation", "logistic"]

@@ -28,9 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting import Adjacency, Event, Gaussian, Guarantee
 from tacit.accounting.parameters import count
 from tacit.learning.choice import UNKNOWN_ROWS
-from tacit.learning.grouped_sums import farthest_table, noisy_table
 from tacit.learning.losses import softmax
 from tacit.learning.trees import Array, Shape, TreeClassifier, TreePlan, Whole, random_shape
+from tacit.mechanisms.row_sums import farthest_table, noisy_table
 
 POOR = 64.0  # rows times mu below which one tree with private splits is better than many with random ones
 MANY = 60  # trees by default
@@ -88,7 +88,7 @@ class RandomForestClassifier(TreeClassifier):
     Guarantee
         Statement: fitting costs event_, at most what was asked for, for any values in X and y.
         Conditions: bounds, classes and n_public are public; a person is one row.
-        Proved in: `grouped_sums.noisy_table` with one view for each tree; or `trees.TreePlan`.
+        Proved in: `row_sums.noisy_table` with one view for each tree; or `trees.TreePlan`.
     """
 
     def __init__(

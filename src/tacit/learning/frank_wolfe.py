@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from tacit.accounting import ZCDP, Adjacency, Event, Exponential, Guarantee, ParameterError, Repeated
 from tacit.accounting.conversions import zcdp_rho
 from tacit.accounting.parameters import count, positive
-from tacit.learning.noisy_sums import bits_for
 from tacit.learning.sets import L1Ball
+from tacit.mechanisms.row_sums import bits_for
 from tacit.noise import choose
 
 Array = NDArray[np.float64]

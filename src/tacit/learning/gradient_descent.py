@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated
 from tacit.accounting.parameters import count, positive
-from tacit.learning.noisy_sums import farthest, noisy_sum
 from tacit.learning.sets import ConstraintSet, L2Ball
+from tacit.mechanisms.row_sums import farthest, noisy_sum
 
 Array = NDArray[np.float64]
 #: The gradient of every person's loss at a point: one row for each person.

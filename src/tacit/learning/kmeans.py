@@ -30,9 +30,8 @@ from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, Re
 from tacit.accounting.parameters import count
 from tacit.learning.choice import UNKNOWN_ROWS
 from tacit.learning.estimator import ClusterMixin, PrivateEstimator, Space, TransformerMixin, declared_rows
-from tacit.learning.grouped_sums import farthest_table, noisy_table
-from tacit.learning.noisy_sums import clip_rows
 from tacit.learning.pca import COUNT_SHARE, Shares, checked_reach, principal_axes
+from tacit.mechanisms.row_sums import clip_rows, farthest_table, noisy_table
 
 Array = NDArray[np.float64]
 MOST_AXES = 8
@@ -91,7 +90,7 @@ class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[
     Guarantee
         Statement: fitting costs event_, at most what was asked for, for any values in X.
         Conditions: bounds and n_public are public; a person is one row.
-        Proved in: `pca.principal_axes`, and `grouped_sums.noisy_table` for every step, given the centres before it.
+        Proved in: `pca.principal_axes`, and `row_sums.noisy_table` for every step, given the centres before it.
     """
 
     def __init__(

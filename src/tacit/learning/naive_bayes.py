@@ -22,9 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Gaussian, Guarantee
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes
-from tacit.learning.grouped_sums import farthest_table, noisy_table
 from tacit.learning.losses import softmax
-from tacit.learning.noisy_sums import clip_rows
+from tacit.mechanisms.row_sums import clip_rows, farthest_table, noisy_table
 
 Array = NDArray[np.float64]
 COUNT, SQUARES = 0.5, 0.3  # weights of the count and of the squares in a row, beside 1 for the values themselves
@@ -48,7 +47,7 @@ class GaussianNB(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused
     Guarantee
         Statement: fitting costs event_, one Gaussian release, whatever the values in X and y.
         Conditions: bounds and classes are public; a person is one row.
-        Proved in: `grouped_sums.noisy_table` of the rows (count, x, x^2); the rest is post-processing.
+        Proved in: `row_sums.noisy_table` of the rows (count, x, x^2); the rest is post-processing.
     """
 
     def __init__(

@@ -31,7 +31,8 @@ from tacit.accounting.parameters import positive
 from tacit.learning.error_bars import NoiseBar
 from tacit.learning.losses import Loss
 from tacit.learning.newton import minimise
-from tacit.learning.noisy_sums import clip_rows
+from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.mechanisms.row_sums import clip_rows
 from tacit.noise import from_lattice, round_to_lattice, rounded_gaussian, rounded_laplace
 
 Array = NDArray[np.float64]
@@ -136,14 +137,21 @@ class ObjectivePerturbation:
         assert guarantee.keeps(event, adjacency)
         return cls(guarantee, adjacency, loss, dimension, chosen, scale, output, event)
 
+    @property
+    def output(self) -> NoisySums:
+        """The noise that covers the distance to the exact minimiser, for REST of epsilon."""
+        assert self.guarantee.floats.epsilon is not None
+        multiplier = 1 / Fraction(REST * self.guarantee.floats.epsilon)
+        scale = Fraction(self.output_scale) / STEP
+        return NoisySums("laplace", (scale,), multiplier, self.adjacency, (STEP,))
+
     def run(self, rows: Array, labels: Array) -> Array:
         """The released parameters. Rows are clipped to length 1."""
         draw = rounded_laplace if self.guarantee.pure else rounded_gaussian
         tilt = from_lattice(draw(Fraction(self.scale) / STEP, self.dimension), STEP)
         found = minimise(self.loss, clip_rows(rows, 1.0), labels, ridge=self.ridge, tilt=tilt, distance=DISTANCE)
         point = round_to_lattice(found, STEP, bounds=(-(2**30), 2**30))
-        released: Array = from_lattice(point + rounded_laplace(Fraction(self.output_scale) / STEP, self.dimension), STEP)
-        return released
+        return self.output.release(point)
 
     def bar(self) -> NoiseBar:
         """A bound on what the noise did to the parameters: a tilt b moves the minimum by at most |b| / ridge, by strong convexity.

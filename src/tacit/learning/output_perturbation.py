@@ -21,8 +21,9 @@ from tacit.accounting.parameters import positive
 from tacit.learning.error_bars import NoiseBar
 from tacit.learning.losses import Loss
 from tacit.learning.newton import minimise
-from tacit.learning.noisy_sums import clip_rows
-from tacit.noise import from_lattice, round_to_lattice, rounded_gaussian, rounded_laplace
+from tacit.mechanisms.noisy_sums import Law, NoisySums
+from tacit.mechanisms.row_sums import clip_rows
+from tacit.noise import round_to_lattice
 
 Array = NDArray[np.float64]
 STEP = Fraction(1, 1 << 30)
@@ -76,14 +77,21 @@ class OutputPerturbation:
             scale = sensitivity / mu * (1 + 1e-12)
         return cls(guarantee, adjacency, loss, dimension, chosen, sensitivity, scale, event)
 
+    @property
+    def noise(self) -> NoisySums:
+        """The noise on the lattice point, which one person moves by at most `sensitivity`; sqrt(dimension) times that in l1 norm."""
+        pure = self.guarantee.pure
+        moved = self.sensitivity * (math.sqrt(self.dimension) if pure else 1.0)
+        scale, moved_by = Fraction(self.scale) / STEP, Fraction(moved) / STEP
+        law: Law = "laplace" if pure else "gaussian"
+        return NoisySums.of_scale(law, scale, moved_by, granularity=STEP, adjacency=self.adjacency)
+
     def run(self, rows: Array, labels: Array) -> Array:
         """The released parameters. Rows are clipped to length 1."""
         zero = np.zeros(self.dimension)
         found = minimise(self.loss, clip_rows(rows, 1.0), labels, ridge=self.ridge, tilt=zero, distance=DISTANCE)
         point = round_to_lattice(found, STEP, bounds=(-(2**30), 2**30))
-        draw = rounded_laplace if self.guarantee.pure else rounded_gaussian
-        released: Array = from_lattice(point + draw(Fraction(self.scale) / STEP, self.dimension), STEP)
-        return released
+        return self.noise.release(point)
 
     def bar(self) -> NoiseBar:
         """The error bar of the parameters: the noise that is added to them, nothing else.

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, ParameterError
 from tacit.accounting.parameters import count, number
 from tacit.learning.estimator import ClassNamePrefixFeaturesOutMixin, PrivateEstimator, Space, TransformerMixin, declared_rows
-from tacit.learning.noisy_sums import farthest, farthest_moment, noisy_count, noisy_second_moment, noisy_sum
+from tacit.mechanisms.row_sums import farthest, farthest_moment, noisy_count, noisy_second_moment, noisy_sum
 
 Array = NDArray[np.float64]
 COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
@@ -69,7 +69,7 @@ def principal_axes(U: Array, adjacency: Adjacency, shares: Shares, mu: float, *,
     """Release count, centre and second moment of rows in the public units of `Space`.
 
     Guarantee
-        Statement: costs the composition of `shares.events`. Proved in: `noisy_sums`.
+        Statement: costs the composition of `shares.events`. Proved in: `row_sums`.
     """
     d, relation = U.shape[1], adjacency
     if rows is not None:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, Repeated
 from tacit.learning.choice import UNKNOWN_ROWS
 from tacit.learning.error_bars import NoiseBar, remembered
-from tacit.learning.noisy_sums import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
+from tacit.mechanisms.row_sums import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
 
 Array = NDArray[np.float64]
 #: The derivative of every person's loss at the scores, one column for each output.

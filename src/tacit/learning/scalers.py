@@ -28,9 +28,9 @@ from tacit import calculus
 from tacit.accounting import Adjacency, Bound, Composed, Gaussian, Guarantee, NoOp, ParameterError, Repeated
 from tacit.accounting.parameters import number
 from tacit.learning.estimator import OneToOneFeatureMixin, PrivateEstimator, Space, TransformerMixin
-from tacit.learning.noisy_sums import farthest, noisy_sum
 from tacit.learning.trees import largest
 from tacit.mechanisms import quantile
+from tacit.mechanisms.row_sums import farthest, noisy_sum
 
 Array = NDArray[np.float64]
 COUNT, SQUARES = 0.5, 0.7  # weights of the count and of the squares in a row, beside 1 for the values themselves
@@ -101,7 +101,7 @@ class StandardScaler(Scaler):
 
     Guarantee
         Statement: fitting costs event_: nothing, or one Gaussian release of count, sums and squares.
-        Conditions: bounds are public; a person is one row. Proved in: `noisy_sums.noisy_sum`.
+        Conditions: bounds are public; a person is one row. Proved in: `row_sums.noisy_sum`.
     """
 
     def _learn(self, space: Space, numbers: Array, guarantee: Guarantee, adjacency: Adjacency) -> None:

@@ -41,8 +41,8 @@ from tacit.accounting import (
 )
 from tacit.accounting.dpsgd import pure_without_replacement
 from tacit.accounting.parameters import count, positive
-from tacit.learning.noisy_sums import noisy_l1_sum, noisy_sum
 from tacit.learning.sets import ConstraintSet
+from tacit.mechanisms.row_sums import noisy_l1_sum, noisy_sum
 from tacit.noise import bernoulli, permutation
 
 Array = NDArray[np.float64]

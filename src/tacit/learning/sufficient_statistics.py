@@ -29,8 +29,8 @@ from tacit.accounting import Adjacency, Event, Gaussian, Guarantee
 from tacit.accounting.parameters import nonnegative
 from tacit.learning.choice import UNKNOWN_ROWS
 from tacit.learning.error_bars import NoiseBar, least_squares_noise
-from tacit.learning.noisy_sums import farthest_moment, noisy_second_moment
 from tacit.learning.preconditioned_descent import LinearFit
+from tacit.mechanisms.row_sums import farthest_moment, noisy_second_moment
 
 Array = NDArray[np.float64]
 ONE, LABEL = 0.3, 0.6  # lengths of the constant and of the label in a vector of length 1; the row has the rest

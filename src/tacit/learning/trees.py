@@ -38,8 +38,8 @@ from tacit.calculus import Integers, LInfinity, Vectors
 from tacit.calculus import Space as Scores
 from tacit.learning.choice import UNKNOWN_ROWS
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes, declared_rows
-from tacit.learning.grouped_sums import farthest_table, noisy_table
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
+from tacit.mechanisms.row_sums import farthest_table, noisy_table
 from tacit.noise import choose, uniform_integers
 
 Array = NDArray[np.float64]
@@ -238,7 +238,7 @@ class DecisionTreeClassifier(TreeClassifier):
     Guarantee
         Statement: fitting costs event_, at most what was asked for, for any values in X and y.
         Conditions: bounds, classes and n_public are public; a person is one row.
-        Proved in: `grow`, and `grouped_sums.noisy_table` for the counts; or `leaf_labels` for random splits.
+        Proved in: `grow`, and `row_sums.noisy_table` for the counts; or `leaf_labels` for random splits.
     """
 
     def _plan(self, guarantee: Guarantee, adjacency: Adjacency, *, classes: int, features: int, rows: int | None) -> TreePlan:

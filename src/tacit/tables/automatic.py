@@ -4,15 +4,14 @@ The cells are public and each row (or person) is in one of them, so this is an o
 outermost cells that stand out of the noise; a cap is where the wanted share of people stays below. Where nothing stands out, the whole
 public range is returned, and says so.
 
->>> edges(3), edges(-1), edges(0)
-((Fraction(4, 1), Fraction(8, 1)), (Fraction(-2, 1), Fraction(-1, 1)), (Fraction(-1, 1), Fraction(1, 1)))
+>>> cap_from([500, 300, 150, 60, 0], 0.9, 1000, 20)
+4
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +20,7 @@ from sqlglot import exp
 from tacit.ledger import Account
 from tacit.ledger.errors import BudgetExceeded
 from tacit.ledger.pricing import price
+from tacit.mechanisms.doubling_cells import edges
 from tacit.tables.plan import Plan
 from tacit.tables.question import Aggregate, Key, Question
 
@@ -31,23 +31,6 @@ BETA = 1e-3
 #: What bounds are at most, where nothing stands out.
 WIDEST = (-Fraction(2) ** CELLS, Fraction(2) ** CELLS)
 CELL, COUNT, ROWS = "cell", "rows", "rows_"
-
-
-@dataclass(frozen=True)
-class FoundBounds:
-    """Bounds to clamp to. `found` is False where no cell stood out, and these are the whole public range."""
-
-    lower: Fraction
-    upper: Fraction
-    found: bool
-
-
-def edges(cell: int) -> tuple[Fraction, Fraction]:
-    """The ends of a cell: [-1, 1] is cell 0, (1, 2] and [-2, -1) are 1 and -1, and so on."""
-    if cell == 0:
-        return Fraction(-1), Fraction(1)
-    low, high = Fraction(2) ** (abs(cell) - 1), Fraction(2) ** abs(cell)
-    return (low, high) if cell > 0 else (-high, -low)
 
 
 def bounds_question(relation: exp.Expression, value: exp.Expression, where: exp.Expression | None) -> Question:
@@ -67,11 +50,6 @@ def cap_question(relation: exp.Expression, person: str, where: exp.Expression | 
     inner = exp.Subquery(this=people, alias=exp.TableAlias(this=exp.to_identifier("people_", quoted=True)))
     key = Key(_cell(exp.cast(exp.column(ROWS, quoted=True), "DOUBLE")), CELL)
     return Question(inner, (key,), (Aggregate("count", None, COUNT),)), list(range(CELLS + 1))
-
-
-def cells() -> list[int]:
-    """The public keys of `bounds_question`."""
-    return list(range(-CELLS, CELLS + 1))
 
 
 def _cell(number: exp.Expression) -> exp.Expression:
@@ -110,18 +88,6 @@ def afford(account: Account, planned: Sequence[Plan], period: str | None = None)
             asked=asked,
             fits="bounds and caps that are declared cost nothing",
         )
-
-
-def bounds_from(counts: Sequence[float], threshold: float) -> FoundBounds:
-    """The hull of the cells that stand out of the noise.
-
-    >>> bounds_from([0] * 43 + [900, 900] + [0] * 36, 50)
-    FoundBounds(lower=Fraction(4, 1), upper=Fraction(16, 1), found=True)
-    """
-    passing = [cell for cell, count in zip(cells(), counts, strict=True) if count > threshold]
-    if passing:
-        return FoundBounds(edges(passing[0])[0], edges(passing[-1])[1], True)
-    return FoundBounds(*WIDEST, False)
 
 
 def cap_from(counts: Sequence[float], share: float, most: int, threshold: float) -> int:

@@ -32,6 +32,8 @@ from tacit.accounting.parameters import probability
 from tacit.ledger import Account, Budget, DataIdentity, Ledger
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.period import days
+from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cells
+from tacit.mechanisms.noisy_sums import half_width
 from tacit.tables import automatic, outputs
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer
@@ -42,7 +44,6 @@ from tacit.tables.errors import EngineError, Refused, TableError
 from tacit.tables.explain import Price, explained, price_for_accuracy, priced
 from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Question
-from tacit.tables.ranks import half_width
 from tacit.tables.recall import Recall, frozen
 from tacit.tables.relation import Catalog, Table
 from tacit.tables.released import Released, integers, release
@@ -356,11 +357,11 @@ class Session:
 
     def find_bounds(
         self, question: Question | str, value: str | exp.Expression, *, epsilon: Typed, period: str | None = None, purpose: str = ""
-    ) -> automatic.FoundBounds:
+    ) -> FoundBounds:
         """Bounds for a column over a question's rows, up to powers of two, by noisy counts: an answer of its own, paid for."""
         asked, options = self._bounds_asked(self._question(question), value, epsilon, period)
         answer = self.ask(asked, purpose=purpose or "bounds", **options)
-        return automatic.bounds_from(answer[automatic.COUNT].tolist(), _threshold(answer))
+        return bounds_from(answer[automatic.COUNT].tolist(), _threshold(answer), automatic.WIDEST)
 
     def find_cap(
         self,
@@ -381,7 +382,7 @@ class Session:
         self, about: Question, value: str | exp.Expression, epsilon: Typed, period: str | None
     ) -> tuple[Question, dict[str, Any]]:
         column = exp.column(value, quoted=True) if isinstance(value, str) else value
-        return automatic.bounds_question(rows_of(about), column, about.where), self._counting(automatic.cells(), epsilon, period)
+        return automatic.bounds_question(rows_of(about), column, about.where), self._counting(list(cells(automatic.CELLS)), epsilon, period)
 
     def _cap_asked(self, about: Question, epsilon: Typed, period: str | None) -> tuple[Session, Question, dict[str, Any]]:
         if self.unit.person is None:

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from tacit.accounting import Event, Gaussian, Guarantee, Laplace
+from tacit.accounting import Event, Guarantee
 from tacit.accounting.exact import at_most, root
+from tacit.mechanisms.noisy_sums import Law, NoisySums
 from tacit.tables.errors import TableError
 from tacit.tables.measure import Measure, joint_absolute, joint_square
 from tacit.tables.unit import Unit
@@ -30,12 +31,21 @@ BITS = 30
 
 @dataclass(frozen=True)
 class Share:
-    """The noise of one measure, in its granules: the scale of a Laplace law or the sigma of a Gaussian one, and its part of the budget."""
+    """The noise of one measure: its block of the question's noisy sums, and its part of the budget."""
 
     measure: Measure
-    law: str
-    scale: Fraction
+    noise: NoisySums
+    block: int
     part: Fraction
+
+    @property
+    def law(self) -> Law:
+        return self.noise.law
+
+    @property
+    def scale(self) -> Fraction:
+        """The scale of a Laplace law or the sigma of a Gaussian one, in granules."""
+        return self.noise.scales[self.block]
 
     @cached_property
     def granule(self) -> float:
@@ -45,25 +55,36 @@ class Share:
     @cached_property
     def spread(self) -> float:
         """The scale in the measure's unit."""
-        return float(self.scale) * self.granule
+        return self.noise.spread(self.block)
 
     @cached_property
     def deviation(self) -> float:
         """The standard deviation of the noise, in the measure's unit; of a running total where cells are measured."""
-        ladder = self.measure.ladder
-        return self.spread * (math.sqrt(2) if self.law == "laplace" else 1.0) * (1.0 if ladder is None else ladder.error(self.law))
+        return self.noise.deviation(self.block)
 
 
 @dataclass(frozen=True)
 class Split:
-    """Noise for every measure of a question, and the event of them all."""
+    """Noise for every measure of a question, each a block of `noise`, and the parts of the budget that they take."""
 
-    shares: tuple[Share, ...]
-    event: Event
+    measures: tuple[Measure, ...]
+    noise: NoisySums
+    parts: tuple[Fraction, ...]
+
+    @cached_property
+    def shares(self) -> tuple[Share, ...]:
+        """Measure by measure."""
+        pairs = zip(self.measures, self.parts, strict=True)
+        return tuple(Share(measure, self.noise, block, part) for block, (measure, part) in enumerate(pairs))
 
     @property
-    def law(self) -> str:
-        return self.shares[0].law
+    def event(self) -> Event:
+        """What all of them cost together."""
+        return self.noise.event
+
+    @property
+    def law(self) -> Law:
+        return self.noise.law
 
 
 def parts_of(measures: Sequence[Measure], demands: Sequence[Fraction]) -> list[Fraction]:
@@ -119,10 +140,9 @@ def _laplace(
     measures: Sequence[Measure], parts: Sequence[Fraction], unit: Unit, grouped: bool, epsilon: Fraction, multiplicity: int
 ) -> Split:
     scales = [_short(m.absolute_of(unit, grouped, multiplicity) / (p * epsilon)) for m, p in zip(measures, parts, strict=True)]
-    shares = tuple(Share(m, "laplace", s, p) for m, s, p in zip(measures, scales, parts, strict=True))
     moved = joint_absolute(measures, scales, unit, grouped, multiplicity)
     assert moved <= epsilon
-    return Split(shares, Laplace(1 / moved, adjacency=unit.adjacency))
+    return _split(measures, parts, "laplace", scales, 1 / moved, unit)
 
 
 def _gaussian(
@@ -134,10 +154,19 @@ def _gaussian(
     while True:
         sigmas = [_short(multiplier * length) for length in lengths]
         # The largest float below what the sigmas together amount to: a short number to write down, and never above the truth.
-        event = Gaussian(Fraction(at_most(1 / root(joint_square(measures, sigmas, unit, grouped, multiplicity)))), adjacency=unit.adjacency)
-        if spend.admits(event, unit.adjacency):
-            return Split(tuple(Share(m, "gaussian", s, p) for m, s, p in zip(measures, sigmas, parts, strict=True)), event)
+        joint = Fraction(at_most(1 / root(joint_square(measures, sigmas, unit, grouped, multiplicity))))
+        found = _split(measures, parts, "gaussian", sigmas, joint, unit)
+        if spend.admits(found.event, unit.adjacency):
+            return found
         multiplier *= 1 + Fraction(1, 2**28)  # what the roundings and the bracket's own width may cost
+
+
+def _split(
+    measures: Sequence[Measure], parts: Sequence[Fraction], law: Law, scales: Sequence[Fraction], multiplier: Fraction, unit: Unit
+) -> Split:
+    granularities, ladders = tuple(m.granularity for m in measures), tuple(m.ladder for m in measures)
+    noise = NoisySums(law, tuple(scales), multiplier, unit.adjacency, granularities, ladders)
+    return Split(tuple(measures), noise, tuple(parts))
 
 
 def _short(value: Fraction) -> Fraction:

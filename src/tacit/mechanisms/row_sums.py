@@ -1,7 +1,8 @@
-"""Sums over people with exact noise: rows are clipped, put on an integer lattice, summed in integers, and noised in integers.
+"""Sums over people: rows of floats are clipped, put on an integer lattice and summed in integers, and get the noise of `NoisySums`.
 
-Floating point enters only before the lattice. A row's integers are checked against the bound as integers, so the sensitivity of the sum is
-what the price says, not what rounding left of it; and outputs for neighbouring data share one support.
+Floating point enters only before the lattice. A row's integers are checked against the bound as integers, so the sensitivity of the sum
+is what the price says, not what rounding left of it; and outputs for neighbouring data share one support. Use it wherever each person
+adds a vector of bounded length: gradients, moments, counts by class, sums by cluster.
 
 >>> from tacit.noise import test_mode
 >>> rows = np.array([[3.0, 4.0], [0.3, 0.4], [float("nan"), 1e308]])
@@ -20,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency
-from tacit.accounting.parameters import positive
-from tacit.noise import from_lattice, rounded_gaussian, rounded_laplace
+from tacit.accounting.parameters import count
+from tacit.mechanisms.noisy_sums import Law, NoisySums
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -106,6 +107,11 @@ def moment_span(dimension: int, adjacency: Adjacency) -> int:
     return math.isqrt(2 * (width + math.isqrt(dimension) + 2) ** 2) + 1
 
 
+def _span(dimension: int, adjacency: Adjacency) -> int:
+    """How far one person can move a sum of lattice rows, in granules."""
+    return int(farthest(1.0, adjacency)) << bits_for(dimension)
+
+
 def noisy_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
     """The sum of the rows, each clipped to length `bound`, plus Gaussian noise of `multiplier` times what one person can change.
 
@@ -114,7 +120,7 @@ def noisy_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adjace
         Proved in: the lattice rows have integer length at most 2^bits, so one person moves the integer sum by at most that, twice that
         when exchanged; rounded Gaussian noise on integers post-processes the textbook mechanism (Dong, Roth, Su 2022, Theorem 2.7).
     """
-    return _released([rows], rows.shape[1], bound, multiplier, _span(rows.shape[1], adjacency))
+    return _released([rows], rows.shape[1], bound, multiplier, adjacency, _span(rows.shape[1], adjacency))
 
 
 def noisy_outer_sum(left: Array, right: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
@@ -127,7 +133,7 @@ def noisy_outer_sum(left: Array, right: Array, *, bound: float, multiplier: floa
     block = max(1, CELLS // max(size, 1))
     starts = range(0, max(len(left), 1), block)
     products = ((left[s : s + block, :, None] * right[s : s + block, None, :]).reshape(-1, size) for s in starts)
-    return _released(products, size, bound, multiplier, _span(size, adjacency)).reshape(left.shape[1], right.shape[1])
+    return _released(products, size, bound, multiplier, adjacency, _span(size, adjacency)).reshape(left.shape[1], right.shape[1])
 
 
 def noisy_second_moment(rows: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
@@ -148,24 +154,26 @@ def noisy_second_moment(rows: Array, *, bound: float, multiplier: float, adjacen
     starts = range(0, max(len(rows), 1), block)
     blocks = (clipped[start : start + block] for start in starts)
     products = (part[:, upper[0]] * part[:, upper[1]] * weight for part in blocks)
-    found = _released(products, len(weight), bound * bound, multiplier, moment_span(len(weight), adjacency)) / weight
+    moved = moment_span(len(weight), adjacency)
+    found = _released(products, len(weight), bound * bound, multiplier, adjacency, moved) / weight
     matrix = np.zeros((dimension, dimension))
     matrix[upper] = found
     return matrix + np.triu(matrix, 1).T
 
 
-def _span(dimension: int, adjacency: Adjacency) -> int:
-    """How far one person can move a sum of lattice rows, in granules."""
-    return int(farthest(1.0, adjacency)) << bits_for(dimension)
+def _noise(law: Law, multiplier: float, moved: int | Fraction, width: int, adjacency: Adjacency) -> NoisySums:
+    """Noise of `multiplier` times the `moved` granules that one person can change, where a bound has `width` granules."""
+    return NoisySums.of_multiplier(law, multiplier, moved, granularity=Fraction(1, width), adjacency=adjacency)
 
 
-def _released(blocks: Iterable[Array], dimension: int, bound: float, multiplier: float, span: int) -> Array:
-    total, width = np.zeros(dimension, dtype=np.int64), 1 << bits_for(dimension)
+def _released(
+    blocks: Iterable[Array], dimension: int, bound: float, multiplier: float, adjacency: Adjacency, moved: int
+) -> Array:
+    width = 1 << bits_for(dimension)
+    total = np.zeros(dimension, dtype=np.int64)
     for block in blocks:
         total += to_lattice(block, bound)[0].sum(axis=0)
-    granules = Fraction(positive("multiplier", multiplier)) * span
-    released: Array = from_lattice(total + rounded_gaussian(granules, dimension), Fraction(1, width)) * bound
-    return released
+    return _noise("gaussian", multiplier, moved, width, adjacency).release(total) * bound
 
 
 def noisy_l1_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
@@ -182,8 +190,8 @@ def noisy_l1_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adj
     clipped = finite * (bound / np.maximum(length, bound)) * (width / bound * (1 - 2.0**-40))
     whole = np.trunc(clipped).astype(np.int64)
     total = np.where(np.abs(whole).sum(axis=1, keepdims=True) <= width, whole, 0).sum(axis=0)
-    granules = Fraction(positive("multiplier", multiplier)) * int(farthest(1.0, adjacency)) * width
-    released: Array = from_lattice(total + rounded_laplace(granules, rows.shape[1]), Fraction(1, width)) * bound
+    moved = int(farthest(1.0, adjacency)) * width
+    released: Array = _noise("laplace", multiplier, moved, width, adjacency).release(total) * bound
     return released
 
 
@@ -196,5 +204,73 @@ def noisy_count(rows: int, *, multiplier: float, adjacency: Adjacency) -> float:
     if adjacency is Adjacency.REPLACE_ONE:
         return float(max(rows, 1))
     width = 1 << BITS
-    found = rows * width + int(rounded_gaussian(Fraction(positive("multiplier", multiplier)) * width))
-    return max(float(from_lattice(found, Fraction(1, width))), 1.0)
+    return max(_noise("gaussian", multiplier, width, width, adjacency).release(rows * width), 1.0)
+
+
+# Sums by cell: each person adds one clipped row to one cell in each of several views
+
+
+def farthest_table(views: int, adjacency: Adjacency, *, laplace: bool = False, counts: bool = False) -> Fraction:
+    """How far one person can move a table of sums in the norm of the noise, where her row has length 1 in each view; rounded up.
+
+    A person who comes or goes moves each view by one row: sqrt(views) in Euclidean norm, `views` in l1. One who is exchanged moves it by
+    two, which may add up; rows of `counts` have no negative entries, so two of them are at most sqrt(2) apart.
+
+    >>> float(farthest_table(4, Adjacency.ADD_REMOVE)), float(farthest_table(4, Adjacency.ADD_REMOVE, laplace=True))
+    (2.0, 4.0)
+    """
+    exchanged = adjacency is Adjacency.REPLACE_ONE
+    if laplace:
+        return Fraction(views * (2 if exchanged else 1))
+    squared = views * ((2 if counts else 4) if exchanged else 1)
+    root = math.isqrt(squared)
+    if root * root == squared:
+        return Fraction(root)
+    return Fraction(math.nextafter(math.sqrt(squared), math.inf))
+
+
+def noisy_table(
+    rows: Array,
+    cells: Integers,
+    *,
+    size: int,
+    bound: float,
+    multiplier: float,
+    adjacency: Adjacency,
+    laplace: bool = False,
+    counts: bool = False,
+) -> Array:
+    """For each view and each cell of `size`, the sum of the rows of the people there, with noise: (views, size, width of a row).
+
+    `cells[i, v]` says in which cell of view v person i is; outside 0 .. size - 1 she counts for nothing there. Rows are clipped to
+    Euclidean length `bound`; for Laplace noise they must be one number wide, so that both lengths are the same.
+
+    >>> from tacit.noise import test_mode
+    >>> rows, cells = np.array([[1.0], [1.0], [float("nan")]]), np.array([[0], [2], [-1]])
+    >>> with test_mode(1):
+    ...     noisy_table(rows, cells, size=3, bound=1.0, multiplier=1e-3, adjacency=Adjacency.ADD_REMOVE).round(2).ravel()
+    array([1., 0., 1.])
+
+    Guarantee
+        Statement: costs Gaussian(multiplier), or Laplace(multiplier) with `laplace`, under the relation given.
+        Conditions: cells and rows of a person depend on her values and on what was released before, not on other people.
+        Proved in: one person's part of the integer table is her lattice row, once in each view; its length is at most
+        `farthest_table` times that of a lattice row. Rounded noise on integers post-processes the textbook mechanism.
+    """
+    total, width, views = table_totals(rows, cells, count("size", size), bound, counts)
+    if laplace and rows.shape[1] != 1:
+        raise ValueError("Laplace noise is for rows of one number: their l1 length is then their Euclidean length")
+    law: Law = "laplace" if laplace else "gaussian"
+    moved = farthest_table(views, adjacency, laplace=laplace, counts=counts) * width
+    return _noise(law, multiplier, moved, width, adjacency).release(total) * bound
+
+
+def table_totals(rows: Array, cells: Integers, size: int, bound: float, counts: bool) -> tuple[Integers, int, int]:
+    """The table of `noisy_table` without noise, in granules, how many granules a bound has, and the number of views."""
+    whole, width = to_lattice(np.maximum(np.nan_to_num(rows), 0.0) if counts else rows, bound)
+    views = cells.shape[1]
+    total = np.zeros((views, size, rows.shape[1]), dtype=np.int64)
+    for view in range(views):
+        inside = (cells[:, view] >= 0) & (cells[:, view] < size)
+        np.add.at(total[view], cells[inside, view], whole[inside])
+    return total, width, views

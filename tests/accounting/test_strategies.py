@@ -27,7 +27,7 @@ from tacit.accounting import (
     to_dp_event,
     to_json,
 )
-from tacit.accounting.correlated import (
+from tacit.accounting.strategies import (
     Buffered,
     SquareRoot,
     Stated,
