@@ -230,6 +230,13 @@ def test_links_of(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_plain_words_of(page: Path) -> None:
+    """Say "no group", "a user" or "the caller": what is meant, and not nobody or somebody."""
+    text = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"(?i)\b(?:no|some|every|any)body\b", text) == []
+
+
 def test_the_readme_is_short_and_has_an_example_for_each_person() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.splitlines()) < 200
