@@ -6,6 +6,7 @@ silently.
 - ```console``` and ```sh``` blocks: a `$ tacit ...` line runs the real command, which must end with status
   0. In a console block the lines below it must be its output, where a line `...` stands for any number of
   lines and `...` within a line for any text.
+- A block with a title, such as ```yaml title="job.yaml"```, is written to a file of that name.
 - `$ make target` and `$ pip install 'tacit[extra]'` must name a target and an extra that exist. Any other
   command fails the test, and so does a fence in a language this file does not know.
 - Links to other pages of the repository must lead somewhere.
@@ -39,6 +40,10 @@ PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
 )
 PROSE = {"text", "json", "toml", "yaml", "bibtex", "math", "diff"}  # shown, not run
+FENCE = re.compile(
+    r"(?P<indent>\s*)(?P<fence>`{3,}|~{3,})\s*(?P<language>[\w+-]*)"
+    r"(?: title=\"(?P<title>[\w.-]+)\")?"
+)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # What the console script does, without asking that the package be installed.
 COMMAND = [
@@ -56,11 +61,12 @@ PLAIN = {
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its language, its text, and the line of the page on which the text begins."""
+    """One fenced block: its language, its text, the line of the page on which the text begins, its title."""
 
     language: str
     text: str
     line: int
+    title: str = ""
 
 
 class ExampleError(AssertionError):
@@ -74,7 +80,7 @@ def blocks_of(page: str) -> list[Block]:
     start, body = 0, list[str]()
     for number, line in enumerate(page.splitlines(), 1):
         if opening is None:
-            opening = re.match(r"(?P<indent>\s*)(?P<fence>`{3,}|~{3,})\s*(?P<language>[\w+-]*)", line)
+            opening = FENCE.match(line)
             if opening is not None:
                 start, body = number + 1, []
                 if not opening["language"]:
@@ -82,7 +88,7 @@ def blocks_of(page: str) -> list[Block]:
                         f"line {number}: a fence without a language; write ```text for what is not run"
                     )
         elif line.strip().startswith(opening["fence"]) and not line.strip().strip(opening["fence"][0]):
-            found.append(Block(opening["language"], "\n".join(body) + "\n", start))
+            found.append(Block(opening["language"], "\n".join(body) + "\n", start, opening["title"] or ""))
             opening = None
         else:
             body.append(line.removeprefix(opening["indent"]))
@@ -190,6 +196,8 @@ def run_page(text: str, name: str, directory: Path) -> int:
     namespace: dict[str, object] = {"__name__": "__main__"}
     checked = 0
     for block in blocks_of(text):
+        if block.title:
+            (directory / Path(block.title).name).write_text(block.text, encoding="utf-8")
         if block.language in PROSE:
             continue
         checked += 1
@@ -233,7 +241,8 @@ def test_links_of(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_plain_words_of(page: Path) -> None:
     """Say "no group", "a user" or "the caller": what is meant, and not nobody or somebody."""
-    text = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    code = re.compile(r"^```.*?^```|`[^`]*`", re.MULTILINE | re.DOTALL)
+    text = code.sub("", page.read_text(encoding="utf-8"))
     assert re.findall(r"(?i)\b(?:no|some|every|any)body\b", text) == []
 
 
@@ -391,6 +400,11 @@ def test_blocks_share_a_namespace_and_all_are_counted(tmp_path: Path) -> None:
         "python\nassert y == 43",
     ]
     assert run_page("\n\nwords\n\n".join(f"```{block}\n```" for block in blocks), "page.md", tmp_path) == 3
+
+
+def test_a_block_with_a_title_becomes_a_file(tmp_path: Path) -> None:
+    run_page('```yaml title="job.yaml"\nversion: 1\n```\n', "page.md", tmp_path)
+    assert (tmp_path / "job.yaml").read_text() == "version: 1\n"
 
 
 def test_a_working_command_passes(tmp_path: Path) -> None:
