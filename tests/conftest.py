@@ -36,11 +36,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     The cases of `@pytest.mark.one_in(n)` form a grid with one axis for each `parametrize`. Those whose indices add up to a multiple of
     n stay in `make test`: they lie on diagonals, so every value of a long enough axis is still tried, with fewer values of the others.
     """
+    values: dict[tuple[object, str], list[list[int]]] = {}  # of each axis, in the order in which they come
     for item in items:
         share = item.get_closest_marker("one_in")
         if share is None or not isinstance(item, pytest.Function):
             continue
-        axes = [mark.args[0] for mark in item.iter_markers("parametrize")]
-        names = [axis.split(",")[0].strip() if isinstance(axis, str) else axis[0] for axis in axes]
-        if sum(item.callspec.indices[name] for name in names) % share.args[0]:
+        total = 0
+        for mark in item.iter_markers("parametrize"):
+            names = mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
+            axis = values.setdefault((item.function, names[0]), [])
+            value = [id(item.callspec.params[name]) for name in names]
+            if value not in axis:
+                axis.append(value)
+            total += axis.index(value)
+        if total % share.args[0]:
             item.add_marker(pytest.mark.slow)
