@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MPLBACKEND := Agg
+# Compiled once, not again by every worker and by every command that a test starts.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -17,7 +19,7 @@ export MPLBACKEND := Agg
 help:
 	@echo "make demo       a whole release: made-up hospital visits, plan, run, report"
 	@echo "make test       every test, the examples of the documentation, ruff and mypy"
-	@echo "make test-slow  the tests that take minutes"
+	@echo "make test-slow  the tests that take minutes, and every property test on new examples"
 	@echo "make lint       ruff and mypy only"
 	@echo "make bench      time, tightness and memory beside other packages"
 	@echo "make docs       run every example of the documentation and build the site in site/"
@@ -50,11 +52,11 @@ demo: $(VENV)/.made-dev
 
 # ruff and mypy are run by tests/test_repository.py, so this is the whole definition of done.
 test: $(VENV)/.made-dev
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
-# Status 5 says that no test is marked slow.
+# Hypothesis marks the tests that it draws examples for.
 test-slow: $(VENV)/.made-dev
-	$(BIN)/python -m pytest -q -n 2 -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or hypothesis" --hypothesis-profile=thorough
 
 lint: $(VENV)/.made-dev
 	$(BIN)/ruff check .

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 import typer
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -161,7 +161,6 @@ def test_init_refuses(tmp_path: Path) -> None:
     assert (tmp_path / "there.yaml").read_text(encoding="utf-8") == "mine"
 
 
-@settings(max_examples=60)
 @given(st.dictionaries(st.text(min_size=1, max_size=12), st.sampled_from(["integer", "text", "???"]), max_size=5), st.text(max_size=20))
 def test_any_schema_makes_yaml(columns: dict[str, str], name: str) -> None:
     source = f"{name.replace(chr(0), '')}.parquet"

@@ -100,6 +100,7 @@ def planned(name: str) -> tuple[Plan, exp.Select, exp.Select]:
     return plan, *shapes(plan, ENGINE)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", LISTS)
 @settings(max_examples=15)
 @given(rows=ROWS)

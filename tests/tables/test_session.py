@@ -185,6 +185,7 @@ def test_bounds_and_caps_can_be_found_for_a_price() -> None:
     assert 5.99 < session.left()["epsilon"] < 6.01  # one for the cap, one for the bounds, two for the question
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [

@@ -55,6 +55,7 @@ def measures() -> dict[str, Measure]:
 NAMES = [("rows", "sum", "null"), ("null", "value"), ("value", "sum", "null", "rows"), ("rows",), ("sum",)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("names", NAMES, ids="-".join)
 @settings(max_examples=25)
 @given(values=st.lists(VALUES, max_size=12))
