@@ -122,9 +122,9 @@ class DistributedTraining(PrivateTraining):
         raise TrainingError("another rank was refused: the plan is not paid for, or all its steps are taken")
 
     @torch.no_grad()
-    def _noisy_gradients(self, collected: ClippedSum) -> float:
+    def _noisy_gradients(self, collected: ClippedSum, drawn: Tensor | None) -> float:
         """Every rank's sum and share of noise, added up."""
-        share = super()._noisy_gradients(collected)
+        share = super()._noisy_gradients(collected, drawn)
         parameters = dict(self.model.named_parameters())
         gradients = [parameters[name].grad for name in collected.sums]
         flat_total = torch.cat([gradient.reshape(-1) for gradient in gradients if gradient is not None])

@@ -245,8 +245,10 @@ class PrivateTraining:
                 "the whole batch, in train mode, and evaluate under torch.no_grad()"
             )
         self.private = self.private and is_private()
-        with self.touching():
-            scale = self._noisy_gradients(collected)
+        drawn = self._drawn(collected)
+        with self.touching() as payment:
+            payment.noticed(self.private)
+            scale = self._noisy_gradients(collected, drawn)
             self.steps += 1
             clip = collected.sensitivity
             clipped = self._adapt(collected)
@@ -257,8 +259,16 @@ class PrivateTraining:
         if self.remaining() == 0:
             self.close()
 
+    def _drawn(self, collected: ClippedSum) -> Tensor | None:
+        """The noise of this step, unless it is added in place. Only shapes go in, so what it refuses may be told."""
+        plain = getattr(self._noise.draw, "__func__", None) is Independent.draw  # and nobody's own way of drawing
+        if self._exact or (plain and collected.together is not None):
+            return None
+        parts = list(collected.sums.values())
+        return self._noise.draw(sum(part.numel() for part in parts), parts[0].dtype)
+
     @torch.no_grad()
-    def _noisy_gradients(self, collected: ClippedSum) -> float:
+    def _noisy_gradients(self, collected: ClippedSum, drawn: Tensor | None) -> float:
         """Set every gradient to (sum + noise) / divisor; returns the deviation of the noise in each."""
         parts = list(collected.sums.values())
         sizes = [part.numel() for part in parts]
@@ -268,17 +278,16 @@ class PrivateTraining:
             granule = sensitivity * GRANULE
             sensitivity += granule * math.sqrt(sum(sizes))
         sigma = self._gradient_multiplier() * sensitivity
-        plain = getattr(self._noise.draw, "__func__", None) is Independent.draw  # and nobody's own way of drawing
-        if plain and not self._exact and collected.together is not None:
+        if drawn is None and not self._exact and collected.together is not None:
             add_normal(collected.together, sigma / divisor, 1 / divisor)  # the sums are parts of this
             pieces = parts
         else:
-            if self._exact:
+            if drawn is None:
                 step = Fraction(granule)
                 noise = NoisySums.of_scale("gaussian", Fraction(sigma) / step, Fraction(sensitivity) / step, granularity=step)
                 noisy = on_lattice(torch.cat([part.reshape(-1) for part in parts]), noise).div_(divisor)
             else:
-                noisy = self._noise.draw(sum(sizes), parts[0].dtype).mul_(sigma / divisor)
+                noisy = drawn.mul_(sigma / divisor)
             pieces = [piece.view(part.shape).to(part.dtype) for piece, part in zip(torch.split(noisy, sizes), parts, strict=True)]
             if not self._exact:
                 torch._foreach_add_(pieces, parts, alpha=1 / divisor)
