@@ -33,6 +33,7 @@ def test_a_changed_draw_is_a_difference() -> None:
     assert len(write.differences({"a": [(0.5).hex()]}, {"a": [(0.5 + 1e-12).hex()]}, 0.0)) == 1
     assert len(write.differences({"a": [(0.5).hex(), 3]}, {"a": [(0.6).hex(), 4]}, 1e-9)) == 2
     assert len(write.differences({"a": 1, "b": 2}, {"a": 1, "c": 2}, 1e-9)) == 2
+    assert len(write.differences({"a": 1, "b": 2}, {"b": 2, "a": 1}, 1e-9)) == 1, "the order of fields is part of an event's JSON"
     assert len(write.differences({"a": True}, {"a": 1}, 1e-9)) == 1
     one, other = (json.dumps({"type": kind, "noise_multiplier": 1.5}) for kind in ("Gaussian", "Laplace"))
     assert len(write.differences(one, other, 1e-9)) == 1

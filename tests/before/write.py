@@ -61,6 +61,8 @@ def differences(old: Any, new: Any, tolerance: float, place: str = "") -> list[s
                 found.append(f"{here}: only {'before' if name in old else 'now'}")
             else:
                 found += differences(old[name], new[name], tolerance, here)
+        if not found and list(old) != list(new):
+            found.append(f"{place}: the order of {', '.join(old)} has changed")
         return found
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
