@@ -18,11 +18,13 @@ from tacit.accounting import Gaussian
 # --- what follows when a name moves ------------------------------------------------------------------------------------------------------
 
 
-def guarantee(**amounts: Any) -> Any:
-    """How much privacy the textbook's algorithms are planned with."""
-    from tacit import learning
+def guarantee(**amounts: Any) -> tuple[Any, ...]:
+    """How much privacy the textbook's algorithms are planned with, and the relation; the old code had both in one object."""
+    from tacit import accounting, learning
 
-    return learning.Promise.of(**amounts)
+    if hasattr(learning, "Promise"):
+        return (learning.Promise.of(**amounts),)
+    return accounting.Guarantee(**amounts), accounting.Adjacency.ADD_REMOVE
 
 
 def logistic() -> Any:
@@ -151,31 +153,31 @@ def _textbook() -> Cases:
 
     return {
         "ExponentialERM": planned(
-            lambda: at.ExponentialERM(guarantee(**exact), grid, lipschitz=1.0),
+            lambda: at.ExponentialERM(*guarantee(**exact), grid, lipschitz=1.0),
             lambda plan: plan.run(lambda points: np.abs(rows[:, :1] - points.T)),
         ),
         "FrankWolfe": planned(
-            lambda: at.FrankWolfe.plan(guarantee(**both), at.L1Ball(2), gradient_bound=1.0, steps=5), lambda plan: plan.run(slopes)
+            lambda: at.FrankWolfe.plan(*guarantee(**both), at.L1Ball(2), gradient_bound=1.0, steps=5), lambda plan: plan.run(slopes)
         ),
         "FrankWolfe, pure": planned(
-            lambda: at.FrankWolfe.plan(guarantee(**exact), at.L1Ball(2), gradient_bound=1.0, steps=5), lambda plan: plan.run(slopes)
+            lambda: at.FrankWolfe.plan(*guarantee(**exact), at.L1Ball(2), gradient_bound=1.0, steps=5), lambda plan: plan.run(slopes)
         ),
         "GradientDescent": planned(
-            lambda: at.GradientDescent.plan(guarantee(**both), ball, clip=1.0, rows=100, steps=6), lambda plan: plan.run(slopes)
+            lambda: at.GradientDescent.plan(*guarantee(**both), ball, clip=1.0, rows=100, steps=6), lambda plan: plan.run(slopes)
         ),
-        "FollowTheLeader": planned(lambda: at.FollowTheLeader.plan(guarantee(**both), ball, n=8, clip=1.0, ridge=2.0), followed),
+        "FollowTheLeader": planned(lambda: at.FollowTheLeader.plan(guarantee(**both)[0], ball, n=8, clip=1.0, ridge=2.0), followed),
         "PrefixSums": planned(lambda: at.PrefixSums(8, 2, 1.5, 3.0), prefixes),
         "ObjectivePerturbation": planned(
-            lambda: at.ObjectivePerturbation.plan(guarantee(**both), logistic(), 2), lambda plan: plan.run(rows, signs)
+            lambda: at.ObjectivePerturbation.plan(*guarantee(**both), logistic(), 2), lambda plan: plan.run(rows, signs)
         ),
         "ObjectivePerturbation, pure": planned(
-            lambda: at.ObjectivePerturbation.plan(guarantee(**exact), logistic(), 2), lambda plan: plan.run(rows, signs)
+            lambda: at.ObjectivePerturbation.plan(*guarantee(**exact), logistic(), 2), lambda plan: plan.run(rows, signs)
         ),
         "OutputPerturbation": planned(
-            lambda: at.OutputPerturbation.plan(guarantee(**both), logistic(), 2, rows=100), lambda plan: plan.run(rows, signs)
+            lambda: at.OutputPerturbation.plan(*guarantee(**both), logistic(), 2, rows=100), lambda plan: plan.run(rows, signs)
         ),
         "OutputPerturbation, pure": planned(
-            lambda: at.OutputPerturbation.plan(guarantee(**exact), logistic(), 2, rows=100), lambda plan: plan.run(rows, signs)
+            lambda: at.OutputPerturbation.plan(*guarantee(**exact), logistic(), 2, rows=100), lambda plan: plan.run(rows, signs)
         ),
         "StochasticDescent, poisson": planned(lambda: at.StochasticDescent.plan("poisson", batch=20, delta=1e-5, **few), descended),
         "StochasticDescent, full batch": planned(lambda: at.StochasticDescent.plan("full-batch", delta=1e-5, **few), descended),
@@ -307,7 +309,15 @@ def _noise() -> Any:
     """The fast Gaussian noise itself. It is not public: the one place that knows where it lives."""
     import torch
 
-    from tacit.deep.noise import add_normal, lattice_normal, standard_normal
+    from tacit.deep import noise
+    from tacit.deep.noise import add_normal, standard_normal
+
+    def lattice_normal(values: torch.Tensor, sigma: float, granule: float) -> torch.Tensor:
+        if hasattr(noise, "lattice_normal"):  # the old code
+            return noise.lattice_normal(values, sigma, granule)
+        from tacit.mechanisms import NoisySums
+
+        return noise.on_lattice(values, NoisySums.of_scale("gaussian", sigma / granule, granularity=granule))
 
     zeros = torch.zeros(5, dtype=torch.float64)
     return [
