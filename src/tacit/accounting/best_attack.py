@@ -1,8 +1,9 @@
 """The best membership attack at a false-positive rate: at most how many members it finds.
 
-Every (epsilon, delta) allows a true-positive rate of at most e^eps rate + delta, and the trade-off curve is the lower envelope of all
-these lines. `best_attack` brackets the minimum over a privacy profile, `attack_at_most` stops its search early with a bound that is
-valid and nearly as good, and `attack_rate` takes the lines that are at hand.
+Every (epsilon, delta) allows a true-positive rate of at most e^eps rate + delta, and the trade-off curve is
+the lower envelope of all these lines. `best_attack` brackets the minimum over a privacy profile,
+`attack_at_most` stops its search early with a bound that is valid and nearly as good, and `attack_rate` takes
+the lines that are at hand.
 
 >>> from tacit.accounting import Gaussian, account
 >>> cost = account(Gaussian(1))
@@ -37,7 +38,7 @@ def best_attack(delta: Callable[[float], Bound], rate: float, reach: float) -> B
 
 
 def attack_at_most(delta: Callable[[float], Bound], rate: float, evaluations: int = 13) -> float:
-    """An upper bound on the true-positive rate, within a hundredth of the best, for a few evaluations of the profile.
+    """An upper bound on the true-positive rate, within a hundredth of the best, for a few looks at the profile.
 
     >>> from tacit.accounting import PureDP, account
     >>> round(attack_at_most(account(PureDP(1)).delta, 0.01), 4)
@@ -69,7 +70,8 @@ def _least(
 def attack_rate(fpr: Array, epsilons: Array, deltas: Array) -> Array:
     """The largest true-positive rate that (epsilon, delta) guarantees at these points allow, epsilon >= 0.
 
-    Each allows at most e^eps fpr + delta and, as the relation is symmetric, 1 - e^-eps (1 - delta - fpr) (Kairouz, Oh, Viswanath 2015).
+    Each allows at most e^eps fpr + delta and, as the relation is symmetric, 1 - e^-eps (1 - delta - fpr)
+    (Kairouz, Oh, Viswanath 2015).
 
     >>> attack_rate(np.array([0.1, 0.9]), np.array([0.0, 1.0]), np.array([0.2, 0.0])).round(3)
     array([0.272, 0.963])

@@ -6,7 +6,8 @@
 >>> plan.event(1)
 Laplace(noise_multiplier=2)
 
-A mechanism is loaded when it is first used: a question about a table needs only `NoisySums`, and most of the others load scipy.
+A mechanism is loaded when it is first used: a question about a table needs only `NoisySums`, and most others
+load scipy.
 """
 
 import sys
@@ -146,7 +147,7 @@ def __dir__() -> list[str]:
 
 
 class _Room(ModuleType):
-    """This package. Many files are named after the function they hold, and importing such a file would put the module in its place."""
+    """This package. Many files are named after the function they hold: importing one must not hide the function."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (isinstance(value, ModuleType) and name in _HOME_OF):

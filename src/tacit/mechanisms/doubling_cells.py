@@ -1,8 +1,8 @@
 """Cells that double in width on either side of 0, and the bounds that noisy counts of them give.
 
-The cells are public and each value is in one of them, so their counts cost what one histogram costs; the outermost cells whose counts
-stand out of the noise are the bounds, up to a factor of 2. `automatic_bounds` uses whole numbers of granules, questions about tables
-use real values; both number their cells -bits .. bits.
+The cells are public and each value is in one of them, so their counts cost what one histogram costs; the
+outermost cells whose counts stand out of the noise are the bounds, up to a factor of 2. `automatic_bounds`
+uses whole numbers of granules, questions about tables use real values; both number their cells -bits .. bits.
 
 >>> edges(3), edges(-1), edges(0)
 ((Fraction(4, 1), Fraction(8, 1)), (Fraction(-2, 1), Fraction(-1, 1)), (Fraction(-1, 1), Fraction(1, 1)))
@@ -19,7 +19,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class FoundBounds:
-    """Bounds to clamp to. `found` is False where no cell stood out of the noise, and these are the public bounds for that case."""
+    """Bounds to clamp to. `found` is False where no cell stood out, and these are the public bounds for that case."""
 
     lower: Fraction
     upper: Fraction
@@ -47,9 +47,14 @@ def edges(cell: int, *, whole: bool = False) -> tuple[Fraction, Fraction]:
 
 
 def bounds_from(
-    counts: Iterable[float], threshold: float, otherwise: tuple[Fraction, Fraction], *, whole: bool = False, step: Fraction = Fraction(1)
+    counts: Iterable[float],
+    threshold: float,
+    otherwise: tuple[Fraction, Fraction],
+    *,
+    whole: bool = False,
+    step: Fraction = Fraction(1),
 ) -> FoundBounds:
-    """The hull of the cells whose counts pass the threshold, each edge times `step`; or `otherwise`, where none does.
+    """The hull of the cells whose counts pass the threshold, in units of `step`; `otherwise` where none does.
 
     >>> bounds_from([0, 900, 0, 0, 7], 50, (Fraction(-9), Fraction(9)))
     FoundBounds(lower=Fraction(-2, 1), upper=Fraction(-1, 1), found=True)
@@ -58,4 +63,5 @@ def bounds_from(
     passing = [cell for cell, count in zip(cells(len(told) // 2), told, strict=True) if count > threshold]
     if not passing:
         return FoundBounds(*otherwise, False)
-    return FoundBounds(edges(passing[0], whole=whole)[0] * step, edges(passing[-1], whole=whole)[1] * step, True)
+    lower, upper = edges(passing[0], whole=whole)[0], edges(passing[-1], whole=whole)[1]
+    return FoundBounds(lower * step, upper * step, True)

@@ -1,9 +1,10 @@
 """Integer sums with exact noise: scales, price, expected error and draw in one object.
 
-A sum of whole numbers on a public lattice gets Laplace or Gaussian noise rounded to the same lattice. `NoisySums` holds the scale of
-every block of sums and how far one unit can move all of them together; its event follows from that, and so does its draw. Rooms that
-release sums make one of these and call nothing else: no price is stated without its draw, and nothing is drawn without its price.
-`tacit.mechanisms.row_sums` makes such sums from rows of floats.
+A sum of whole numbers on a public lattice gets Laplace or Gaussian noise rounded to the same lattice.
+`NoisySums` holds the scale of every block of sums and how far one unit can move all of them together; its
+event follows from that, and so does its draw. Rooms that release sums make one of these and call nothing
+else: no price is stated without its draw, and nothing is drawn without its price. `tacit.mechanisms.row_sums`
+makes such sums from rows of floats.
 
 >>> from tacit.noise import test_mode
 >>> counts = NoisySums.of_scale("laplace", 2)  # one unit moves one count by 1
@@ -37,7 +38,7 @@ Law = Literal["laplace", "gaussian"]
 
 
 class Ladder(Protocol):
-    """Counts on a line of cells, measured through a whole-numbered matrix so that their running totals are accurate."""
+    """Counts on a line of cells, measured through a whole-numbered matrix for accurate running totals."""
 
     def encoder(self, law: str) -> NDArray[np.int64]:
         """What one row in each cell adds to the sums that are released."""
@@ -50,21 +51,25 @@ class Ladder(Protocol):
 
 @dataclass(frozen=True)
 class NoisySums:
-    """Noise for blocks of integer sums: block i has the scale (of a Laplace law) or sigma `scales[i]`, counted in granules.
+    """Noise for blocks of integer sums. `scales[i]` is the Laplace scale or the sigma of block i, in granules.
 
-    `multiplier` is how much larger the noise is than what one unit can do to all sums together, each in its own scale: the sum of the
-    absolute moves for Laplace noise, the root of the sum of their squares for Gaussian noise. `of_scale` and `of_multiplier` work it out
-    for one block. `granularities[i]` is what one granule of block i is worth (1 if left out). A block with a ladder consists of the
-    counts of its cells, which `add` encodes first.
+    `multiplier` is how much larger the noise is than what one unit can do to all sums together, each in its
+    own scale: the sum of the absolute moves for Laplace noise, the root of the sum of their squares for
+    Gaussian noise. `of_scale` and `of_multiplier` work it out for one block. `granularities[i]` is what one
+    granule of block i is worth (1 if left out). A block with a ladder consists of the counts of its cells,
+    which `add` encodes first.
 
     Guarantee
-        Statement: releasing `add` of every block once costs `event`: Laplace(multiplier) or Gaussian(multiplier).
-        Conditions: the sums are whole numbers. Neighbouring data move them by at most 1 / multiplier: l1 distance for Laplace noise,
-        Euclidean distance for Gaussian noise, each sum measured in the scale of its block, after the encoding of a ladder.
-        Proved in: for whole x, round(x + Z) = x + round(Z), so rounded noise post-processes the textbook mechanism with real noise of
-        the same scales. Divided by its scale every coordinate has noise of scale 1, and the data move the divided vector by at most
-        1 / multiplier: for the curve of Laplace noise see `tacit.mechanisms.laplace`; spherical Gaussian noise leaves one coordinate
-        (Dong, Roth, Su 2022, Theorem 2.7).
+        Statement: releasing `add` of every block once costs `event`: Laplace(multiplier) or
+        Gaussian(multiplier).
+        Conditions: the sums are whole numbers. Neighbouring data move them by at most 1 / multiplier: l1
+        distance for Laplace noise, Euclidean distance for Gaussian noise, each sum measured in the scale of
+        its block, after the encoding of a ladder.
+        Proved in: for whole x, round(x + Z) = x + round(Z), so rounded noise post-processes the textbook
+        mechanism with real noise of the same scales. Divided by its scale every coordinate has noise of scale
+        1, and the data move the divided vector by at most 1 / multiplier: for the curve of Laplace noise see
+        `tacit.mechanisms.laplace`; spherical Gaussian noise leaves one coordinate (Dong, Roth, Su 2022,
+        Theorem 2.7).
     """
 
     law: Law
@@ -81,7 +86,7 @@ class NoisySums:
         object.__setattr__(self, "granularities", self.granularities or (Fraction(1),) * blocks)
         object.__setattr__(self, "ladders", self.ladders or (None,) * blocks)
         if not blocks == len(self.granularities) == len(self.ladders):
-            raise ParameterError("scales, granularities and ladders must be equally many: one for each block of sums")
+            raise ParameterError("scales, granularities and ladders must be equally many, one a block")
         if not all(scale > 0 for scale in self.scales) or not self.multiplier > 0:
             raise ParameterError("scales and multiplier must be positive")
 
@@ -95,7 +100,7 @@ class NoisySums:
         granularity: Number = 1,
         adjacency: Adjacency = Adjacency.ADD_REMOVE,
     ) -> NoisySums:
-        """One block with noise of this scale, of which one unit moves the sums by at most `moved`, both in granules.
+        """One block with noise of this scale, whose sums one unit moves by at most `moved`, both in granules.
 
         >>> NoisySums.of_scale("gaussian", 6, moved=3).event, NoisySums.of_scale("gaussian", 6, moved=0).event
         (Gaussian(noise_multiplier=2), NoOp())
@@ -113,7 +118,7 @@ class NoisySums:
         granularity: Number = 1,
         adjacency: Adjacency = Adjacency.ADD_REMOVE,
     ) -> NoisySums:
-        """One block with noise of `multiplier` times what one unit can move its sums by, which is `moved` granules.
+        """One block with noise of `multiplier` times the `moved` granules by which one unit can move its sums.
 
         >>> NoisySums.of_multiplier("laplace", 0.5, moved=100).scales
         (Fraction(50, 1),)
@@ -148,13 +153,13 @@ class NoisySums:
         return float(self.scales[block]) * float(self.granularities[block])
 
     def deviation(self, block: int = 0) -> float:
-        """The standard deviation of a block's noise, in the unit of its sums; of a running total where it has a ladder."""
+        """The standard deviation of the noise, in the unit of the sums; of a running total on a ladder."""
         ladder = self.ladders[block]
         wider = math.sqrt(2) if self.law == "laplace" else 1.0
         return self.spread(block) * wider * (1.0 if ladder is None else ladder.error(self.law))
 
     def error(self, confidence: float, block: int = 0) -> float:
-        """What the noise of one sum exceeds with probability at most 1 - confidence; half a granule is allowed for rounding."""
+        """What the noise of one sum exceeds with probability at most 1 - confidence, with half a granule for rounding."""
         wide = float(half_width([self.spread(block)], self.law, confidence)[0])
         return wide + float(self.granularities[block] / Fraction(2))
 
@@ -163,7 +168,7 @@ class NoisySums:
     @overload
     def draw(self, size: Size, block: int = 0) -> NDArray[Any]: ...
     def draw(self, size: Size | None = None, block: int = 0) -> int | NDArray[Any]:
-        """The noise alone, in granules, for sums that are kept elsewhere: in a tensor, or by several machines."""
+        """The noise alone, in granules, for sums that are kept elsewhere, such as in a tensor."""
         sampler = rounded_laplace if self.law == "laplace" else rounded_gaussian
         found: int | NDArray[Any] = sampler(self.scales[block], size)
         return found
@@ -173,7 +178,7 @@ class NoisySums:
     @overload
     def add(self, sums: NDArray[Any], block: int = 0) -> NDArray[Any]: ...
     def add(self, sums: int | NDArray[Any], block: int = 0) -> int | NDArray[Any]:
-        """The sums of one block with noise, in granules: one Python integer, or an array of them of any shape.
+        """The sums of one block with noise, in granules: one integer, or an array of any shape.
 
         >>> quiet = NoisySums.of_scale("gaussian", Fraction(1, 100))  # anything but 0 has probability 1e-545
         >>> quiet.add(2**70) == 2**70, quiet.add(np.array([], dtype=np.int64)).shape
@@ -229,9 +234,10 @@ def tidy(value: Fraction) -> Number:
 
 
 def half_width(weights: Any, law: str, confidence: float) -> Floats:
-    """What |weights times independent noise of scale 1, added up| exceeds with probability at most 1 - confidence; one for each row.
+    """What |weights times independent noise of scale 1, added up| exceeds with probability at most 1 - confidence.
 
-    Exact for Gaussian noise and for one Laplace variable; Chernoff's bound for several: E exp(t X) = 1 / (1 - t^2).
+    One width for each row of weights. Exact for Gaussian noise and for one Laplace variable; Chernoff's
+    bound for several: E exp(t X) = 1 / (1 - t^2).
 
     >>> round(float(half_width([3.0, 4.0], "gaussian", 0.95)[0]), 12)
     9.7998199227

@@ -1,8 +1,9 @@
-"""Sums over people: rows of floats are clipped, put on an integer lattice and summed in integers, and get the noise of `NoisySums`.
+"""Sums over people: float rows are clipped, put on an integer lattice, summed in integers and given exact noise.
 
-Floating point enters only before the lattice. A row's integers are checked against the bound as integers, so the sensitivity of the sum
-is what the price says, not what rounding left of it; and outputs for neighbouring data share one support. Use it wherever each person
-adds a vector of bounded length: gradients, moments, counts by class, sums by cluster.
+Floating point enters only before the lattice. A row's integers are checked against the bound as integers, so
+the sensitivity of the sum is what the price says, not what rounding left of it; and outputs for neighbouring
+data share one support. Use it wherever each person adds a vector of bounded length: gradients, moments,
+counts by class, sums by cluster.
 
 >>> from tacit.noise import test_mode
 >>> rows = np.array([[3.0, 4.0], [0.3, 0.4], [float("nan"), 1e308]])
@@ -57,8 +58,8 @@ def clip_rows(rows: Array, bound: float) -> Array:
 def to_lattice(rows: Array, bound: float) -> tuple[Integers, int]:
     """Rows in units of bound / 2^bits, cut towards zero, and 2^bits: no row is longer than that, as an exact statement about integers.
 
-    Cutting towards zero shortens every coordinate, so it never lengthens a row; the factor below 1 covers the roundings of the clipping.
-    A row that were too long all the same would count as zero.
+    Cutting towards zero shortens every coordinate, so it never lengthens a row; the factor below 1 covers the
+    roundings of the clipping. A row that were too long all the same would count as zero.
 
     >>> to_lattice(np.array([[3.0, 4.0]]), 1.0)[0].tolist()
     [[10066329, 13421772]]
@@ -82,8 +83,9 @@ def farthest(bound: float, adjacency: Adjacency) -> float:
 def farthest_moment(bound: float, adjacency: Adjacency) -> float:
     """How far one person can move a sum of x x^T over rows of length at most `bound`, in the Frobenius norm.
 
-    Two such matrices are never opposite: |x x^T - y y^T|^2 = |x|^4 + |y|^4 - 2 <x, y>^2 is at most 2 bound^4, with equality for orthogonal
-    rows of full length. Exchanging a person therefore costs sqrt(2) times what adding one does, not twice.
+    Two such matrices are never opposite: |x x^T - y y^T|^2 = |x|^4 + |y|^4 - 2 <x, y>^2 is at most 2 bound^4,
+    with equality for orthogonal rows of full length. Exchanging a person therefore costs sqrt(2) times what
+    adding one does, not twice.
 
     >>> farthest_moment(3.0, Adjacency.ADD_REMOVE), round(farthest_moment(3.0, Adjacency.REPLACE_ONE), 3)
     (9.0, 12.728)
@@ -94,9 +96,10 @@ def farthest_moment(bound: float, adjacency: Adjacency) -> float:
 def moment_span(dimension: int, adjacency: Adjacency) -> int:
     """The same for rows on the lattice, as an exact bound in granules: `dimension` is that of the upper triangle.
 
-    Cutting entries towards zero moves each of two vectors of non-negative product by less than sqrt(dimension) granules, so their product
-    is at least -2 width sqrt(dimension) - dimension, and their distance at most sqrt(2) (width + sqrt(dimension)); one granule more covers
-    the floats in which the products were formed.
+    Cutting entries towards zero moves each of two vectors of non-negative product by less than
+    sqrt(dimension) granules, so their product is at least -2 width sqrt(dimension) - dimension, and their
+    distance at most sqrt(2) (width + sqrt(dimension)); one granule more covers the floats in which the
+    products were formed.
 
     >>> moment_span(10, Adjacency.ADD_REMOVE) == 1 << 24, moment_span(10, Adjacency.REPLACE_ONE) / (1 << 24) < 1.414215
     (True, True)
@@ -117,8 +120,9 @@ def noisy_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adjace
 
     Guarantee
         Statement: costs Gaussian(multiplier) under the relation given.
-        Proved in: the lattice rows have integer length at most 2^bits, so one person moves the integer sum by at most that, twice that
-        when exchanged; rounded Gaussian noise on integers post-processes the textbook mechanism (Dong, Roth, Su 2022, Theorem 2.7).
+        Proved in: the lattice rows have integer length at most 2^bits, so one person moves the integer sum by
+        at most that, twice that when exchanged; rounded Gaussian noise on integers post-processes the
+        textbook mechanism (Dong, Roth, Su 2022, Theorem 2.7).
     """
     return _released([rows], rows.shape[1], bound, multiplier, adjacency, _span(rows.shape[1], adjacency))
 
@@ -133,18 +137,20 @@ def noisy_outer_sum(left: Array, right: Array, *, bound: float, multiplier: floa
     block = max(1, CELLS // max(size, 1))
     starts = range(0, max(len(left), 1), block)
     products = ((left[s : s + block, :, None] * right[s : s + block, None, :]).reshape(-1, size) for s in starts)
-    return _released(products, size, bound, multiplier, adjacency, _span(size, adjacency)).reshape(left.shape[1], right.shape[1])
+    found = _released(products, size, bound, multiplier, adjacency, _span(size, adjacency))
+    return found.reshape(left.shape[1], right.shape[1])
 
 
 def noisy_second_moment(rows: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
     """The sum of x x^T over rows clipped to length `bound`, plus a symmetric matrix of Gaussian noise.
 
-    The upper triangle is released as one vector with the off-diagonal entries weighted by sqrt(2), so that its length is that of x x^T in
-    the Frobenius norm, |x|^2; an off-diagonal entry therefore has half the noise variance of a diagonal one.
+    The upper triangle is released as one vector with the off-diagonal entries weighted by sqrt(2), so that
+    its length is that of x x^T in the Frobenius norm, |x|^2; an off-diagonal entry therefore has half the
+    noise variance of a diagonal one.
 
     Guarantee
-        Statement: costs Gaussian(multiplier). Proved in: `noisy_sum` of vectors of length at most bound^2, and `moment_span` for two of
-        them that are exchanged.
+        Statement: costs Gaussian(multiplier). Proved in: `noisy_sum` of vectors of length at most bound^2,
+        and `moment_span` for two of them that are exchanged.
     """
     dimension = rows.shape[1]
     upper = np.triu_indices(dimension)
@@ -162,7 +168,7 @@ def noisy_second_moment(rows: Array, *, bound: float, multiplier: float, adjacen
 
 
 def _noise(law: Law, multiplier: float, moved: int | Fraction, width: int, adjacency: Adjacency) -> NoisySums:
-    """Noise of `multiplier` times the `moved` granules that one person can change, where a bound has `width` granules."""
+    """Noise of `multiplier` times the `moved` granules of one person, where a bound has `width` granules."""
     return NoisySums.of_multiplier(law, multiplier, moved, granularity=Fraction(1, width), adjacency=adjacency)
 
 
@@ -181,8 +187,8 @@ def noisy_l1_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adj
 
     Guarantee
         Statement: costs Laplace(multiplier), that is 1/multiplier-DP, under the relation given.
-        Proved in: as for `noisy_sum`, with absolute values for squares; l1 distances and Laplace noise (Dwork, McSherry, Nissim, Smith
-        2006).
+        Proved in: as for `noisy_sum`, with absolute values for squares; l1 distances and Laplace noise
+        (Dwork, McSherry, Nissim, Smith 2006).
     """
     width = 1 << BITS
     finite = np.clip(np.nan_to_num(rows, nan=0.0, posinf=np.inf, neginf=-np.inf), -1e150, 1e150)
@@ -213,8 +219,9 @@ def noisy_count(rows: int, *, multiplier: float, adjacency: Adjacency) -> float:
 def farthest_table(views: int, adjacency: Adjacency, *, laplace: bool = False, counts: bool = False) -> Fraction:
     """How far one person can move a table of sums in the norm of the noise, where her row has length 1 in each view; rounded up.
 
-    A person who comes or goes moves each view by one row: sqrt(views) in Euclidean norm, `views` in l1. One who is exchanged moves it by
-    two, which may add up; rows of `counts` have no negative entries, so two of them are at most sqrt(2) apart.
+    A person who comes or goes moves each view by one row: sqrt(views) in Euclidean norm, `views` in l1. One
+    who is exchanged moves it by two, which may add up; rows of `counts` have no negative entries, so two of
+    them are at most sqrt(2) apart.
 
     >>> float(farthest_table(4, Adjacency.ADD_REMOVE)), float(farthest_table(4, Adjacency.ADD_REMOVE, laplace=True))
     (2.0, 4.0)
@@ -242,8 +249,9 @@ def noisy_table(
 ) -> Array:
     """For each view and each cell of `size`, the sum of the rows of the people there, with noise: (views, size, width of a row).
 
-    `cells[i, v]` says in which cell of view v person i is; outside 0 .. size - 1 she counts for nothing there. Rows are clipped to
-    Euclidean length `bound`; for Laplace noise they must be one number wide, so that both lengths are the same.
+    `cells[i, v]` says in which cell of view v person i is; outside 0 .. size - 1 she counts for nothing
+    there. Rows are clipped to Euclidean length `bound`; for Laplace noise they must be one number wide, so
+    that both lengths are the same.
 
     >>> from tacit.noise import test_mode
     >>> rows, cells = np.array([[1.0], [1.0], [float("nan")]]), np.array([[0], [2], [-1]])
@@ -252,10 +260,13 @@ def noisy_table(
     array([1., 0., 1.])
 
     Guarantee
-        Statement: costs Gaussian(multiplier), or Laplace(multiplier) with `laplace`, under the relation given.
-        Conditions: cells and rows of a person depend on her values and on what was released before, not on other people.
-        Proved in: one person's part of the integer table is her lattice row, once in each view; its length is at most
-        `farthest_table` times that of a lattice row. Rounded noise on integers post-processes the textbook mechanism.
+        Statement: costs Gaussian(multiplier), or Laplace(multiplier) with `laplace`, under the relation
+        given.
+        Conditions: cells and rows of a person depend on her values and on what was released before, not on
+        other people.
+        Proved in: one person's part of the integer table is her lattice row, once in each view; its length is
+        at most `farthest_table` times that of a lattice row. Rounded noise on integers post-processes the
+        textbook mechanism.
     """
     total, width, views = table_totals(rows, cells, count("size", size), bound, counts)
     if laplace and rows.shape[1] != 1:
@@ -266,7 +277,7 @@ def noisy_table(
 
 
 def table_totals(rows: Array, cells: Integers, size: int, bound: float, counts: bool) -> tuple[Integers, int, int]:
-    """The table of `noisy_table` without noise, in granules, how many granules a bound has, and the number of views."""
+    """The table of `noisy_table` without noise, in granules; the granules in a bound; the number of views."""
     whole, width = to_lattice(np.maximum(np.nan_to_num(rows), 0.0) if counts else rows, bound)
     views = cells.shape[1]
     total = np.zeros((views, size, rows.shape[1]), dtype=np.int64)

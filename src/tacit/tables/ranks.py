@@ -1,7 +1,8 @@
 """Counts on a public ladder of cells, measured so that every running total is accurate: what quantiles are made of.
 
-A row falls into one of n cells between public bounds. What is released are noisy sums over the cells from which every running total can
-be read (`tacit.accounting.strategies.RunningTotals`), and a quantile is where the totals pass q n.
+A row falls into one of n cells between public bounds. What is released are noisy sums over the cells from
+which every running total can be read (`tacit.accounting.strategies.RunningTotals`), and a quantile is where
+the totals pass q n.
 
 >>> ladder = Ladder(Fraction(0), Fraction(100), 4)
 >>> ladder.edges.tolist()
@@ -105,9 +106,10 @@ def quantile(
 ) -> tuple[Floats, Floats, Floats]:
     """Value, low and high of the q-quantile for each row of released numbers.
 
-    Let D be the running total minus q n. The quantile's cell is one where D is at least 0 while it is at most 0 one cell before; those
-    cells where neither is ruled out, each by half of the error, hold it with the confidence. One row is allowed for interpolation between
-    rows; the least row is where D becomes at least 1, the greatest where it ceases to be at most -1.
+    Let D be the running total minus q n. The quantile's cell is one where D is at least 0 while it is at most
+    0 one cell before; those cells where neither is ruled out, each by half of the error, hold it with the
+    confidence. One row is allowed for interpolation between rows; the least row is where D becomes at least
+    1, the greatest where it ceases to be at most -1.
     """
     decoder = ladder.totals.decoder(law)
     tests = decoder - q * decoder[-1:]
