@@ -11,6 +11,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import tacit
 
 ROOT = Path(__file__).resolve().parent.parent
