@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MPLBACKEND := Agg
+# Compiled once, not again by every worker and by every command that a test starts.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -17,10 +19,10 @@ export MPLBACKEND := Agg
 help:
 	@echo "make demo       a whole release: made-up hospital visits, plan, run, report"
 	@echo "make test       every test, the examples of the documentation, ruff and mypy"
-	@echo "make test-slow  the tests that take minutes"
+	@echo "make test-slow  the tests that take minutes, and every property test on new examples"
 	@echo "make lint       ruff and mypy only"
 	@echo "make bench      time, tightness and memory beside other packages"
-	@echo "make docs       run every example of the documentation and check the theory map"
+	@echo "make docs       run every example of the documentation and build the site in site/"
 	@echo "make clean      remove .venv, caches and build products"
 
 $(VENV)/.made-dev: pyproject.toml
@@ -40,16 +42,21 @@ $(VENV)/.made-peers: $(VENV)/.made-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,peers]'
 	@touch $@
 
+$(VENV)/.made-docs: $(VENV)/.made-dev
+	@echo "installing what builds the documentation into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,docs]'
+	@touch $@
+
 demo: $(VENV)/.made-dev
 	$(BIN)/tacit demo
 
 # ruff and mypy are run by tests/test_repository.py, so this is the whole definition of done.
 test: $(VENV)/.made-dev
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
-# Status 5 says that no test is marked slow.
+# Hypothesis marks the tests that it draws examples for.
 test-slow: $(VENV)/.made-dev
-	$(BIN)/python -m pytest -q -n 2 -m slow --hypothesis-profile=thorough || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or hypothesis" --hypothesis-profile=thorough
 
 lint: $(VENV)/.made-dev
 	$(BIN)/ruff check .
@@ -58,9 +65,12 @@ lint: $(VENV)/.made-dev
 bench: $(VENV)/.made-peers
 	$(BIN)/python benchmarks/all.py
 
-docs: $(VENV)/.made-dev
-	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_theory_map.py
+# Strict: a broken link, a page outside the navigation or a name that the reference cannot find is an error.
+docs: $(VENV)/.made-docs
+	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_theory_map.py tests/attacks/test_index.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
 clean:
-	rm -rf $(VENV) .venv-peers build dist tacit-demo bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build dist site tacit-demo bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

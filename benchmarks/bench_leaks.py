@@ -60,7 +60,7 @@ def answers(name: str, samples: int) -> dict[str, Any]:
 
 def attacked(test: dict[str, Any]) -> tuple[str, bool]:
     """The verdict in a few words, and whether the claim fell."""
-    claim = Claim.parse(test["claim"])
+    claim = Claim.of(test["claim"])
     first, second = (as_array(test[side]) for side in ("first", "second"))
     if len(set(map(str, test["first"]))) == 1 and isinstance(test["first"][0], str):
         return test["first"][0], False

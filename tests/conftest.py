@@ -12,9 +12,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import pytest
 from hypothesis import HealthCheck, settings
 
-# `make test` draws the same examples every time, so a red run can be repeated by anybody; `make test-slow` looks for new ones.
+# `make test` draws the same 30 examples every time, so a red run can be repeated by anybody. `make test-slow` runs every property test
+# again on up to 1000 new ones. A test that names a number of examples keeps it in both.
 # Deadlines are off: a busy machine must not fail a test of correctness.
-settings.register_profile("tacit", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("tacit", max_examples=30, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tacit")
 
@@ -26,3 +27,27 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-profile", None) != "thorough":
         same_examples()
     config.pluginmanager.register(Streams(), "tacit-streams")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what `one_in` leaves to `make test-slow`.
+
+    The cases of `@pytest.mark.one_in(n)` form a grid with one axis for each `parametrize`. Those whose indices add up to a multiple of
+    n stay in `make test`: they lie on diagonals, so every value of a long enough axis is still tried, with fewer values of the others.
+    """
+    values: dict[tuple[object, str], list[list[int]]] = {}  # of each axis, in the order in which they come
+    for item in items:
+        share = item.get_closest_marker("one_in")
+        if share is None or not isinstance(item, pytest.Function):
+            continue
+        total = 0
+        for mark in item.iter_markers("parametrize"):
+            names = mark.args[0].replace(" ", "").split(",") if isinstance(mark.args[0], str) else mark.args[0]
+            axis = values.setdefault((item.function, names[0]), [])
+            value = [id(item.callspec.params[name]) for name in names]
+            if value not in axis:
+                axis.append(value)
+            total += axis.index(value)
+        if total % share.args[0]:
+            item.add_marker(pytest.mark.slow)

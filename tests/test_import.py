@@ -65,9 +65,15 @@ def test_one_price_needs_no_scipy_and_no_book(module: str) -> None:
 
 
 #: Engines of the accountant, and what they load: a question is priced by the closed form of one step.
-ENGINES = [f"tacit.accounting.{name}" for name in ("contour", "conversions", "correlated", "rare", "renyi", "sampled", "spectrum")]
+ENGINES = [f"tacit.accounting.{name}" for name in ("contour", "conversions", "rare", "renyi", "sampled", "spectrum", "strategies")]
 #: What a question about a table can do without. Asking one loads the engine and the book, and nothing else that is slow to load.
 UNASKED = ("scipy", "matplotlib", "torch", "sklearn", "pandas", "polars", "pyspark", "psycopg", "pydantic", "jinja2", "typer", "rich")
+#: Of all mechanisms a question needs the noise of its sums, and cells where bounds are to be found.
+OTHERS = tuple(
+    f"tacit.mechanisms.{path.stem}"
+    for path in sorted((ROOT / "src" / "tacit" / "mechanisms").glob("*.py"))
+    if path.stem not in ("__init__", "noisy_sums", "doubling_cells")
+)
 
 
 @pytest.mark.parametrize("module", [*ENGINES, "numpy.ma"])
@@ -82,14 +88,14 @@ def test_a_composition_loads_them_where_it_needs_them() -> None:
     assert {"tacit.accounting.contour", "tacit.accounting.conversions", "tacit.accounting.renyi"} <= loaded_by(composed)
 
 
-@pytest.mark.parametrize("module", [*UNASKED, "tacit.mechanisms", "tacit.release", "tacit.calculus.rows", "numpy.testing", "unittest"])
+@pytest.mark.parametrize("module", [*UNASKED, *OTHERS, "tacit.release", "tacit.calculus.rows", "numpy.testing", "unittest"])
 def test_importing_tables_loads_nothing_that_a_question_does_without(module: str) -> None:
     loaded = loaded_by("import tacit.tables")
     assert {"tacit.tables.session", "duckdb"} <= loaded
     assert module not in loaded
 
 
-@pytest.mark.parametrize("module", [*UNASKED, "tacit.mechanisms", "tacit.release"])
+@pytest.mark.parametrize("module", [*UNASKED, *OTHERS, "tacit.release"])
 def test_a_question_with_its_answer_loads_nothing_more(module: str) -> None:
     loaded = loaded_by(ANSWER)
     assert "tacit.tables.figures" in loaded

@@ -12,7 +12,14 @@ from typing import Any
 __version__ = "0.1.0"
 
 #: Names that are reached from here and loaded when first used: `import tacit` itself stays light.
-_HOMES = {"Session": "tables", "Unit": "tables", "auto": "tables", "Budget": "ledger", "Ledger": "ledger"}
+_HOMES = {
+    "Budget": "ledger",
+    "Guarantee": "accounting",
+    "Ledger": "ledger",
+    "Session": "tables",
+    "Unit": "tables",
+    "auto": "tables",
+}
 
 __all__ = ["__version__"]
 

@@ -274,7 +274,7 @@ def _trees():
 
 
 @given(_trees())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_composing_can_only_cost_more_and_theorems_agree(tree) -> None:
     cost = account(tree)
     found = cost.epsilon(1e-5)

@@ -8,6 +8,7 @@ from tacit.accounting import (
     Adjacency,
     AdjacencyError,
     Gaussian,
+    ParameterError,
     Poisson,
     RandomizedResponse,
     Repeated,
@@ -70,3 +71,23 @@ def test_fixed_size_and_poisson_are_not_interchangeable() -> None:
     assert poisson.upper < 1.8283
     assert fixed.lower >= 13.36082403
     assert math.isfinite(fixed.upper)
+
+
+@pytest.mark.parametrize("relation", list(Adjacency), ids=str)
+def test_a_relation_has_one_spelling_and_old_ones_are_read(relation: Adjacency) -> None:
+    assert Adjacency.parse(relation) is relation
+    assert Adjacency.parse(relation.value) is relation
+    assert Adjacency.parse(relation.value.replace("-", "_")) is relation
+
+
+@pytest.mark.parametrize("given", ["bounded", "", "ADD-REMOVE", "add remove", 1, None, True], ids=repr)
+def test_other_relations_are_refused(given: object) -> None:
+    with pytest.raises(ParameterError, match="adjacency must be 'add-remove', 'replace-one' or 'zero-out'"):
+        Adjacency.parse(given)  # type: ignore[arg-type]
+
+
+def test_a_relation_that_is_not_allowed_here_is_refused() -> None:
+    with pytest.raises(ParameterError, match="--neighbours must be 'add-remove' or 'replace-one'"):
+        Adjacency.parse("zero-out", among=(AR, RO), name="--neighbours")
+    with pytest.raises(ParameterError, match="'add-remove' or 'replace-one'"):
+        Adjacency.parse(ZO, among=(AR, RO))

@@ -106,7 +106,7 @@ def test_poisson_sampling_of_random_mechanisms(seed: int, n: int, rate: float) -
     assert np.all(truth <= bound(EPSILONS) + 1e-12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(seed=seeds, n=st.integers(2, 4), rate=rates)
 def test_poisson_sampling_under_replacement(seed: int, n: int, rate: float) -> None:
     mechanism = table(poisson_law(tuple(range(n + 1)), 0.5), seed)

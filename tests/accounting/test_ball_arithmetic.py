@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cache
 
 import pytest
 
@@ -23,6 +24,7 @@ def ball(value: Fraction | int) -> flint.arb:
     return flint.arb(flint.fmpq(Fraction(value).numerator, Fraction(value).denominator))
 
 
+@cache
 def characteristic(mixture: ExactMixture, c: Fraction, t: Fraction | int) -> flint.acb:
     """E[exp((c + it) L)] by FLINT's adaptive Gauss-Legendre rule on the real line, which knows nothing of strips or trapezoids."""
     z = flint.acb(ball(c), ball(t))
@@ -47,6 +49,7 @@ MIXTURES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", MIXTURES)
 @pytest.mark.parametrize("c", [Fraction(5, 2), Fraction(-1, 3), Fraction(-3)])
 def test_moments_against_quadrature(name: str, c: Fraction) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-from tacit.accounting import gaussian
-from tacit.accounting.best_attack import best_attack
+from tacit.accounting import ApproxDP, Gaussian, NonPrivate, NoOp, PureDP, account, gaussian
+from tacit.accounting.best_attack import attack_at_most, best_attack
 from tacit.accounting.bound import Bound
 
 
@@ -38,3 +38,17 @@ def test_a_pure_guarantee(rate: float) -> None:
     if rate < 1 / (1 + math.e):  # where the tangent that decides has a slope above 1
         mutant = best_attack(lambda e: Bound(0.0, 0.0, "nothing") if e >= 0 else delta(e), rate, 20.0)
         assert mutant.upper < 0.9 * truth, "delta forgotten"
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
+def test_an_early_end_on_gaussian_noise(mu: float) -> None:
+    """Phi(Phi^-1(fpr) + mu), from above and closely."""
+    truth = float(ndtr(ndtri(0.01) + mu))
+    assert truth <= attack_at_most(account(Gaussian(1 / mu)).delta, 0.01) <= truth * 1.01
+
+
+def test_an_early_end_on_other_events() -> None:
+    assert attack_at_most(account(PureDP(1)).delta, 0.01) == pytest.approx(math.e * 0.01, rel=0.01)
+    assert attack_at_most(account(ApproxDP(2, 1e-5)).delta, 0.01) == pytest.approx(math.exp(2) * 0.01 + 1e-5, rel=0.01)
+    assert attack_at_most(account(NoOp()).delta, 0.01) == pytest.approx(0.01, rel=0.01)
+    assert attack_at_most(account(NonPrivate()).delta, 0.01) == 1

@@ -36,7 +36,7 @@ def test_other_parameters() -> None:
 
 
 @given(epsilon=st.floats(0.05, 20), log_delta=st.floats(-40, -2), scale=st.floats(0.1, 30))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_never_over_target(epsilon: float, log_delta: float, scale: float) -> None:
     delta = 10 ** (log_delta / 2.3)
     found = calibrate(lambda s: Repeated(Gaussian(s * scale), 3), epsilon=epsilon, delta=delta)

@@ -34,7 +34,7 @@ def test_mills_ratio_and_its_drop_keep_their_digits(x):
                 assert float(gaussian.mills_drop(np.asarray(x), np.asarray(mu))) == pytest.approx(float(truth), rel=1e-12)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(mus, st.floats(-3, 37.0))
 def test_delta_has_twelve_digits_down_to_1e300(mu, x):
     eps = mu * (max(x, -mu / 2) + mu / 2)  # x is the argument of the normal tail
@@ -87,7 +87,7 @@ def test_limits():
     assert gaussian.sigma_for(1.0, 1e-6, 0.0) == 0.0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(mus, deltas)
 def test_epsilon_is_safe_and_tight(mu, delta):
     eps = gaussian.epsilon(mu, delta)
@@ -98,7 +98,7 @@ def test_epsilon_is_safe_and_tight(mu, delta):
         assert exact(mu, eps * (1 - 1e-9)) > delta
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.floats(-6, 5).map(lambda x: 10.0**x), deltas)
 def test_mu_for_is_safe_and_tight(eps, delta):
     mu = gaussian.mu_for(eps, delta)

@@ -114,7 +114,6 @@ any_json = st.recursive(
 # --- JSON -------------------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
 @given(any_tree)
 def test_round_trip(event: Event) -> None:
     text = to_json(event)
@@ -245,7 +244,6 @@ def test_the_deepest_tree_that_can_be_written_can_be_read() -> None:
         to_json(Repeated(event, 1))
 
 
-@settings(max_examples=200)
 @given(any_json)
 def test_random_json_gives_an_event_or_an_accounting_error(tree: Any) -> None:
     try:
@@ -254,7 +252,6 @@ def test_random_json_gives_an_event_or_an_accounting_error(tree: Any) -> None:
         assert "\n" not in str(error)
 
 
-@settings(max_examples=100)
 @given(any_tree, st.data())
 def test_a_damaged_event_gives_an_event_or_an_accounting_error(event: Event, data: st.DataObject) -> None:
     """Closer to the format than random JSON: a real event with one value replaced, or some characters lost."""

@@ -8,7 +8,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.accounting import gaussian
@@ -68,7 +68,6 @@ def test_both_roundings_lose_a_second_order_amount() -> None:
     assert exact > 0
 
 
-@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.floats(0.0, 6.0), st.floats(0.05, 1.0)), min_size=2, max_size=6),
     st.floats(0.05, 0.7),

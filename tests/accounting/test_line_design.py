@@ -78,6 +78,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 def test_bad_lines_give_wide_enclosures_and_never_false_ones(change: dict[str, float]) -> None:
     with mp.workdps(40):

@@ -39,6 +39,7 @@ def _mgf(pair: MixturePair, z: complex) -> mp.mpc:
         return mp.quad(integrand, points)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
 @pytest.mark.parametrize("c", [0.3, 1.0, 4.5])
 def test_kappa_is_the_log_moment(pair: MixturePair, c: float) -> None:
@@ -48,6 +49,7 @@ def test_kappa_is_the_log_moment(pair: MixturePair, c: float) -> None:
     assert abs(nodes.log_mgf - truth) <= nodes.log_error + 1e-15 * abs(truth)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
 def test_nodes_reproduce_the_characteristic_function(pair: MixturePair) -> None:
     c, t = 1.5, 7.0

@@ -35,6 +35,7 @@ def _two_steps(pair: Pair, epsilon: float) -> float:
     return float(np.dot((density * weight)[order], delta))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("relation", PAIRS)
 @pytest.mark.parametrize(("rate", "sigma", "epsilon"), [(1e-4, 0.5, 2.0), (1e-3, 1.0, 0.5), (1e-5, 0.3, 5.0)])
 def test_two_steps_are_an_integral(relation: str, rate: float, sigma: float, epsilon: float) -> None:

@@ -47,7 +47,7 @@ def test_randomised_response_closed_form(a, eps):
     assert float(renyi.randomised_response(a, eps)) == pytest.approx(float(truth), rel=1e-13)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(orders_above_one, st.floats(-8, 2).map(lambda x: 10.0**x))
 def test_laplace_closed_form(a, theta):
     with mp.workdps(80):
@@ -190,13 +190,13 @@ def test_interpolation_lies_above_the_curve():
 
 def test_triangle_and_group_bound_random_chains():
     rng = np.random.default_rng(5)
-    for i, ((p, q), (r, s)) in enumerate(zip(pairs(rng, 100, 3), pairs(rng, 100, 3), strict=True)):
+    for i, ((p, q), (r, s)) in enumerate(zip(pairs(rng, 40, 3), pairs(rng, 40, 3), strict=True)):
         a = rng.uniform(1.1, 6)
         split = a + rng.uniform(0.05, 10)
         truth = float(renyi.from_masses(a, p, r))
         bound = renyi.triangle(a, split, lambda x, p=p, q=q: renyi.from_masses(x, p, q), lambda x, q=q, r=r: renyi.from_masses(x, q, r))
         assert truth <= bound * (1 + 1e-12)
-        if i >= 8:
+        if i >= 4:
             continue
 
         def worst(x, p=p, q=q, r=r, s=s):

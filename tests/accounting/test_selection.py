@@ -104,7 +104,7 @@ def test_the_law_of_the_best_run_by_enumeration() -> None:
 # ---- bounds hold --------------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=seeds, mean=st.sampled_from([1.0, 1.3, 3.0, 20.0]), shape=st.sampled_from([-0.5, 0.0, 1.0, 2.0, math.inf]))
 def test_bounds_hold_for_random_mechanisms(seed: int, mean: float, shape: float) -> None:
     p, q = pair(seed)
@@ -167,6 +167,7 @@ def test_a_poisson_number_of_runs_must_count_the_empty_case() -> None:
 # ---- the supremum is certified and sharp ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("rho", "mean", "shape", "order"), [(0.005, 10, 1, 8), (0.05, 100, 1, 4), (0.5, 10, 0, 2), (0.005, 10, 0.5, 64)])
 def test_the_supremum_against_a_dense_search(rho: float, mean: float, shape: float, order: float) -> None:
     """Above the densest grid of the same problem by at most a thousandth; with the exact trade-off curve as the constraint too."""

@@ -49,6 +49,7 @@ def binomial_premium(steps: int, k: Fraction, sign: int) -> Fraction:
     return total
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("sigma", "epsilon", "sign"),
     [(1.0, 1.0, 1), (1.0, 7.0, 1), (0.3, 15.0, 1), (10.0, 0.5, 1), (1.0, 1.0, -1), (1.0, 3.0, -1), (10.0, 0.3, -1)],

@@ -107,7 +107,7 @@ def test_other_schemes_small_grid(scheme: str) -> None:
     assert not _violations(found)
 
 
-@pytest.mark.parametrize("scheme", ["add/remove", "without"])
+@pytest.mark.parametrize("scheme", ["add/remove", pytest.param("without", marks=pytest.mark.slow)])
 def test_deltas_small_grid(scheme: str) -> None:
     found = _grid(scheme, list(itertools.product((1e-5, 0.1), (0.5, 20.0), (10, 10**5), (0.1, 1e4))), ask="epsilon")
     assert None not in found.values()

@@ -116,7 +116,7 @@ def test_worst_pair_is_tight(eps, delta):
         assert u[0] <= 1 / (1 + math.exp(-eps))  # the largest atom an eps-DP mechanism can have at loss eps
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(st.integers(2, 6), st.just(0.0) | st.floats(1e-3, 3), st.booleans(), st.integers(0, 10**6))
 def test_any_pair_is_a_post_processing_of_the_worst_pair(size, eps, exact, seed):
     rng = np.random.default_rng(seed)

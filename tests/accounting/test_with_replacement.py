@@ -44,6 +44,7 @@ def test_draw_counts_are_binomial() -> None:
     assert draw_counts(1, 5) == ([(5, 1.0)], 0.0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("size", "draws", "shift"), [(10, 10, 1.0), (10, 10, 0.1), (1000, 10, 2.0), (3, 5, 0.7), (50, 5, 6.0)])
 def test_the_curve_is_the_maximum(size: int, draws: int, shift: float) -> None:
     counts, rest = draw_counts(size, draws)

@@ -20,13 +20,13 @@ from sqlglot import exp
 from tests.tables.engines.places import Place
 from tests.tables.people import exact_sums, loss_between
 
+from tacit.accounting import Guarantee
 from tacit.tables import Refused, Session, TableError, Unit, joins
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import collation_probe
 from tacit.tables.keys import Listed, literal
 from tacit.tables.plan import Plan, Settings, make
 from tacit.tables.relation import Catalog, Table
-from tacit.tables.split import Spend
 from tacit.tables.sql import parse
 from tacit.tables.statement import salt_marked
 
@@ -45,7 +45,7 @@ def planned(place: Place, text: str, tables: dict[str, Table], unit: Unit) -> Pl
 
     catalog = Catalog(tables, unit, count, salt_marked(place.steady))
     asked = parse(text, place.steady.dialect, catalog)
-    return make(asked, unit, place.steady, Settings(loss=False), Spend(epsilon=Fraction(1)))
+    return make(asked, unit, place.steady, Settings(loss=False), Guarantee(epsilon=Fraction(1)))
 
 
 def test_people_who_are_one_float_do_not_meet(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

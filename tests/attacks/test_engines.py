@@ -14,12 +14,12 @@ from sqlglot import exp, parse_one
 from tests.tables.engines import servers
 from tests.tables.engines.places import Place
 
+from tacit.accounting import Guarantee
 from tacit.tables.engines.postgres import Postgres
 from tacit.tables.engines.spark import ZONE
 from tacit.tables.plan import Settings, make
 from tacit.tables.question import Aggregate, Question
 from tacit.tables.released import integers
-from tacit.tables.split import Spend
 from tacit.tables.unit import Unit
 
 NASTY: list[float | None] = [
@@ -51,7 +51,7 @@ def rows_on(place: Place) -> Place:
 def run(place: Place, kinds: Sequence[str], column: str, bounds: tuple[float, float]) -> list[Any]:
     figures = tuple(Aggregate(kind, parse_one(column), f"f{i}") for i, kind in enumerate(kinds))
     engine, unit = place.usual, Unit("id", max_rows=1)
-    spend = Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6))
+    spend = Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6))
     plan = make(Question(exp.to_table("t"), (), figures), unit, engine, Settings(bounds={column: bounds}), spend)
     exact = integers(engine.run(plan.statement(engine, 1)), plan)
     for share, sums in zip(plan.shares, exact.sums, strict=True):

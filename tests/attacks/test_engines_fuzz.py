@@ -30,7 +30,9 @@ from tacit.tables.plan import Plan
 SECRETS = ("CANARY-3c1d", "8675309867")
 BOUNDS = {name: (-5, 10) for name in ("i", "b", "x", "y", "m")}
 #: How many questions an engine is asked: Spark takes about a second for each that is not refused.
-QUESTIONS = {"duckdb": 40, "postgres": 30, "spark": 6}
+QUESTIONS = {"duckdb": 20, "postgres": 15, "spark": 5}
+#: `make test-slow` asks several times as many.
+TIMES = pytest.mark.parametrize("times", [1, pytest.param(8, marks=pytest.mark.slow)], ids=["some", "many"])
 FIGURES = (
     "COUNT(*)",
     "COUNT({n})",
@@ -151,14 +153,16 @@ def entries(session: Any) -> int:
     return sum(1 for _ in session.ledger.entries())
 
 
-def test_random_questions_are_answered_or_refused(place: Place) -> None:
+@TIMES
+def test_random_questions_are_answered_or_refused(place: Place, times: int) -> None:
+    wanted = times * QUESTIONS[place.name]
     load(place)
     session = asking(place)
     engine = Counted(session.engine)
     on_engine(session, engine)
     rng, answered, refused = random.Random(4), 0, 0
-    for seed in range(10 * QUESTIONS[place.name]):
-        if answered >= QUESTIONS[place.name]:
+    for seed in range(10 * wanted):
+        if answered >= wanted:
             break
         made = Questions(seed)
         text = made.whole() if seed % 2 else made.broken()
@@ -177,7 +181,7 @@ def test_random_questions_are_answered_or_refused(place: Place) -> None:
         ran, entered = len(engine.sent) - sent, entries(session) - booked
         assert ran <= 1, text
         assert (entered > 0) == (ran > 0) == (session.left()["epsilon"] < left), text
-    assert answered >= QUESTIONS[place.name] // 2 and refused >= 3
+    assert answered >= wanted // 2 and refused >= 3
     assert session.ledger.verify().ok
 
 
@@ -195,22 +199,23 @@ def test_a_statement_without_an_entry_is_noticed(place: Place) -> None:
 
 
 #: How many random questions are asked of neighbours: each of three tables.
-NEIGHBOURS = {"duckdb": 12, "postgres": 8, "spark": 2}
+NEIGHBOURS = {"duckdb": 7, "postgres": 5, "spark": 2}
 
 
-def test_random_questions_move_no_further_than_their_price(place: Place) -> None:
+@TIMES
+def test_random_questions_move_no_further_than_their_price(place: Place, times: int) -> None:
     """One person leaves, and then the others' rows are put into another order, which must change nothing at all."""
     load(place)
     session = asking(place)
     on_engine(session, place.steady)
     plans: list[tuple[str, Plan]] = []
-    for seed in range(10_000, 10_400):
+    for seed in range(10_000, 10_000 + 400 * times):
         text = Questions(seed).whole()
         if " AS k, " in text:
             continue
         with suppress(TableError):
             plans.append((text, session.plan(text, epsilon=1, bounds=BOUNDS)))
-        if len(plans) == NEIGHBOURS[place.name]:
+        if len(plans) == times * NEIGHBOURS[place.name]:
             break
     everybody = list(range(80))
     others = [row for row in everybody if row % 11 != 4]

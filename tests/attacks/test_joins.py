@@ -18,10 +18,10 @@ from tests.tables.engines import places
 from tests.tables.engines.places import Place
 from tests.tables.people import exact_sums, loss_between
 
+from tacit.accounting import Guarantee
 from tacit.tables.errors import Refused
 from tacit.tables.plan import Settings, make
 from tacit.tables.relation import Catalog, Relation, Table
-from tacit.tables.split import Spend
 from tacit.tables.sql import parse
 from tacit.tables.unit import Unit
 
@@ -91,7 +91,7 @@ def test_a_self_join_moves_the_sums_no_further_than_its_price(place: Place) -> N
     people: People = {who: ([1, 2], [who % 3]) for who in range(6)}
     asked = parse(QUESTIONS[0], place.steady.dialect, CATALOG)
     load(place, people)
-    plan = make(asked, CATALOG.unit, place.steady, Settings(), Spend(epsilon=Fraction(1)))
+    plan = make(asked, CATALOG.unit, place.steady, Settings(), Guarantee(epsilon=Fraction(1)))
     start = exact_sums(plan, place.steady)
     load(place, {**people, 99: ([1] * 40, [])})
     end = exact_sums(plan, place.steady)

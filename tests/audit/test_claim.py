@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
-from tacit.accounting import Adjacency, Gaussian, ParameterError, PureDP
+from tacit.accounting import Adjacency, Gaussian, Guarantee, ParameterError, PureDP
 from tacit.audit.claim import Claim, Evidence, judge
 from tacit.audit.rates import OperatingPoint
 
@@ -42,7 +42,7 @@ def test_a_claim_may_be_any_event() -> None:
     ],
 )
 def test_what_is_typed_is_what_is_claimed(text: str, words: str) -> None:
-    assert Claim.parse(text).describe() == words
+    assert Claim.of(text).describe() == words
 
 
 UNREADABLE = ["", "eps", "eps=", "eps=nan", "eps=inf", "delta=1e-6", "eps=1,eps=2", "eps=1,mu=1", "sigma=1", "ε=1", "eps=1,,"]
@@ -51,26 +51,26 @@ UNREADABLE = ["", "eps", "eps=", "eps=nan", "eps=inf", "delta=1e-6", "eps=1,eps=
 @pytest.mark.parametrize("text", UNREADABLE)
 def test_what_cannot_be_understood_names_the_form(text: str) -> None:
     with pytest.raises(ParameterError, match="eps=1"):
-        Claim.parse(text)
+        Claim.of(text)
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_claim_or_an_error_of_ours(text: str) -> None:
     with contextlib.suppress(ParameterError):
-        assert Claim.parse(text).describe()
+        assert Claim.of(text).describe()
 
 
 def test_the_relation_is_carried() -> None:
-    assert Claim.parse("eps=1", "replace-one").adjacency is Adjacency.REPLACE_ONE
+    assert Claim.of("eps=1", adjacency="replace-one").adjacency is Adjacency.REPLACE_ONE
     with pytest.raises(ValueError, match="neighbour"):
-        Claim.parse("eps=1", "neighbour")
+        Claim.of("eps=1", adjacency="neighbour")
 
 
 @pytest.mark.parametrize("relation", list(Adjacency))
 @pytest.mark.parametrize("words", ["eps=1", "eps=1,delta=1e-6", "mu=1", "rho=0.5"])
 def test_a_claim_is_stated_for_its_own_relation(words: str, relation: Adjacency) -> None:
     """What eps=1 permits does not depend on whom it protects; read for another relation it would permit twice as much."""
-    stated, usual = Claim.parse(words, relation), Claim.parse(words)
+    stated, usual = Claim.of(words, adjacency=relation), Claim.of(words)
     assert stated.epsilon(1e-6) == pytest.approx(usual.epsilon(1e-6))
     assert stated.tpr(0.01) == pytest.approx(usual.tpr(0.01))
 
@@ -126,3 +126,21 @@ def test_no_sample_is_certain(confidence: float) -> None:
 def test_evidence_names_its_attack_and_game() -> None:
     with pytest.raises(ParameterError, match="attack and its game"):
         Evidence("", "worst case", 1, 0, 0.9, 10)
+
+
+def test_a_guarantee_is_a_claim() -> None:
+    whole = Guarantee(epsilon=1, delta=1e-6)
+    assert Claim.of(whole) == Claim.of("eps=1, delta=1e-6") == Claim.of(epsilon=1, delta=1e-6)
+    assert Claim.of(Guarantee(mu=0.5), adjacency="replace_one").describe() == "mu 0.5 (replace-one)"
+    with pytest.raises(ParameterError, match="Rényi"):
+        Claim.of(Guarantee(renyi={2: 1}))
+
+
+def test_stored_claims_hold_the_numbers_as_they_were_typed() -> None:
+    stored = [Claim.of(epsilon=1), Claim.of("eps=1"), Claim.of(epsilon=0.1, delta=1e-6), Claim.of(mu=2)]
+    assert [claim.to_json()["event"] for claim in stored] == [
+        '{"type": "PureDP", "adjacency": "add-remove", "epsilon": 1}',
+        '{"type": "PureDP", "adjacency": "add-remove", "epsilon": 1.0}',
+        '{"type": "ApproxDP", "adjacency": "add-remove", "epsilon": 0.1, "delta": 1e-06}',
+        '{"type": "GDP", "adjacency": "add-remove", "mu": 2}',
+    ]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -401,7 +401,6 @@ choices = st.sampled_from(
 )
 
 
-@settings(max_examples=80)
 @given(
     st.sampled_from(["epsilon", "delta"]),
     st.lists(st.tuples(names, values), max_size=4),

@@ -8,11 +8,10 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import ndtr, ndtri
 
-from tacit.accounting import ApproxDP, Gaussian, NonPrivate, NoOp, PureDP, account
+from tacit.accounting import Gaussian, NonPrivate, account
 from tacit.accounting.bound import Bound, Estimate
-from tacit.cli.output import best_attack, console, figure, percent, plain_words, print_figure, print_json, rounded_down
+from tacit.cli.output import console, figure, percent, plain_words, print_figure, print_json, rounded_down
 
 
 @given(st.floats(1e-300, 1e300), st.integers(2, 12))
@@ -24,20 +23,6 @@ def test_lower_ends_are_rounded_down(value: float, digits: int) -> None:
 @pytest.mark.parametrize(("value", "text"), [(0.0, "0 %"), (0.5, "50 %"), (0.12345, "12.4 %"), (1e-7, "1e-5 %"), (2.0, "100 %")])
 def test_percent(value: float, text: str) -> None:
     assert percent(value) == text
-
-
-@pytest.mark.parametrize("mu", [0.1, 1.0, 3.0])
-def test_the_best_attack_on_gaussian_noise(mu: float) -> None:
-    """Phi(Phi^-1(fpr) + mu), from above and closely."""
-    truth = float(ndtr(ndtri(0.01) + mu))
-    assert truth <= best_attack(account(Gaussian(1 / mu)), 0.01) <= truth * 1.01
-
-
-def test_the_best_attack_on_other_events() -> None:
-    assert best_attack(account(PureDP(1)), 0.01) == pytest.approx(math.e * 0.01, rel=0.01)
-    assert best_attack(account(ApproxDP(2, 1e-5)), 0.01) == pytest.approx(math.exp(2) * 0.01 + 1e-5, rel=0.01)
-    assert best_attack(account(NoOp()), 0.01) == pytest.approx(0.01, rel=0.01)
-    assert best_attack(account(NonPrivate()), 0.01) == 1
 
 
 def test_plain_words() -> None:

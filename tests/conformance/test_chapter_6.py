@@ -9,20 +9,22 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import kstest
 
-from tacit.accounting import Adjacency, Gaussian, ParameterError, Repeated, account
+from tacit.accounting import Adjacency, Gaussian, Guarantee, ParameterError, Repeated, account
 from tacit.accounting.conversions import zcdp_rho
+from tacit.accounting.strategies import tree_blocks, tree_levels
 from tacit.learning import losses
 from tacit.learning.exponential_erm import ExponentialERM
 from tacit.learning.frank_wolfe import FrankWolfe, laplace_scale, theory_steps
-from tacit.learning.ftrl import FollowTheLeader, PrefixSums, blocks_of, book_tree_multiplier, tree_levels
+from tacit.learning.ftrl import FollowTheLeader, PrefixSums, book_tree_multiplier
 from tacit.learning.gradient_descent import GradientDescent, book_multiplier, excess_bound, final_excess_bound, step_length
 from tacit.learning.newton import minimise
 from tacit.learning.objective_perturbation import ObjectivePerturbation, book_ridge, least_ridge, noise_moments
 from tacit.learning.objective_perturbation import excess_bound as tilt_bound
-from tacit.learning.promise import Promise
 from tacit.learning.rates import hard_instance, linear_excess, too_good_to_be_private
 from tacit.learning.sets import Everything, L1Ball, L2Ball
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 
 def test_a1_and_a2_the_books_multiplier_is_valid_and_larger_than_needed() -> None:
@@ -30,18 +32,18 @@ def test_a1_and_a2_the_books_multiplier_is_valid_and_larger_than_needed() -> Non
     table |= {(1, 1e-6, 1000): (172.137, 133.596)}
     for (epsilon, delta, steps), (book, needed) in table.items():
         assert book_multiplier(steps, epsilon, delta) == pytest.approx(book, rel=1e-5)
-        plan = GradientDescent.plan(Promise.of(epsilon=epsilon, delta=delta), L2Ball(10), clip=1.0, rows=100, steps=steps)
+        plan = GradientDescent.plan(Guarantee(epsilon=epsilon, delta=delta), AR, L2Ball(10), clip=1.0, rows=100, steps=steps)
         assert plan.multiplier == pytest.approx(needed, rel=1e-5) and plan.multiplier < book
         assert account(plan.event).epsilon(delta).upper <= epsilon
     assert account(Repeated(Gaussian(book_multiplier(100, 1, 1e-5)), 100)).epsilon(1e-5).upper == pytest.approx(0.72511, rel=1e-4)
     asked = {"clip": 1.0, "rows": 100, "steps": 100, "book_calibration": True}
-    assert GradientDescent.plan(Promise.of(epsilon=1, delta=1e-5), L2Ball(2), **asked).multiplier == book_multiplier(100, 1, 1e-5)  # type: ignore[arg-type]
+    assert GradientDescent.plan(Guarantee(epsilon=1, delta=1e-5), AR, L2Ball(2), **asked).multiplier == book_multiplier(100, 1, 1e-5)  # type: ignore[arg-type]
 
 
 def absolute_grid(points: list[float], adjacency: str, epsilon: float) -> np.ndarray:
     """The logarithms of the probabilities of l = |theta - d| on a grid over [-1, 1]."""
     grid = np.linspace(-1, 1, 2001)[:, None]
-    plan = ExponentialERM(Promise.of(epsilon=epsilon, delta=0, adjacency=adjacency), grid, lipschitz=1.0)
+    plan = ExponentialERM(Guarantee(epsilon=epsilon), Adjacency.parse(adjacency), grid, lipschitz=1.0)
     scores = plan.scores(np.abs(np.array(points)[:, None] - grid[:, 0])).astype(float) if points else np.zeros(len(grid))
     logs = -scores * plan.exponent * plan.width / (1 << 20)
     return logs - np.log(np.exp(logs - logs.max()).sum()) - logs.max()
@@ -75,12 +77,12 @@ def test_a4_the_ridge_of_objective_perturbation() -> None:
     assert book_ridge(1, 0.25) == pytest.approx(0.63537, rel=1e-5) and least_ridge(1, 0.25) == pytest.approx(0.38537, rel=1e-5)
     assert book_ridge(0.1, 0.25) == pytest.approx(5.12604, rel=1e-5) and least_ridge(0.1, 0.25) == pytest.approx(4.87604, rel=1e-5)
     assert book_ridge(1, 1.0) - least_ridge(1, 1.0) == pytest.approx(1), "always one curvature apart"
-    pure = Promise.of(epsilon=1, delta=0)
+    pure = Guarantee(epsilon=1, delta=0), AR
     with pytest.raises(ParameterError, match="at least"):
-        ObjectivePerturbation.plan(pure, losses.logistic, 3, ridge=0.3)
+        ObjectivePerturbation.plan(*pure, losses.logistic, 3, ridge=0.3)
     for kinked in (losses.absolute, losses.hinge):
         with pytest.raises(ParameterError, match="kink"):
-            ObjectivePerturbation.plan(pure, kinked, 3)
+            ObjectivePerturbation.plan(*pure, kinked, 3)
 
 
 def test_a4_the_textbooks_noise() -> None:
@@ -130,7 +132,7 @@ def test_a6_the_tree(n: int) -> None:
     for t in range(1, n + 1):
         sums.add(items[t - 1])
         assert sums.get() == pytest.approx(items[:t].sum(axis=0), abs=n * 1e-6)
-        blocks = blocks_of(t)
+        blocks = tree_blocks(t)
         assert len(blocks) == t.bit_count() and [i for a, b in blocks for i in range(a, b + 1)] == list(range(1, t + 1))
         released.add(blocks[-1])
     for first, last in released:
@@ -176,7 +178,7 @@ def test_a10_gradient_descent_on_the_hard_instance() -> None:
     assert excess_bound(1000, 10, 100_000, 1.0, 2.0, book) == pytest.approx(35.003, rel=1e-4)
     assert final_excess_bound(10, 1.0, 2.0, 1, 1e-6) == pytest.approx(42.165, rel=1e-4)
     assert step_length(1000, 10, 100_000, 1.0, 2.0, book) == pytest.approx(1.1427e-6, rel=1e-4)
-    plan = GradientDescent.plan(Promise.of(epsilon=1, delta=1e-6), L2Ball(10), clip=1.0, rows=1000, steps=200)
+    plan = GradientDescent.plan(Guarantee(epsilon=1, delta=1e-6), AR, L2Ball(10), clip=1.0, rows=1000, steps=200)
     excesses = []
     with test_mode(4):
         for _ in range(6):
@@ -216,7 +218,7 @@ def test_a11_frank_wolfe_converges_with_the_right_step_only() -> None:
     right, printed = walk([2 / (t + 2) for t in range(T)]) - best, walk([1 / (T + 2)] * T) - best
     assert right < 0.2 and printed > risk(np.zeros(100)) / 10, "e^-2 of the initial error, nearly, stays"
     # and the code takes the right one: with next to no noise it ends where the plain walk does
-    plan = FrankWolfe.plan(Promise.of(rho=1e12), L1Ball(100), gradient_bound=2.0, steps=60)
+    plan = FrankWolfe.plan(Guarantee(rho=1e12), AR, L1Ball(100), gradient_bound=2.0, steps=60)
     with test_mode(1):
         mine = risk(plan.run(lambda theta: X * (X @ theta - y)[:, None]))
     assert mine == pytest.approx(walk([2 / (t + 2) for t in range(60)]), rel=1e-6)
@@ -225,7 +227,7 @@ def test_a11_frank_wolfe_converges_with_the_right_step_only() -> None:
 def test_a12_the_private_lasso() -> None:
     assert zcdp_rho(1, 1e-6) == pytest.approx(0.024356, rel=1e-4)
     X, y = lasso(20_000, 200, 1)
-    plan = FrankWolfe.plan(Promise.of(epsilon=1, delta=1e-6), L1Ball(200), gradient_bound=2.0, steps=40)
+    plan = FrankWolfe.plan(Guarantee(epsilon=1, delta=1e-6), AR, L1Ball(200), gradient_bound=2.0, steps=40)
     assert plan.steps * plan.step_epsilon**2 / 8 == pytest.approx(0.024356, rel=1e-4)
 
     def risk(theta: np.ndarray) -> float:
@@ -237,14 +239,14 @@ def test_a12_the_private_lasso() -> None:
 
 
 def test_a13_scores_move_by_the_sensitivity_whatever_the_number_of_people() -> None:
-    plan = FrankWolfe.plan(Promise.of(epsilon=1, delta=1e-6), L1Ball(5), gradient_bound=2.0, steps=10)
+    plan = FrankWolfe.plan(Guarantee(epsilon=1, delta=1e-6), AR, L1Ball(5), gradient_bound=2.0, steps=10)
     width = 1 << 24
     generator = np.random.default_rng(0)
     for n in (1, 1000):
         gradients = generator.uniform(-9, 9, size=(n, 5))  # beyond the bound: cut
         change = plan.scores(gradients) - plan.scores(gradients[1:])
         assert np.abs(change).max() <= width and np.abs(change).max() > 0.3 * width
-    again = FrankWolfe.plan(Promise.of(epsilon=1, delta=1e-6), L1Ball(5), gradient_bound=2.0, steps=10)
+    again = FrankWolfe.plan(Guarantee(epsilon=1, delta=1e-6), AR, L1Ball(5), gradient_bound=2.0, steps=10)
     assert again.step_epsilon == plan.step_epsilon, "nothing in the plan depends on n"
     assert laplace_scale(2.0, 252, 1, 1e-6) == pytest.approx(333.8, abs=0.1), "the printed scale is this over n"
 
@@ -264,7 +266,7 @@ def test_a14_a_noisy_minimum_costs_twice_what_one_score_does() -> None:
 
 def test_adjacency_doubles_the_noise_of_an_exchange() -> None:
     plans = [
-        GradientDescent.plan(Promise.of(epsilon=1, delta=1e-6, adjacency=a), L2Ball(3), clip=1.0, rows=10, steps=1, length=1.0)
+        GradientDescent.plan(Guarantee(epsilon=1, delta=1e-6), a, L2Ball(3), clip=1.0, rows=10, steps=1, length=1.0)
         for a in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
     ]
     with test_mode(8):

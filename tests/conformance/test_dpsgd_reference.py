@@ -93,7 +93,7 @@ def test_the_table_has_every_case_of_the_reference() -> None:
     assert tuple(truth.case for truth in TRUTHS) == reference.CASES
 
 
-@pytest.mark.parametrize("index", [0, 5, 26, 30])
+@pytest.mark.parametrize("index", [0, 26])
 def test_the_table_is_honest(index: int) -> None:
     truth = TRUTHS[index]
     assert digits(reference.epsilon(*truth.case, "remove", lean=0.8)) == truth.remove
@@ -115,6 +115,7 @@ def test_the_reference_gives_the_gaussian_closed_form_without_sampling() -> None
             assert abs(reference.delta(1, 40, 1000, 3, direction) / closed - 1) < mpf(10) ** -30
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("direction", ["remove", "add"])
 @pytest.mark.parametrize(("q", "sigma", "epsilon"), [("0.9", "5", "0.5"), ("0.7", "4", "0.25")])
 def test_the_contour_agrees_with_quadrature_over_two_steps(q: str, sigma: str, epsilon: str, direction: reference.Direction) -> None:
@@ -144,6 +145,7 @@ def test_the_truth_is_in_the_bracket(truth: Truth) -> None:
     assert found.width <= WIDTH.get(truth.case, 1e-8) * found.upper
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("truth", TRUTHS, ids=str)
 def test_the_proof_holds_the_truth_in_both_directions(truth: Truth) -> None:
     remove = exact_poisson_gaussian(fraction(truth.q), fraction(truth.sigma))

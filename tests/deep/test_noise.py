@@ -10,7 +10,8 @@ import pytest
 import torch
 from scipy.special import ndtr
 
-from tacit.deep.noise import CHUNK, TAIL, Stream, _places, add_normal, lattice_normal, standard_normal
+from tacit.deep.noise import CHUNK, TAIL, Stream, _places, add_normal, on_lattice, standard_normal
+from tacit.mechanisms import NoisySums
 from tacit.noise import test_mode, watch
 
 N = 2_000_000
@@ -115,7 +116,7 @@ def test_half_precision_is_made_from_single() -> None:
 def test_lattice_noise_is_on_the_lattice_and_has_the_right_spread() -> None:
     granule = 2.0**-10
     with test_mode(2):
-        out = lattice_normal(torch.full((200_000,), 0.3), sigma=2.0, granule=granule)
+        out = on_lattice(torch.full((200_000,), 0.3), NoisySums.of_scale("gaussian", 2 / granule, granularity=granule))
     assert torch.equal(out / granule, (out / granule).round())
     centre = float(Fraction(round(0.3 / granule)) * Fraction(granule))
     assert abs(out.mean() - centre) < 5 * 2 / math.sqrt(200_000)

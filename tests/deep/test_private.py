@@ -93,6 +93,7 @@ def test_without_noise_it_is_clipped_gradient_descent() -> None:
     assert not torch.allclose(flat_parameters(private.model), flat_parameters(unclipped), atol=1e-3), "clipping is seen"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("physical", [1, 3, 7, 1000])
 @pytest.mark.parametrize("sampler", [Poisson(10, N), Allocation(6, N), FixedSize(10, N), FullBatch(N)], ids=lambda s: type(s).__name__)
 def test_pieces_change_nothing(sampler: Any, physical: int) -> None:

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from tacit.accounting import Adjacency, ParameterError, account
-from tacit.learning.promise import relation
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.noise import SeedRefusedError, test_mode
 
@@ -36,7 +35,7 @@ EXPECTED = {
 def check_manners(model: Any, path: Any, *, floor: float = 0.9) -> None:
     """Price within the promise; nothing about the values raises; the book is asked; seeds only in test mode; pickles and clones."""
     fitted = clone(model).fit(X, Y)
-    stated = relation(model.adjacency)
+    stated = Adjacency.parse(model.adjacency)
     assert isinstance(stated, Adjacency)
     priced = account(fitted.event_, stated)
     again = priced.rho() if model.rho is not None else priced.epsilon(model.delta)

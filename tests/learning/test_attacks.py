@@ -11,19 +11,20 @@ from dataclasses import replace
 import numpy as np
 from tests.attacks.attack import Draw, lower_bound
 
-from tacit.accounting import account
+from tacit.accounting import Adjacency, Guarantee, account
 from tacit.learning.gradient_descent import GradientDescent
 from tacit.learning.losses import squared
 from tacit.learning.output_perturbation import OutputPerturbation
-from tacit.learning.promise import Promise
 from tacit.learning.sets import Everything
+
+AR = Adjacency.ADD_REMOVE
 
 EPSILON, DELTA, N = 1.0, 0.05, 500
 
 
 def descent(multiplier_factor: float, gradients: np.ndarray, steps: int = 2) -> Draw:
     """The last of two noisy steps carries both noises and twice the signal; the average of the points is half of the first step."""
-    plan = GradientDescent.plan(Promise.of(epsilon=EPSILON, delta=DELTA), Everything(1), clip=1.0, rows=3, steps=steps, length=1.0)
+    plan = GradientDescent.plan(Guarantee(epsilon=EPSILON, delta=DELTA), AR, Everything(1), clip=1.0, rows=3, steps=steps, length=1.0)
     plan = replace(plan, multiplier=plan.multiplier * multiplier_factor)
 
     def run(n: int) -> list[int]:
@@ -46,7 +47,7 @@ def test_a_gradient_that_is_not_clipped_is_caught() -> None:
             wide = replace(GradientDescent(**self.__dict__), clip=100.0, multiplier=self.multiplier / 100)
             return wide.run(gradients)  # type: ignore[arg-type]
 
-    plan = GradientDescent.plan(Promise.of(epsilon=EPSILON, delta=DELTA), Everything(1), clip=1.0, rows=3, steps=2, length=1.0)
+    plan = GradientDescent.plan(Guarantee(epsilon=EPSILON, delta=DELTA), AR, Everything(1), clip=1.0, rows=3, steps=2, length=1.0)
     broken = Unclipped(**plan.__dict__)
 
     def draws(gradients: np.ndarray) -> Draw:
@@ -56,7 +57,7 @@ def test_a_gradient_that_is_not_clipped_is_caught() -> None:
 
 
 def output(factor: float, rows: np.ndarray, labels: np.ndarray) -> Draw:
-    plan = OutputPerturbation.plan(Promise.of(epsilon=EPSILON, delta=DELTA), squared(1.0), 1, ridge=1.0)
+    plan = OutputPerturbation.plan(Guarantee(epsilon=EPSILON, delta=DELTA), AR, squared(1.0), 1, ridge=1.0)
     plan = replace(plan, scale=plan.scale * factor)
 
     def run(n: int) -> list[int]:
@@ -71,5 +72,5 @@ def test_output_perturbation_leaks_no_more_than_claimed_and_the_mean_losss_sensi
     for factor, caught in ((1.0, False), (1 / 4, True)):
         found = lower_bound(output(factor, rows[:3], labels[:3]), output(factor, rows, labels), N, delta=DELTA)
         assert (found > EPSILON) == caught
-    plan = OutputPerturbation.plan(Promise.of(epsilon=EPSILON, delta=DELTA), squared(1.0), 1, ridge=1.0)
+    plan = OutputPerturbation.plan(Guarantee(epsilon=EPSILON, delta=DELTA), AR, squared(1.0), 1, ridge=1.0)
     assert account(plan.event).epsilon(DELTA).upper <= EPSILON

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from tests.learning.manners import check_manners, check_sklearn
 
-from tacit.accounting import Gaussian, ParameterError, Repeated
+from tacit.accounting import Adjacency, Gaussian, Guarantee, ParameterError, Repeated
 from tacit.learning.boosting import BoostingPlan, GradientBoostingClassifier
 from tacit.learning.losses import softmax
-from tacit.learning.promise import Promise
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 
 @given(scores=st.lists(st.floats(-50, 50), min_size=2, max_size=5), label=st.integers(0, 1))
@@ -32,7 +33,7 @@ def test_without_noise_the_split_separates_and_the_values_are_newton_steps(depth
     generator = np.random.default_rng(0)
     bins = generator.integers(0, 8, (400, 1))
     codes = (bins[:, 0] > 4).astype(np.int64)
-    plan = BoostingPlan.make(Promise.of(rho=1e9), rounds=1, depth=depth, features=1, rate=0.5)
+    plan = BoostingPlan.make(Guarantee(rho=1e9), AR, rounds=1, depth=depth, features=1, rate=0.5)
     with test_mode(1):
         [(shape, values)] = plan.run(bins, codes, 2, 8)
     assert shape.feature[0] == 0 and shape.threshold[0] == 4
@@ -43,7 +44,7 @@ def test_without_noise_the_split_separates_and_the_values_are_newton_steps(depth
 
 
 def test_every_level_is_priced_and_the_noise_grows_with_the_features_drawn() -> None:
-    plan = BoostingPlan.make(Promise.of(rho=0.1), rounds=10, depth=3, features=4, rate=1.0)
+    plan = BoostingPlan.make(Guarantee(rho=0.1), AR, rounds=10, depth=3, features=4, rate=1.0)
     assert isinstance(plan.event, Repeated) and plan.event.count == 30 and isinstance(plan.event.event, Gaussian)
     assert float(plan.event.event.noise_multiplier) == pytest.approx(plan.multiplier, rel=1e-9)
     assert plan.noise == pytest.approx(2 * math.sqrt(1.25) * plan.multiplier)

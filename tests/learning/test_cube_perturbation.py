@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.accounting import Adjacency, ParameterError, PureDP
+from tacit.accounting import Adjacency, Guarantee, ParameterError, PureDP
 from tacit.learning import cube_noise as noise_module
 from tacit.learning import cube_perturbation
 from tacit.learning.classifiers import one_against_rest
 from tacit.learning.cube_noise import deviation
 from tacit.learning.cube_perturbation import CONSTANT, STEP, TILT_STEP, CubePerturbation
 from tacit.learning.losses import Loss, hinge, logistic, multinomial, smoothed_hinge
-from tacit.learning.promise import Promise
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 LOSSES: dict[str, tuple[Callable[[], Loss], int]] = {
     "logistic": (lambda: logistic, 1),
@@ -54,19 +55,19 @@ def worst_ratio(plan: CubePerturbation, seed: int, turns: int = 60) -> float:
         theta = generator.choice([0.01, 1.0, 30.0]) * generator.normal(size=(outputs, plan.features + 1))
         whole, less = log_density(plan, rows[:3], labels[:3], theta), log_density(plan, rows[:2], labels[:2], theta)
         pair = (whole, less)
-        if plan.promise.adjacency is Adjacency.REPLACE_ONE:
+        if plan.adjacency is Adjacency.REPLACE_ONE:
             pair = (whole, log_density(plan, rows[[0, 1, 3]], labels[[0, 1, 3]], theta))
         worst = max(worst, abs(pair[0] - pair[1]))
     return worst
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_exact_minimisers_density_ratio_stays_within_its_price(name: str, epsilon: float, adjacency: str) -> None:
+def test_the_exact_minimisers_density_ratio_stays_within_its_price(name: str, epsilon: float, adjacency: Adjacency) -> None:
     make, outputs = LOSSES[name]
     plan = CubePerturbation.plan(
-        Promise.of(epsilon=epsilon, delta=0, adjacency=adjacency), make(), features=2, outputs=outputs, rows=50
+        Guarantee(epsilon=epsilon, delta=0), adjacency, make(), features=2, outputs=outputs, rows=50
     )
     main = plan.tilt_epsilon + plan.determinant
     assert main == pytest.approx(0.78 * epsilon)
@@ -78,7 +79,7 @@ def test_too_little_ridge_or_noise_is_caught(name: str) -> None:
     """The mutants: a ridge a thousand times smaller, whose determinant nobody paid for; and a tilt priced by the Euclidean slope over rows
     taken to have length 1."""
     make, outputs = LOSSES[name]
-    plan = CubePerturbation.plan(Promise.of(epsilon=2, delta=0), make(), features=2, outputs=outputs, rows=50)
+    plan = CubePerturbation.plan(Guarantee(epsilon=2, delta=0), AR, make(), features=2, outputs=outputs, rows=50)
     main = plan.tilt_epsilon + plan.determinant
     assert worst_ratio(replace(plan, ridge=plan.ridge / 1000), 1) > main
     short = plan.loss.slope / plan.loss.total_slope(outputs) / math.sqrt(2)
@@ -91,16 +92,16 @@ def test_too_little_ridge_or_noise_is_caught(name: str) -> None:
     features=st.integers(1, 200),
     classes=st.integers(2, 12),
     rows=st.one_of(st.none(), st.integers(1, 10**6)),
-    adjacency=st.sampled_from(["add-remove", "replace-one"]),
+    adjacency=st.sampled_from([Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE]),
 )
-def test_plans_keep_their_promise_and_spend_it(epsilon: float, features: int, classes: int, rows: int | None, adjacency: str) -> None:
-    promise = Promise.of(epsilon=epsilon, delta=0, adjacency=adjacency)
+def test_plans_keep_their_promise_and_spend_it(epsilon: float, features: int, classes: int, rows: int | None, adjacency: Adjacency) -> None:
+    guarantee = Guarantee(epsilon=epsilon, delta=0)
     loss, outputs = (logistic, 1) if classes == 2 else (multinomial(classes), classes)
-    plan = CubePerturbation.plan(promise, loss, features=features, outputs=outputs, rows=rows)
-    assert 0.999 * epsilon < promise.price(plan.event).upper <= epsilon
+    plan = CubePerturbation.plan(guarantee, adjacency, loss, features=features, outputs=outputs, rows=rows)
+    assert 0.999 * epsilon < guarantee.typed_price(plan.event, adjacency).upper <= epsilon
     assert plan.determinant <= 0.51 * 0.78 * epsilon
     # the tilt pays for the largest change of the norm and a cell; the output noise for twice the distance to the minimiser
-    change = (1 if adjacency == "add-remove" else 2) * (1 if classes == 2 else 2)
+    change = (1 if adjacency is Adjacency.ADD_REMOVE else 2) * (1 if classes == 2 else 2)
     assert plan.tilt_scale >= (change + outputs * float(TILT_STEP)) / plan.tilt_epsilon
     size = outputs * (features + 1)
     apart = plan.solver_distance + math.sqrt(size) / 2 * (float(STEP) + float(TILT_STEP) / plan.ridge)
@@ -108,10 +109,12 @@ def test_plans_keep_their_promise_and_spend_it(epsilon: float, features: int, cl
 
 
 @pytest.mark.parametrize("rows", [None, 40])
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_the_noise_that_is_drawn_is_the_noise_that_is_priced(rows: int | None, adjacency: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    promise = Promise.of(epsilon=1, delta=0, adjacency=adjacency)
-    plan = CubePerturbation.plan(promise, multinomial(3), features=4, outputs=3, rows=rows)
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
+def test_the_noise_that_is_drawn_is_the_noise_that_is_priced(
+    rows: int | None, adjacency: Adjacency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarantee = Guarantee(epsilon=1, delta=0)
+    plan = CubePerturbation.plan(guarantee, adjacency, multinomial(3), features=4, outputs=3, rows=rows)
     drawn: list[tuple[Fraction, int]] = []
 
     def spy(scale: Fraction, dimension: int) -> np.ndarray:
@@ -122,14 +125,14 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_priced(rows: int | None, a
         monkeypatch.setattr(module, "cube_noise", spy)
     plan.run(np.zeros((9, 4)), np.zeros(9), np.ones(9, dtype=np.bool_))
     centre, _, rest = (float(part.epsilon) for part in plan.event.events if isinstance(part, PureDP))  # type: ignore[attr-defined]
-    moved = 1 if adjacency == "add-remove" else 2
+    moved = 1 if adjacency is Adjacency.ADD_REMOVE else 2
     assert drawn[0] == (Fraction(moved << 24) / Fraction(centre), 4 if rows else 5)
     assert drawn[1:4] == [(Fraction(plan.tilt_scale) / TILT_STEP, 5)] * 3
     assert drawn[4:] == [(Fraction(plan.output_scale) / STEP, 5)] * 3 and rest == pytest.approx(0.02)
 
 
 def test_without_people_the_model_is_the_tilt_over_the_ridge() -> None:
-    plan = CubePerturbation.plan(Promise.of(epsilon=1, delta=0), logistic, features=1999, outputs=1, rows=10)
+    plan = CubePerturbation.plan(Guarantee(epsilon=1, delta=0), AR, logistic, features=1999, outputs=1, rows=10)
     with test_mode(3):
         found = plan.released(np.zeros((0, 2000)), np.zeros(0))
     left = deviation(2000) * plan.tilt_scale / plan.ridge
@@ -143,21 +146,21 @@ def test_without_people_the_model_is_the_tilt_over_the_ridge() -> None:
 def test_the_centre_is_near_the_mean_and_vanishes_in_noise(rows: int | None) -> None:
     U = np.tile([0.5, -0.25, 0.0], (20_000, 1))
     with test_mode(1):
-        near = CubePerturbation.plan(Promise.of(epsilon=1, delta=0), logistic, features=3, outputs=1, rows=rows).centre(U)
-        far = CubePerturbation.plan(Promise.of(epsilon=1e-5, delta=0), logistic, features=3, outputs=1, rows=rows).centre(U)
+        near = CubePerturbation.plan(Guarantee(epsilon=1, delta=0), AR, logistic, features=3, outputs=1, rows=rows).centre(U)
+        far = CubePerturbation.plan(Guarantee(epsilon=1e-5, delta=0), AR, logistic, features=3, outputs=1, rows=rows).centre(U)
     assert near == pytest.approx([0.5, -0.25, 0.0], abs=0.02) and np.abs(far).max() <= 1
 
 
 @given(values=st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=4, max_size=4))
 def test_no_value_raises(values: list[float]) -> None:
-    plan = CubePerturbation.plan(Promise.of(epsilon=1, delta=0), logistic, features=2, outputs=1, rows=2)
+    plan = CubePerturbation.plan(Guarantee(epsilon=1, delta=0), AR, logistic, features=2, outputs=1, rows=2)
     fitted = plan.run(np.array(values).reshape(2, 2), np.array([0.0, 1.0]), np.array([True, False]))
     assert np.isfinite(fitted.coef).all() and np.isfinite(fitted.intercept).all()
 
 
 def test_refusals() -> None:
-    for promise in (Promise.of(epsilon=1, delta=1e-6), Promise.of(rho=1)):
+    for guarantee in (Guarantee(epsilon=1, delta=1e-6), Guarantee(rho=1), Guarantee(mu=1)):
         with pytest.raises(ParameterError, match="pure"):
-            CubePerturbation.plan(promise, logistic, features=2, outputs=1, rows=None)
+            CubePerturbation.plan(guarantee, AR, logistic, features=2, outputs=1, rows=None)
     with pytest.raises(ParameterError, match="kink"):
-        CubePerturbation.plan(Promise.of(epsilon=1, delta=0), hinge, features=2, outputs=1, rows=None)
+        CubePerturbation.plan(Guarantee(epsilon=1, delta=0), AR, hinge, features=2, outputs=1, rows=None)

@@ -14,8 +14,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
-from tacit.accounting import Adjacency, ParameterError, account
+from tacit.accounting import Adjacency, Guarantee, ParameterError, account
 from tacit.learning import (
+    DecisionTreeClassifier,
     HuberRegressor,
     Lasso,
     LinearRegression,
@@ -225,3 +226,35 @@ def test_classes_are_declared() -> None:
     for bad in ([1], [1, 1], None):
         with pytest.raises(ParameterError):
             declared_classes(bad)
+
+
+GIVEN = [{"guarantee": Guarantee(epsilon=1, delta=1e-5)}, {"guarantee": "eps=1, delta=1e-5"}]
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=["value", "text"])
+def test_a_guarantee_is_the_same_as_its_shorthand(given: dict[str, Any]) -> None:
+    """The same noise to the last bit, and a parameter like any other: cloned, shown, set."""
+    X, y = np.linspace(-1, 1, 60).reshape(30, 2), np.tile([0, 1], 15)
+    fitted = []
+    for asked in ({"epsilon": 1, "delta": 1e-5}, given):
+        model = clone(LogisticRegression(bounds=(-1, 1), classes=[0, 1], random_state=3, **asked))
+        assert {name: model.get_params()[name] for name in asked} == asked
+        with test_mode(1):
+            fitted.append(model.fit(X, y))
+    assert fitted[0].coef_.tolist() == fitted[1].coef_.tolist() and fitted[0].event_ == fitted[1].event_
+    assert fitted[0].privacy_ == fitted[1].privacy_
+    with pytest.raises(ParameterError, match="not both"):
+        LogisticRegression(bounds=(-1, 1), classes=[0, 1], epsilon=1, delta=0, **given).fit(X, y)
+
+
+def test_mu_is_a_currency_of_models() -> None:
+    X, y = np.linspace(-1, 1, 60).reshape(30, 2), np.tile([0, 1], 15)
+    model = LogisticRegression(bounds=(-1, 1), classes=[0, 1], mu=0.5).fit(X, y)
+    assert 0.4999 < model.privacy_.upper <= 0.5
+    assert account(model.event_, Adjacency.ADD_REMOVE).gdp().mu.upper <= 0.5
+    tree = DecisionTreeClassifier(2, bounds=(-1, 1), classes=[0, 1], mu=0.5).fit(X, y)
+    assert tree.privacy_.upper <= 0.5
+    with pytest.raises(ParameterError, match="not in mu"):
+        Lasso(bounds=(-1, 1), label_bounds=(0, 1), mu=0.5).fit(X, y)
+    with pytest.raises(ParameterError, match="Rényi"):
+        LogisticRegression(bounds=(-1, 1), classes=[0, 1], guarantee=Guarantee(renyi={2: 1})).fit(X, y)

@@ -10,17 +10,18 @@ import pytest
 from sklearn.datasets import load_digits
 from tests.learning.manners import check_manners, check_sklearn
 
-from tacit.accounting import Gaussian, ParameterError
+from tacit.accounting import Adjacency, Gaussian, Guarantee, ParameterError
 from tacit.learning.forest import MARGIN, ForestPlan, RandomForestClassifier, log_shares
-from tacit.learning.promise import Promise
 from tacit.learning.trees import random_shape
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 
 def test_counts_are_those_of_a_loop_and_cost_one_release() -> None:
     generator = np.random.default_rng(0)
     bins, codes = generator.integers(0, 8, (50, 3)), generator.integers(-1, 2, 50)
-    plan = ForestPlan.make(Promise.of(rho=1e8), trees=4, depth=2, rows=None)
+    plan = ForestPlan.make(Guarantee(rho=1e8), AR, trees=4, depth=2, rows=None)
     with test_mode(1):
         shapes, counts = plan.run(bins, codes, 2, 8)
     expected = np.zeros((4, 4, 2))
@@ -29,7 +30,7 @@ def test_counts_are_those_of_a_loop_and_cost_one_release() -> None:
             if code >= 0:
                 expected[tree, leaf, code] += 1
     assert counts == pytest.approx(expected, abs=0.01)
-    assert isinstance(ForestPlan.make(Promise.of(rho=0.1), trees=9, depth=2, rows=None).event, Gaussian)
+    assert isinstance(ForestPlan.make(Guarantee(rho=0.1), AR, trees=9, depth=2, rows=None).event, Gaussian)
     assert plan.noise == pytest.approx(2 / plan.mu), "a person is in every one of the four trees"
 
 

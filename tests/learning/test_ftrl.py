@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.accounting import Adjacency, ParameterError, account
+from tacit.accounting import Adjacency, Guarantee, ParameterError, account
 from tacit.learning.ftrl import FollowTheLeader, PrefixSums, regret_bound
-from tacit.learning.promise import Promise
 from tacit.learning.sets import L2Ball
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 
 @pytest.mark.parametrize("n", [1, 2, 1000, 1024])
 def test_the_price_is_one_gaussian_for_each_level(n: int) -> None:
-    learner = FollowTheLeader.plan(Promise.of(epsilon=1, delta=1e-5), L2Ball(2), n=n, clip=1.0, ridge=1.0)
+    learner = FollowTheLeader.plan(Guarantee(epsilon=1, delta=1e-5), L2Ball(2), n=n, clip=1.0, ridge=1.0)
     assert learner.event.stated is Adjacency.ZERO_OUT
     assert 0.999 < account(learner.event).epsilon(1e-5).upper <= 1
 
@@ -33,7 +34,7 @@ def test_the_regret_stays_below_its_bound() -> None:
     gradients = generator.normal(size=(n, p)) / 3 + np.array([0.4, 0.0, 0.0])
     gradients /= np.maximum(1, np.linalg.norm(gradients, axis=1, keepdims=True))
     with test_mode(1):
-        learner = FollowTheLeader.plan(Promise.of(epsilon=5, delta=1e-5), L2Ball(p), n=n, clip=1.0, ridge=ridge)
+        learner = FollowTheLeader.plan(Guarantee(epsilon=5, delta=1e-5), L2Ball(p), n=n, clip=1.0, ridge=ridge)
         regret = 0.0
         best = -gradients.sum(axis=0) / np.linalg.norm(gradients.sum(axis=0))
         for g in gradients:

@@ -12,10 +12,11 @@ from sklearn.datasets import load_digits
 from tests.attacks.attack import Draw, lower_bound
 from tests.learning.manners import check_manners, check_sklearn
 
-from tacit.accounting import ParameterError
+from tacit.accounting import Adjacency, Guarantee, ParameterError
 from tacit.learning.kmeans import KMeans, distances, lloyd_step, normal_centres
-from tacit.learning.promise import Promise
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 EPSILON, DELTA = 1.0, 0.05
 
@@ -26,7 +27,7 @@ def test_without_noise_a_step_is_lloyds() -> None:
     rows = np.vstack([generator.normal(-1, 0.1, (300, 2)), generator.normal(1, 0.1, (200, 2))])
     start = np.array([[-0.7, -0.7], [0.7, 0.7]])
     with test_mode(1):
-        found = lloyd_step(rows, start, np.ones(2), 1e-5, Promise.of(rho=1))
+        found = lloyd_step(rows, start, np.ones(2), 1e-5, AR)
     nearest = [min((0, 1), key=lambda k: math.dist(row, start[k])) for row in rows]
     for k in (0, 1):
         assert found[k] == pytest.approx(rows[np.array(nearest) == k].mean(axis=0), abs=1e-3)
@@ -71,11 +72,10 @@ def test_bad_parameters_are_refused(change: dict[str, Any]) -> None:
 
 
 def step(factor: float, rows: np.ndarray) -> Draw:
-    promise = Promise.of(epsilon=EPSILON, delta=DELTA)
-    multiplier = factor / promise.mu
+    multiplier = factor / Guarantee(epsilon=EPSILON, delta=DELTA).gaussian_mu
 
     def run(n: int) -> list[int]:
-        return [int(np.floor(8 * lloyd_step(rows, np.zeros((1, 1)), np.ones(1), multiplier, promise)[0, 0])) for _ in range(n)]
+        return [int(np.floor(8 * lloyd_step(rows, np.zeros((1, 1)), np.ones(1), multiplier, AR)[0, 0])) for _ in range(n)]
 
     return run
 

@@ -11,10 +11,11 @@ from sklearn.datasets import load_digits
 from tests.attacks.attack import Draw, lower_bound
 from tests.learning.manners import check_manners, check_sklearn
 
-from tacit.accounting import ParameterError
+from tacit.accounting import Adjacency, Guarantee, ParameterError
 from tacit.learning.naive_bayes import GaussianNB, moments
-from tacit.learning.promise import Promise
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 EPSILON, DELTA = 1.0, 0.05
 
@@ -56,11 +57,10 @@ def test_digits_at_epsilon_1() -> None:
 
 
 def released(factor: float, rows: np.ndarray) -> Draw:
-    promise = Promise.of(epsilon=EPSILON, delta=DELTA)
-    codes, multiplier = np.zeros(len(rows), dtype=np.int64), factor / promise.mu
+    codes, multiplier = np.zeros(len(rows), dtype=np.int64), factor / Guarantee(epsilon=EPSILON, delta=DELTA).gaussian_mu
 
     def run(n: int) -> list[int]:
-        found = (moments(rows, codes, 1, multiplier, promise) for _ in range(n))
+        found = (moments(rows, codes, 1, multiplier, AR) for _ in range(n))
         return [int(np.floor(2 * m.means[0, 0] * m.counts[0] + m.counts[0])) for m in found]
 
     return run

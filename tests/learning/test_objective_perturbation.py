@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm, rayleigh
 
-from tacit.accounting import Adjacency, ParameterError
+from tacit.accounting import Adjacency, Guarantee, ParameterError
 from tacit.learning.losses import huber, logistic, smoothed_hinge
 from tacit.learning.objective_perturbation import DISTANCE, ObjectivePerturbation, least_ridge, tail
-from tacit.learning.promise import Promise
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 
 @given(epsilon=st.floats(0.05, 10), mu=st.floats(0.01, 2), determinant=st.floats(0, 2))
@@ -28,7 +29,7 @@ def test_the_tail_is_that_of_the_bound_on_the_loss(epsilon: float, mu: float, de
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 def test_the_exact_minimisers_density_ratio_stays_within_epsilon(epsilon: float) -> None:
     """One dimension, pure: log density is that of the tilt plus the log of the second derivative, for any two neighbouring data sets."""
-    plan = ObjectivePerturbation.plan(Promise.of(epsilon=epsilon, delta=0), logistic, 1, ridge=None)
+    plan = ObjectivePerturbation.plan(Guarantee(epsilon=epsilon, delta=0), AR, logistic, 1, ridge=None)
     assert plan.ridge >= least_ridge(0.98 * epsilon, 0.25)
     generator = np.random.default_rng(1)
     theta = np.linspace(-60, 60, 6001)
@@ -54,15 +55,15 @@ def test_a_smaller_ridge_would_break_the_ratio() -> None:
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
 @pytest.mark.parametrize("loss", [logistic, huber(0.5), smoothed_hinge(0.5)], ids=lambda loss: loss.name)
-def test_plans_keep_their_promise(loss: object, adjacency: str, delta: float) -> None:
-    promise = Promise.of(epsilon=2, delta=delta, adjacency=adjacency)
-    plan = ObjectivePerturbation.plan(promise, loss, 5)  # type: ignore[arg-type]
-    assert 1.95 < promise.price(plan.event).upper <= 2
+def test_plans_keep_their_promise(loss: object, adjacency: Adjacency, delta: float) -> None:
+    guarantee = Guarantee(epsilon=2, delta=delta)
+    plan = ObjectivePerturbation.plan(guarantee, adjacency, loss, 5)  # type: ignore[arg-type]
+    assert 1.95 < guarantee.typed_price(plan.event, adjacency).upper <= 2
     assert plan.output_scale > 2 * DISTANCE * math.sqrt(5) / 0.04, "the distance to the exact minimiser is paid for"
     if delta:
-        assert tail(0.98 * 2, loss.slope / plan.scale, 0.98, promise.adjacency) <= delta  # type: ignore[attr-defined]
+        assert tail(0.98 * 2, loss.slope / plan.scale, 0.98, adjacency) <= delta  # type: ignore[attr-defined]
 
 
 def test_with_much_data_it_finds_the_minimum() -> None:
@@ -70,13 +71,13 @@ def test_with_much_data_it_finds_the_minimum() -> None:
     rows = generator.normal(size=(20_000, 2)) / 3
     y = (generator.random(20_000) < 1 / (1 + np.exp(-(rows @ np.array([3.0, -2.0]))))).astype(float)
     with test_mode(1):
-        found = ObjectivePerturbation.plan(Promise.of(epsilon=1, delta=1e-6), logistic, 2).run(rows, y)
+        found = ObjectivePerturbation.plan(Guarantee(epsilon=1, delta=1e-6), AR, logistic, 2).run(rows, y)
     assert found == pytest.approx([3.0, -2.0], abs=0.35)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_without_people_the_model_is_the_tilt_over_the_ridge(delta: float) -> None:
-    plan = ObjectivePerturbation.plan(Promise.of(epsilon=1, delta=delta), logistic, 2000)
+    plan = ObjectivePerturbation.plan(Guarantee(epsilon=1, delta=delta), AR, logistic, 2000)
     with test_mode(3):
         found = plan.run(np.zeros((0, 2000)), np.zeros(0))
     deviation = plan.scale * (math.sqrt(2) if delta == 0 else 1) / plan.ridge
@@ -85,4 +86,4 @@ def test_without_people_the_model_is_the_tilt_over_the_ridge(delta: float) -> No
 
 def test_rho_is_refused() -> None:
     with pytest.raises(ParameterError, match="rho"):
-        ObjectivePerturbation.plan(Promise.of(rho=1), logistic, 2)
+        ObjectivePerturbation.plan(Guarantee(rho=1), AR, logistic, 2)

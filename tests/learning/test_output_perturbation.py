@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.accounting import Adjacency
+from tacit.accounting import Adjacency, Guarantee
 from tacit.learning.losses import logistic, smoothed_hinge
 from tacit.learning.newton import minimise
 from tacit.learning.output_perturbation import OutputPerturbation, farthest_minimiser
-from tacit.learning.promise import Promise
 from tacit.noise import test_mode
 
 
@@ -31,11 +30,11 @@ def test_one_person_moves_the_minimiser_by_at_most_the_sensitivity(loss: object)
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_noise_is_that_of_the_promise(delta: float) -> None:
-    promise = Promise.of(epsilon=1, delta=delta, adjacency="replace-one")
-    plan = OutputPerturbation.plan(promise, logistic, 400, ridge=10.0)
-    assert promise.price(plan.event).upper <= 1
+    guarantee, adjacency = Guarantee(epsilon=1, delta=delta), Adjacency.REPLACE_ONE
+    plan = OutputPerturbation.plan(guarantee, adjacency, logistic, 400, ridge=10.0)
+    assert guarantee.typed_price(plan.event, adjacency).upper <= 1
     assert plan.sensitivity == pytest.approx(0.2, rel=1e-3) and plan.sensitivity > 0.2
     with test_mode(2):
         drawn = plan.run(np.zeros((3, 400)), np.zeros(3))
-    expected = plan.sensitivity * 20 * np.sqrt(2) if delta == 0 else plan.sensitivity / promise.mu
+    expected = plan.sensitivity * 20 * np.sqrt(2) if delta == 0 else plan.sensitivity / guarantee.gaussian_mu
     assert drawn.std() == pytest.approx(expected, rel=0.2)

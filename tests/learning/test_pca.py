@@ -12,9 +12,8 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA as Plain
 from tests.learning.manners import check_manners, check_sklearn
 
-from tacit.accounting import Composed, ParameterError
+from tacit.accounting import Adjacency, Composed, Guarantee, ParameterError
 from tacit.learning.pca import PCA, Shares, principal_axes
-from tacit.learning.promise import Promise
 from tacit.noise import test_mode
 
 
@@ -32,18 +31,19 @@ def test_without_noise_the_axes_are_those_of_linear_algebra() -> None:
     assert np.abs(back - X).max() < 0.1  # the fourth axis is left out
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_the_edge_is_where_noise_ends(adjacency: str) -> None:
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
+def test_the_edge_is_where_noise_ends(adjacency: Adjacency) -> None:
     """No data at all: the largest eigenvalue of the noise is near the edge (within 30% for d = 40), and the price is the shares'."""
-    promise = Promise.of(rho=0.1, adjacency=adjacency)
+    guarantee = Guarantee(rho=0.1)
     shares = Shares(0.0, 0.0, 1.0)
     with test_mode(2):
-        found = principal_axes(np.zeros((0, 40)), promise, shares, promise.mu, rows=10, reach=0.5)
+        found = principal_axes(np.zeros((0, 40)), adjacency, shares, guarantee.gaussian_mu, rows=10, reach=0.5)
     assert found.leading(1)[0][0] == pytest.approx(found.edge, rel=0.3)
-    assert promise.price(Composed(*shares.events(promise, promise.mu))).upper == pytest.approx(0.1)
+    event = Composed(*shares.events(adjacency, guarantee.gaussian_mu))
+    assert guarantee.typed_price(event, adjacency).upper == pytest.approx(0.1)
     # an off-diagonal entry's deviation, from the definition: bound^2 times how far, times the multiplier, over sqrt(2) and rows
-    far = 1 if adjacency == "add-remove" else math.sqrt(2)
-    entry = 0.25 * 40 * far / promise.mu / math.sqrt(2) / 10
+    far = 1 if adjacency is Adjacency.ADD_REMOVE else math.sqrt(2)
+    entry = 0.25 * 40 * far / guarantee.gaussian_mu / math.sqrt(2) / 10
     assert found.moment[np.triu_indices(40, 1)].std() == pytest.approx(entry, rel=0.15)
 
 

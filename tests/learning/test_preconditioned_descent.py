@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.accounting import Adjacency, Composed, Gaussian, Repeated
+from tacit.accounting import Adjacency, Composed, Gaussian, Guarantee, Repeated
 from tacit.learning import preconditioned_descent
 from tacit.learning.preconditioned_descent import COUNT_SHARE, Plan, descend, geometry, regressor_schedule, shrink
-from tacit.learning.promise import Promise
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 
 @settings(max_examples=20)
@@ -22,12 +23,13 @@ from tacit.noise import test_mode
     epsilon=st.floats(0.05, 20),
     features=st.integers(1, 100),
     rows=st.one_of(st.none(), st.integers(1, 10**6)),
-    adjacency=st.sampled_from(["add-remove", "replace-one"]),
+    adjacency=st.sampled_from([Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE]),
 )
-def test_every_plan_keeps_its_promise_and_spends_it(epsilon: float, features: int, rows: int | None, adjacency: str) -> None:
-    promise = Promise.of(epsilon=epsilon, delta=1e-6, adjacency=adjacency)
-    for plan in (Plan.classifier(promise, features=features, rows=rows), Plan.regressor(promise, features=features, rows=rows)):
-        assert 0.999 * epsilon < promise.price(plan.event).upper <= epsilon
+def test_every_plan_keeps_its_promise_and_spends_it(epsilon: float, features: int, rows: int | None, adjacency: Adjacency) -> None:
+    guarantee = Guarantee(epsilon=epsilon, delta=1e-6)
+    for make in (Plan.classifier, Plan.regressor):
+        plan = make(guarantee, adjacency, features=features, rows=rows)
+        assert 0.999 * epsilon < guarantee.typed_price(plan.event, adjacency).upper <= epsilon
         assert isinstance(plan.event, Composed)
         last = plan.event.events[-1]
         assert isinstance(last, Repeated) and isinstance(last.event, Gaussian)
@@ -53,8 +55,8 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_priced(rows: int | None, k
 
     for name in ("noisy_count", "noisy_sum", "noisy_second_moment", "noisy_outer_sum"):
         monkeypatch.setattr(preconditioned_descent, name, spied(getattr(preconditioned_descent, name)))
-    promise = Promise.of(epsilon=1, delta=1e-6)
-    plan = getattr(Plan, kind)(promise, features=2, rows=rows)
+    guarantee, adjacency = Guarantee(epsilon=1, delta=1e-6), AR
+    plan = getattr(Plan, kind)(guarantee, adjacency, features=2, rows=rows)
     U = np.random.default_rng(0).uniform(-1, 1, size=(50, 2))
     space = geometry(U, plan, normalise=True)
     descend(U, lambda s: s, plan, space, regressor_schedule(plan, space), start=np.zeros(1), normalise=True)
@@ -66,7 +68,7 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_priced(rows: int | None, k
 
 def test_a_step_moves_by_noise_of_the_priced_size() -> None:
     """No people at all: what the model shows after one step is noise of multiplier times clip times reach, over the rows declared."""
-    plan = Plan.regressor(Promise.of(epsilon=0.1, delta=1e-6), features=1000, rows=100, steps=1)
+    plan = Plan.regressor(Guarantee(epsilon=0.1, delta=1e-6), AR, features=1000, rows=100, steps=1)
     assert plan.shape_share == 0 == plan.centre_share
     with test_mode(4):
         space = geometry(np.zeros((0, 1000)), plan, normalise=False)
@@ -79,7 +81,7 @@ def test_a_step_moves_by_noise_of_the_priced_size() -> None:
 def test_the_geometry_makes_rows_round() -> None:
     generator = np.random.default_rng(0)
     U = np.clip(0.3 + generator.normal(size=(20_000, 3)) @ np.array([[0.2, 0.1, 0.0], [0.0, 0.05, 0.0], [0.0, 0.0, 0.02]]), -1, 1)
-    plan = Plan.classifier(Promise.of(epsilon=5, delta=1e-6), features=3, rows=20_000)
+    plan = Plan.classifier(Guarantee(epsilon=5, delta=1e-6), AR, features=3, rows=20_000)
     with test_mode(1):
         found = geometry(U, plan, normalise=False)
     rows = found.apply(U)
@@ -91,7 +93,7 @@ def test_the_geometry_makes_rows_round() -> None:
 
 
 def test_a_private_count_is_close_and_never_below_its_noise() -> None:
-    plan = Plan.classifier(Promise.of(epsilon=1, delta=1e-6), features=2, rows=None)
+    plan = Plan.classifier(Guarantee(epsilon=1, delta=1e-6), AR, features=2, rows=None)
     with test_mode(2):
         many = geometry(np.zeros((5000, 2)), plan, normalise=True)
         none = geometry(np.zeros((0, 2)), plan, normalise=True)
@@ -103,7 +105,7 @@ def test_without_noise_a_least_squares_descent_ends_at_the_least_squares_fit() -
     generator = np.random.default_rng(3)
     U = generator.uniform(-0.5, 0.5, size=(4000, 3))
     y = U @ np.array([0.5, -0.2, 0.1]) + 0.1 + generator.normal(size=4000) / 100
-    plan = Plan.regressor(Promise.of(rho=1e9), features=3, rows=4000, steps=30)
+    plan = Plan.regressor(Guarantee(rho=1e9), AR, features=3, rows=4000, steps=30)
     with test_mode(1):
         space = geometry(U, plan, normalise=False)
         schedule = regressor_schedule(plan, space, decay=1.0)
@@ -118,7 +120,7 @@ def test_without_noise_a_penalised_descent_ends_at_the_ridge_fit(penalty: float)
     generator = np.random.default_rng(4)
     U = generator.choice([-0.4, 0.4], size=(2000, 3))  # rows of one length: none is weighted down
     y = U @ np.array([0.5, -0.2, 0.1]) + 0.1 + generator.normal(size=2000) / 100
-    plan = Plan.regressor(Promise.of(rho=1e9), features=3, rows=2000, steps=40)
+    plan = Plan.regressor(Guarantee(rho=1e9), AR, features=3, rows=2000, steps=40)
     with test_mode(1):
         space = geometry(U, plan, normalise=False)
         schedule = regressor_schedule(plan, space, decay=1.0)
@@ -129,10 +131,10 @@ def test_without_noise_a_penalised_descent_ends_at_the_ridge_fit(penalty: float)
 
 
 def test_with_few_people_a_classifier_takes_one_step_with_all_of_the_budget() -> None:
-    promise = Promise.of(epsilon=0.1, delta=1e-5)
-    few, more = (Plan.classifier(promise, features=13, rows=rows) for rows in (142, 455))
+    guarantee, adjacency = Guarantee(epsilon=0.1, delta=1e-5), AR
+    few, more = (Plan.classifier(guarantee, adjacency, features=13, rows=rows) for rows in (142, 455))
     assert (few.steps, few.centre_share, few.shape_share, few.descent_share) == (1, 0, 0, 1) and more.steps == 12
-    assert few.step_multiplier == pytest.approx(1 / promise.mu, rel=1e-6)
+    assert few.step_multiplier == pytest.approx(1 / guarantee.gaussian_mu, rel=1e-6)
 
 
 @given(st.integers(1, 50), st.floats(0.01, 10))

@@ -7,11 +7,13 @@ import math
 import numpy as np
 import pytest
 
+from tacit.accounting import Adjacency, Guarantee
 from tacit.learning.gradient_descent import GradientDescent
-from tacit.learning.promise import Promise
 from tacit.learning.rates import RateCard, hard_instance, linear_excess, too_good_to_be_private
 from tacit.learning.sets import L2Ball
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 
 def test_the_table() -> None:
@@ -34,8 +36,8 @@ def test_hard_instances_are_on_the_cube_with_a_sum_of_the_stated_length(rows: in
 
 def test_a_solver_without_noise_is_caught_and_a_private_one_is_not() -> None:
     p, n, epsilon, delta = 20, 400, 0.5, 1e-6
-    honest = GradientDescent.plan(Promise.of(epsilon=epsilon, delta=delta), L2Ball(p), clip=1.0, rows=n, steps=30)
-    exact = GradientDescent.plan(Promise.of(rho=1e14), L2Ball(p), clip=1.0, rows=n, steps=30, length=1.0)
+    honest = GradientDescent.plan(Guarantee(epsilon=epsilon, delta=delta), AR, L2Ball(p), clip=1.0, rows=n, steps=30)
+    exact = GradientDescent.plan(Guarantee(rho=1e14), AR, L2Ball(p), clip=1.0, rows=n, steps=30, length=1.0)
     with test_mode(7):
         excess: dict[str, list[float]] = {"honest": [], "exact": []}
         for _ in range(5):

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression as Plain
 
+from tacit.accounting import Adjacency, Guarantee
 from tacit.learning.losses import logistic
-from tacit.learning.promise import Promise
 from tacit.learning.regularised import regularised_fit
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 
 @pytest.mark.parametrize("solver", ["objective", "output"])
@@ -18,6 +20,6 @@ def test_with_a_huge_budget_it_is_the_plain_model(solver: str) -> None:
     U = generator.uniform(-0.5, 0.5, size=(3000, 2))
     y = (generator.random(3000) < 1 / (1 + np.exp(-3 * U[:, 0] - 1))).astype(float)
     with test_mode(1):
-        found = regularised_fit(solver, Promise.of(epsilon=1e4, delta=1e-5), logistic, features=2, rows=3000).run(U, y)  # type: ignore[arg-type]
+        found = regularised_fit(solver, Guarantee(epsilon=1e4, delta=1e-5), AR, logistic, features=2, rows=3000).run(U, y)  # type: ignore[arg-type]
     plain = Plain(C=np.inf).fit(U, y)
     assert found.coef[0] == pytest.approx(plain.coef_[0], abs=0.25) and found.intercept == pytest.approx(plain.intercept_, abs=0.1)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tacit.accounting import Adjacency, Guarantee
 from tacit.learning import sufficient_statistics
-from tacit.learning.promise import Promise
 from tacit.learning.sufficient_statistics import MomentPlan
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 
 def test_without_noise_it_is_least_squares() -> None:
@@ -17,14 +19,14 @@ def test_without_noise_it_is_least_squares() -> None:
     y = np.clip(U @ np.array([0.4, -0.3, 0.0]) + 0.1 + generator.normal(size=300) / 20, -1, 1)
     exact = np.linalg.lstsq(np.hstack([U, np.ones((300, 1))]), y, rcond=None)[0]
     with test_mode(1):
-        found = MomentPlan.make(Promise.of(rho=1e10), 3).run(U, y)
+        found = MomentPlan.make(Guarantee(rho=1e10), AR, 3).run(U, y)
     assert np.append(found.coef[0], found.intercept) == pytest.approx(exact, abs=1e-4)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 30])
 def test_where_noise_is_all_there_is_the_fit_stays_small(rows: int) -> None:
     with test_mode(2):
-        fits = [MomentPlan.make(Promise.of(epsilon=0.1, delta=1e-6), 5).run(np.zeros((rows, 5)), np.zeros(rows)) for _ in range(30)]
+        fits = [MomentPlan.make(Guarantee(epsilon=0.1, delta=1e-6), AR, 5).run(np.zeros((rows, 5)), np.zeros(rows)) for _ in range(30)]
     assert np.isfinite([f.coef for f in fits]).all()
     assert np.median([np.abs(f.coef).max() for f in fits]) < 2, "noise over noise, not noise over nothing"
 
@@ -33,13 +35,13 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_priced(monkeypatch: pytest
     drawn = []
     real = sufficient_statistics.noisy_second_moment
     monkeypatch.setattr(sufficient_statistics, "noisy_second_moment", lambda rows, **told: drawn.append(told) or real(rows, **told))
-    plan = MomentPlan.make(Promise.of(epsilon=1, delta=1e-6), 2)
+    plan = MomentPlan.make(Guarantee(epsilon=1, delta=1e-6), AR, 2)
     plan.run(np.zeros((3, 2)), np.zeros(3))
-    assert drawn == [{"bound": 1.0, "multiplier": plan.multiplier, "adjacency": plan.promise.adjacency}]
+    assert drawn == [{"bound": 1.0, "multiplier": plan.multiplier, "adjacency": plan.adjacency}]
 
 
 def test_one_release_costs_one_gaussian() -> None:
-    promise = Promise.of(epsilon=1, delta=1e-6, adjacency="replace-one")
-    plan = MomentPlan.make(promise, 4)
+    guarantee, adjacency = Guarantee(epsilon=1, delta=1e-6), Adjacency.REPLACE_ONE
+    plan = MomentPlan.make(guarantee, adjacency, 4)
     assert float(plan.event.noise_multiplier) == plan.multiplier  # type: ignore[attr-defined]
-    assert 0.9999 < promise.price(plan.event).upper <= 1
+    assert 0.9999 < guarantee.typed_price(plan.event, adjacency).upper <= 1

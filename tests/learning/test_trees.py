@@ -18,10 +18,11 @@ from sklearn.model_selection import train_test_split
 from tests.attacks.attack import Draw, lower_bound
 from tests.learning.manners import check_manners, check_sklearn
 
-from tacit.accounting import Adjacency, ParameterError, PureDP, account
-from tacit.learning.promise import Promise
+from tacit.accounting import Adjacency, Guarantee, ParameterError, PureDP, account
 from tacit.learning.trees import DecisionTreeClassifier, Shape, TreePlan, grow, largest, leaf_labels, split_event, split_scores, to_bins
 from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
 
 PARTS, CLASSES = 4, 3
 ROWS = arrays(np.int64, (6, 2), elements=st.integers(0, PARTS - 1))
@@ -66,22 +67,22 @@ def test_rows_find_their_leaves() -> None:
 
 
 def test_the_largest_price_that_keeps_the_promise() -> None:
-    for promise in (Promise.of(epsilon=1, delta=0), Promise.of(epsilon=1, delta=1e-6), Promise.of(rho=0.2)):
-        event, size = largest(promise, lambda size: split_event(size, Adjacency.ADD_REMOVE))
-        assert promise.keeps(event) and not promise.keeps(split_event(size * Fraction(102, 100), Adjacency.ADD_REMOVE))
-    tiny = Promise.of(epsilon=1e-9, delta=0)
-    assert tiny.keeps(TreePlan.make(tiny, classes=2, depth=3, rows=None, splits=9).event)
+    for guarantee in (Guarantee(epsilon=1), Guarantee(epsilon=1, delta=1e-6), Guarantee(rho=0.2), Guarantee(mu=0.5)):
+        event, size = largest(guarantee, AR, lambda size: split_event(size, AR))
+        assert guarantee.keeps(event, AR) and not guarantee.keeps(split_event(size * Fraction(102, 100), AR), AR)
+    tiny = Guarantee(epsilon=1e-9)
+    assert tiny.keeps(TreePlan.make(tiny, AR, classes=2, depth=3, rows=None, splits=9).event, AR)
 
 
 def test_splits_are_chosen_where_a_choice_is_worth_its_price() -> None:
     """By public numbers alone: 13 features in 16 bins, 3 classes; the guess costs one pure epsilon, the choice levels and counts."""
-    promise = Promise.of(epsilon=0.1, delta=0)
-    guess = TreePlan.make(promise, classes=3, depth=None, rows=142, splits=195)
-    choice = TreePlan.make(promise, classes=3, depth=None, rows=5000, splits=195)
-    assert not guess.chosen and guess.depth == 3 and isinstance(guess.event, PureDP) and promise.keeps(guess.event)
-    assert choice.chosen and choice.depth == 5 and not isinstance(choice.event, PureDP) and promise.keeps(choice.event)
+    guarantee, adjacency = Guarantee(epsilon=0.1, delta=0), AR
+    guess = TreePlan.make(guarantee, adjacency, classes=3, depth=None, rows=142, splits=195)
+    choice = TreePlan.make(guarantee, adjacency, classes=3, depth=None, rows=5000, splits=195)
+    assert not guess.chosen and guess.depth == 3 and isinstance(guess.event, PureDP) and guarantee.keeps(guess.event, adjacency)
+    assert choice.chosen and choice.depth == 5 and not isinstance(choice.event, PureDP) and guarantee.keeps(choice.event, adjacency)
     assert guess.noise == pytest.approx(10, rel=0.01), "one over epsilon: a scale of exponential noise"
-    replaced = TreePlan.make(Promise.of(epsilon=0.1, delta=0, adjacency="replace-one"), classes=3, depth=None, rows=142, splits=195)
+    replaced = TreePlan.make(Guarantee(epsilon=0.1, delta=0), Adjacency.REPLACE_ONE, classes=3, depth=None, rows=142, splits=195)
     assert replaced.noise == pytest.approx(20, rel=0.01)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.ledger import Budget, LedgerError
-from tacit.ledger.budget import order_of
+from tacit.accounting import Guarantee
+from tacit.accounting.guarantee import order_of
+from tacit.ledger import Budget, Ledger, LedgerError
 
 AMOUNTS = st.fractions(min_value=0, max_value=100)
 
@@ -42,7 +44,7 @@ def test_limits_are_in_the_additive_measure() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "one currency"),
+        ({}, "no default"),
         ({"epsilon": 1, "rho": 1}, "one currency"),
         ({"delta": 1e-6}, "one currency"),
         ({"rho": 1, "delta": 1e-6}, "delta belongs to epsilon"),
@@ -60,3 +62,32 @@ def test_limits_are_in_the_additive_measure() -> None:
 def test_wrong_budgets_are_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(LedgerError, match=message):
         Budget(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_guarantee_or_its_text_is_a_budget() -> None:
+    whole = Guarantee(epsilon=1, delta=1e-6)
+    expected = Budget(epsilon=1, delta=1e-6)
+    assert Budget(whole) == Budget("eps=1, delta=1e-6") == Budget.of(whole) == Budget.of("eps=1,delta=1e-6") == expected
+    assert Budget.of(Budget(rho=1, reserve="1/2")) == Budget("rho=1", reserve=0.5)
+    for wrong in (1, None, {"epsilon": 1}):
+        with pytest.raises(LedgerError, match="budget must be a Budget"):
+            Budget.of(wrong)  # type: ignore[arg-type]
+    with pytest.raises(LedgerError, match="not both"):
+        Budget(whole, epsilon=1)
+
+
+def test_stored_bytes_are_those_of_old_books() -> None:
+    stored = json.dumps(Budget(epsilon=1, delta=1e-6, reserve="1/20").to_record())
+    assert stored == '{"currency": "approximate", "amounts": {"epsilon": "1", "delta": "1/1000000"}, "reserve": "1/20"}'
+    assert json.dumps(Budget(mu=1.5).to_record()) == '{"currency": "mu", "amounts": {"mu": "3/2"}, "reserve": "0"}'
+
+
+def test_a_period_is_the_window_of_the_account(tmp_path: Path) -> None:
+    book = Ledger.open(f"sqlite:///{tmp_path / 'book.db'}")
+    monthly = book.account("visits", Budget(epsilon=1, period="month"))
+    assert monthly.spec.window == "month" and monthly.budget == Budget(epsilon=1)
+    assert book.account("visits", Budget(epsilon=1, period="month")).spec == monthly.spec
+    assert repr(Budget(epsilon=1, period="month")) == "Budget(epsilon=1, period='month')"
+    with pytest.raises(LedgerError, match="window must be the budget's period"):
+        book.account("other", Budget(epsilon=1, period="month"), window="day")
+    assert book.account("third", "rho=0.1").budget == Budget(rho=0.1)

@@ -34,8 +34,9 @@ from tacit.accounting import (
     TruncatedCDP,
     account,
 )
+from tacit.accounting.methods import as_typed, mu_of_pure
 from tacit.ledger import LedgerError, PriceError, price, pricing
-from tacit.ledger.pricing import as_typed, cheap, mu_of_pure
+from tacit.ledger.pricing import cheap
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 TENTH = Fraction(1, 10)

@@ -32,7 +32,7 @@ from tacit.calculus import (
     table,
 )
 from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError, ReleaseFailed
-from tacit.ledger.payers import CONCURRENT, Frozen, guarantee_of
+from tacit.ledger.payers import CONCURRENT, Frozen
 from tacit.ledger.queryable import Conversation, InteractiveMeasurement, join, queryable
 from tacit.mechanisms.laplace import laplace
 from tacit.noise import test_mode as seeded
@@ -255,8 +255,8 @@ def test_budgets_of_several_analysts() -> None:
     ],
 )
 def test_what_a_budget_guarantees(budget: Budget, event: Event) -> None:
-    assert guarantee_of(budget) == event
-    assert guarantee_of(Budget(renyi={2: TENTH})).curve == ((2.0, 0.1),)
+    assert budget.guarantee.as_event() == event
+    assert Budget(renyi={2: TENTH}).guarantee.as_event().curve == ((2.0, 0.1),)
 
 
 def test_a_programme_of_fixed_losses() -> None:

@@ -18,7 +18,7 @@ version: 1
 title: Visits
 purpose: Plan beds.
 sources: {visits: {path: visits.parquet}}
-unit: {person: patient_id, max_rows: 3, adjacency: add_remove}
+unit: {person: patient_id, max_rows: 3, adjacency: add-remove}
 budget: {rho: 0.5}
 columns:
   patient_id: {type: text}

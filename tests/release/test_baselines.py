@@ -22,8 +22,8 @@ from tacit.release.sources import opened
 
 _HERE = Path()
 EDGE, NODE = (
-    "{edge: [src, dst], max_rows: 2, adjacency: add_remove}",
-    "{node: [src, dst], max_rows: 9, capped: true, adjacency: add_remove}",
+    "{edge: [src, dst], max_rows: 2, adjacency: add-remove}",
+    "{node: [src, dst], max_rows: 9, capped: true, adjacency: add-remove}",
 )
 KINDS = {
     "edge": EDGE,

@@ -205,9 +205,9 @@ def _calls() -> pa.Table:
 @pytest.mark.parametrize(
     ("unit", "word", "units", "cut", "share"),
     [
-        ("{edge: [src, dst], max_rows: 2, adjacency: add_remove}", "edges", [400, 10], [0, -180], 0.4),
-        ("{edge: [src, dst], max_rows: 2, directed: true, adjacency: add_remove}", "edges", [800, 10], [0, -180], 0.4),
-        ("{node: [src, dst], max_rows: 20, capped: true, adjacency: add_remove}", "nodes", [400, 20], [0, 0], 0.16),
+        ("{edge: [src, dst], max_rows: 2, adjacency: add-remove}", "edges", [400, 10], [0, -180], 0.4),
+        ("{edge: [src, dst], max_rows: 2, directed: true, adjacency: add-remove}", "edges", [800, 10], [0, -180], 0.4),
+        ("{node: [src, dst], max_rows: 20, capped: true, adjacency: add-remove}", "nodes", [400, 20], [0, 0], 0.16),
     ],
     ids=["edge", "directed", "node"],
 )
@@ -246,11 +246,11 @@ def test_people_of_several_tables() -> None:
 )
 def test_a_cap_that_is_only_declared_is_checked(most: int, said: list[str]) -> None:
     """The village's twenty nodes have twenty calls each, the 400 of the city four."""
-    unit = f"{{node: [src, dst], max_rows: {most}, capped: true, adjacency: add_remove}}"
+    unit = f"{{node: [src, dst], max_rows: {most}, capped: true, adjacency: add-remove}}"
     found = rehearse(parse(CALL_JOB.replace("UNIT", unit)), {"calls": _calls()}, data="public", runs=1)
     assert [line.partition("data: ")[2].partition(". ")[0] for line in found.broken] == said
 
 
 def test_a_cap_that_is_enforced_is_never_broken() -> None:
-    unit = "{edge: [src, dst], max_rows: 1, adjacency: add_remove}"
+    unit = "{edge: [src, dst], max_rows: 1, adjacency: add-remove}"
     assert not rehearse(parse(CALL_JOB.replace("UNIT", unit)), {"calls": _calls()}, data="public", runs=1).broken

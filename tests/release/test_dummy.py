@@ -150,8 +150,8 @@ def test_edges_meet(kind: str) -> None:
 
 @given(rows=st.integers(1, 60), most=st.integers(1, 5))
 def test_what_is_declared_to_be_capped_is(rows: int, most: int) -> None:
-    unit = "{edge: [src, dst], max_rows: 2, adjacency: add_remove}"
-    node = tables_for(parse(CALLS.replace(unit, f"{{node: [src, dst], max_rows: {most}, capped: true, adjacency: add_remove}}")), rows)[
+    unit = "{edge: [src, dst], max_rows: 2, adjacency: add-remove}"
+    node = tables_for(parse(CALLS.replace(unit, f"{{node: [src, dst], max_rows: {most}, capped: true, adjacency: add-remove}}")), rows)[
         "calls"
     ]
     degree = Counter([*node["src"].to_pylist(), *node["dst"].to_pylist()])

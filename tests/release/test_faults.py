@@ -19,7 +19,7 @@ from tacit.tables import TableError
     [
         ("max_rows: 3", "maxrows: 3", "unit.maxrows: there is no such field; did you mean max_rows?"),
         ("outputs:", "Output:", "did you mean outputs?"),
-        ("adjacency: add_remove", "adjacency: add-remove", "unit.adjacency: must be add_remove or replace_one"),
+        ("adjacency: add-remove", "adjacency: both", "unit.adjacency: must be add-remove or replace-one"),
         ("max_rows: 3", "max_rows: three", "unit.max_rows: must be a whole number"),
         ("max_rows: 3", "max_rows: 3.5", "unit.max_rows: must be a whole number"),
         ("[north, south]", "north", "categories: must be a list, such as [a, b]"),

@@ -31,6 +31,23 @@ def test_a_job_is_read() -> None:
     assert job.outputs[0].name == "by_region"
 
 
+def test_old_jobs_with_underscores_are_read_and_keep_their_fingerprint() -> None:
+    for new, old in (("add-remove", "add_remove"), ("replace-one", "replace_one")):
+        job = parse(EXAMPLE.replace("add-remove", new))
+        before = parse(EXAMPLE.replace("add-remove", old))
+        assert before == job and before.unit.typed() == job.unit.typed() and before.unit.adjacency == new
+        assert before.digest() == job.digest()
+
+
+def test_a_budget_may_be_the_text_of_a_guarantee() -> None:
+    assert parse(EXAMPLE.replace("{epsilon: 1, delta: 1e-6}", "eps=1, delta=1e-6")).budget.typed() == Budget(epsilon=1, delta="1e-6")
+    assert parse(EXAMPLE.replace("{epsilon: 1, delta: 1e-6}", "rho=0.5")).budget.typed() == Budget(rho=0.5)
+    assert parse(EXAMPLE.replace("{epsilon: 1, delta: 1e-6}", "eps=1")).budget.typed() == Budget(epsilon=1)
+    for wrong in ("mu=1", "eps=one", "eps=0", "eps=1, delta=2", "renyi:2=1"):
+        with pytest.raises(JobError, match="budget"):
+            parse(EXAMPLE.replace("{epsilon: 1, delta: 1e-6}", wrong))
+
+
 def test_the_example_file_is_read() -> None:
     job = load(ROOT / "examples" / "hospital.yaml")
     assert [output.name for output in job.outputs] == ["by_region", "by_diagnosis", "region_and_sex", "overall"]
@@ -70,7 +87,7 @@ def test_an_unknown_field_is_named_with_its_place(old: str, new: str, place: str
         ("{rho: 0.5}", "{rho: 1, reserve: 1}", "budget", "reserve"),
         (", max_rows: 3", "", "unit", "cap"),
         ("max_rows: 3", "max_rows: 0", "unit", "max_rows"),
-        (", adjacency: add_remove", "", "unit.adjacency", "missing"),
+        (", adjacency: add-remove", "", "unit.adjacency", "missing"),
         ("person: patient_id, ", "", "unit", "one of person"),
         ("person: patient_id", "person: somebody", "", "not in columns"),
         ("bounds: [0, 110]", "bounds: [110, 0]", "columns.age", "swap"),

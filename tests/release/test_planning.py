@@ -88,12 +88,12 @@ def test_laplace_noise_is_stretched_to_what_the_whole_job_allows() -> None:
             "{epsilon: 1, delta: 1e-9, reserve: 0.25}",
         ]
     ),
-    st.sampled_from(["add_remove", "replace_one"]),
+    st.sampled_from(["add-remove", "replace-one"]),
 )
 def test_no_plan_exceeds_its_budget(weights: list[int], budget: str, adjacency: str) -> None:
     job = changed(
         ("{rho: 0.5}", budget),
-        ("add_remove", adjacency),
+        ("add-remove", adjacency),
         ('region", weight: 1', f'region", weight: {weights[0]}'),
         ("visits, weight: 1", f"visits, weight: {weights[1]}"),
     )

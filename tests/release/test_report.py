@@ -30,7 +30,7 @@ title: "Visits {HOSTILE}"
 purpose: "Beds & <b>money</b> {{{{ 7 * 7 }}}}"
 sources:
   visits: {{path: visits.parquet}}
-unit: {{person: patient_id, max_rows: 4, adjacency: add_remove}}
+unit: {{person: patient_id, max_rows: 4, adjacency: add-remove}}
 budget: {{epsilon: 1, delta: 1e-6}}
 columns:
   patient_id: {{type: integer}}

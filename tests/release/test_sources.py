@@ -191,7 +191,7 @@ def test_a_plan_knows_the_public_tables_that_it_joins(tmp_path: Path, name: str)
     text = TEXT.replace(
         "sources: {visits: {path: visits.parquet}}", f"sources: {{visits: {{path: v.parquet}}, names: {{path: {name}, public: true}}}}"
     )
-    text = text.replace("{person: patient_id, max_rows: 3, adjacency: add_remove}", "{row: true, adjacency: add_remove}")
+    text = text.replace("{person: patient_id, max_rows: 3, adjacency: add-remove}", "{row: true, adjacency: add-remove}")
     text = re.sub(r"(?m)^  (patient_id|region|ward|age): \{", r"  \1: {table: visits, ", text)
     text = text.replace("outputs:", "  code: {type: text, table: names}\noutputs:")
     text = text.replace("COUNT(*) AS n FROM visits, w", "COUNT(*) AS n FROM visits JOIN names ON visits.region = names.code, w")

@@ -43,7 +43,7 @@ def test_a_large_budget_is_not_made_larger() -> None:
 
 
 def test_a_unit_of_rows_has_no_caps_to_lower() -> None:
-    job = changed(("{person: patient_id, max_rows: 3, adjacency: add_remove}", "{row: true, adjacency: add_remove}"))
+    job = changed(("{person: patient_id, max_rows: 3, adjacency: add-remove}", "{row: true, adjacency: add-remove}"))
     assert "caps" not in [one.kind for one in suggestions(job)]
 
 

@@ -24,7 +24,7 @@ sources:
   person: {path: person.parquet}
   visit: {path: visit.parquet}
   drug: {path: drug.parquet}
-unit: {node: person.id, max_rows: 4, adjacency: add_remove}
+unit: {node: person.id, max_rows: 4, adjacency: add-remove}
 budget: {epsilon: 2, delta: 1e-6}
 columns:
   person.id: {type: integer}
@@ -45,7 +45,7 @@ version: 1
 title: Calls
 purpose: Plan lines.
 sources: {calls: {path: calls.parquet}}
-unit: {edge: [src, dst], max_rows: 2, adjacency: add_remove}
+unit: {edge: [src, dst], max_rows: 2, adjacency: add-remove}
 budget: {epsilon: 1, delta: 0}
 columns:
   src: {type: text}
@@ -96,14 +96,14 @@ def test_each_table_of_a_job_is_known_to_the_book(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("unit", "wanted", "word"),
     [
-        ("{edge: [src, dst], max_rows: 2, adjacency: add_remove}", Unit.edge("src", "dst", max_rows=2), "edge"),
+        ("{edge: [src, dst], max_rows: 2, adjacency: add-remove}", Unit.edge("src", "dst", max_rows=2), "edge"),
         (
-            "{edge: [src, dst], max_rows: 2, directed: true, adjacency: add_remove}",
+            "{edge: [src, dst], max_rows: 2, directed: true, adjacency: add-remove}",
             Unit.edge("src", "dst", max_rows=2, directed=True),
             "edge",
         ),
         (
-            "{node: [src, dst], max_rows: 9, capped: true, adjacency: add_remove}",
+            "{node: [src, dst], max_rows: 9, capped: true, adjacency: add-remove}",
             Unit.node(ends=("src", "dst"), max_rows=9, capped=True),
             "node",
         ),
@@ -111,7 +111,7 @@ def test_each_table_of_a_job_is_known_to_the_book(tmp_path: Path) -> None:
     ids=["edge", "directed", "node"],
 )
 def test_a_job_about_edges(tmp_path: Path, unit: str, wanted: Unit, word: str) -> None:
-    job = parse(CALLS.replace("{edge: [src, dst], max_rows: 2, adjacency: add_remove}", unit))
+    job = parse(CALLS.replace("{edge: [src, dst], max_rows: 2, adjacency: add-remove}", unit))
     assert job.unit.typed() == wanted
     rows = pa.table({"src": ["a", "b"] * 40, "dst": ["b", "a"] * 40})
     with test_mode(3):

@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from tacit.accounting import Gaussian, Laplace
+from tacit.accounting import Gaussian, Guarantee, Laplace
 from tacit.ledger import Budget, Ledger
 from tacit.tables import Aggregate, Key, Question, Session, Unit
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.plan import Plan, Settings, make
 from tacit.tables.released import Exact, integers
-from tacit.tables.split import Spend
 
 Row = tuple[Any, str | None, float | None, float | None]
 TABLE = "visits"
@@ -106,10 +105,10 @@ def engine_on(rows: Iterable[Row], *, portable: bool = True) -> DuckDB:
 
 
 def planned(
-    asked: Question, unit: Unit, engine: DuckDB, *, spend: Spend | None = None, keys: Mapping[Any, Any] | None = None, **settings: Any
+    asked: Question, unit: Unit, engine: DuckDB, *, spend: Guarantee | None = None, keys: Mapping[Any, Any] | None = None, **settings: Any
 ) -> Plan:
     declared = {"region": REGIONS} if keys is None else keys
-    return make(asked, unit, engine, Settings(BOUNDS, declared, **settings), spend or Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6)))
+    return make(asked, unit, engine, Settings(BOUNDS, declared, **settings), spend or Guarantee(epsilon=1, delta=1e-6))
 
 
 def exact_sums(plan: Plan, engine: DuckDB, salt: int = 7) -> Exact:
@@ -132,7 +131,7 @@ def loss_between(plan: Plan, first: Exact, second: Exact) -> float:
     return float(absolute / limit) if isinstance(event, Laplace) else float(square / limit**2)
 
 
-def session_on(rows: Sequence[Row] | pa.Table, unit: Unit, budget: Budget | None = None, **options: Any) -> Session:
+def session_on(rows: Sequence[Row] | pa.Table, unit: Unit, budget: Budget | Guarantee | str | None = None, **options: Any) -> Session:
     """A session with a book of its own."""
     book = Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
     data = rows if isinstance(rows, pa.Table) else table(rows)

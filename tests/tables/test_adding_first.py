@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 from tests.tables.people import AGE, COST, TABLE, column
 
+from tacit.accounting import Guarantee
 from tacit.tables import Aggregate, Key, Question, Unit
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import KEPT
 from tacit.tables.plan import Plan, Settings, make
 from tacit.tables.released import integers
-from tacit.tables.split import Spend
 from tacit.tables.statement import Wanted
 
 SUMS = (Aggregate("count", None, "n"), Aggregate("avg", AGE, "m"), Aggregate("sum", COST, "s"), Aggregate("count_value", COST, "k"))
@@ -53,7 +53,7 @@ def plan_of(
     where: exp.Expression | None = None,
 ) -> Plan:
     asked = Question(exp.to_table(TABLE), tuple(keys), aggregates, where)
-    return make(asked, unit, engine, Settings(BOUNDS, listed), Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6)))
+    return make(asked, unit, engine, Settings(BOUNDS, listed), Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6)))
 
 
 def sums_of(plan: Plan, engine: DuckDB, statement: exp.Select | None = None) -> list[list[int]]:
@@ -100,6 +100,7 @@ def planned(name: str) -> tuple[Plan, exp.Select, exp.Select]:
     return plan, *shapes(plan, ENGINE)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", LISTS)
 @settings(max_examples=15)
 @given(rows=ROWS)

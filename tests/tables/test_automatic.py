@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlglot import exp
 
-from tacit.tables.automatic import CELLS, _cell, bounds_from, cap_from, cells, edges
+from tacit.mechanisms.doubling_cells import edges
+from tacit.tables.automatic import CELLS, _cell, cap_from
 from tacit.tables.engines.duckdb import DuckDB
 
 VALUES = [0.0, -0.0, 1.0, 1.5, 2.0, 2.0000001, -1.0, -3.0, 1e12, 1e300, -1e300, 5e-324, 0.5, -0.25, 4.0, 1023.0, 1025.0]
-
-
-def test_cells_tile_the_line() -> None:
-    ends = [edges(cell) for cell in cells()]
-    assert all(a[1] == b[0] for a, b in pairwise(ends))
-    assert ends[0][0] == -Fraction(2) ** CELLS and ends[-1][1] == Fraction(2) ** CELLS
 
 
 def test_the_engine_s_cell_holds_the_value() -> None:
@@ -33,15 +25,6 @@ def test_the_engine_s_cell_holds_the_value() -> None:
         low, high = edges(cell)
         assert low <= max(min(Fraction(value), Fraction(2) ** CELLS), -(Fraction(2) ** CELLS)) <= high
     assert found[len(VALUES) :] == [None, None, None]
-
-
-@given(st.lists(st.floats(-50, 1000), min_size=2 * CELLS + 1, max_size=2 * CELLS + 1))
-def test_bounds_are_the_hull_of_what_stands_out(counts: list[float]) -> None:
-    found = bounds_from(counts, 60)
-    passing = [cell for cell, count in zip(cells(), counts, strict=True) if count > 60]
-    assert found.found == bool(passing) and found.lower < found.upper
-    for cell in passing:
-        assert found.lower <= edges(cell)[0] and edges(cell)[1] <= found.upper
 
 
 @pytest.mark.parametrize(("share", "cap"), [(0.4, 1), (0.5, 1), (0.8, 2), (0.95, 4), (1.0, 8)])

@@ -13,21 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tables.people import REGIONS, engine_on, planned, question, random_rows, session_on
 
-from tacit.accounting import account
+from tacit.accounting import Guarantee, account
 from tacit.ledger import Budget
 from tacit.noise import test_mode
 from tacit.tables import TableError, Unit
 from tacit.tables.desk import FINE, LONGEST, Recall, explained, frozen, price_for_accuracy, priced
 from tacit.tables.figures import expected
 from tacit.tables.plan import Plan
-from tacit.tables.split import Spend
 
 UNIT = Unit("id", max_rows=3)
 COUNT = "SELECT region, COUNT(*) AS n FROM visits GROUP BY region"
 
 
 def at(epsilon: Fraction, **settings: Any) -> Plan:
-    return planned(question("count", grouped=True), UNIT, engine_on([]), spend=Spend(epsilon=epsilon, delta=Fraction(1, 10**6)), **settings)
+    return planned(question("count", grouped=True), UNIT, engine_on([]), spend=Guarantee(epsilon=epsilon, delta=1e-6), **settings)
 
 
 def test_a_price_is_what_is_paid() -> None:

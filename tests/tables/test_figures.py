@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from tests.tables.people import REGIONS, Row, engine_on, exact_sums, planned, question, session_on
 
+from tacit.accounting import Guarantee
 from tacit.noise import test_mode
 from tacit.tables import Answer, Session, Unit
 from tacit.tables.answer import Figures
 from tacit.tables.figures import Maker, expected, figures
 from tacit.tables.plan import Plan
 from tacit.tables.released import Exact, Released, release
-from tacit.tables.split import Spend
 
 MANY, FEW = 1500, 150  # groups; fewer where each is a thousand cells
 CONFIDENCE = 0.9
@@ -72,7 +72,7 @@ NAMES = sorted({name for name, _ in truth(data(30))})
 def plan_for(name: str, rows: list[Row], law: str, epsilon: float) -> tuple[Plan, Exact]:
     """The plan, and the exact sums of one group as if there were many groups like it."""
     engine = engine_on(rows)
-    spend = Spend(epsilon=Fraction(epsilon), delta=Fraction(1, 10**6) if law == "gaussian" else Fraction(0))
+    spend = Guarantee(epsilon=Fraction(epsilon), delta=Fraction(1, 10**6) if law == "gaussian" else Fraction(0))
     plan = planned(question(name, grouped=False), Unit("id", max_rows=1), engine, spend=spend, law=law, keys={}, loss=False)
     exact, many = exact_sums(plan, engine), FEW if name == "quantiles" else MANY
     return plan, Exact([(0, ())] * many, [np.repeat(np.asarray(row), many, axis=0) for row in exact.sums], [0] * many)
@@ -88,6 +88,7 @@ def coverage(found: Figures, value: float, shrink: float = 1.0) -> float:
     return float(((middle + (found.low - middle) * shrink <= value) & (value <= middle + (found.high - middle) * shrink)).mean())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 @pytest.mark.parametrize("name", NAMES)
 def test_intervals_cover_the_truth(name: str, law: str) -> None:
@@ -110,6 +111,7 @@ def test_narrower_intervals_do_not_cover(name: str) -> None:
         assert coverage(found, truth(rows)[name, column], 0.6) < CONFIDENCE - 0.05
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 @pytest.mark.parametrize("name", NAMES)
 def test_figures_are_right_where_noise_is_small(name: str, law: str) -> None:

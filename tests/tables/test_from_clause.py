@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -125,13 +126,19 @@ MIXING = [
 ]
 
 
+@cache
+def everybody_but(gone: int | None) -> duckdb.DuckDBPyConnection:
+    """The table without one person's rows."""
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute("CREATE TABLE visits (id BIGINT, age INTEGER, code VARCHAR)")
+    connection.executemany("INSERT INTO visits VALUES (?, ?, ?)", [row for row in PEOPLE if row[0] != gone])
+    return connection
+
+
 def others(query: str, gone: int) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """Everybody else's rows of a query, with and without one person's rows in the table."""
     found = []
-    for rows in (PEOPLE, [row for row in PEOPLE if row[0] != gone]):
-        connection = duckdb.connect(config={"threads": 1})
-        connection.execute("CREATE TABLE visits (id BIGINT, age INTEGER, code VARCHAR)")
-        connection.executemany("INSERT INTO visits VALUES (?, ?, ?)", rows)
+    for connection in (everybody_but(None), everybody_but(gone)):
         table = connection.execute(query)
         place = [column[0] for column in table.description].index("id")
         found.append(sorted((row for row in table.fetchall() if row[place] != gone), key=repr))

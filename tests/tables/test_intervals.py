@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
@@ -21,7 +21,6 @@ def read(text: str) -> exp.Expression:
 _NUMBERS = {"a": "DOUBLE", "c": "INTEGER"}
 
 
-@settings(max_examples=60)
 @given(
     st.recursive(
         st.sampled_from(["a", "c", "2", "-3", "0.5", "10"]),

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from sqlglot import exp
 from tests.tables.people import AGE, engine_on, exact_sums, planned, question
 
-from tacit.accounting import Adjacency
+from tacit.accounting import Adjacency, Guarantee
 from tacit.tables import Aggregate, TableError, Unit
 from tacit.tables import measure as measures
 from tacit.tables.measure import LARGEST, Interval, Measure, joint_absolute, joint_square, together
 from tacit.tables.plan import Settings, make
-from tacit.tables.split import Spend
 
 ONE = exp.Literal.number(1)
 ROWS = Measure("rows", ONE, 0, 1)
@@ -138,7 +137,7 @@ def test_bounds_far_from_zero_are_added_up_exactly() -> None:
     engine = engine_on([(i, "N", 1e15 + i % 2, 0.0) for i in range(6)])
     asked = replace(question("count", grouped=False), aggregates=(Aggregate("sum", AGE, "s"),))
     settings = Settings({"age": (1e15, 1e15 + 1)}, {}, loss=False)
-    plan = make(asked, Unit("id", max_rows=1), engine, settings, Spend(epsilon=Fraction(1)))
+    plan = make(asked, Unit("id", max_rows=1), engine, settings, Guarantee(epsilon=Fraction(1)))
     found = exact_sums(plan, engine).sums[0][0] * plan.wanted.measures[0].granularity
     assert found == 6 * 10**15 + 3
 

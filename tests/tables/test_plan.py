@@ -8,21 +8,20 @@ from typing import Any
 import pytest
 from tests.tables.people import AGE, AGGREGATES, BOUNDS, COST, REGIONS, engine_on, planned, question
 
-from tacit.accounting import Composed, account
+from tacit.accounting import Composed, Guarantee, account
 from tacit.tables import Aggregate, Question, Refused, TableError, Unit
 from tacit.tables.plan import LOSS_PARTS, interval_of, multiplicity_of, types_of
-from tacit.tables.split import Spend
 from tacit.tables.statement import rows_of
 
 UNIT = Unit("id", max_rows=3)
 
 
 @pytest.mark.parametrize(
-    "spend", [Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6)), Spend(epsilon=Fraction(1))], ids=["approximate", "pure"]
+    "spend", [Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6)), Guarantee(epsilon=Fraction(1))], ids=["approximate", "pure"]
 )
 @pytest.mark.parametrize("grouped", [True, False], ids=["grouped", "whole"])
 @pytest.mark.parametrize("name", AGGREGATES)
-def test_every_plan_keeps_its_price_and_uses_it(name: str, grouped: bool, spend: Spend) -> None:
+def test_every_plan_keeps_its_price_and_uses_it(name: str, grouped: bool, spend: Guarantee) -> None:
     plan = planned(question(name, grouped=grouped), UNIT, engine_on([]), spend=spend)
     cost = account(plan.event).epsilon(float(spend.delta)).upper
     assert 0.99 < cost <= 1
@@ -56,7 +55,7 @@ def test_the_loss_takes_its_part_under_each_law(law: str) -> None:
 
 def test_the_better_law_is_taken() -> None:
     """One count at epsilon 1: Laplace. Ten groups that a person may all be in: Gaussian, whose noise grows with the root of ten."""
-    spend = Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6))
+    spend = Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6))
     assert planned(question("count", grouped=False), Unit("id", max_rows=1), engine_on([]), spend=spend).split.law == "laplace"
     spread = Unit("id", max_groups=60, rows_per_group=1)
     assert planned(question("count", grouped=True), spread, engine_on([]), spend=spend).split.law == "gaussian"

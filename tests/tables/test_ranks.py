@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import laplace as laplace_law
 
-from tacit.tables.ranks import FINE, Ladder, cells_for, half_width, ladder_for, quantile
+from tacit.accounting.strategies import FINE
+from tacit.mechanisms.noisy_sums import half_width
+from tacit.tables.ranks import Ladder, cells_for, ladder_for, quantile
 
 SIZES = [2, 4, 16, 32, 64, 256]
 
@@ -19,25 +21,25 @@ def test_running_totals_come_back(cells: int, law: str) -> None:
     ladder = Ladder(Fraction(0), Fraction(1), cells)
     counts = np.random.default_rng(cells).integers(0, 1000, cells)
     released = ladder.encoder(law) @ counts
-    np.testing.assert_allclose(ladder.decoder(law) @ released, np.cumsum(counts), rtol=1e-9, atol=1e-6)
+    np.testing.assert_allclose(ladder.totals.decoder(law) @ released, np.cumsum(counts), rtol=1e-9, atol=1e-6)
 
 
 @pytest.mark.parametrize("cells", SIZES)
 def test_sensitivities_are_those_of_the_columns(cells: int) -> None:
     ladder = Ladder(Fraction(0), Fraction(1), cells)
     columns = ladder.encoder("gaussian").T.tolist()
-    assert ladder.square() == max(sum(v * v for v in column) for column in columns)
-    assert ladder.absolute() == max(sum(abs(v) for v in column) for column in ladder.encoder("laplace").T.tolist())
+    assert ladder.totals.square() == max(sum(v * v for v in column) for column in columns)
+    assert ladder.totals.absolute() == max(sum(abs(v) for v in column) for column in ladder.encoder("laplace").T.tolist())
     assert (ladder.encoder("gaussian") >= 0).all()  # exchanged rows rely on one sign
 
 
 def test_the_square_root_is_better_than_counting_cells() -> None:
     """The error of a running total in units of the noise multiplier: about 1 + log(n)/pi, where plain counts have sqrt(n/2)."""
     ladder = Ladder(Fraction(0), Fraction(1), 256)
-    error = ladder.error("gaussian") * np.sqrt(ladder.square())
+    error = ladder.error("gaussian") * np.sqrt(ladder.totals.square())
     assert error < 1 + np.log(256) / np.pi + 0.1 < np.sqrt(256 / 2)
     terms = [float(np.prod([(2 * j - 1) / (2 * j) for j in range(1, k + 1)])) for k in range(256)]
-    assert ladder.square() / FINE**2 == pytest.approx(sum(term**2 for term in terms), rel=1e-3)
+    assert ladder.totals.square() / FINE**2 == pytest.approx(sum(term**2 for term in terms), rel=1e-3)
 
 
 def test_widths_are_exact_or_safe() -> None:

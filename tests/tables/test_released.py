@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tables.people import REGIONS, engine_on, exact_sums, planned, question, random_rows, session_on
 
+from tacit.accounting import Guarantee
 from tacit.ledger import Budget
 from tacit.noise import test_mode
 from tacit.tables import Unit
 from tacit.tables.plan import LOSS_PARTS, LOSS_REACH
-from tacit.tables.released import Exact, Released, _added, _whole, expected_error, integers, loss_note, noisy, release
-from tacit.tables.split import Spend
+from tacit.tables.released import Exact, Released, _whole, integers, loss_note, release
 
 UNIT = Unit("id", max_rows=3)
 
@@ -35,8 +35,9 @@ def test_every_declared_group_is_there_and_empty_ones_are_zero() -> None:
 def test_every_group_gets_noise_of_its_own() -> None:
     engine = engine_on([])
     plan = planned(question("count", grouped=True), UNIT, engine, loss=False)
+    exact = exact_sums(plan, engine)
     with test_mode(1):
-        draws = np.array([release(exact_sums(plan, engine), plan).sums[0] for _ in range(200)], dtype=float)
+        draws = np.array([release(exact, plan).sums[0] for _ in range(200)], dtype=float)
     assert draws.shape == (200, len(REGIONS))
     assert np.abs(np.corrcoef(draws.T) - np.eye(len(REGIONS))).max() < 0.35  # five deviations of a correlation of 200 pairs
     share = plan.shares[0]
@@ -45,15 +46,15 @@ def test_every_group_gets_noise_of_its_own() -> None:
 
 def test_noise_is_whole_and_of_the_stated_law() -> None:
     engine = engine_on([])
-    for law, spend in (("gaussian", Spend(rho=Fraction(1, 2))), ("laplace", Spend(epsilon=Fraction(1)))):
+    for law, spend in (("gaussian", Guarantee(rho=Fraction(1, 2))), ("laplace", Guarantee(epsilon=Fraction(1)))):
         share = planned(question("count", grouped=False), UNIT, engine, spend=spend, law=law, loss=False).shares[0]
         with test_mode(4):
-            drawn = noisy(share, np.zeros(4000, dtype=object))
+            drawn = share.noise.add(np.zeros(4000, dtype=object), share.block)
         assert all(isinstance(value, int) for value in drawn.tolist())
         values = np.array(drawn, dtype=float)
         kurtosis = float((values**4).mean() / (values**2).mean() ** 2)
         assert (kurtosis < 3.6) == (law == "gaussian") and share.law == law  # 3 for Gaussian noise, 6 for Laplace
-        assert expected_error(share, 0.95) > share.spread
+        assert share.noise.error(0.95, share.block) > share.spread
 
 
 def test_records_come_back() -> None:
@@ -95,7 +96,7 @@ def test_the_share_of_lost_rows_is_told_under_both_laws(budget: Budget) -> None:
 
 def test_the_share_of_lost_rows_is_paid_for() -> None:
     """It is a measure with noise of its own and a part of the price; without it the other figures have less noise, and nothing is told."""
-    for spend, law in ((Spend(epsilon=Fraction(1)), "laplace"), (Spend(rho=Fraction(1, 10)), "gaussian")):
+    for spend, law in ((Guarantee(epsilon=Fraction(1)), "laplace"), (Guarantee(rho=Fraction(1, 10)), "gaussian")):
         engine = engine_on([])
         told = planned(question("count", grouped=True), UNIT, engine, spend=spend, law=law)
         silent = planned(question("count", grouped=True), UNIT, engine, spend=spend, law=law, loss=False)
@@ -152,15 +153,3 @@ def test_sums_of_38_digits_are_read_from_memory(values: list[int]) -> None:
     """The oracle: pyarrow's own reading."""
     column = pa.chunked_array([pa.array(values, pa.decimal128(38, 0))])
     assert _whole(column).tolist() == [int(value) for value in column.to_pylist()] == values
-
-
-WORDS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([2**63 - 1, -(2**63), 2**62, -(2**62), 0, -1]))
-
-
-@given(st.lists(st.tuples(WORDS, WORDS), max_size=20))
-def test_sums_and_noise_of_64_bits_are_added_without_going_round(pairs: list[tuple[int, int]]) -> None:
-    """The oracle: Python's integers."""
-    first, second = (np.array([pair[i] for pair in pairs], dtype=np.int64) for i in (0, 1))
-    expected = [a + b for a, b in pairs]
-    assert _added(first, second).tolist() == expected
-    assert _added(first.astype(object), second).tolist() == _added(first, second.astype(object)).tolist() == expected

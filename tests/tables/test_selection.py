@@ -8,15 +8,14 @@ from fractions import Fraction
 import pytest
 from tests.tables.people import Row, engine_on, planned, question, session_on
 
-from tacit.accounting import Adjacency, account
+from tacit.accounting import Adjacency, Guarantee, account
 from tacit.mechanisms.partition_selection import GaussianSelection, LaplaceSelection, OptimalSelection
 from tacit.noise import test_mode
 from tacit.tables import Refused, Unit
 from tacit.tables.plan import Plan
 from tacit.tables.selection import _best
-from tacit.tables.split import Spend
 
-SPEND = Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6))
+SPEND = Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6))
 
 UNITS = [Unit("id", max_rows=1), Unit("id", max_groups=10, rows_per_group=2), Unit("id", max_rows=4, adjacency=Adjacency.REPLACE_ONE)]
 

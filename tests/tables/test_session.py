@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.tables.people import BOUNDS, REGIONS, Row, on_engine, question, random_rows, session_on, table
 
 import tacit
-from tacit.accounting import Adjacency, account
+from tacit.accounting import Adjacency, Guarantee, account
 from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError
 from tacit.noise import test_mode
 from tacit.tables import Refused, Schema, Session, TableError, Unit, auto
@@ -122,6 +122,21 @@ def test_other_currencies() -> None:
     assert pure.left() == {"pure": Fraction(1, 2)}
 
 
+def test_a_guarantee_or_its_text_is_a_budget_and_a_price() -> None:
+    session = session_on(ROWS, UNIT, "eps=1, delta=1e-6")
+    for price in (Guarantee(epsilon=0.1, delta=1e-7), "eps=0.1, delta=1e-7"):
+        by_text = session.plan(COUNT, keys={"region": REGIONS}, guarantee=price)
+        assert by_text.event == session.plan(COUNT, keys={"region": REGIONS}, epsilon=0.1, delta=1e-7).event
+    assert session.plan(COUNT, keys={"region": REGIONS}, guarantee="eps=0.1").split.law == "laplace"  # pure, as it says
+    for wrong, said in (({"guarantee": "rho=1"}, "counts in epsilon"), ({"guarantee": "eps=0"}, "greater than 0")):
+        with pytest.raises(TableError, match=said):
+            session.plan(COUNT, keys={"region": REGIONS}, **wrong)
+    with pytest.raises(TableError, match="not both"):
+        session.plan(COUNT, keys={"region": REGIONS}, guarantee="eps=0.1", epsilon=0.1)
+    with pytest.raises(TableError, match="no delta"):
+        session_on(ROWS, UNIT, Budget(epsilon=1)).plan(COUNT, keys={"region": REGIONS}, guarantee="eps=0.1, delta=1e-7")
+
+
 def test_columns_are_declared_once() -> None:
     session = session_on(ROWS, UNIT, columns=Schema.of({"age": (0, 100), "region": REGIONS}))
     answer = session.sql("SELECT region, AVG(age * 2 + 1) AS a FROM visits GROUP BY region", epsilon=1)
@@ -170,6 +185,7 @@ def test_bounds_and_caps_can_be_found_for_a_price() -> None:
     assert 5.99 < session.left()["epsilon"] < 6.01  # one for the cap, one for the bounds, two for the question
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [

@@ -125,6 +125,7 @@ def test_a_statement_depends_on_its_salt_where_it_says_so(name: str, unit: Unit,
     assert uses == (portable or (unit.max_groups is not None and name == "everything"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("unit", [Unit("id", max_rows=2), Unit("id", max_groups=1, rows_per_group=2)], ids=repr)
 @pytest.mark.parametrize("name", ["count", "quantiles", "everything"])
 @pytest.mark.parametrize("grouped", [True, False], ids=["grouped", "whole"])
@@ -225,6 +226,7 @@ def measures() -> dict[str, Measure]:
 NAMES = [("rows", "sum", "null"), ("null", "value"), ("value", "sum", "null", "rows"), ("rows",), ("sum",)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("names", NAMES, ids="-".join)
 @settings(max_examples=25)
 @given(values=st.lists(VALUES, max_size=12))

@@ -22,6 +22,7 @@ from tacit.accounting.errors import (
     UnsupportedError,
 )
 from tacit.accounting.events import Composed, Event, Group, NonPrivate, NoOp, Repeated, Sampled, Selection, Worst
+from tacit.accounting.guarantee import Guarantee
 from tacit.accounting.interchange import from_dp_event, from_json, to_dp_event, to_json
 from tacit.accounting.leaves import (
     GDP,
@@ -65,6 +66,7 @@ __all__ = [
     "Gaussian",
     "GdpReport",
     "Group",
+    "Guarantee",
     "Laplace",
     "LeakyRandomizedResponse",
     "MatrixMechanism",

@@ -14,12 +14,14 @@ from tacit.accounting.account import Account, account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.errors import AccountingError, ParameterError, UnsupportedError
 from tacit.accounting.events import Event
+from tacit.accounting.guarantee import Guarantee
 from tacit.accounting.parameters import nonnegative, positive, probability
 
 
 def calibrate(
     make: Callable[[float], Event],
     *,
+    guarantee: Guarantee | str | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     rho: float | None = None,
@@ -36,7 +38,7 @@ def calibrate(
     """The value of one parameter at which `make(value)` just meets the target; the result never exceeds it.
 
     The cost may rise or fall with the parameter: noise is made as small as the target allows, steps, rates and numbers of queries as large.
-    Give `epsilon` and `delta`, or `rho`, or `mu`; `low` and `high` limit the search; `integer=True` searches whole numbers.
+    Give `epsilon` and `delta`, `rho`, `mu`, or a `guarantee`; `low` and `high` limit the search; `integer=True` searches whole numbers.
 
     >>> from tacit.accounting import Poisson, Repeated, Sampled, Gaussian
     >>> make = lambda steps: Repeated(Sampled(Poisson(0.01), Gaussian(2)), steps)
@@ -44,6 +46,9 @@ def calibrate(
     >>> account(make(steps)).epsilon(1e-6).upper <= 1 < account(make(steps + 1)).epsilon(1e-6).upper
     True
     """
+    if guarantee is not None:
+        amounts = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu).floats
+        epsilon, delta, rho, mu = amounts.epsilon, amounts.delta, amounts.rho, amounts.mu
     excess = _excess(make, epsilon, delta, rho, mu, adjacency, null_record, method)
     if epsilon is not None and method is None and not integer:
         # One direction decides nearly always: search with it alone, and let both have the last word.

@@ -37,7 +37,7 @@ from tacit.accounting.parameters import Number, count, positive, probability
 from tacit.accounting.schemes import Scheme
 
 if TYPE_CHECKING:
-    from tacit.accounting.correlated import Strategy
+    from tacit.accounting.strategies import Strategy
 
 _EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind
@@ -61,7 +61,7 @@ _FRACTION = re.compile(r"-?[0-9]{1,4000}(/[0-9]{1,4000})?")
 @cache
 def _strategies() -> dict[str, type[Strategy]]:
     """Strategies by name; their module is loaded by events that have one, or by a value that nothing else explains."""
-    from tacit.accounting import correlated as at
+    from tacit.accounting import strategies as at
 
     return {kind.__name__: kind for kind in (at.Buffered, at.SquareRoot, at.Stated, at.Toeplitz, at.Tree)}
 

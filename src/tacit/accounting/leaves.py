@@ -20,7 +20,7 @@ from tacit.accounting.events import Leaf
 from tacit.accounting.parameters import Number, count, nonnegative, number, positive, probability
 
 if TYPE_CHECKING:
-    from tacit.accounting.correlated import Strategy
+    from tacit.accounting.strategies import Strategy
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -249,9 +249,9 @@ class MatrixMechanism(Leaf):
     """A whole run with correlated noise: `noise_multiplier` is the deviation of the independent noise behind it over the norm that one
     contribution is clipped to, and a record takes part in at most `participations` steps that are `separation` or more apart.
 
-    It costs one Gaussian whose sensitivity is worked out from the strategy: see `tacit.accounting.correlated` for the guarantee.
+    It costs one Gaussian whose sensitivity is worked out from the strategy: see `tacit.accounting.strategies` for the guarantee.
 
-    >>> from tacit.accounting.correlated import Tree
+    >>> from tacit.accounting.strategies import Tree
     >>> MatrixMechanism(2, Tree(1000), participations=1).gaussian
     Gaussian(noise_multiplier=0.632...)
     """
@@ -263,11 +263,11 @@ class MatrixMechanism(Leaf):
     fixed: bool = False
 
     def validate(self) -> None:
-        from tacit.accounting.correlated import Strategy  # only runs with correlated noise have one
+        from tacit.accounting.strategies import Strategy  # only runs with correlated noise have one
 
         self._set("noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
         if not isinstance(self.strategy, Strategy):
-            raise ParameterError(f"strategy must be a strategy of tacit.accounting.correlated, not {type(self.strategy).__name__}")
+            raise ParameterError(f"strategy must be a strategy of tacit.accounting.strategies, not {type(self.strategy).__name__}")
         self._set("participations", count("participations", self.participations))
         self._set("separation", count("separation", self.separation))
         self._set("fixed", bool(self.fixed))
@@ -275,7 +275,7 @@ class MatrixMechanism(Leaf):
     @property
     def gaussian(self) -> Gaussian:
         """The Gaussian mechanism it costs as much as, rounded to the dearer side."""
-        from tacit.accounting.correlated import sensitivity
+        from tacit.accounting.strategies import sensitivity
 
         moved = sensitivity(self.strategy, self.participations, self.separation, self.fixed)
         return Gaussian(math.nextafter(float(self.noise_multiplier) / moved * (1 - 2.0**-52), 0.0), adjacency=self.adjacency)

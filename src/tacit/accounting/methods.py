@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,11 +18,13 @@ from tacit.accounting import gaussian
 from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.errors import ParameterError, UnsupportedError
-from tacit.accounting.events import Composed, Event, Group, Leaf, NoOp, Repeated, Worst
+from tacit.accounting.events import Composed, Event, Group, Leaf, NoOp, Repeated, Sampled, Selection, Worst
+from tacit.accounting.exact import exact
 from tacit.accounting.laplace import HalfTiltPair
 from tacit.accounting.leaves import (
     GDP,
     ZCDP,
+    ApproxDP,
     DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
@@ -30,6 +33,7 @@ from tacit.accounting.leaves import (
     MatrixMechanism,
     PureDP,
     RandomizedResponse,
+    RenyiDP,
     Staircase,
 )
 from tacit.accounting.mixture import MixturePair
@@ -37,6 +41,12 @@ from tacit.accounting.pairs import Pair
 from tacit.accounting.resolved import Resolved, Step, renyi_curve
 
 Row = tuple[float, float, int]
+_GUARANTEES: dict[type[Leaf], tuple[str, ...]] = {
+    PureDP: ("epsilon",),
+    ApproxDP: ("epsilon", "delta"),
+    ZCDP: ("rho",),
+    GDP: ("mu",),
+}
 #: The names in `METHODS` that give a bound.
 Theorem = Literal[
     "basic", "advanced", "strong", "drv", "zcdp", "zcdp-improved", "rdp", "rdp-improved", "optimal", "heterogeneous", "pld"
@@ -201,6 +211,99 @@ def exact_pure(event: Event, adjacency: Adjacency, *, null_record: bool = False)
         return None
 
     return _exact_sum(event, adjacency, price, null_record, 1)
+
+
+def as_typed(event: Event) -> Event:
+    """The event with the floats of its stated guarantees read as the decimals that were typed: PureDP(0.1) is one tenth.
+
+    Parameters of mechanisms (noise multipliers, rates) keep their binary value: a sampler may use exactly that.
+
+    >>> from tacit.accounting import PureDP, Repeated
+    >>> as_typed(Repeated(PureDP(0.1), 10))
+    Repeated(event=PureDP(epsilon=Fraction(1, 10)), count=10)
+    """
+    match event:
+        case Composed():
+            return Composed(*(as_typed(child) for child in event.events))
+        case Repeated() | Group() | Sampled() | Selection():
+            return replace(event, event=as_typed(event.event))
+        case RenyiDP():
+            return event
+    names = _GUARANTEES.get(type(event), ())  # type: ignore[arg-type]
+    changed: dict[str, Any] = {name: exact(name, getattr(event, name)) for name in names}
+    return replace(event, **changed) if changed else event
+
+
+def stated_sum(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> tuple[Fraction, Fraction] | None:
+    """Sums of the epsilons and deltas of stated guarantees; None as soon as one step states none for this relation."""
+    match event:
+        case Repeated():
+            inner = stated_sum(event.event, adjacency, null_record=null_record)
+            return None if inner is None else (event.count * inner[0], event.count * inner[1])
+        case Composed():
+            parts = [stated_sum(child, adjacency, null_record=null_record) for child in event.events]
+            known = [part for part in parts if part is not None]
+            if len(known) < len(parts):
+                return None
+            return sum((part[0] for part in known), Fraction(0)), sum((part[1] for part in known), Fraction(0))
+        case ApproxDP() if event.adjacency is adjacency:
+            return Fraction(event.epsilon), Fraction(event.delta)
+    pure = exact_pure(event, adjacency, null_record=null_record)
+    return None if pure is None else (pure, Fraction(0))
+
+
+def squared_mu(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> Fraction:
+    """mu squared of Gaussian differential privacy, as a fraction that is not below the truth.
+
+    It is exact for trees of Gaussian noise and GDP guarantees; a pure step counts as `mu_of_pure`. Nothing else has a trade-off curve
+    above a Gaussian one, so everything else is refused.
+
+    >>> from tacit.accounting import Gaussian, Repeated
+    >>> squared_mu(Repeated(Gaussian(10), 20), Adjacency.ADD_REMOVE)
+    Fraction(1, 5)
+    """
+    return _squared_mu(event, adjacency, null_record, 1)
+
+
+def _squared_mu(event: Event, adjacency: Adjacency, null_record: bool, group: int) -> Fraction:
+    match event:
+        case NoOp():
+            return Fraction(0)
+        case Repeated():
+            return event.count * _squared_mu(event.event, adjacency, null_record, group)
+        case Composed():
+            return sum((_squared_mu(child, adjacency, null_record, group) for child in event.events), Fraction(0))
+        case Group():
+            return _squared_mu(event.event, adjacency, null_record, group * event.size)
+    unit = Group(event, group) if group > 1 else event
+    if isinstance(event, (Gaussian, GDP, MatrixMechanism)):
+        known = exact_rho(unit, adjacency, null_record=null_record)
+        if known is not None:
+            return 2 * known
+    epsilon = exact_pure(unit, adjacency, null_record=null_record)
+    if epsilon is None:
+        raise UnsupportedError(
+            f"mu admits Gaussian noise, GDP guarantees and pure steps, and {type(event).__name__} is none of them: its trade-off "
+            "curve is above no Gaussian one without slack; use rho, or epsilon with delta"
+        )
+    return mu_of_pure(epsilon) ** 2
+
+
+def mu_of_pure(epsilon: Fraction) -> Fraction:
+    """A mu, rounded up, such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^eps / (1 + e^eps)) (Dong, Roth, Su 2022).
+
+    >>> round(float(mu_of_pure(Fraction(1))), 6)
+    1.232035
+    """
+    from scipy.special import ndtri_exp
+
+    # concave in epsilon with slope sqrt(pi / 2) at zero, so the line is a bound, and the better one where epsilon is tiny
+    line = epsilon * Fraction("1.2533141373156")
+    value = float(epsilon)
+    if value < 1e-3:
+        return line
+    curve = -2 * float(ndtri_exp(-value - math.log1p(math.exp(-value))))
+    return min(line, Fraction(curve) * (1 + Fraction(1, 10**9)))
 
 
 def _exact_sum(

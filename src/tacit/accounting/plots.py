@@ -24,6 +24,7 @@ import numpy as np
 
 from tacit.accounting.account import Account, account
 from tacit.accounting.adjacency import Adjacency
+from tacit.accounting.best_attack import attack_rate
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.events import Event
@@ -132,20 +133,6 @@ def plot_cost(cost: Account, *, mark: tuple[float, float] | None = None, path: P
     plot_profile(cost, mark=mark, ax=left)
     plot_tradeoff(cost, guarantee=mark, ax=right)
     return _finish(figure, path)
-
-
-def attack_rate(fpr: Array, epsilons: Array, deltas: Array) -> Array:
-    """The largest true-positive rate that (epsilon, delta) guarantees at these points allow, epsilon >= 0.
-
-    Each allows at most e^eps fpr + delta and, as the relation is symmetric, 1 - e^-eps (1 - delta - fpr) (Kairouz, Oh, Viswanath 2015).
-
-    >>> attack_rate(np.array([0.1, 0.9]), np.array([0.0, 1.0]), np.array([0.2, 0.0])).round(3)
-    array([0.272, 0.963])
-    """
-    growth = np.exp(np.minimum(epsilons, 700.0))[:, None]
-    small = growth * fpr[None, :] + deltas[:, None]
-    large = 1 - (1 - deltas[:, None] - fpr[None, :]) / growth
-    return np.asarray(np.minimum(np.minimum(small, large).min(axis=0), 1.0))
 
 
 # --- theorems -------------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.accounting import GDP, Adjacency, ParameterError
+from tacit.accounting import GDP, Adjacency, Guarantee, ParameterError
 from tacit.accounting.parameters import count, probability
 from tacit.audit.claim import Claim, Verdict
 from tacit.audit.events import outcomes
@@ -102,7 +102,7 @@ class MechanismReport:
 
 def audit_mechanism(
     function: Callable[[Any], Any],
-    claim: Claim | str,
+    claim: Claim | Guarantee | str,
     *,
     neighbours: str | Adjacency | Iterable[Neighbours | tuple[Any, Any]] = Adjacency.ADD_REMOVE,
     data: Any = None,
@@ -120,7 +120,7 @@ def audit_mechanism(
     pairs of calls to time. With a seed, draws of `tacit.noise` repeat; other sources of noise are the function's own business.
     """
     relation = _relation(neighbours)
-    promised = Claim.parse(claim, relation or Adjacency.ADD_REMOVE) if isinstance(claim, str) else claim
+    promised = claim if isinstance(claim, Claim) else Claim.of(claim, adjacency=relation or Adjacency.ADD_REMOVE)
     pairs = _pairs(neighbours, relation, data, person)
     delta, measure = _currency(promised)
     divergences = tuple(replay_all(function, pairs, seed=0 if seed is None else seed))
@@ -153,7 +153,7 @@ def audit_mechanism(
 
 
 def _relation(neighbours: Any) -> Adjacency | None:
-    return Adjacency(neighbours) if isinstance(neighbours, (str, Adjacency)) else None
+    return Adjacency.parse(neighbours, name="neighbours") if isinstance(neighbours, (str, Adjacency)) else None
 
 
 def _pairs(neighbours: Any, relation: Adjacency | None, data: Any, person: str | None) -> list[Neighbours]:

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, ParameterError, PureDP
+from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Guarantee, ParameterError, PureDP
 from tacit.accounting.parameters import count, probability
 from tacit.audit.claim import Claim, Verdict
 from tacit.audit.games import Adversary, Game, GameResult, MembershipGame, size_of, take
@@ -190,7 +190,9 @@ def replaced(claim: Claim) -> Claim:
     elif isinstance(event, PureDP):
         wide = Claim.of(epsilon=2 * float(event.epsilon))
     elif isinstance(event, ApproxDP):
-        wide = Claim.of(epsilon=2 * float(event.epsilon), delta=group_delta(float(event.epsilon), float(event.delta), 2))
+        # made by hand, because two records may have a delta of 1, which no guarantee has
+        epsilon, delta = 2 * float(event.epsilon), group_delta(float(event.epsilon), float(event.delta), 2)
+        wide = Claim(ApproxDP(epsilon, delta), text=f"epsilon {epsilon:g} at delta {delta:g}")
     else:
         raise ParameterError(
             "what this claim says about a replaced record is not known; state it as eps, mu or rho, or choose a game that adds a record"
@@ -218,7 +220,7 @@ def usual_attacks(references: int, *, population: bool, signal: Signal = LOSS) -
 def audit_model(
     train: Callable[..., Any],
     data: Any,
-    claim: Claim | str,
+    claim: Claim | Guarantee | str,
     *,
     attacks: Sequence[Attack | Adversary] | None = None,
     game: Game | str = Game.FIXED_MODEL,
@@ -240,7 +242,7 @@ def audit_model(
     `runs` is how many candidates are asked about (all, if not given). In the other games `runs` models are trained (200, if not given),
     half with the record and half without. The stated confidence is that of the whole report. `groups` names a group for each record.
     """
-    promised = Claim.parse(claim) if isinstance(claim, str) else claim
+    promised = claim if isinstance(claim, Claim) else Claim.of(claim)
     if promised.adjacency is Adjacency.ZERO_OUT:
         raise ParameterError("models are attacked under add-remove or replace-one; state the claim for one of them")
     which, total = Game(game), size_of(data)

@@ -69,7 +69,7 @@ def neighbours(
     adds a pair of so many rows (`CROWD` for a million), and a person who has them all. An adversarial value that a column of fixed type
     cannot hold is left out.
     """
-    kind = Adjacency(relation)
+    kind = Adjacency.parse(relation, name="relation")
     if kind is Adjacency.ZERO_OUT:
         raise ParameterError("relation must be add-remove or replace-one: what a zeroed row is, the mechanism knows; pass your own pairs")
     found = list(_add_remove(data, adversarial, person) if kind is Adjacency.ADD_REMOVE else _replace(data, adversarial))

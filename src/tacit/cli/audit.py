@@ -74,10 +74,7 @@ def mechanism(
     from tacit.cli import output
 
     function = loaded(target)
-    try:
-        relation = Adjacency(neighbours)
-    except ValueError:
-        raise OptionError(f"--neighbours must be add-remove, replace-one or zero-out, not {neighbours!r}") from None
+    relation = Adjacency.parse(neighbours, name="--neighbours")
     from tacit.audit import audit_mechanism, page_of
 
     with output.working("attacking"):
@@ -191,6 +188,7 @@ def model(
 
     train = loaded(target)
     records = data_from(data)
+    from tacit.accounting import Adjacency
     from tacit.audit import Claim, Game, audit_model
 
     try:
@@ -201,7 +199,7 @@ def model(
     report = audit_model(
         train,
         arranged(records),
-        Claim.parse(claim, neighbours),
+        Claim.of(claim, adjacency=Adjacency.parse(neighbours, name="--neighbours")),
         game=played,
         runs=runs,
         references=references,

@@ -16,6 +16,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from tacit.accounting import Account, Adjacency, Bound, Estimate, Event, to_json
+from tacit.accounting.best_attack import attack_at_most
 from tacit.accounting.compare import rounded_up
 from tacit.cli.numbers import proved_digits
 
@@ -122,7 +123,7 @@ def plain_words(cost: Account, known: Sequence[tuple[float, float]] = ()) -> lis
     # every (epsilon, delta) bounds the attack, so where one more takes long those at hand must do
     rate = min(1.0, *(math.exp(min(e, 700.0)) * 0.01 + d for e, d in [(0.0, advantage), *known]))
     if time.perf_counter() - began < 2:
-        rate = min(rate, best_attack(cost, 0.01))
+        rate = min(rate, attack_at_most(cost.delta, 0.01))
     if rate >= 1:
         return ["An attacker can be certain who is in the data: this is no protection at all."]
     return [
@@ -130,34 +131,6 @@ def plain_words(cost: Account, known: Sequence[tuple[float, float]] = ()) -> lis
         f"Someone who starts from 50:50 is right about a person's membership at most {percent(cost.posterior(0.5).upper)} of the time.",
         f"No attack finds a share of the members that exceeds its share of false alarms by more than {percent(advantage)[:-2]} points.",
     ]
-
-
-def best_attack(cost: Account, fpr: float, evaluations: int = 13) -> float:
-    """An upper bound on the true-positive rate at a false-positive rate, within a hundredth of the best.
-
-    Every epsilon gives a valid bound e^eps fpr + delta(eps), so the search may stop early: `Account.tpr` brackets the minimum closely, at
-    several times the cost.
-    """
-    golden = (math.sqrt(5) - 1) / 2
-    low, high = 0.0, -math.log(fpr)
-
-    def allowed(epsilon: float) -> float:
-        return math.exp(epsilon) * fpr + cost.delta(epsilon).upper
-
-    a, b = high - golden * (high - low), low + golden * (high - low)
-    at_a, at_b = allowed(a), allowed(b)
-    best = min(1.0, at_a, at_b)
-    for _ in range(evaluations - 2):
-        if at_a <= at_b:
-            high, b, at_b = b, a, at_a
-            a = high - golden * (high - low)
-            at_a = allowed(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + golden * (high - low)
-            at_b = allowed(b)
-        best = min(best, at_a, at_b)
-    return best
 
 
 def print_table(out: Console, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> None:

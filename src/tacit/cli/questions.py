@@ -243,7 +243,7 @@ def _attacks(cost: Account, rates: Sequence[float], epsilons: Sequence[float], f
     """Valid upper ends of the true-positive rate, from the points at hand and, unless those took long, a finer sweep of the profile."""
     import numpy as np
 
-    from tacit.accounting.plots import attack_rate
+    from tacit.accounting.best_attack import attack_rate
 
     points = [(e, f.upper) for e, f in zip(epsilons, found, strict=True) if e >= 0]
     if seconds < 0.2 * len(epsilons) or not points:

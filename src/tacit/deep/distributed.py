@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -45,14 +44,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tacit.accounting import Event, ParameterError, calibrate
+from tacit.accounting import Event, Guarantee, ParameterError
 from tacit.accounting.parameters import count
 from tacit.deep.clipping import Adaptive, ClippedSum, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.noise import standard_normal
-from tacit.deep.private import Independent, PrivateTraining, planned_steps
+from tacit.deep.private import Independent, PrivateTraining, noise_for, planned_steps
 from tacit.deep.samplers import Allocation, FullBatch, Poisson, Sampler
-from tacit.noise import is_private, rounded_gaussian
+from tacit.noise import is_private
 
 
 def shard(records: int, rank: int | None = None, world: int | None = None) -> NDArray[np.int64]:
@@ -123,9 +122,9 @@ class DistributedTraining(PrivateTraining):
         raise TrainingError("another rank was refused: the plan is not paid for, or all its steps are taken")
 
     @torch.no_grad()
-    def _noisy_gradients(self, collected: ClippedSum) -> float:
+    def _noisy_gradients(self, collected: ClippedSum, drawn: Tensor | None) -> float:
         """Every rank's sum and share of noise, added up."""
-        share = super()._noisy_gradients(collected)
+        share = super()._noisy_gradients(collected, drawn)
         parameters = dict(self.model.named_parameters())
         gradients = [parameters[name].grad for name in collected.sums]
         flat_total = torch.cat([gradient.reshape(-1) for gradient in gradients if gradient is not None])
@@ -144,8 +143,8 @@ class DistributedTraining(PrivateTraining):
         self.private = self._total([0.0 if is_private() else 1.0])[0] == 0 and self.private
         if not isinstance(rule, Adaptive):
             return None
-        noise = rounded_gaussian(2 * Fraction(rule.count_noise)) / 2 if self.rank == 0 else 0.0
-        (noisy,) = self._total([halves(collected.within(), collected.count) + noise])
+        mine = halves(collected.within(), collected.count)
+        (noisy,) = self._total([rule.count.release(mine) if self.rank == 0 else mine / 2])
         size = float(self.sampler.divisor)
         self._clipper.rule = rule.updated(noisy, size)
         return min(1.0, max(0.0, 0.5 - noisy / size))
@@ -165,8 +164,11 @@ def make_private_distributed(
     clip: float | Rule,
     sampler: Sampler,
     noise_multiplier: float | None = None,
+    guarantee: Guarantee | str | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
     steps: int | None = None,
     epochs: int | None = None,
     group: Any = None,
@@ -179,28 +181,23 @@ def make_private_distributed(
 ) -> DistributedTraining:
     """As `make_private`, called in every process with this rank's records and the sampler of the whole data.
 
-    Give `noise_multiplier`, or `epsilon` and `delta`. The model of rank 0 is copied to the others. A ledger `account` is used by rank 0.
+    Give `noise_multiplier`, or `epsilon` and `delta`, `rho`, `mu` or a `guarantee`. The model of rank 0 is copied to the
+    others. A ledger `account` is used by rank 0.
 
     >>> make_private_distributed(nn.Linear(1, 1), None, None, clip=1, sampler=FullBatch(10), steps=1)
     Traceback (most recent call last):
     tacit.accounting.errors.ParameterError: give noise_multiplier, or epsilon and delta
     """
     planned = planned_steps(sampler, steps, epochs)
-    if noise_multiplier is None:
-        if epsilon is None or delta is None:
-            raise ParameterError("give noise_multiplier, or epsilon and delta")
-        noise_multiplier = calibrate(
-            lambda z: Independent().event(sampler, z, planned), epsilon=epsilon, delta=delta, adjacency=sampler.adjacency
-        )
-    elif epsilon is not None:
-        raise ParameterError("give epsilon (and get the noise) or noise_multiplier (and get the epsilon), not both")
+    asked = {"given": guarantee, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
+    noise, paid = noise_for(lambda z: Independent().event(sampler, z, planned), sampler, noise_multiplier, asked)
     return DistributedTraining(
         model,
         optimizer,
         data,
         sampler=sampler,
         group=group,
-        noise_multiplier=noise_multiplier,
+        noise_multiplier=noise,
         rule=flat(clip) if isinstance(clip, int | float) else clip,
         steps=planned,
         loss_reduction=loss_reduction,
@@ -209,5 +206,5 @@ def make_private_distributed(
         collate=collate,
         account=account,
         purpose=purpose,
-        delta=delta,
+        delta=paid,
     )

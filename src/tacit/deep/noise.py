@@ -12,7 +12,7 @@ for float64); else it lies beyond, and is the quantile of one with 53 bits withi
 the geometric gaps between them, so that nothing needs to be looked for among the rest. In float32 neighbouring values of the inner
 interval, which ends at 3.1, are at most 1e-5 apart; the tails are smooth and reach 9 standard deviations.
 
-What this does not promise: these are floating-point numbers, and the theorems are about real ones. `lattice_normal` is the exact
+What this does not promise: these are floating-point numbers, and the theorems are about real ones. `on_lattice` is the exact
 alternative: the sum is rounded to a lattice and the noise is a real Gaussian variable rounded to the same lattice (docs/decisions/0005), at
 about twenty times the price.
 """
@@ -20,7 +20,6 @@ about twenty times the price.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import torch
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tacit.deep.extra import needs
-from tacit.noise import rounded_gaussian
+from tacit.mechanisms.noisy_sums import NoisySums
 from tacit.noise.source import words
 
 with needs("torch", "cryptography"):
@@ -138,16 +137,17 @@ def _outer_normal(count: int, stream: Stream) -> NDArray[np.float64]:
     return np.where(bits & 1, found, -found)
 
 
-def lattice_normal(values: Tensor, sigma: float, granule: float) -> Tensor:
-    """`values` rounded to multiples of `granule`, plus Gaussian noise of standard deviation `sigma` rounded to the same lattice: exact.
+def on_lattice(values: Tensor, noise: NoisySums) -> Tensor:
+    """`values` rounded to the lattice of the noise, plus that noise: exact Gaussian noise on whole numbers.
 
     Rounding moves each coordinate by at most half a granule on either input, so the L2 sensitivity grows by at most
-    granule * sqrt(dimension): whoever calls this charges for it. In float64, where multiples of a granule are exact.
+    granule * sqrt(dimension): whoever makes the noise charges for it. In float64, where multiples of a granule are exact.
 
-    >>> out = lattice_normal(torch.zeros(4), sigma=1.0, granule=2.0**-20)
+    >>> out = on_lattice(torch.zeros(4), NoisySums.of_scale("gaussian", 2**20, granularity=2.0**-20))
     >>> bool((out * 2**20 == (out * 2**20).round()).all())
     True
     """
+    granule = float(noise.granularities[0])
     whole = torch.round(values.to(torch.float64) / granule)
-    drawn = rounded_gaussian(Fraction(sigma) / Fraction(granule), size=values.numel())
+    drawn = noise.draw(values.numel())
     return (whole + torch.from_numpy(np.asarray(drawn, dtype=np.float64)).reshape(values.shape)) * granule

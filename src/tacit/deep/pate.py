@@ -38,15 +38,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Bound, Composed, Event, NoOp, ParameterError, PureDP, Repeated
-from tacit.accounting import Gaussian as GaussianEvent
-from tacit.accounting import Laplace as LaplaceEvent
 from tacit.accounting import account as price
 from tacit.accounting.parameters import Number, count, positive
 from tacit.deep import pate_gaussian
 from tacit.deep.pate_cost import FINE, Counts, LaplaceLaw, PublishedCost, dependent_epsilon, publish_cost, vote_counts
 from tacit.deep.pate_gaussian import GaussianLaw
 from tacit.ledger import Account, paying
-from tacit.noise import rounded_gaussian, rounded_laplace, uniform_integers
+from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.noise import uniform_integers
 
 M = TypeVar("M")
 ADVICE = "A teacher must return one label for each question, in one dimension"
@@ -82,15 +81,19 @@ class LaplaceVotes:
     def __post_init__(self) -> None:
         positive("gamma", self.gamma)
 
+    @property
+    def noise(self) -> NoisySums:
+        """The noise on one question's counts: a teacher who votes otherwise moves two of them by a vote."""
+        return NoisySums.of_multiplier("laplace", 1 / Fraction(self.gamma), 2 * FINE, granularity=Fraction(1, FINE))
+
     def event(self, questions: int) -> Event:
         """What so many questions cost, whatever the votes."""
-        return Repeated(LaplaceEvent(1 / Fraction(self.gamma)), count("questions", questions))
+        return Repeated(self.noise.event, count("questions", questions))
 
     def answer(self, votes: ArrayLike) -> NDArray[np.int64]:
         """One label a question."""
         counts = vote_counts(votes)
-        noise = rounded_laplace(2 * FINE / Fraction(self.gamma), size=counts.shape)
-        return winners(counts, noise)
+        return winners(counts, self.noise.draw(counts.shape))
 
 
 @dataclass(frozen=True)
@@ -118,22 +121,31 @@ class GaussianVotes:
             positive("check_sigma", self.check_sigma)
             count("answers", self.answers)
 
+    @property
+    def noise(self) -> NoisySums:
+        """The noise on one question's counts: a teacher who votes otherwise moves two of them, by sqrt(2) in all."""
+        multiplier = math.nextafter(self.sigma / math.nextafter(math.sqrt(2), 2), 0)
+        return NoisySums("gaussian", (FINE * Fraction(self.sigma),), multiplier, granularities=(Fraction(1, FINE),))
+
+    @property
+    def check(self) -> NoisySums | None:
+        """The noise on the largest count, which a teacher moves by one vote."""
+        return None if self.check_sigma is None else NoisySums.of_multiplier("gaussian", self.check_sigma)
+
     def event(self, questions: int) -> Event:
         """What so many questions cost, whatever the votes."""
-        one = GaussianEvent(math.nextafter(self.sigma / math.nextafter(math.sqrt(2), 2), 0))
-        if self.check_sigma is None or self.answers is None:
-            return Repeated(one, count("questions", questions))
-        asked = count("questions", questions)
-        return Composed(Repeated(GaussianEvent(self.check_sigma), asked), Repeated(one, min(asked, self.answers)))
+        one, asked = self.noise.event, count("questions", questions)
+        if self.check is None or self.answers is None:
+            return Repeated(one, asked)
+        return Composed(Repeated(self.check.event, asked), Repeated(one, min(asked, self.answers)))
 
     def answer(self, votes: ArrayLike) -> NDArray[np.int64]:
         """One label a question; -1 where the teachers did not agree enough, or the paid answers are used up."""
         counts = vote_counts(votes)
-        found = winners(counts, rounded_gaussian(FINE * Fraction(self.sigma), size=counts.shape))
-        if self.threshold is None or self.check_sigma is None or self.answers is None:
+        found = winners(counts, self.noise.draw(counts.shape))
+        if self.threshold is None or self.check is None or self.answers is None:
             return found
-        checks = rounded_gaussian(Fraction(self.check_sigma), size=len(counts))
-        agreed = counts.max(axis=1) + np.asarray(checks) >= self.threshold
+        agreed = self.check.add(counts.max(axis=1)) >= self.threshold
         return np.where(agreed & (np.cumsum(agreed) <= self.answers), found, -1)
 
 

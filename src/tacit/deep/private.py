@@ -41,16 +41,17 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tacit.accounting import Bound, Composed, Event, Gaussian, NoOp, ParameterError, account, calibrate, from_json, to_json
+from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
 from tacit.accounting.parameters import count, positive
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
 from tacit.deep.loader import PrivateLoader, as_dataset
-from tacit.deep.noise import add_normal, lattice_normal, standard_normal
+from tacit.deep.noise import add_normal, on_lattice, standard_normal
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler
 from tacit.ledger import Account, Payment, paying
-from tacit.noise import is_private, rounded_gaussian
+from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.noise import is_private
 
 __all__ = ["Allocation", "FixedSize", "FullBatch", "Poisson", "PrivateTraining", "make_private", "make_private_with_epsilon"]
 
@@ -244,8 +245,10 @@ class PrivateTraining:
                 "the whole batch, in train mode, and evaluate under torch.no_grad()"
             )
         self.private = self.private and is_private()
-        with self.touching():
-            scale = self._noisy_gradients(collected)
+        drawn = self._drawn(collected)
+        with self.touching() as payment:
+            payment.noticed(self.private)
+            scale = self._noisy_gradients(collected, drawn)
             self.steps += 1
             clip = collected.sensitivity
             clipped = self._adapt(collected)
@@ -256,8 +259,16 @@ class PrivateTraining:
         if self.remaining() == 0:
             self.close()
 
+    def _drawn(self, collected: ClippedSum) -> Tensor | None:
+        """The noise of this step, unless it is added in place. Only shapes go in, so what it refuses may be told."""
+        plain = getattr(self._noise.draw, "__func__", None) is Independent.draw  # and nobody's own way of drawing
+        if self._exact or (plain and collected.together is not None):
+            return None
+        parts = list(collected.sums.values())
+        return self._noise.draw(sum(part.numel() for part in parts), parts[0].dtype)
+
     @torch.no_grad()
-    def _noisy_gradients(self, collected: ClippedSum) -> float:
+    def _noisy_gradients(self, collected: ClippedSum, drawn: Tensor | None) -> float:
         """Set every gradient to (sum + noise) / divisor; returns the deviation of the noise in each."""
         parts = list(collected.sums.values())
         sizes = [part.numel() for part in parts]
@@ -267,15 +278,16 @@ class PrivateTraining:
             granule = sensitivity * GRANULE
             sensitivity += granule * math.sqrt(sum(sizes))
         sigma = self._gradient_multiplier() * sensitivity
-        plain = getattr(self._noise.draw, "__func__", None) is Independent.draw  # and nobody's own way of drawing
-        if plain and not self._exact and collected.together is not None:
+        if drawn is None and not self._exact and collected.together is not None:
             add_normal(collected.together, sigma / divisor, 1 / divisor)  # the sums are parts of this
             pieces = parts
         else:
-            if self._exact:
-                noisy = lattice_normal(torch.cat([part.reshape(-1) for part in parts]), sigma, granule).div_(divisor)
+            if drawn is None:
+                step = Fraction(granule)
+                noise = NoisySums.of_scale("gaussian", Fraction(sigma) / step, Fraction(sensitivity) / step, granularity=step)
+                noisy = on_lattice(torch.cat([part.reshape(-1) for part in parts]), noise).div_(divisor)
             else:
-                noisy = self._noise.draw(sum(sizes), parts[0].dtype).mul_(sigma / divisor)
+                noisy = drawn.mul_(sigma / divisor)
             pieces = [piece.view(part.shape).to(part.dtype) for piece, part in zip(torch.split(noisy, sizes), parts, strict=True)]
             if not self._exact:
                 torch._foreach_add_(pieces, parts, alpha=1 / divisor)
@@ -294,9 +306,7 @@ class PrivateTraining:
         if not isinstance(rule, Adaptive):
             return None
         size = float(self.sampler.divisor)
-        # counts are whole halves, so exact noise on that lattice is affordable
-        noise = rounded_gaussian(2 * Fraction(rule.count_noise)) / 2
-        noisy = halves(collected.within(), collected.count) + noise
+        noisy = rule.count.release(halves(collected.within(), collected.count))
         self._clipper.rule = rule.updated(noisy, size)
         return min(1.0, max(0.0, 0.5 - noisy / size))
 
@@ -404,9 +414,19 @@ def make_private(
 
 
 def make_private_with_epsilon(
-    model: nn.Module, optimizer: Optimizer, data: Any, *, epsilon: float, delta: float, sampler: Sampler, **plan: Any
+    model: nn.Module,
+    optimizer: Optimizer,
+    data: Any,
+    *,
+    sampler: Sampler,
+    guarantee: Guarantee | str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+    **plan: Any,
 ) -> PrivateTraining:
-    """As `make_private`, with the least noise for which the whole plan costs at most `epsilon` at `delta`.
+    """As `make_private`, with the least noise for which the whole plan costs at most `epsilon` at `delta`, or another guarantee.
 
     >>> import torch
     >>> model = torch.nn.Linear(3, 1)
@@ -420,8 +440,27 @@ def make_private_with_epsilon(
         raise ParameterError("give epsilon (and get the noise) or noise_multiplier (and get the epsilon, with make_private), not both")
     steps = planned_steps(sampler, plan.pop("steps", None), plan.pop("epochs", None))
     noise = plan.get("noise") or Independent()
-    found = calibrate(lambda z: noise.event(sampler, z, steps), epsilon=epsilon, delta=delta, adjacency=sampler.adjacency)
-    return make_private(model, optimizer, data, noise_multiplier=found, sampler=sampler, steps=steps, **({"delta": delta} | plan))
+    asked = {"given": guarantee, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
+    found, paid = noise_for(lambda z: noise.event(sampler, z, steps), sampler, None, asked)
+    return make_private(model, optimizer, data, noise_multiplier=found, sampler=sampler, steps=steps, **({"delta": paid} | plan))
+
+
+def noise_for(
+    make: Callable[[float], Event], sampler: Sampler, noise_multiplier: float | None, asked: Mapping[str, Any]
+) -> tuple[float, float | None]:
+    """The noise multiplier that was given, or the least one for the guarantee that was, and the delta that a ledger is charged.
+
+    `asked` are the arguments of `Guarantee.of`. A delta beside a noise multiplier only says what a ledger account is charged.
+    """
+    wanted = any(asked[name] is not None for name in ("given", "epsilon", "rho", "mu"))
+    if noise_multiplier is not None:
+        if wanted:
+            raise ParameterError("give epsilon (and get the noise) or noise_multiplier (and get the epsilon), not both")
+        return noise_multiplier, asked["delta"]
+    if not wanted:
+        raise ParameterError("give noise_multiplier, or epsilon and delta")
+    guarantee = Guarantee.of(**asked, state_delta=True)
+    return calibrate(make, guarantee=guarantee, adjacency=sampler.adjacency), guarantee.floats.delta or None
 
 
 def planned_steps(sampler: Sampler, steps: int | None, epochs: int | None) -> int:

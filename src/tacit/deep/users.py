@@ -40,13 +40,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
-from tacit.accounting import Adjacency, Event, Gaussian, Group, MixtureOfGaussians, ParameterError, Repeated, calibrate
+from tacit.accounting import Adjacency, Event, Gaussian, Group, Guarantee, MixtureOfGaussians, ParameterError, Repeated, calibrate
 from tacit.accounting.parameters import Number, count, positive
 from tacit.deep.clipping import Clipper, ClippingError, Rule, flat
 from tacit.deep.clipping.parts import CHUNK, Outer, Part, row_norms, weigh, working_dtype
 from tacit.deep.clipping.passes import full_precision
 from tacit.deep.loader import as_dataset
-from tacit.deep.private import PrivateTraining, planned_steps
+from tacit.deep.private import PrivateTraining, noise_for, planned_steps
 from tacit.deep.samplers import Indices, Poisson, Sampler
 from tacit.noise import permutation
 
@@ -234,8 +234,11 @@ def make_user_private(
     clip: float | Rule,
     sampler: Sampler,
     noise_multiplier: float | None = None,
+    guarantee: Guarantee | str | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
     steps: int | None = None,
     epochs: int | None = None,
     average: bool = True,
@@ -246,7 +249,7 @@ def make_user_private(
     """As `make_private`, for users: `users` names the user of each record, and `sampler` draws users, its sizes counted in users.
 
     A batch holds the records, at most `most` each, of the users drawn; the average of a user's gradients (with `average=False` their
-    sum) is clipped to `clip`. Give `noise_multiplier`, or `epsilon` and `delta`.
+    sum) is clipped to `clip`. Give `noise_multiplier`, or `epsilon` and `delta`, `rho`, `mu` or a `guarantee`.
 
     >>> make_user_private(nn.Linear(1, 1), None, torch.zeros(2, 1), [1, 2], most=1, clip=1, sampler=Poisson(1, 2), steps=1)
     Traceback (most recent call last):
@@ -255,14 +258,8 @@ def make_user_private(
     if isinstance(sampler, ByExample):
         raise ParameterError("ByExample samples records: use it with make_private on the rows that cap(users, most) keeps")
     planned = planned_steps(sampler, steps, epochs)
-    if noise_multiplier is None:
-        if epsilon is None or delta is None:
-            raise ParameterError("give noise_multiplier, or epsilon and delta")
-        noise_multiplier = calibrate(
-            lambda z: sampler.event(Gaussian(z), planned), epsilon=epsilon, delta=delta, adjacency=sampler.adjacency
-        )
-    elif epsilon is not None:
-        raise ParameterError("give epsilon (and get the noise) or noise_multiplier (and get the epsilon), not both")
+    asked = {"given": guarantee, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
+    noise, paid = noise_for(lambda z: sampler.event(Gaussian(z), planned), sampler, noise_multiplier, asked)
     if how.get("workers") or how.get("noise") is not None:
         raise ParameterError("training by user draws independent noise and loads in this process; leave out workers= and noise=")
     return UserTraining(
@@ -272,10 +269,10 @@ def make_user_private(
         rule=flat(clip) if isinstance(clip, int | float) else clip,
         average=average,
         sampler=sampler,
-        noise_multiplier=noise_multiplier,
+        noise_multiplier=noise,
         steps=planned,
         account=account,
-        delta=delta,
+        delta=paid,
         **how,
     )
 

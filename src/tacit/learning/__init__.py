@@ -21,7 +21,6 @@ from tacit.learning.objective_perturbation import ObjectivePerturbation
 from tacit.learning.output_perturbation import OutputPerturbation
 from tacit.learning.pca import PCA
 from tacit.learning.pipeline import Pipeline, pipeline_event
-from tacit.learning.promise import Promise
 from tacit.learning.rates import RateCard, hard_instance, too_good_to_be_private
 from tacit.learning.regressors import HuberRegressor, Lasso, LinearRegression, PoissonRegressor, QuantileRegressor, Ridge
 from tacit.learning.scalers import MinMaxScaler, StandardScaler
@@ -57,7 +56,6 @@ __all__ = [
     "PoissonRegressor",
     "PrefixSums",
     "PrivateEstimator",
-    "Promise",
     "QuantileRegressor",
     "RandomForestClassifier",
     "RandomFourierFeatures",

@@ -24,13 +24,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Event, ParameterError, Repeated
+from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated
 from tacit.accounting.parameters import count, positive
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes
-from tacit.learning.grouped_sums import farthest_table, noisy_table
 from tacit.learning.losses import softmax
-from tacit.learning.promise import Promise
 from tacit.learning.trees import Array, Shape, Whole, to_bins
+from tacit.mechanisms.row_sums import farthest_table, noisy_table
 from tacit.noise import permutation
 
 PEOPLE = 0.5  # length of the part of a row that counts people, beside 1 for the gradient
@@ -41,7 +40,8 @@ FLOOR = 0.3  # of a step that is all noise on average: over many trees its direc
 class BoostingPlan:
     """Rounds, levels of a tree and features of a level, fixed before the data is touched, and the releases that price them."""
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     rounds: int
     depth: int
     features: int
@@ -50,11 +50,11 @@ class BoostingPlan:
     mu: float
 
     @classmethod
-    def make(cls, promise: Promise, *, rounds: int, depth: int, features: int, rate: float) -> BoostingPlan:
-        """The least noise that keeps the promise."""
+    def make(cls, guarantee: Guarantee, adjacency: Adjacency, *, rounds: int, depth: int, features: int, rate: float) -> BoostingPlan:
+        """The least noise that keeps the guarantee."""
         releases = rounds * depth
-        event, mu = promise.settle(lambda mu: Repeated(promise.stated(math.sqrt(releases) / mu), releases))
-        return cls(promise, rounds, depth, features, rate, event, mu)
+        event, mu = guarantee.settle(lambda mu: Repeated(Gaussian(math.sqrt(releases) / mu, adjacency=adjacency), releases), adjacency)
+        return cls(guarantee, adjacency, rounds, depth, features, rate, event, mu)
 
     @property
     def multiplier(self) -> float:
@@ -64,7 +64,7 @@ class BoostingPlan:
     @property
     def noise(self) -> float:
         """The standard deviation of the noise of a bin's sum of gradients."""
-        return self.multiplier * math.sqrt(1 + PEOPLE**2) * float(farthest_table(self.features, self.promise.adjacency))
+        return self.multiplier * math.sqrt(1 + PEOPLE**2) * float(farthest_table(self.features, self.adjacency))
 
     def run(self, bins: Whole, codes: Whole, classes: int, parts: int) -> list[tuple[Shape, Array]]:
         """The trees, each with the scores it adds in every leaf."""
@@ -92,7 +92,7 @@ class BoostingPlan:
             cells = np.where(known[:, None], node[:, None] * parts + bins[:, drawn], -1)
             table = noisy_table(
                 rows, cells, size=2**level * parts, bound=math.sqrt(1 + PEOPLE**2), multiplier=self.multiplier,
-                adjacency=self.promise.adjacency,
+                adjacency=self.adjacency,
             )  # fmt: skip
             sums = table.reshape(len(drawn), 2**level, parts, classes + 1).cumsum(axis=2)
             left, right = sums[:, :, :-1], sums[:, :, -1:] - sums[:, :, :-1]
@@ -138,15 +138,16 @@ class GradientBoostingClassifier(ClassifierMixin, PrivateEstimator):  # type: ig
         n_estimators: trees; many short steps average the noise out.
         learning_rate, max_depth: the length of a step and the levels of a tree.
         max_features: how many features each level looks at, drawn at random. bins: parts of the public bounds of a feature.
-        epsilon, delta, rho, bounds, data_norm, classes, adjacency, account, random_state: see `tacit.learning.LogisticRegression`;
+        epsilon, delta, rho, mu, guarantee, bounds, data_norm, classes, adjacency, account, random_state:
+            see `tacit.learning.LogisticRegression`;
         delta must be positive.
 
     Fitted: trees_ (shape and leaf values), classes_, event_, privacy_, and noise_, the standard deviation of a bin's sum of gradients.
 
     Guarantee
-        Statement: fitting costs event_, at most what was promised, for any values in X and y.
+        Statement: fitting costs event_, at most what was asked for, for any values in X and y.
         Conditions: bounds, classes and n_public are public; a person is one row.
-        Proved in: `grouped_sums.noisy_table` for every level, given the trees before it; adaptive composition of Gaussian releases.
+        Proved in: `row_sums.noisy_table` for every level, given the trees before it; adaptive composition of Gaussian releases.
     """
 
     def __init__(
@@ -160,6 +161,8 @@ class GradientBoostingClassifier(ClassifierMixin, PrivateEstimator):  # type: ig
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         classes: ArrayLike | None = None,
@@ -168,7 +171,7 @@ class GradientBoostingClassifier(ClassifierMixin, PrivateEstimator):  # type: ig
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm,
             adjacency=adjacency, account=account, random_state=random_state,
         )  # fmt: skip
         self.n_estimators = n_estimators
@@ -179,8 +182,8 @@ class GradientBoostingClassifier(ClassifierMixin, PrivateEstimator):  # type: ig
         self.classes = classes
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Spend the promise and fit. Rows whose label was not declared count for nothing."""
-        promise = self._promise()
+        """Spend the guarantee and fit. Rows whose label was not declared count for nothing."""
+        guarantee, adjacency = self._asked()
         classes, parts = declared_classes(self.classes), count("bins", self.bins, least=2)
         numbers = self._numbers(X, reset=True)
         space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
@@ -189,13 +192,14 @@ class GradientBoostingClassifier(ClassifierMixin, PrivateEstimator):  # type: ig
         if rate > 10:
             raise ParameterError(f"learning_rate must be above 0 and at most 10, not {rate}")
         plan = BoostingPlan.make(
-            promise,
+            guarantee,
+            adjacency,
             rounds=count("n_estimators", self.n_estimators),
             depth=count("max_depth", self.max_depth),
             features=min(count("max_features", self.max_features), numbers.shape[1]),
             rate=rate,
         )
-        with self._spend(plan.event, promise):
+        with self._spend(plan.event, guarantee):
             bins, codes = to_bins(space.scale(numbers), parts), codes_of(labels, classes)
             trees = plan.run(bins, codes, len(classes), parts)
         self.space_, self.classes_, self.parts_ = space, classes, parts

@@ -6,8 +6,8 @@ only, so the sums of all classes together cost what one of them costs, and every
 logistic regression from 0 with centred rows, beside the logarithms of the shares: where the sums are lost in noise, the steps are short and
 the larger class is foretold.
 
->>> plan = ClassSums.plan(Promise.of(epsilon=0.1, delta=0), features=30, classes=2, rows=455)
->>> plan.promise.keeps(plan.event), round(plan.noise)
+>>> plan = ClassSums.plan(Guarantee(epsilon=0.1, delta=0), Adjacency.ADD_REMOVE, features=30, classes=2, rows=455)
+>>> plan.guarantee.keeps(plan.event, plan.adjacency), round(plan.noise)
 (True, 188)
 """
 
@@ -20,12 +20,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Event, ParameterError, PureDP
+from tacit.accounting import Adjacency, Event, Guarantee, ParameterError, PureDP
 from tacit.learning.cube_noise import box_lattice, box_scale, cube_noise, deviation
 from tacit.learning.error_bars import NoiseBar
-from tacit.learning.noisy_sums import BITS, farthest
 from tacit.learning.preconditioned_descent import LinearFit, shrink
-from tacit.learning.promise import Promise
+from tacit.mechanisms.row_sums import BITS, farthest
 from tacit.noise import from_lattice
 
 Array = NDArray[np.float64]
@@ -47,7 +46,8 @@ class ClassSums:
         moves the sums of two classes by that, or of one by twice that. The rest is post-processing.
     """
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     features: int
     classes: int
     rows: int | None
@@ -55,24 +55,24 @@ class ClassSums:
     event: Event
 
     @classmethod
-    def plan(cls, promise: Promise, *, features: int, classes: int, rows: int | None) -> ClassSums:
-        """All of a pure promise for the one release."""
-        if not promise.pure or promise.epsilon is None:
+    def plan(cls, guarantee: Guarantee, adjacency: Adjacency, *, features: int, classes: int, rows: int | None) -> ClassSums:
+        """All of a pure guarantee for the one release."""
+        if not guarantee.pure or guarantee.floats.epsilon is None:
             raise ParameterError("class sums keep a pure epsilon; give epsilon and delta=0, or another solver")
-        epsilon = promise.epsilon * (1 - 1e-10)  # the price may be rounded up before it is compared
-        event = PureDP(epsilon, adjacency=promise.adjacency)
-        assert promise.keeps(event)
-        return cls(promise, features, classes, rows, epsilon, event)
+        epsilon = guarantee.floats.epsilon * (1 - 1e-10)  # the price may be rounded up before it is compared
+        event = PureDP(epsilon, adjacency=adjacency)
+        assert guarantee.keeps(event, adjacency)
+        return cls(guarantee, adjacency, features, classes, rows, epsilon, event)
 
     @property
     def noise(self) -> float:
-        return deviation(self.features + 1) * farthest(1.0, self.promise.adjacency) / self.epsilon
+        return deviation(self.features + 1) * farthest(1.0, self.adjacency) / self.epsilon
 
     def sums(self, U: Array, codes: NDArray[np.int64]) -> Array:
         """(classes, features + 1): what is released. The last column counts; rows of no declared class count for nothing."""
         whole = box_lattice(np.hstack([np.clip(U, -REACH, REACH) / REACH, np.ones((len(U), 1))]))
         totals = np.array([whole[codes == k].sum(axis=0) for k in range(self.classes)])
-        scale = box_scale(self.epsilon, self.promise.adjacency)
+        scale = box_scale(self.epsilon, self.adjacency)
         noise = np.array([cube_noise(scale, self.features + 1) for _ in range(self.classes)])
         released: Array = from_lattice(totals + noise, Fraction(1, 1 << BITS))
         return released

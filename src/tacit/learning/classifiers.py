@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit.accounting import Adjacency, Guarantee
 from tacit.learning.choice import Solver, choose_solver
 from tacit.learning.class_sums import ClassSums
 from tacit.learning.cube_perturbation import CubePerturbation
@@ -25,7 +26,6 @@ from tacit.learning.error_bars import to_data_units
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes, declared_rows
 from tacit.learning.losses import Loss, logistic, multinomial, smoothed_hinge, softmax
 from tacit.learning.preconditioned_descent import LinearFit, Plan, classifier_schedule, descend, geometry
-from tacit.learning.promise import Promise
 from tacit.learning.regularised import regularised_fit
 
 Array = NDArray[np.float64]
@@ -40,6 +40,8 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         classes: ArrayLike | None = None,
@@ -50,7 +52,7 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
             n_public=n_public, account=account, random_state=random_state,
         )  # fmt: skip
         self.classes = classes
@@ -60,16 +62,16 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,
         raise NotImplementedError
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Spend the promise and fit. Rows whose label was not declared count for nothing; nothing about the values raises."""
-        promise = self._promise()
+        """Spend the guarantee and fit. Rows whose label was not declared count for nothing; nothing about the values raises."""
+        guarantee, adjacency = self._asked()
         classes = declared_classes(self.classes)
         numbers = self._numbers(X, reset=True)
         space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
         labels = self._targets(y, len(numbers), numeric=False)
-        rows = declared_rows(self.n_public, len(numbers), promise.adjacency)
+        rows = declared_rows(self.n_public, len(numbers), adjacency)
         loss = self._loss(len(classes))
-        solver = choose_solver(self.solver, promise, features=numbers.shape[1], rows=rows, loss=loss)
-        fitted = self._solve(solver, promise, loss, space, numbers, labels, classes, rows)
+        solver = choose_solver(self.solver, guarantee, adjacency, features=numbers.shape[1], rows=rows, loss=loss)
+        fitted = self._solve(solver, guarantee, adjacency, loss, space, numbers, labels, classes, rows)
         coef, intercept = space.unscale(fitted.coef, fitted.intercept)
         self.space_ = space
         self.classes_ = classes
@@ -85,7 +87,8 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,
     def _solve(
         self,
         solver: Solver,
-        promise: Promise,
+        guarantee: Guarantee,
+        adjacency: Adjacency,
         loss: Loss,
         space: Space,
         numbers: Array,
@@ -94,26 +97,26 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,
         rows: int | None,
     ) -> LinearFit:
         if solver == "descent":
-            plan = Plan.classifier(promise, features=numbers.shape[1], rows=rows)
+            plan = Plan.classifier(guarantee, adjacency, features=numbers.shape[1], rows=rows)
             self.n_iter_ = plan.steps
-            with self._spend(plan.event, promise):
+            with self._spend(plan.event, guarantee):
                 U, codes = space.scale(numbers), codes_of(labels, classes)
                 return _descent(U, codes, len(classes), loss, plan)
         if solver == "sums":
-            sums = ClassSums.plan(promise, features=numbers.shape[1], classes=len(classes), rows=rows)
+            sums = ClassSums.plan(guarantee, adjacency, features=numbers.shape[1], classes=len(classes), rows=rows)
             self.n_iter_ = 1
-            with self._spend(sums.event, promise):
+            with self._spend(sums.event, guarantee):
                 return sums.run(space.scale(numbers), codes_of(labels, classes))
         if solver == "cube":
             outputs = 1 if len(classes) == 2 else len(classes)
-            cube = CubePerturbation.plan(promise, loss, features=numbers.shape[1], outputs=outputs, rows=rows)
+            cube = CubePerturbation.plan(guarantee, adjacency, loss, features=numbers.shape[1], outputs=outputs, rows=rows)
             self.n_iter_ = 1
-            with self._spend(cube.event, promise):
+            with self._spend(cube.event, guarantee):
                 U, codes = space.scale(numbers), codes_of(labels, classes)
                 return cube.run(U, codes.astype(np.float64), codes >= 0)
-        noisy = regularised_fit(solver, promise, loss, features=numbers.shape[1], rows=rows)
+        noisy = regularised_fit(solver, guarantee, adjacency, loss, features=numbers.shape[1], rows=rows)
         self.n_iter_ = 1
-        with self._spend(noisy.event, promise):
+        with self._spend(noisy.event, guarantee):
             U, codes = space.scale(numbers), codes_of(labels, classes)
             return noisy.run(U, codes.astype(np.float64), known=codes >= 0)
 
@@ -146,7 +149,7 @@ class LogisticRegression(LinearClassifier):
     """Private logistic regression, binary or multinomial, with scikit-learn's manners.
 
     Parameters
-        epsilon, delta, rho: the promise (see `tacit.learning.estimator`); delta=0 asks for pure privacy.
+        epsilon, delta, rho, mu, guarantee: what it may cost (see `tacit.learning.estimator`); delta=0 asks for pure privacy.
         bounds, data_norm: public bounds of the features, or of the length of a row. One of them is required.
         classes: the labels that can occur; required, and public.
         adjacency: "add-remove" or "replace-one". n_public: a public number of rows; without it add-remove pays for one.
@@ -160,7 +163,7 @@ class LogisticRegression(LinearClassifier):
     as error_kind_ says "exact" or a "bound" (`tacit.learning.error_bars`).
 
     Guarantee
-        Statement: fitting costs event_, at most what was promised, for any values in X and y.
+        Statement: fitting costs event_, at most what was asked for, for any values in X and y.
         Conditions: bounds, classes and n_public are public; a person is one row.
         Proved in: `preconditioned_descent` (clipped sums with exact Gaussian noise), `class_sums`, `cube_perturbation`,
         `objective_perturbation`, `output_perturbation`.

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency
 from tacit.accounting.parameters import Number, count, positive
-from tacit.learning.noisy_sums import BITS, farthest
+from tacit.mechanisms.row_sums import BITS, farthest
 from tacit.noise import bernoulli, from_lattice, geometric, uniform_integers
 
 Array = NDArray[np.float64]

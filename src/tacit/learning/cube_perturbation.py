@@ -10,8 +10,8 @@ softmax, however many classes there are).
    its determinant costs is exact: log(1 + curvature |row|^2 / ridge) for each rank, not half of epsilon.
 3. *Distance.* What is released is a lattice point near the minimiser with a little cube noise, which pays for the distance between them.
 
->>> plan = CubePerturbation.plan(Promise.of(epsilon=1, delta=0), logistic, features=30, outputs=1, rows=455)
->>> plan.promise.price(plan.event).upper <= 1, round(plan.determinant, 3)
+>>> plan = CubePerturbation.plan(Guarantee(epsilon=1, delta=0), Adjacency.ADD_REMOVE, logistic, features=30, outputs=1, rows=455)
+>>> plan.guarantee.typed_price(plan.event, plan.adjacency).upper <= 1, round(plan.determinant, 3)
 (True, 0.055)
 >>> round(plan.tilt_epsilon, 3)  # what is left of epsilon for the tilt: all but the centre, the determinant and the distance
 0.725
@@ -26,14 +26,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Composed, Event, ParameterError, PureDP
+from tacit.accounting import Adjacency, Composed, Event, Guarantee, ParameterError, PureDP
 from tacit.learning.cube_noise import cube_noise, deviation, noisy_box_sum
 from tacit.learning.error_bars import NoiseBar
 from tacit.learning.losses import Loss, logistic
 from tacit.learning.newton import minimise_scores
-from tacit.learning.noisy_sums import farthest
 from tacit.learning.preconditioned_descent import LinearFit, shrink
-from tacit.learning.promise import Promise
+from tacit.mechanisms.row_sums import farthest
 from tacit.noise import from_lattice, round_to_lattice
 
 __all__ = ["CubePerturbation", "logistic"]
@@ -63,7 +62,8 @@ class CubePerturbation:
         a cell more for each score pays for. The lattice point itself is computed with; the difference is in `distance`.
     """
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     loss: Loss
     features: int
     outputs: int
@@ -78,12 +78,14 @@ class CubePerturbation:
     event: Event
 
     @classmethod
-    def plan(cls, promise: Promise, loss: Loss, *, features: int, outputs: int, rows: int | None) -> CubePerturbation:
-        """The least noise that keeps the promise with a ridge from public numbers."""
+    def plan(
+        cls, guarantee: Guarantee, adjacency: Adjacency, loss: Loss, *, features: int, outputs: int, rows: int | None
+    ) -> CubePerturbation:
+        """The least noise that keeps the guarantee with a ridge from public numbers."""
         loss.require_smooth("cube perturbation")
-        if not promise.pure or promise.epsilon is None:
+        if not guarantee.pure or guarantee.floats.epsilon is None:
             raise ParameterError("cube perturbation keeps a pure epsilon; give epsilon and delta=0, or another solver")
-        epsilon, relation = promise.epsilon * (1 - 1e-9), promise.adjacency
+        epsilon, relation = guarantee.floats.epsilon * (1 - 1e-9), adjacency
         centre, rest, width = CENTRE * epsilon, REST * epsilon, features + 1
         main, size = epsilon - centre - rest, outputs * width
         bend = loss.curvature * (features + CONSTANT**2)
@@ -100,8 +102,8 @@ class CubePerturbation:
         # |x|_max of every score, summed, is at most sqrt(outputs) times the length
         output = 2 * apart * math.sqrt(outputs) / rest * (1 + 1e-12)
         event = Composed(*(PureDP(part, adjacency=relation) for part in (centre, tilt + determinant, rest)))
-        assert promise.keeps(event)
-        return cls(promise, loss, features, outputs, rows, ridge, determinant, centre, tilt, scale, distance, output, event)
+        assert guarantee.keeps(event, adjacency)
+        return cls(guarantee, adjacency, loss, features, outputs, rows, ridge, determinant, centre, tilt, scale, distance, output, event)
 
     def run(self, U: Array, labels: Array, known: NDArray[np.bool_]) -> LinearFit:
         """Fit rows in [-1, 1]^features (others are clipped to it); rows that are not `known` count for nothing beyond the centre."""
@@ -117,7 +119,7 @@ class CubePerturbation:
 
     def centre(self, U: Array) -> Array:
         """The noisy mean of the rows, shrunk towards 0 and within [-1, 1]; a private number of rows is one coordinate more of the sum."""
-        relation = self.promise.adjacency
+        relation = self.adjacency
         if self.rows is not None:
             total, n, noise = noisy_box_sum(U, epsilon=self.centre_epsilon, adjacency=relation), float(self.rows), deviation(self.features)
         else:

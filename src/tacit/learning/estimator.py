@@ -1,8 +1,8 @@
-"""The base of every private estimator: a promise in, an event out, the book in between, and nothing of the data in an error.
+"""The base of every private estimator: a guarantee in, an event out, the book in between, and nothing of the data in an error.
 
 A private estimator is an ordinary scikit-learn estimator (clone, get_params, pipelines, grid search) with a few parameters more:
 
-- `epsilon` and `delta`, or `rho`: what fitting may cost. Exactly one way, no default.
+- `epsilon` and `delta`, `rho`, `mu`, or `guarantee` (a `Guarantee` or its text): what fitting may cost. Exactly one way, no default.
 - `bounds` or `data_norm`: what is public about a row. Missing is an error, not a warning: a bound read from the data leaks it.
 - `adjacency`: "add-remove" (the number of rows is private) or "replace-one" (it is public). `n_public` declares a number of rows public.
 - `account`: an account of a ledger. The price is reserved before the data is touched and committed after; a failed fit stays spent. In a
@@ -10,8 +10,8 @@ grid
   search every fit is a spend: the price of a search is the sum over its fits, and the account refuses when it is gone.
 - `random_state`: accepted only inside `tacit.noise.test_mode`; a model drawn from a seed is not private.
 
-After `fit`: `event_` (the price), `privacy_` (its certified bracket: epsilon at the promised delta, or rho), `private_` (False if drawn in
-test mode), `n_features_in_`, `feature_names_in_`.
+After `fit`: `event_` (the price), `privacy_` (its certified bracket: epsilon at the delta asked for, rho or mu), `private_`
+(False if drawn in test mode), `n_features_in_`, `feature_names_in_`.
 
 Missing values and infinities raise nothing: whether an error is raised would itself be an answer. NaN becomes the middle of the
 public bounds (0 under `data_norm`), values beyond the bounds become the bound.
@@ -32,9 +32,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Adjacency, Event, PackageMissing, ParameterError
+from tacit.accounting import Adjacency, Event, Guarantee, PackageMissing, ParameterError
 from tacit.accounting.parameters import count, number, positive
-from tacit.learning.promise import Promise
 from tacit.ledger import paying, withheld
 from tacit.noise import SeedRefusedError, is_private, test_mode
 
@@ -125,7 +124,7 @@ class Space:
 
 
 def _clip(rows: Array, radius: float) -> Array:
-    from tacit.learning.noisy_sums import clip_rows
+    from tacit.mechanisms.row_sums import clip_rows
 
     return clip_rows(rows, radius)
 
@@ -179,7 +178,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
     """What all private estimators share. A subclass checks its public parameters, says what it will cost, and then touches the data.
 
     A subclass defines `__init__` with its parameters as keywords (by name, as scikit-learn wants them), and `fit`, which calls in this
-    order: `_promise()`, `_numbers(X, y)`, and then, inside `with self._spend(event, promise):`, whatever touches values.
+    order: `_asked()`, `_numbers(X, y)`, and then, inside `with self._spend(event, guarantee):`, whatever touches values.
     Everything before `_spend` sees shapes and types only.
     """
 
@@ -189,6 +188,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         adjacency: str = "add-remove",
@@ -200,6 +201,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         self.epsilon = epsilon
         self.delta = delta
         self.rho = rho
+        self.mu = mu
+        self.guarantee = guarantee
         self.bounds = bounds
         self.data_norm = data_norm
         self.adjacency = adjacency
@@ -220,15 +223,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         tags.input_tags.allow_nan = True
         return tags
 
-    def _promise(self) -> Promise:
-        promise = Promise.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, adjacency=self.adjacency)
+    def _asked(self) -> tuple[Guarantee, Adjacency]:
+        """The guarantee and the relation that were asked for; nothing about the data is looked at."""
+        adjacency = Adjacency.parse(self.adjacency, among=(Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
+        shorthand: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
+        guarantee = Guarantee.of(self.guarantee, **shorthand, state_delta=True).positive()
+        if guarantee.currency == "renyi":
+            raise ParameterError("a model takes epsilon with delta, rho or mu, not Rényi orders")
         if self.random_state is not None:
             if is_private():
                 raise SeedRefusedError(
                     "random_state is accepted only inside tacit.noise.test_mode: a model drawn from a seed is not private; leave it out"
                 )
             count("random_state", self.random_state, least=0)
-        return promise
+        return guarantee, adjacency
 
     def _numbers(self, X: ArrayLike, *, reset: bool) -> Array:
         """X as a matrix of floats. Shapes and types are checked; values, and how many rows there are, are not."""
@@ -248,9 +256,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
             raise ValueError("Found input variables with inconsistent numbers of samples: X and y must have the same number of rows")
         return found
 
-    def _spend(self, event: Event, promise: Promise) -> Fitting:
+    def _spend(self, event: Event, guarantee: Guarantee) -> Fitting:
         """The block that touches the data: paid for before, errors withheld. With a seed, the draws repeat."""
-        return Fitting(self, event, promise)
+        return Fitting(self, event, guarantee)
 
     def _fitted(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
@@ -263,9 +271,9 @@ class Fitting:
     A class, because a generator would keep what went wrong inside in a frame (see `tacit.ledger.withheld`).
     """
 
-    def __init__(self, estimator: PrivateEstimator, event: Event, promise: Promise) -> None:
-        share = estimator.delta if promise.delta else None  # what an account in epsilon and delta must know
-        self.estimator, self.promise = estimator, promise
+    def __init__(self, estimator: PrivateEstimator, event: Event, guarantee: Guarantee) -> None:
+        share = guarantee.delta or None  # what an account in epsilon and delta must know
+        self.estimator, self.guarantee = estimator, guarantee
         self.payment = paying(estimator.account, event, purpose=f"fit {type(estimator).__name__}", delta=share)
         seed = estimator.random_state
         self._seed = contextlib.nullcontext() if seed is None else test_mode(int(seed))
@@ -288,7 +296,9 @@ class Fitting:
         finally:
             self._seed.__exit__(None, None, None)
         self.estimator.event_ = self.payment.event
-        self.estimator.privacy_ = self.promise.price(self.payment.event)
+        self.estimator.privacy_ = self.guarantee.typed_price(
+            self.payment.event, Adjacency.parse(self.estimator.adjacency)
+        )
         self.estimator.private_ = self.payment.private
 
 

@@ -6,7 +6,7 @@ the
 textbook's epsilon / (2 L |C|) is half of that, and right for exchanging one.
 
 >>> grid = np.linspace(-1, 1, 41)[:, None]
->>> plan = ExponentialERM(Promise.of(epsilon=1, delta=0), grid, lipschitz=1.0)
+>>> plan = ExponentialERM(Guarantee(epsilon=1, delta=0), Adjacency.ADD_REMOVE, grid, lipschitz=1.0)
 >>> plan.width, plan.event
 (2.0, Exponential(epsilon=1.0, monotone=False))
 >>> round(tail_bound(10, 1.0, 2.0, 1.0), 2), expected_excess_bound(10, 0.5)
@@ -23,9 +23,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Event, Exponential, ParameterError
+from tacit.accounting import Adjacency, Event, Exponential, Guarantee, ParameterError
 from tacit.accounting.parameters import count, positive
-from tacit.learning.promise import Promise
 from tacit.noise import choose
 
 Array = NDArray[np.float64]
@@ -69,7 +68,8 @@ class ExponentialERM:
         prints e^(-epsilon/2) for both ends.
     """
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     candidates: Array
     lipschitz: float
 
@@ -77,8 +77,9 @@ class ExponentialERM:
         if self.candidates.ndim != 2 or not len(self.candidates):
             raise ParameterError("candidates must be a matrix with one public candidate a row")
         positive("lipschitz", self.lipschitz)
-        if self.promise.epsilon is None:
+        if self.guarantee.floats.epsilon is None:
             raise ParameterError("the exponential mechanism here keeps an epsilon; give epsilon, and delta=0")
+        _ = self.event  # an event checks epsilon and the relation, before anything is drawn
 
     @property
     def width(self) -> float:
@@ -89,14 +90,14 @@ class ExponentialERM:
     @property
     def exponent(self) -> float:
         """The factor c of the summed loss."""
-        assert self.promise.epsilon is not None
-        pairs = 2 if self.promise.adjacency is Adjacency.REPLACE_ONE else 1
-        return self.promise.epsilon / (pairs * max(self.width, 1e-300)) * GRANULES / (GRANULES + 2)
+        assert self.guarantee.floats.epsilon is not None
+        pairs = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
+        return self.guarantee.floats.epsilon / (pairs * max(self.width, 1e-300)) * GRANULES / (GRANULES + 2)
 
     @property
     def event(self) -> Event:
-        assert self.promise.epsilon is not None
-        return Exponential(self.promise.epsilon, adjacency=self.promise.adjacency)
+        assert self.guarantee.floats.epsilon is not None
+        return Exponential(self.guarantee.floats.epsilon, adjacency=self.adjacency)
 
     def scores(self, losses: Array) -> NDArray[np.int64]:
         """Total losses in granules: each person's lie within GRANULES + 1 of one another."""
@@ -109,9 +110,9 @@ class ExponentialERM:
 
     def run(self, losses: Losses) -> Array:
         """One candidate, drawn exactly from the law."""
-        assert self.promise.epsilon is not None
-        pairs = 2 if self.promise.adjacency is Adjacency.REPLACE_ONE else 1
-        rate = Fraction(self.promise.epsilon) / (pairs * (GRANULES + 1))
+        assert self.guarantee.floats.epsilon is not None
+        pairs = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
+        rate = Fraction(self.guarantee.floats.epsilon) / (pairs * (GRANULES + 1))
         place = choose(-self.scores(losses(self.candidates)), multiplier=rate)
         found: Array = self.candidates[place]
         return found

@@ -25,13 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Event
+from tacit.accounting import Adjacency, Event, Gaussian, Guarantee
 from tacit.accounting.parameters import count
 from tacit.learning.choice import UNKNOWN_ROWS
-from tacit.learning.grouped_sums import farthest_table, noisy_table
 from tacit.learning.losses import softmax
-from tacit.learning.promise import Promise
 from tacit.learning.trees import Array, Shape, TreeClassifier, TreePlan, Whole, random_shape
+from tacit.mechanisms.row_sums import farthest_table, noisy_table
 
 POOR = 64.0  # rows times mu below which one tree with private splits is better than many with random ones
 MANY = 60  # trees by default
@@ -43,24 +42,25 @@ MARGIN = 0.15  # random thresholds keep away from the ends of the bounds by this
 class ForestPlan:
     """How many trees of random splits, how deep, and the one Gaussian release that prices them."""
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     trees: int
     depth: int
     event: Event
     mu: float
 
     @classmethod
-    def make(cls, promise: Promise, *, trees: int, depth: int | None, rows: int | None) -> ForestPlan:
+    def make(cls, guarantee: Guarantee, adjacency: Adjacency, *, trees: int, depth: int | None, rows: int | None) -> ForestPlan:
         """Depth grows with half the logarithm of rows times mu: the leaves that hold more people than noise."""
-        known = (rows or UNKNOWN_ROWS) * promise.mu
+        known = (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu
         levels = min(max(round(0.5 * math.log2(max(known, 1.0))), 3), DEEPEST) if depth is None else count("max_depth", depth)
-        event, mu = promise.settle(lambda mu: promise.stated(1 / mu))
-        return cls(promise, trees, levels, event, mu)
+        event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
+        return cls(guarantee, adjacency, trees, levels, event, mu)
 
     @property
     def noise(self) -> float:
         """The standard deviation of the noise of a count."""
-        return float(farthest_table(self.trees, self.promise.adjacency, counts=True)) / self.mu
+        return float(farthest_table(self.trees, self.adjacency, counts=True)) / self.mu
 
     def run(self, bins: Whole, codes: Whole, classes: int, parts: int) -> tuple[list[Shape], Array]:
         """The trees and their noisy class counts, an array (trees, leaves, classes)."""
@@ -68,7 +68,7 @@ class ForestPlan:
         cells = np.column_stack([np.where(codes >= 0, shape.leaves(bins) * classes + codes, -1) for shape in shapes])
         size = 2**self.depth * classes
         counts = noisy_table(
-            np.ones((len(bins), 1)), cells, size=size, bound=1.0, multiplier=1 / self.mu, adjacency=self.promise.adjacency, counts=True
+            np.ones((len(bins), 1)), cells, size=size, bound=1.0, multiplier=1 / self.mu, adjacency=self.adjacency, counts=True
         )
         return shapes, counts.reshape(self.trees, 2**self.depth, classes)
 
@@ -80,15 +80,15 @@ class RandomForestClassifier(TreeClassifier):
         n_estimators: trees with random splits; by default 60, or one tree with private splits where the budget is too small for them,
         or where delta is 0.
         max_depth: levels of splits, by default by the budget. bins: thresholds cut the public bounds of a feature into so many parts.
-        epsilon, delta, rho, bounds, data_norm, classes, adjacency, n_public, account, random_state: see
+        epsilon, delta, rho, mu, guarantee, bounds, data_norm, classes, adjacency, n_public, account, random_state: see
         `tacit.learning.LogisticRegression`.
 
     Fitted: trees_, counts_ (noisy), classes_, event_, privacy_, and noise_, the standard deviation of a count.
 
     Guarantee
-        Statement: fitting costs event_, at most what was promised, for any values in X and y.
+        Statement: fitting costs event_, at most what was asked for, for any values in X and y.
         Conditions: bounds, classes and n_public are public; a person is one row.
-        Proved in: `grouped_sums.noisy_table` with one view for each tree; or `trees.TreePlan`.
+        Proved in: `row_sums.noisy_table` with one view for each tree; or `trees.TreePlan`.
     """
 
     def __init__(
@@ -100,6 +100,8 @@ class RandomForestClassifier(TreeClassifier):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         classes: ArrayLike | None = None,
@@ -109,18 +111,19 @@ class RandomForestClassifier(TreeClassifier):
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            max_depth, bins=bins, epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, classes=classes,
-            adjacency=adjacency, n_public=n_public, account=account, random_state=random_state,
+            max_depth, bins=bins, epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
+            bounds=bounds, data_norm=data_norm, classes=classes, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
         )  # fmt: skip
         self.n_estimators = n_estimators
 
-    def _plan(self, promise: Promise, *, classes: int, features: int, rows: int | None) -> TreePlan | ForestPlan:
-        poor = promise.pure or (rows or UNKNOWN_ROWS) * promise.mu < POOR
+    def _plan(self, guarantee: Guarantee, adjacency: Adjacency, *, classes: int, features: int, rows: int | None) -> TreePlan | ForestPlan:
+        poor = guarantee.pure or (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu < POOR
         if self.n_estimators is None and poor:
             splits = features * (count("bins", self.bins, least=2) - 1)
-            return TreePlan.make(promise, classes=classes, depth=self.max_depth, rows=rows, splits=splits)
+            return TreePlan.make(guarantee, adjacency, classes=classes, depth=self.max_depth, rows=rows, splits=splits)
         trees = MANY if self.n_estimators is None else count("n_estimators", self.n_estimators)
-        return ForestPlan.make(promise, trees=trees, depth=self.max_depth, rows=rows)
+        return ForestPlan.make(guarantee, adjacency, trees=trees, depth=self.max_depth, rows=rows)
 
     def _keep(self, shapes: list[Shape], counts: Array, noise: float) -> None:
         self.trees_, self.counts_, self.noise_ = shapes, counts, noise

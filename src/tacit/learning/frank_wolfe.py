@@ -5,7 +5,7 @@ A step needs only the best corner, not the gradient, so noise enters through a c
 logarithm. Two corrections to the textbook: the loss is a *sum*, so scores move by L1 |C|_1 whatever n (the printed scale is n times too
 small, and breaks privacy); and the step is 2/(t+2), since a constant step 1/T leaves 1/e of the initial error.
 
->>> plan = FrankWolfe.plan(Promise.of(epsilon=1, delta=1e-6), L1Ball(200), gradient_bound=2.0, steps=40)
+>>> plan = FrankWolfe.plan(Guarantee(epsilon=1, delta=1e-6), Adjacency.ADD_REMOVE, L1Ball(200), gradient_bound=2.0, steps=40)
 >>> round(plan.step_epsilon, 4), plan.sensitivity
 (0.0698, 2.0)
 >>> round(laplace_scale(2.0, 252, 1.0, 1e-6), 1)  # the textbook's, without its division by n, for comparison
@@ -22,12 +22,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import ZCDP, Adjacency, Event, Exponential, Repeated
+from tacit.accounting import ZCDP, Adjacency, Event, Exponential, Guarantee, ParameterError, Repeated
 from tacit.accounting.conversions import zcdp_rho
 from tacit.accounting.parameters import count, positive
-from tacit.learning.noisy_sums import bits_for
-from tacit.learning.promise import Promise
 from tacit.learning.sets import L1Ball
+from tacit.mechanisms.row_sums import bits_for
 from tacit.noise import choose
 
 Array = NDArray[np.float64]
@@ -74,7 +73,8 @@ class FrankWolfe:
         (E3).
     """
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     ball: L1Ball
     gradient_bound: float
     steps: int
@@ -82,24 +82,26 @@ class FrankWolfe:
     event: Event
 
     @classmethod
-    def plan(cls, promise: Promise, ball: L1Ball, *, gradient_bound: float, steps: int) -> FrankWolfe:
-        """The most decisive choices that keep the promise."""
+    def plan(cls, guarantee: Guarantee, adjacency: Adjacency, ball: L1Ball, *, gradient_bound: float, steps: int) -> FrankWolfe:
+        """The most decisive choices that keep the guarantee."""
         turns, bound = count("steps", steps), float(positive("gradient_bound", gradient_bound))
-        if promise.pure:
-            assert promise.epsilon is not None
-            each = promise.epsilon / turns * (1 - 1e-9)
-            return cls(promise, ball, bound, turns, each, Repeated(Exponential(each, adjacency=promise.adjacency), turns))
-        if promise.rho is None:
-            assert promise.epsilon is not None and promise.delta is not None
-            total = zcdp_rho(promise.epsilon, promise.delta)
+        if guarantee.pure:
+            assert guarantee.floats.epsilon is not None
+            each = guarantee.floats.epsilon / turns * (1 - 1e-9)
+            return cls(guarantee, adjacency, ball, bound, turns, each, Repeated(Exponential(each, adjacency=adjacency), turns))
+        if guarantee.floats.mu is not None:
+            raise ParameterError("choices by the exponential mechanism are priced in epsilon or rho, not in mu; give epsilon or rho")
+        if guarantee.floats.rho is None:
+            assert guarantee.floats.epsilon is not None and guarantee.floats.delta is not None
+            total = zcdp_rho(guarantee.floats.epsilon, guarantee.floats.delta)
         else:
-            total = promise.rho
+            total = guarantee.floats.rho
         total *= 1 - 1e-9
-        event: Event = Repeated(ZCDP(total / turns, adjacency=promise.adjacency), turns)
-        while not promise.keeps(event):
+        event: Event = Repeated(ZCDP(total / turns, adjacency=adjacency), turns)
+        while not guarantee.keeps(event, adjacency):
             total *= 1 - 1e-6
-            event = Repeated(ZCDP(total / turns, adjacency=promise.adjacency), turns)
-        return cls(promise, ball, bound, turns, math.sqrt(8 * total / turns) * (1 - 1e-12), event)
+            event = Repeated(ZCDP(total / turns, adjacency=adjacency), turns)
+        return cls(guarantee, adjacency, ball, bound, turns, math.sqrt(8 * total / turns) * (1 - 1e-12), event)
 
     @property
     def sensitivity(self) -> float:
@@ -119,7 +121,7 @@ class FrankWolfe:
     def run(self, gradients: Gradients, start: Array | None = None) -> Array:
         """The last point; it is a mixture of at most `steps` corners, so at most that many coordinates are not zero."""
         width = 1 << bits_for(1)
-        pairs = 2 if self.promise.adjacency is Adjacency.REPLACE_ONE else 1
+        pairs = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
         # weights exp(-step_epsilon score / (2 sensitivity)): scores that move by up to `width` granules either way have a range of 2 width
         rate = Fraction(self.step_epsilon) / (2 * pairs * width)
         theta = np.zeros(self.ball.dimension) if start is None else np.asarray(start, dtype=np.float64)

@@ -14,37 +14,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Event, Gaussian, ParameterError, Repeated
+from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated
 from tacit.accounting.parameters import count, positive
-from tacit.learning.noisy_sums import bits_for, to_lattice
-from tacit.learning.promise import Promise
+from tacit.accounting.strategies import tree_block, tree_blocks, tree_levels
 from tacit.learning.sets import ConstraintSet
-from tacit.noise import from_lattice, rounded_gaussian
+from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.mechanisms.row_sums import bits_for, to_lattice
+from tacit.noise import from_lattice
 
 Array = NDArray[np.float64]
-
-
-def tree_levels(n: int) -> int:
-    """In how many published blocks one record is: floor(lg n) + 1."""
-    return count("n", n).bit_length()
-
-
-def blocks_of(t: int) -> list[tuple[int, int]]:
-    """The blocks (first, last) that make up the prefix 1..t, as many as t has ones in binary.
-
-    >>> blocks_of(13)
-    [(1, 8), (9, 12), (13, 13)]
-    """
-    found, end = [], t
-    while end:
-        size = end & -end
-        found.append((end - size + 1, end))
-        end -= size
-    return found[::-1]
 
 
 def book_tree_multiplier(n: int, epsilon: float, delta: float) -> float:
@@ -84,9 +67,17 @@ class PrefixSums:
         positive("clip", self.clip)
         positive("multiplier", self.multiplier)
 
+    @cached_property
+    def noise(self) -> NoisySums:
+        """The noise of one block, in which a record moves the sum by at most `clip`."""
+        width = 1 << bits_for(self.dimension)
+        return NoisySums.of_multiplier(
+            "gaussian", self.multiplier, width, granularity=Fraction(1, width), adjacency=Adjacency.ZERO_OUT
+        )
+
     @property
     def event(self) -> Event:
-        return Repeated(Gaussian(self.multiplier, adjacency=Adjacency.ZERO_OUT), tree_levels(self.n))
+        return Repeated(self.noise.event, tree_levels(self.n))
 
     def add(self, item: Array | None) -> None:
         """Take one item; None stands for an absent record and counts as zero."""
@@ -95,18 +86,16 @@ class PrefixSums:
         self.time += 1
         vector = np.zeros(self.dimension) if item is None else np.asarray(item, dtype=np.float64)
         self._items.append(to_lattice(vector[None, :], self.clip)[0][0])
-        size = self.time & -self.time
+        size = tree_block(self.time)
         total = np.sum(self._items[-size:], axis=0)
-        width = 1 << bits_for(self.dimension)
-        self._blocks[self.time] = total + rounded_gaussian(Fraction(self.multiplier) * width, self.dimension)
+        self._blocks[self.time] = self.noise.add(total)
 
     def get(self) -> Array:
         """The noisy sum of everything so far: as many blocks as the time has ones in binary."""
-        width = 1 << bits_for(self.dimension)
         total = np.zeros(self.dimension, dtype=np.int64)
-        for _, end in blocks_of(self.time):
+        for _, end in tree_blocks(self.time):
             total = total + self._blocks[end]
-        return from_lattice(total, Fraction(1, width)) * self.clip
+        return from_lattice(total, self.noise.granularities[0]) * self.clip
 
 
 @dataclass
@@ -128,11 +117,11 @@ class FollowTheLeader:
         self.theta = self.constraint.project(np.zeros(self.constraint.dimension))
 
     @classmethod
-    def plan(cls, promise: Promise, constraint: ConstraintSet, *, n: int, clip: float, ridge: float) -> FollowTheLeader:
-        """The least noise that keeps the promise for a stream of n records, stated for zero-out."""
-        stated = Promise(Adjacency.ZERO_OUT, promise.epsilon, promise.delta, promise.rho)
+    def plan(cls, guarantee: Guarantee, constraint: ConstraintSet, *, n: int, clip: float, ridge: float) -> FollowTheLeader:
+        """The least noise that keeps the guarantee for a stream of n records, stated for zero-out."""
         levels = tree_levels(n)
-        _, mu = stated.settle(lambda mu: Repeated(stated.stated(math.sqrt(levels) / mu), levels))
+        relation = Adjacency.ZERO_OUT
+        _, mu = guarantee.settle(lambda mu: Repeated(Gaussian(math.sqrt(levels) / mu, adjacency=relation), levels), relation)
         return cls(PrefixSums(n, constraint.dimension, clip, math.sqrt(levels) / mu), constraint, ridge)
 
     @property

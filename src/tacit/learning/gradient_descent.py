@@ -5,7 +5,7 @@ is needed for privacy; for convex Lipschitz losses the average of the iterates h
 
 >>> round(book_multiplier(100, 1.0, 1e-5), 4)
 50.0258
->>> plan = GradientDescent.plan(Promise.of(epsilon=1, delta=1e-5), L2Ball(10), clip=1.0, rows=1000, steps=100)
+>>> plan = GradientDescent.plan(Guarantee(epsilon=1, delta=1e-5), Adjacency.ADD_REMOVE, L2Ball(10), clip=1.0, rows=1000, steps=100)
 >>> round(plan.multiplier, 4)
 37.3063
 """
@@ -19,11 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Event, ParameterError, Repeated
+from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated
 from tacit.accounting.parameters import count, positive
-from tacit.learning.noisy_sums import farthest, noisy_sum
-from tacit.learning.promise import Promise
 from tacit.learning.sets import ConstraintSet, L2Ball
+from tacit.mechanisms.row_sums import farthest, noisy_sum
 
 Array = NDArray[np.float64]
 #: The gradient of every person's loss at a point: one row for each person.
@@ -77,7 +76,8 @@ class GradientDescent:
         needs.
     """
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     constraint: ConstraintSet
     clip: float
     steps: int
@@ -88,7 +88,8 @@ class GradientDescent:
     @classmethod
     def plan(
         cls,
-        promise: Promise,
+        guarantee: Guarantee,
+        adjacency: Adjacency,
         constraint: ConstraintSet,
         *,
         clip: float,
@@ -102,22 +103,22 @@ class GradientDescent:
         `book_calibration` uses the closed form of Theorem 6.10 instead of the exact price.
         """
         bound, n = float(positive("clip", clip)), count("rows", rows)
-        theory = min(MOST_STEPS, round((n * promise.mu) ** 2 / constraint.dimension))
+        theory = min(MOST_STEPS, round((n * guarantee.gaussian_mu) ** 2 / constraint.dimension))
         chosen = max(1, theory) if steps is None else count("steps", steps)
         if book_calibration:
-            if promise.epsilon is None or not promise.delta:
+            if guarantee.floats.epsilon is None or not guarantee.floats.delta:
                 raise ParameterError("book_calibration needs epsilon and a positive delta")
-            multiplier = book_multiplier(chosen, promise.epsilon, promise.delta)
-            event: Event = Repeated(promise.stated(multiplier), chosen)
+            multiplier = book_multiplier(chosen, guarantee.floats.epsilon, guarantee.floats.delta)
+            event: Event = Repeated(Gaussian(multiplier, adjacency=adjacency), chosen)
         else:
-            event, mu = promise.settle(lambda mu: Repeated(promise.stated(math.sqrt(chosen) / mu), chosen))
+            event, mu = guarantee.settle(lambda mu: Repeated(Gaussian(math.sqrt(chosen) / mu, adjacency=adjacency), chosen), adjacency)
             multiplier = math.sqrt(chosen) / mu
         if length is None:
             width = constraint.diameter(2)
             if not math.isfinite(width):
                 raise ParameterError("length is missing: an unbounded set has no best step; give length=, or a bounded set")
-            length = step_length(n, constraint.dimension, chosen, bound, width, farthest(multiplier, promise.adjacency))
-        return cls(promise, constraint, bound, chosen, multiplier, float(length), event)
+            length = step_length(n, constraint.dimension, chosen, bound, width, farthest(multiplier, adjacency))
+        return cls(guarantee, adjacency, constraint, bound, chosen, multiplier, float(length), event)
 
     def run(self, gradients: Gradients, start: Array | None = None) -> Array:
         """The average of the points at which gradients were taken; the whole path is private, so any of it could be published."""
@@ -125,6 +126,6 @@ class GradientDescent:
         total = np.zeros_like(theta)
         for _ in range(self.steps):
             total = total + theta
-            noisy = noisy_sum(gradients(theta), bound=self.clip, multiplier=self.multiplier, adjacency=self.promise.adjacency)
+            noisy = noisy_sum(gradients(theta), bound=self.clip, multiplier=self.multiplier, adjacency=self.adjacency)
             theta = self.constraint.project(theta - self.length * noisy)
         return total / self.steps

@@ -26,14 +26,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from tacit.accounting import Composed, Event, Repeated
+from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, Repeated
 from tacit.accounting.parameters import count
 from tacit.learning.choice import UNKNOWN_ROWS
 from tacit.learning.estimator import ClusterMixin, PrivateEstimator, Space, TransformerMixin, declared_rows
-from tacit.learning.grouped_sums import farthest_table, noisy_table
-from tacit.learning.noisy_sums import clip_rows
 from tacit.learning.pca import COUNT_SHARE, Shares, checked_reach, principal_axes
-from tacit.learning.promise import Promise
+from tacit.mechanisms.row_sums import clip_rows, farthest_table, noisy_table
 
 Array = NDArray[np.float64]
 MOST_AXES = 8
@@ -51,19 +49,23 @@ class Plan:
     mu: float
 
     @classmethod
-    def make(cls, promise: Promise, *, features: int, rows: int | None, steps: int) -> Plan:
+    def make(cls, guarantee: Guarantee, adjacency: Adjacency, *, features: int, rows: int | None, steps: int) -> Plan:
         """Steps are taken where n mu exceeds twice the number of features; below that even the mean is hardly known, and gets most."""
-        rich = (rows or UNKNOWN_ROWS) * promise.mu >= 2 * features and steps > 0
+        rich = (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu >= 2 * features and steps > 0
         counted = 0.0 if rows is not None else COUNT_SHARE
         shares = Shares(counted, 0.15, 0.35) if rich else Shares(counted, 0.85 - counted, 0.15)
         taken = steps if rich else 0
         left = 1 - shares.count - shares.centre - shares.shape
 
         def event(mu: float) -> Event:
-            parts = shares.events(promise, mu)
-            return Composed(*parts, Repeated(promise.stated(math.sqrt(taken / left) / mu), taken)) if taken else Composed(*parts)
+            parts = shares.events(adjacency, mu)
+            return (
+                Composed(*parts, Repeated(Gaussian(math.sqrt(taken / left) / mu, adjacency=adjacency), taken))
+                if taken
+                else Composed(*parts)
+            )
 
-        found, mu = promise.settle(event)
+        found, mu = guarantee.settle(event, adjacency)
         return cls(shares, taken, found, mu)
 
     @property
@@ -77,7 +79,8 @@ class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[
 
     Parameters
         n_clusters: how many clusters. steps: how many noisy steps of Lloyd's algorithm.
-        epsilon, delta, rho, bounds, data_norm, adjacency, n_public, account, random_state: see `tacit.learning.estimator`. Delta must be
+        epsilon, delta, rho, mu, guarantee, bounds, data_norm, adjacency, n_public, account, random_state:
+            see `tacit.learning.estimator`. Delta must be
         positive. Distances are measured in units of the public bounds.
         reach: rows are clipped to this part of the longest possible length around the released centre when the axes are released.
 
@@ -85,9 +88,9 @@ class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[
     they would be private. Where the budget does not carry more than a mean, centres lie close together: that is all that is known.
 
     Guarantee
-        Statement: fitting costs event_, at most what was promised, for any values in X.
+        Statement: fitting costs event_, at most what was asked for, for any values in X.
         Conditions: bounds and n_public are public; a person is one row.
-        Proved in: `pca.principal_axes`, and `grouped_sums.noisy_table` for every step, given the centres before it.
+        Proved in: `pca.principal_axes`, and `row_sums.noisy_table` for every step, given the centres before it.
     """
 
     def __init__(
@@ -98,6 +101,8 @@ class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         adjacency: str = "add-remove",
@@ -107,7 +112,7 @@ class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
             n_public=n_public, account=account, random_state=random_state,
         )  # fmt: skip
         self.n_clusters = n_clusters
@@ -115,23 +120,23 @@ class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[
         self.reach = reach
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Spend the promise and find the centres."""
-        promise = self._promise()
+        """Spend the guarantee and find the centres."""
+        guarantee, adjacency = self._asked()
         numbers = self._numbers(X, reset=True)
         space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
         clusters, steps, reach = count("n_clusters", self.n_clusters), count("steps", self.steps, least=0), checked_reach(self.reach)
-        rows = declared_rows(self.n_public, len(numbers), promise.adjacency)
-        plan = Plan.make(promise, features=numbers.shape[1], rows=rows, steps=steps)
-        with self._spend(plan.event, promise):
+        rows = declared_rows(self.n_public, len(numbers), adjacency)
+        plan = Plan.make(guarantee, adjacency, features=numbers.shape[1], rows=rows, steps=steps)
+        with self._spend(plan.event, guarantee):
             U = space.scale(numbers)
-            found = principal_axes(U, promise, plan.shares, plan.mu, rows=rows, reach=reach)
+            found = principal_axes(U, adjacency, plan.shares, plan.mu, rows=rows, reach=reach)
             values, axes = found.leading(min(MOST_AXES, numbers.shape[1]))
             seen = max(1, int((values > found.edge).sum()))
             spread = np.maximum(values[:seen] - found.edge / 2, 1e-4) if values[0] > found.edge else np.full(1, 1e-4)
             flat = (U - found.centre) @ axes[:seen].T
             centres = normal_centres(clusters, np.sqrt(spread))
             for _ in range(plan.steps):
-                centres = lloyd_step(flat, centres, spread, plan.step_multiplier, promise)
+                centres = lloyd_step(flat, centres, spread, plan.step_multiplier, adjacency)
         self.space_, self.n_iter_, self.n_axes_ = space, plan.steps, seen
         self.centres_ = np.clip(found.centre + centres @ axes[:seen], -1.0, 1.0)
         self.cluster_centers_ = space.centre + self.centres_ * space.half
@@ -171,7 +176,7 @@ def distances(rows: Array, centres: Array) -> Array:
     return found
 
 
-def lloyd_step(rows: Array, centres: Array, spread: Array, multiplier: float, promise: Promise) -> Array:
+def lloyd_step(rows: Array, centres: Array, spread: Array, multiplier: float, adjacency: Adjacency) -> Array:
     """One noisy step: every cluster's size and the sum of its rows' differences from the centre, at one Gaussian(multiplier).
 
     A centre moves by the noisy mean difference, times prior / (prior + noise): the best linear estimate where the part of the spread
@@ -182,8 +187,8 @@ def lloyd_step(rows: Array, centres: Array, spread: Array, multiplier: float, pr
     radius = math.sqrt(float(spread.sum()))
     parts = np.hstack([np.full((len(rows), 1), COUNT_WEIGHT * radius), clip_rows(rows - centres[nearest], radius)])
     bound = radius * math.sqrt(1 + COUNT_WEIGHT**2)
-    table = noisy_table(parts, nearest[:, None], size=clusters, bound=bound, multiplier=multiplier, adjacency=promise.adjacency)[0]
-    noise = bound * multiplier * float(farthest_table(1, promise.adjacency))
+    table = noisy_table(parts, nearest[:, None], size=clusters, bound=bound, multiplier=multiplier, adjacency=adjacency)[0]
+    noise = bound * multiplier * float(farthest_table(1, adjacency))
     sizes = np.maximum(table[:, 0], noise) / (COUNT_WEIGHT * radius)
     prior = float(spread.mean()) / clusters ** (2 / axes)
     kept = prior / (prior + (noise / sizes) ** 2)

@@ -70,7 +70,7 @@ class Loss:
 
     def clipped(self, scores: Array, labels: Array) -> Array:
         """The derivative, at most `slope` long, whatever the function returns: NaN counts as 0."""
-        from tacit.learning.noisy_sums import clip_rows
+        from tacit.mechanisms.row_sums import clip_rows
 
         found = np.asarray(self.derivative(scores, labels), dtype=np.float64)
         return clip_rows(found, self.slope) if math.isfinite(self.slope) else np.nan_to_num(found)
@@ -83,8 +83,10 @@ class Loss:
                 "use huber(threshold), smoothed_hinge(width) or smoothed_quantile(level, width)"
             )
         if not self.certified:
-            raise ParameterError(f"{what} rests on the curvature of the loss, which clipping cannot enforce: use a loss with a proof, or "
-                                 "gradient descent, whose privacy rests on clipping alone")
+            raise ParameterError(
+                f"{what} rests on the curvature of the loss, which clipping cannot enforce: use a loss with a proof, or "
+                "gradient descent, whose privacy rests on clipping alone"
+            )
 
 
 def custom(name: str, value: Function, derivative: Function, *, slope: float, curvature: float = math.inf, outputs: int = 1) -> Loss:

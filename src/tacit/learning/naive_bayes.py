@@ -20,11 +20,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit.accounting import Adjacency, Gaussian, Guarantee
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes
-from tacit.learning.grouped_sums import farthest_table, noisy_table
 from tacit.learning.losses import softmax
-from tacit.learning.noisy_sums import clip_rows
-from tacit.learning.promise import Promise
+from tacit.mechanisms.row_sums import clip_rows, farthest_table, noisy_table
 
 Array = NDArray[np.float64]
 COUNT, SQUARES = 0.5, 0.3  # weights of the count and of the squares in a row, beside 1 for the values themselves
@@ -37,7 +36,7 @@ class GaussianNB(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused
     """Private naive Bayes with a Gaussian for each class and feature.
 
     Parameters
-        epsilon, delta, rho: the promise; delta must be positive, the noise is Gaussian.
+        epsilon, delta, rho, mu, guarantee: what it may cost; delta must be positive, the noise is Gaussian.
         bounds, data_norm, classes: public; see `tacit.learning.LogisticRegression`.
         adjacency, account, random_state: see `tacit.learning.estimator`.
 
@@ -48,7 +47,7 @@ class GaussianNB(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused
     Guarantee
         Statement: fitting costs event_, one Gaussian release, whatever the values in X and y.
         Conditions: bounds and classes are public; a person is one row.
-        Proved in: `grouped_sums.noisy_table` of the rows (count, x, x^2); the rest is post-processing.
+        Proved in: `row_sums.noisy_table` of the rows (count, x, x^2); the rest is post-processing.
     """
 
     def __init__(
@@ -57,6 +56,8 @@ class GaussianNB(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         classes: ArrayLike | None = None,
@@ -65,22 +66,22 @@ class GaussianNB(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm,
             adjacency=adjacency, account=account, random_state=random_state,
         )  # fmt: skip
         self.classes = classes
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Spend the promise and fit. Rows whose label was not declared count for nothing."""
-        promise = self._promise()
+        """Spend the guarantee and fit. Rows whose label was not declared count for nothing."""
+        guarantee, adjacency = self._asked()
         classes = declared_classes(self.classes)
         numbers = self._numbers(X, reset=True)
         space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
         labels = self._targets(y, len(numbers), numeric=False)
-        event, mu = promise.settle(lambda mu: promise.stated(1 / mu))
-        with self._spend(event, promise):
+        event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
+        with self._spend(event, guarantee):
             V, codes = self._rows(space, numbers), codes_of(labels, classes)
-            found = moments(V, codes, len(classes), 1 / mu, promise)
+            found = moments(V, codes, len(classes), 1 / mu, adjacency)
         self.space_, self.classes_ = space, classes
         self.class_count_, self.class_prior_ = found.counts, found.counts / found.counts.sum()
         self.moments_, self.noise_ = found, found.noise * REACH
@@ -128,7 +129,7 @@ class Moments:
     noise: float
 
 
-def moments(V: Array, codes: NDArray[np.int64], classes: int, multiplier: float, promise: Promise) -> Moments:
+def moments(V: Array, codes: NDArray[np.int64], classes: int, multiplier: float, adjacency: Adjacency) -> Moments:
     """Released moments of each class, for rows of length at most sqrt(d).
 
     Means are shrunk towards the mean of all rows, and variances towards the pooled ones, by what their known noise demands
@@ -139,8 +140,8 @@ def moments(V: Array, codes: NDArray[np.int64], classes: int, multiplier: float,
     squares = SQUARES * clip_rows(V * V - 1, root)
     rows = np.hstack([np.full((len(V), 1), COUNT * root), V, squares])
     bound = root * math.sqrt(1 + COUNT**2 + SQUARES**2)
-    table = noisy_table(rows, codes[:, None], size=classes, bound=bound, multiplier=multiplier, adjacency=promise.adjacency)[0]
-    noise = multiplier * bound * float(farthest_table(1, promise.adjacency))  # of a sum
+    table = noisy_table(rows, codes[:, None], size=classes, bound=bound, multiplier=multiplier, adjacency=adjacency)[0]
+    noise = multiplier * bound * float(farthest_table(1, adjacency))  # of a sum
     counts = np.maximum(table[:, 0] / (COUNT * root), noise / (COUNT * root))  # below its noise a count says nothing
     sums, second = table[:, 1 : d + 1], table[:, d + 1 :] / SQUARES
     level, everyone = noise / counts, counts.sum()

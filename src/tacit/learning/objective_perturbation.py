@@ -26,13 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from tacit.accounting import Adjacency, ApproxDP, Composed, Event, ParameterError, PureDP
+from tacit.accounting import Adjacency, ApproxDP, Composed, Event, Guarantee, ParameterError, PureDP
 from tacit.accounting.parameters import positive
 from tacit.learning.error_bars import NoiseBar
 from tacit.learning.losses import Loss
 from tacit.learning.newton import minimise
-from tacit.learning.noisy_sums import clip_rows
-from tacit.learning.promise import Promise
+from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.mechanisms.row_sums import clip_rows
 from tacit.noise import from_lattice, round_to_lattice, rounded_gaussian, rounded_laplace
 
 Array = NDArray[np.float64]
@@ -98,7 +98,8 @@ class ObjectivePerturbation:
         Correction: Theorem 6.7's ridge is larger than needed; its Jacobian is printed inverted.
     """
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     loss: Loss
     dimension: int
     ridge: float
@@ -108,42 +109,49 @@ class ObjectivePerturbation:
 
     @classmethod
     def plan(
-        cls, promise: Promise, loss: Loss, dimension: int, *, ridge: float | None = None, radius: float = RADIUS
+        cls, guarantee: Guarantee, adjacency: Adjacency, loss: Loss, dimension: int, *, ridge: float | None = None, radius: float = RADIUS
     ) -> ObjectivePerturbation:
-        """The least tilt that keeps the promise; a ridge below the least one is refused. Without one, it brings the tilt to `radius`."""
+        """The least tilt that keeps the guarantee; a ridge below the least one is refused. Without one, it brings the tilt to `radius`."""
         loss.require_smooth("objective perturbation")
-        if promise.epsilon is None or promise.delta is None:
+        if guarantee.floats.epsilon is None or guarantee.floats.delta is None:
             raise ParameterError("objective perturbation keeps an epsilon and a delta, not a rho; give epsilon and delta")
-        main, rest = MAIN * promise.epsilon, REST * promise.epsilon
+        main, rest = MAIN * guarantee.floats.epsilon, REST * guarantee.floats.epsilon
         least = least_ridge(main, loss.curvature, loss.rank)
         if ridge is not None and ridge < least:
             raise ParameterError(f"ridge must be at least {least:.6g} at this epsilon, not {ridge}, which overspends")
-        pairs = 2.0 if promise.adjacency is Adjacency.REPLACE_ONE else 1.0
-        if promise.pure:
+        pairs = 2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
+        if guarantee.pure:
             scale = pairs * 2 * loss.slope * math.sqrt(dimension) / main * (1 + 1e-12)
             length = scale * math.sqrt(2 * dimension)
         else:
-            scale = gaussian_scale(promise, loss, main)
+            scale = gaussian_scale(guarantee, adjacency, loss, main)
             length = scale * math.sqrt(dimension)
         chosen = max(least, length / radius) if ridge is None else float(ridge)
         # how far the released point lies from the exact minimiser: the solver, the rounded tilt over the ridge, the rounded point
         apart = DISTANCE + math.sqrt(dimension) * float(STEP) / 2 * (1 / chosen + 1)
         output = 2 * apart * math.sqrt(dimension) / rest * (1 + 1e-12)
-        first: Event = PureDP(main, adjacency=promise.adjacency)
-        if not promise.pure:
-            first = ApproxDP(main, promise.delta * (1 - 1e-9), adjacency=promise.adjacency)
-        event = Composed(first, PureDP(rest, adjacency=promise.adjacency))
-        assert promise.keeps(event)
-        return cls(promise, loss, dimension, chosen, scale, output, event)
+        first: Event = PureDP(main, adjacency=adjacency)
+        if not guarantee.pure:
+            first = ApproxDP(main, guarantee.floats.delta * (1 - 1e-9), adjacency=adjacency)
+        event = Composed(first, PureDP(rest, adjacency=adjacency))
+        assert guarantee.keeps(event, adjacency)
+        return cls(guarantee, adjacency, loss, dimension, chosen, scale, output, event)
+
+    @property
+    def output(self) -> NoisySums:
+        """The noise that covers the distance to the exact minimiser, for REST of epsilon."""
+        assert self.guarantee.floats.epsilon is not None
+        multiplier = 1 / Fraction(REST * self.guarantee.floats.epsilon)
+        scale = Fraction(self.output_scale) / STEP
+        return NoisySums("laplace", (scale,), multiplier, self.adjacency, (STEP,))
 
     def run(self, rows: Array, labels: Array) -> Array:
         """The released parameters. Rows are clipped to length 1."""
-        draw = rounded_laplace if self.promise.pure else rounded_gaussian
+        draw = rounded_laplace if self.guarantee.pure else rounded_gaussian
         tilt = from_lattice(draw(Fraction(self.scale) / STEP, self.dimension), STEP)
         found = minimise(self.loss, clip_rows(rows, 1.0), labels, ridge=self.ridge, tilt=tilt, distance=DISTANCE)
         point = round_to_lattice(found, STEP, bounds=(-(2**30), 2**30))
-        released: Array = from_lattice(point + rounded_laplace(Fraction(self.output_scale) / STEP, self.dimension), STEP)
-        return released
+        return self.output.release(point)
 
     def bar(self) -> NoiseBar:
         """A bound on what the noise did to the parameters: a tilt b moves the minimum by at most |b| / ridge, by strong convexity.
@@ -151,23 +159,23 @@ class ObjectivePerturbation:
         So the expected square of any component is at most that of |b| / ridge; the small output noise comes on top.
 
         >>> from tacit.learning.losses import logistic
-        >>> plan = ObjectivePerturbation.plan(Promise.of(epsilon=1, delta=1e-5), logistic, 4, ridge=50.0)
+        >>> plan = ObjectivePerturbation.plan(Guarantee(epsilon=1, delta=1e-5), Adjacency.ADD_REMOVE, logistic, 4, ridge=50.0)
         >>> round(float(plan.bar().errors[0] / (2 * plan.scale / 50.0)), 3)
         1.0
         """
-        tilt = self.dimension * self.scale**2 * (2 if self.promise.pure else 1) / self.ridge**2
-        return NoiseBar((tilt + 2 * self.output_scale**2) * np.eye(self.dimension), "bound", gaussian=not self.promise.pure)
+        tilt = self.dimension * self.scale**2 * (2 if self.guarantee.pure else 1) / self.ridge**2
+        return NoiseBar((tilt + 2 * self.output_scale**2) * np.eye(self.dimension), "bound", gaussian=not self.guarantee.pure)
 
 
-def gaussian_scale(promise: Promise, loss: Loss, epsilon: float) -> float:
+def gaussian_scale(guarantee: Guarantee, adjacency: Adjacency, loss: Loss, epsilon: float) -> float:
     """The least sigma whose tail stays within delta when the determinant takes at most half of epsilon; from above."""
-    assert promise.delta is not None
+    assert guarantee.floats.delta is not None
     low, high = 1e-6 * loss.slope, loss.slope
-    while tail(epsilon, loss.slope / high, epsilon / 2, promise.adjacency) > promise.delta:
+    while tail(epsilon, loss.slope / high, epsilon / 2, adjacency) > guarantee.floats.delta:
         low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2
-        if tail(epsilon, loss.slope / middle, epsilon / 2, promise.adjacency) > promise.delta:
+        if tail(epsilon, loss.slope / middle, epsilon / 2, adjacency) > guarantee.floats.delta:
             low = middle
         else:
             high = middle

@@ -16,14 +16,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Event
+from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, PureDP
 from tacit.accounting.parameters import positive
 from tacit.learning.error_bars import NoiseBar
 from tacit.learning.losses import Loss
 from tacit.learning.newton import minimise
-from tacit.learning.noisy_sums import clip_rows
-from tacit.learning.promise import Promise
-from tacit.noise import from_lattice, round_to_lattice, rounded_gaussian, rounded_laplace
+from tacit.mechanisms.noisy_sums import Law, NoisySums
+from tacit.mechanisms.row_sums import clip_rows
+from tacit.noise import round_to_lattice
 
 Array = NDArray[np.float64]
 STEP = Fraction(1, 1 << 30)
@@ -47,7 +47,8 @@ class OutputPerturbation:
         added, twice, to the sensitivity.
     """
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     loss: Loss
     dimension: int
     ridge: float
@@ -56,40 +57,49 @@ class OutputPerturbation:
     event: Event
 
     @classmethod
-    def plan(cls, promise: Promise, loss: Loss, dimension: int, *, ridge: float | None = None, rows: int = 1000) -> OutputPerturbation:
+    def plan(
+        cls, guarantee: Guarantee, adjacency: Adjacency, loss: Loss, dimension: int, *, ridge: float | None = None, rows: int = 1000
+    ) -> OutputPerturbation:
         """The least noise for a ridge; without one, the ridge that balances noise and regularisation for so many rows."""
         loss.require_smooth("the solver of output perturbation")
-        strength = promise.mu if not promise.pure else float(promise.epsilon or 0) / math.sqrt(2 * dimension)
+        strength = guarantee.gaussian_mu if not guarantee.pure else float(guarantee.floats.epsilon or 0) / math.sqrt(2 * dimension)
         balanced = loss.slope * math.sqrt(2 * rows * math.sqrt(dimension) / strength) / RADIUS
         chosen = balanced if ridge is None else float(positive("ridge", ridge))
         apart = DISTANCE + math.sqrt(dimension) * float(STEP) / 2
-        sensitivity = (farthest_minimiser(loss.slope, chosen, promise.adjacency) + 2 * apart) * (1 + 1e-12)
-        if promise.pure:
-            assert promise.epsilon is not None
-            epsilon = promise.epsilon * (1 - 1e-9)
-            event: Event = type(promise.pure_event())(epsilon, adjacency=promise.adjacency)
+        sensitivity = (farthest_minimiser(loss.slope, chosen, adjacency) + 2 * apart) * (1 + 1e-12)
+        if guarantee.pure:
+            assert guarantee.floats.epsilon is not None
+            epsilon = guarantee.floats.epsilon * (1 - 1e-9)
+            event: Event = PureDP(epsilon, adjacency=adjacency)
             scale = sensitivity * math.sqrt(dimension) / epsilon * (1 + 1e-12)
         else:
-            event, mu = promise.settle(lambda mu: promise.stated(1 / mu))
+            event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
             scale = sensitivity / mu * (1 + 1e-12)
-        return cls(promise, loss, dimension, chosen, sensitivity, scale, event)
+        return cls(guarantee, adjacency, loss, dimension, chosen, sensitivity, scale, event)
+
+    @property
+    def noise(self) -> NoisySums:
+        """The noise on the lattice point, which one person moves by at most `sensitivity`; sqrt(dimension) times that in l1 norm."""
+        pure = self.guarantee.pure
+        moved = self.sensitivity * (math.sqrt(self.dimension) if pure else 1.0)
+        scale, moved_by = Fraction(self.scale) / STEP, Fraction(moved) / STEP
+        law: Law = "laplace" if pure else "gaussian"
+        return NoisySums.of_scale(law, scale, moved_by, granularity=STEP, adjacency=self.adjacency)
 
     def run(self, rows: Array, labels: Array) -> Array:
         """The released parameters. Rows are clipped to length 1."""
         zero = np.zeros(self.dimension)
         found = minimise(self.loss, clip_rows(rows, 1.0), labels, ridge=self.ridge, tilt=zero, distance=DISTANCE)
         point = round_to_lattice(found, STEP, bounds=(-(2**30), 2**30))
-        draw = rounded_laplace if self.promise.pure else rounded_gaussian
-        released: Array = from_lattice(point + draw(Fraction(self.scale) / STEP, self.dimension), STEP)
-        return released
+        return self.noise.release(point)
 
     def bar(self) -> NoiseBar:
         """The error bar of the parameters: the noise that is added to them, nothing else.
 
         >>> from tacit.learning.losses import logistic
-        >>> plan = OutputPerturbation.plan(Promise.of(epsilon=1, delta=0), logistic, 2, ridge=10.0)
+        >>> plan = OutputPerturbation.plan(Guarantee(epsilon=1, delta=0), Adjacency.ADD_REMOVE, logistic, 2, ridge=10.0)
         >>> plan.bar().errors / plan.scale  # Laplace noise has a variance of 2 scale^2
         array([1.41421356, 1.41421356])
         """
-        variance = self.scale**2 * (2 if self.promise.pure else 1)
-        return NoiseBar(variance * np.eye(self.dimension), "exact", gaussian=not self.promise.pure)
+        variance = self.scale**2 * (2 if self.guarantee.pure else 1)
+        return NoiseBar(variance * np.eye(self.dimension), "exact", gaussian=not self.guarantee.pure)

@@ -23,11 +23,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Composed, Event, ParameterError
+from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, ParameterError
 from tacit.accounting.parameters import count, number
 from tacit.learning.estimator import ClassNamePrefixFeaturesOutMixin, PrivateEstimator, Space, TransformerMixin, declared_rows
-from tacit.learning.noisy_sums import farthest, farthest_moment, noisy_count, noisy_second_moment, noisy_sum
-from tacit.learning.promise import Promise
+from tacit.mechanisms.row_sums import farthest, farthest_moment, noisy_count, noisy_second_moment, noisy_sum
 
 Array = NDArray[np.float64]
 COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
@@ -61,18 +60,18 @@ class Shares:
     centre: float
     shape: float
 
-    def events(self, promise: Promise, mu: float) -> list[Event]:
+    def events(self, adjacency: Adjacency, mu: float) -> list[Event]:
         """The Gaussian releases at a total of mu, without those that are not made."""
-        return [promise.stated(1 / (mu * math.sqrt(share))) for share in (self.count, self.centre, self.shape) if share > 0]
+        return [Gaussian(1 / (mu * math.sqrt(share)), adjacency=adjacency) for share in (self.count, self.centre, self.shape) if share > 0]
 
 
-def principal_axes(U: Array, promise: Promise, shares: Shares, mu: float, *, rows: int | None, reach: float) -> Axes:
+def principal_axes(U: Array, adjacency: Adjacency, shares: Shares, mu: float, *, rows: int | None, reach: float) -> Axes:
     """Release count, centre and second moment of rows in the public units of `Space`.
 
     Guarantee
-        Statement: costs the composition of `shares.events`. Proved in: `noisy_sums`.
+        Statement: costs the composition of `shares.events`. Proved in: `row_sums`.
     """
-    d, relation = U.shape[1], promise.adjacency
+    d, relation = U.shape[1], adjacency
     if rows is not None:
         n = float(rows)
     else:
@@ -95,7 +94,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
 
     Parameters
         n_components: how many axes; all by default.
-        epsilon, delta, rho, bounds, data_norm, adjacency, n_public, account, random_state: see `tacit.learning.estimator`. Delta must be
+        epsilon, delta, rho, mu, guarantee, bounds, data_norm, adjacency, n_public, account, random_state:
+            see `tacit.learning.estimator`. Delta must be
         positive. Features are measured in units of their public bounds, so a feature with wide bounds does not dominate.
         reach: rows are clipped to this part of the longest possible length around the released centre.
 
@@ -103,7 +103,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
     explained_variance_ratio_ (noisy, of clipped rows), n_components_, event_, privacy_, and noise_: eigenvalues below it are noise.
 
     Guarantee
-        Statement: fitting costs event_, at most what was promised, for any values in X.
+        Statement: fitting costs event_, at most what was asked for, for any values in X.
         Conditions: bounds and n_public are public; a person is one row.
         Proved in: `principal_axes`; eigenvectors are post-processing.
     """
@@ -115,6 +115,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         adjacency: str = "add-remove",
@@ -124,28 +126,28 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
             n_public=n_public, account=account, random_state=random_state,
         )  # fmt: skip
         self.n_components = n_components
         self.reach = reach
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Spend the promise and find the axes."""
-        promise = self._promise()
+        """Spend the guarantee and find the axes."""
+        guarantee, adjacency = self._asked()
         numbers = self._numbers(X, reset=True)
         features = numbers.shape[1]
         space = Space.of(features, bounds=self.bounds, data_norm=self.data_norm)
         components = features if self.n_components is None else count("n_components", self.n_components)
         if components > features:
             raise ParameterError(f"n_components must be at most the number of features, {features}, not {components}")
-        rows = declared_rows(self.n_public, len(numbers), promise.adjacency)
+        rows = declared_rows(self.n_public, len(numbers), adjacency)
         reach = checked_reach(self.reach)
         counted = 0.0 if rows is not None else COUNT_SHARE
         shares = Shares(counted, CENTRE_SHARE, 1 - counted - CENTRE_SHARE)
-        event, mu = promise.settle(lambda mu: Composed(*shares.events(promise, mu)))
-        with self._spend(event, promise):
-            found = principal_axes(space.scale(numbers), promise, shares, mu, rows=rows, reach=reach)
+        event, mu = guarantee.settle(lambda mu: Composed(*shares.events(adjacency, mu)), adjacency)
+        with self._spend(event, guarantee):
+            found = principal_axes(space.scale(numbers), adjacency, shares, mu, rows=rows, reach=reach)
         values, axes = found.leading(components)
         total = max(float(np.trace(found.moment)), float(np.maximum(values, 0).sum()), np.finfo(np.float64).tiny)
         self.space_, self.n_components_ = space, components

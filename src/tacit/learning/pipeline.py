@@ -28,9 +28,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.accounting import Adjacency, Composed, Event, NoOp, PackageMissing, ParameterError, account
+from tacit.accounting import Adjacency, Composed, Event, Guarantee, NoOp, PackageMissing, ParameterError, account
 from tacit.accounting.parameters import Number
-from tacit.learning.promise import relation
 from tacit.ledger import paying
 
 try:
@@ -81,7 +80,7 @@ class Pipeline(sk.Pipeline):  # type: ignore[misc,unused-ignore]
     Parameters
         steps: as in scikit-learn. Every step is private (carries `event_` once fitted) or learns nothing; others are refused before the
         data is touched. No step has an account of its own.
-        delta: at which the total is stated; by default the sum of the steps' deltas, or rho if they promise rho.
+        delta: at which the total is stated; by default the sum of the steps' deltas, or rho if they are in rho or mu.
         account: a ledger account; the total is reserved once, before the first step.
 
     Fitted: event_, privacy_ (epsilon at delta, or rho), private_, and the fitted steps.
@@ -139,9 +138,9 @@ class Pipeline(sk.Pipeline):  # type: ignore[misc,unused-ignore]
         return self._paid(X, y, lambda: super(Pipeline, self).fit_predict(X, y, **params))
 
     def _paid(self, X: ArrayLike, y: ArrayLike | None, fit: Callable[[], Any]) -> Any:
-        stated, deltas, rhos = _promises(self.steps)
+        stated, deltas, concentrated = _stated(self.steps)
         event = self.price(X, y)
-        delta = self.delta if self.delta is not None else (sum(deltas) if deltas and not rhos else None)
+        delta = self.delta if self.delta is not None else (sum(deltas) if deltas and not concentrated else None)
         payer = None if isinstance(event, NoOp) else self.account
         with paying(payer, event, purpose="fit Pipeline", delta=delta or None) as payment:
             fitted = fit()
@@ -170,23 +169,27 @@ def _stood_in(step: Any, columns: tuple[int, ...]) -> Any:
     return copy
 
 
-def _promises(steps: list[tuple[str, Any]]) -> tuple[Adjacency, list[Number], list[Number]]:
-    """The neighbouring relation of all private steps, which must be one, their deltas and their rhos."""
-    relations, deltas, rhos = set(), [], []
+def _stated(steps: list[tuple[str, Any]]) -> tuple[Adjacency, list[Number], bool]:
+    """The relation of all private steps, which must be one, their deltas, and whether one of them is in rho or mu."""
+    relations, deltas, concentrated = set(), [], False
     for _, step in steps:
         if isinstance(step, sk.Pipeline):
-            stated, more, others = _promises(step.steps)
+            stated, more, other = _stated(step.steps)
             relations.add(stated)
             deltas += more
-            rhos += others
+            concentrated = concentrated or other
             continue
-        if getattr(step, "epsilon", None) is None and getattr(step, "rho", None) is None:
+        shorthand = {name: getattr(step, name, None) for name in ("epsilon", "delta", "rho", "mu")}
+        given = getattr(step, "guarantee", None)
+        if given is None and all(shorthand[name] is None for name in ("epsilon", "rho", "mu")):
             continue
-        relations.add(relation(step.adjacency))
-        if step.rho is not None:
-            rhos.append(step.rho)
+        guarantee = Guarantee.of(given, **shorthand, state_delta=True)
+        relations.add(Adjacency.parse(step.adjacency, among=(Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)))
+        if guarantee.epsilon is None:
+            concentrated = True
         else:
-            deltas.append(step.delta)
+            typed = shorthand["delta"]
+            deltas.append((guarantee.floats.delta or 0.0) if typed is None or isinstance(typed, str) else typed)
     if len(relations) > 1:
-        raise ParameterError("the steps promise under different relations; give all of them the same adjacency")
-    return (relations.pop() if relations else Adjacency.ADD_REMOVE), deltas, rhos
+        raise ParameterError("the steps are private under different relations; give all of them the same adjacency")
+    return (relations.pop() if relations else Adjacency.ADD_REMOVE), deltas, concentrated

@@ -12,9 +12,9 @@ measured on. So the budget goes further when rows are centred and round before t
 Every choice (which releases, how many steps, how long) is a formula in public numbers: features, classes, the budget and a number of
 rows that is declared or paid for. Everything after the releases is post-processing.
 
->>> promise = Promise.of(epsilon=1, delta=1e-5)
->>> plan = Plan.classifier(promise, features=30, rows=455)
->>> plan.steps, plan.shape_share, promise.price(plan.event).upper <= 1
+>>> guarantee, adjacency = Guarantee(epsilon=1, delta=1e-5), Adjacency.ADD_REMOVE
+>>> plan = Plan.classifier(guarantee, adjacency, features=30, rows=455)
+>>> plan.steps, plan.shape_share, guarantee.typed_price(plan.event, adjacency).upper <= 1
 (12, 0.0, True)
 """
 
@@ -27,11 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Composed, Event, Repeated
+from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, Repeated
 from tacit.learning.choice import UNKNOWN_ROWS
 from tacit.learning.error_bars import NoiseBar, remembered
-from tacit.learning.noisy_sums import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
-from tacit.learning.promise import Promise
+from tacit.mechanisms.row_sums import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
 
 Array = NDArray[np.float64]
 #: The derivative of every person's loss at the scores, one column for each output.
@@ -47,7 +46,8 @@ COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
 class Plan:
     """What will be released, fixed before the data is touched: the shares of the squared budget, the steps, and the resulting event."""
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     features: int
     rows: int | None  # public, or None where the count is released too
     steps: int
@@ -59,35 +59,45 @@ class Plan:
 
     @classmethod
     def make(
-        cls, promise: Promise, features: int, rows: int | None, steps: int, centre: float, shape: float, intercept: float
+        cls,
+        guarantee: Guarantee,
+        adjacency: Adjacency,
+        features: int,
+        rows: int | None,
+        steps: int,
+        centre: float,
+        shape: float,
+        intercept: float,
     ) -> Plan:
-        """A plan with the least noise that keeps the promise."""
+        """A plan with the least noise that keeps the guarantee."""
 
         def event(mu: float) -> Event:
-            parts: list[Event] = [promise.stated(1 / (mu * math.sqrt(share))) for share in (counted, centre, shape) if share > 0]
+            parts: list[Event] = [
+                Gaussian(1 / (mu * math.sqrt(share)), adjacency=adjacency) for share in (counted, centre, shape) if share > 0
+            ]
             left = 1 - counted - centre - shape
-            parts.append(Repeated(promise.stated(math.sqrt(steps / left) / mu), steps))
+            parts.append(Repeated(Gaussian(math.sqrt(steps / left) / mu, adjacency=adjacency), steps))
             return Composed(*parts)
 
         counted = 0.0 if rows is not None else COUNT_SHARE
-        found, mu = promise.settle(event)
-        return cls(promise, features, rows, steps, centre, shape, intercept, found, mu)
+        found, mu = guarantee.settle(event, adjacency)
+        return cls(guarantee, adjacency, features, rows, steps, centre, shape, intercept, found, mu)
 
     @classmethod
-    def classifier(cls, promise: Promise, *, features: int, rows: int | None) -> Plan:
+    def classifier(cls, guarantee: Guarantee, adjacency: Adjacency, *, features: int, rows: int | None) -> Plan:
         """Shares and steps for bounded residuals: the second moment once n mu exceeds d^(3/2), where its noise falls below its
         eigenvalues; one step around the public centre, with all of the budget, below n mu = 10, where a second would answer to the noise of
         the first."""
-        if (rows or UNKNOWN_ROWS) * promise.mu < FEW:
-            return cls.make(promise, features, rows, 1, 0.0, 0.0, 0.3)
-        rich = (rows or UNKNOWN_ROWS) * promise.mu >= features**1.5
-        return cls.make(promise, features, rows, 24 if rich else 12, 0.1, 0.1 if rich else 0.0, 0.3)
+        if (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu < FEW:
+            return cls.make(guarantee, adjacency, features, rows, 1, 0.0, 0.0, 0.3)
+        rich = (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu >= features**1.5
+        return cls.make(guarantee, adjacency, features, rows, 24 if rich else 12, 0.1, 0.1 if rich else 0.0, 0.3)
 
     @classmethod
-    def regressor(cls, promise: Promise, *, features: int, rows: int | None, steps: int = 6) -> Plan:
+    def regressor(cls, guarantee: Guarantee, adjacency: Adjacency, *, features: int, rows: int | None, steps: int = 6) -> Plan:
         """Shares and steps for residuals that shrink as the fit improves; the geometry is left out below n mu = 2 d."""
-        rich = (rows or UNKNOWN_ROWS) * promise.mu >= 2 * features
-        return cls.make(promise, features, rows, steps, 0.05 if rich else 0.0, 0.2 if rich else 0.0, 1.0)
+        rich = (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu >= 2 * features
+        return cls.make(guarantee, adjacency, features, rows, steps, 0.05 if rich else 0.0, 0.2 if rich else 0.0, 1.0)
 
     def multiplier(self, share: float) -> float:
         """The noise multiplier of a release with this share of the squared budget."""
@@ -127,7 +137,7 @@ def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
 
     `normalise` stretches short rows to the full length as well; otherwise long ones are only clipped.
     """
-    d, relation = plan.features, plan.promise.adjacency
+    d, relation = plan.features, plan.adjacency
     reach = REACH * math.sqrt(d)
     held = _stretched if normalise else clip_rows
     if plan.rows is not None:
@@ -151,7 +161,7 @@ def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
 
 def _deviation(plan: Plan, multiplier: float) -> float:
     """The standard deviation of the noise on a sum of unit rows."""
-    return farthest(multiplier, plan.promise.adjacency)
+    return farthest(multiplier, plan.adjacency)
 
 
 def shrink(estimate: Array, deviation: float) -> Array:
@@ -235,9 +245,7 @@ def descend(
     for t in range(plan.steps):
         clip = float(schedule.clips[t])
         residual = clip_rows(derivative(rows @ slope.T + level), clip)
-        gradient = noisy_outer_sum(
-            residual, bounded, bound=clip * reach, multiplier=plan.step_multiplier, adjacency=plan.promise.adjacency
-        )
+        gradient = noisy_outer_sum(residual, bounded, bound=clip * reach, multiplier=plan.step_multiplier, adjacency=plan.adjacency)
         slope = slope - schedule.slope_steps[t] * gradient[:, :-1] / space.rows
         if penalty:
             slope = np.linalg.solve(whole + schedule.slope_steps[t] * penalty / space.rows * square, slope.T).T

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import ParameterError
+from tacit.accounting import Adjacency, Guarantee, ParameterError
 from tacit.accounting.parameters import count, nonnegative, positive
 from tacit.learning.choice import UNKNOWN_ROWS
 from tacit.learning.error_bars import to_data_units
@@ -26,7 +26,6 @@ from tacit.learning.estimator import PrivateEstimator, RegressorMixin, Space, de
 from tacit.learning.frank_wolfe import FrankWolfe, L1Ball, steps_for
 from tacit.learning.losses import Loss, huber, poisson, smoothed_quantile, squared
 from tacit.learning.preconditioned_descent import Geometry, LinearFit, Plan, Schedule, descend, geometry, regressor_schedule
-from tacit.learning.promise import Promise
 from tacit.learning.regularised import regularised_fit
 from tacit.learning.sufficient_statistics import MomentPlan
 
@@ -45,6 +44,8 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,un
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         label_bounds: Any = None,
@@ -54,7 +55,7 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,un
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
             n_public=n_public, account=account, random_state=random_state,
         )  # fmt: skip
         self.label_bounds = label_bounds
@@ -65,18 +66,27 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,un
         found: Array = np.clip((np.where(np.isnan(y), middle, y) - middle) / half, -1.0, 1.0)
         return found
 
-    def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
+    def _solve(
+        self,
+        guarantee: Guarantee,
+        adjacency: Adjacency,
+        space: Space,
+        numbers: Array,
+        y: Array,
+        rows: int | None,
+        ends: tuple[float, float],
+    ) -> LinearFit:
         raise NotImplementedError
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Spend the promise and fit; nothing about the values raises."""
-        promise = self._promise()
+        """Spend the guarantee and fit; nothing about the values raises."""
+        guarantee, adjacency = self._asked()
         ends = label_interval(self.label_bounds)
         numbers = self._numbers(X, reset=True)
         space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
         labels = self._targets(y, len(numbers), numeric=True)
-        rows = declared_rows(self.n_public, len(numbers), promise.adjacency)
-        fitted = self._solve(promise, space, numbers, labels, rows, ends)
+        rows = declared_rows(self.n_public, len(numbers), adjacency)
+        fitted = self._solve(guarantee, adjacency, space, numbers, labels, rows, ends)
         coef, intercept = space.unscale(fitted.coef, fitted.intercept)
         self.space_ = space
         self.coef_, self.intercept_ = coef[0], float(intercept[0])
@@ -92,11 +102,19 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,un
         return 0.0
 
     def _descent(
-        self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float], steps: int
+        self,
+        guarantee: Guarantee,
+        adjacency: Adjacency,
+        space: Space,
+        numbers: Array,
+        y: Array,
+        rows: int | None,
+        ends: tuple[float, float],
+        steps: int,
     ) -> LinearFit:
-        plan = Plan.regressor(promise, features=numbers.shape[1], rows=rows, steps=steps)
+        plan = Plan.regressor(guarantee, adjacency, features=numbers.shape[1], rows=rows, steps=steps)
         self.n_iter_ = plan.steps
-        with self._spend(plan.event, promise):
+        with self._spend(plan.event, guarantee):
             U, labels = space.scale(numbers), self._labels(y, *ends)
             shape = geometry(U, plan, normalise=False)
             schedule, loss = self._schedule(plan, shape, ends), self._loss(ends)
@@ -151,7 +169,7 @@ class LinearRegression(LinearRegressor):
     """Private least squares.
 
     Parameters
-        epsilon, delta, rho, bounds, data_norm, adjacency, n_public, account, random_state: as for `LogisticRegression`.
+        epsilon, delta, rho, mu, guarantee, bounds, data_norm, adjacency, n_public, account, random_state: as for `LogisticRegression`.
         label_bounds: public (lower, upper) of the labels; required.
         solver: "descent" (residual bounds that shrink with the fit: the noise ends at the size of the residuals, not of the labels),
         "moments" (one noisy matrix), "objective" (also for delta=0), or "auto", which looks at public numbers only.
@@ -169,6 +187,8 @@ class LinearRegression(LinearRegressor):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         label_bounds: Any = None,
@@ -179,35 +199,45 @@ class LinearRegression(LinearRegressor):
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
+            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
             n_public=n_public, account=account, random_state=random_state,
         )  # fmt: skip
         self.solver = solver
 
-    def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
+    def _solve(
+        self,
+        guarantee: Guarantee,
+        adjacency: Adjacency,
+        space: Space,
+        numbers: Array,
+        y: Array,
+        rows: int | None,
+        ends: tuple[float, float],
+    ) -> LinearFit:
         if self.solver not in self.solvers:
             raise ParameterError(f"solver must be one of {', '.join(map(repr, self.solvers))}, not {self.solver!r}")
         penalty, features = self._penalty(), numbers.shape[1]
-        self.solver_ = self._chosen(promise, features, rows) if self.solver == "auto" else self.solver
+        self.solver_ = self._chosen(guarantee, adjacency, features, rows) if self.solver == "auto" else self.solver
         if self.solver_ == "descent":
-            return self._descent(promise, space, numbers, y, rows, ends, steps=6)
+            return self._descent(guarantee, adjacency, space, numbers, y, rows, ends, steps=6)
         if self.solver_ == "moments":
-            plan = MomentPlan.make(promise, features, rows)
-            with self._spend(plan.event, promise):
+            plan = MomentPlan.make(guarantee, adjacency, features, rows)
+            with self._spend(plan.event, guarantee):
                 found = plan.run(space.scale(numbers), self._labels(y, *ends), penalty)
             return self._restored(found, ends)
         # residuals cut at half the width of the labels, and parameters about as long: both are public units
-        noisy = regularised_fit("objective", promise, squared(1.0), features=features, rows=rows, radius=1.0)
-        with self._spend(noisy.event, promise):
+        noisy = regularised_fit("objective", guarantee, adjacency, squared(1.0), features=features, rows=rows, radius=1.0)
+        with self._spend(noisy.event, guarantee):
             found = noisy.run(space.scale(numbers), self._labels(y, *ends))
         return self._restored(found, ends)
 
-    def _chosen(self, promise: Promise, features: int, rows: int | None) -> str:
+    def _chosen(self, guarantee: Guarantee, adjacency: Adjacency, features: int, rows: int | None) -> str:
         """Descent's noise shrinks with the residuals, the moments' only with the labels; but descent clips residuals, which biases skewed
         ones. So the moments are chosen where their noise is predicted to be about a fiftieth of the labels' half width, or less."""
-        if promise.pure and "objective" in self.solvers:
+        if guarantee.pure and "objective" in self.solvers:
             return "objective"
-        return "moments" if (rows or UNKNOWN_ROWS) * promise.mu >= AMPLE * features else "descent"
+        return "moments" if (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu >= AMPLE * features else "descent"
 
 
 class Ridge(LinearRegression):
@@ -227,6 +257,8 @@ class Ridge(LinearRegression):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         label_bounds: Any = None,
@@ -237,7 +269,8 @@ class Ridge(LinearRegression):
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
+            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
             n_public=n_public, solver=solver, account=account, random_state=random_state,
         )  # fmt: skip
         self.alpha = alpha
@@ -260,6 +293,8 @@ class Lasso(LinearRegressor):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         label_bounds: Any = None,
@@ -270,21 +305,31 @@ class Lasso(LinearRegressor):
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
+            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
             n_public=n_public, account=account, random_state=random_state,
         )  # fmt: skip
         self.radius = radius
         self.steps = steps
 
-    def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
+    def _solve(
+        self,
+        guarantee: Guarantee,
+        adjacency: Adjacency,
+        space: Space,
+        numbers: Array,
+        y: Array,
+        rows: int | None,
+        ends: tuple[float, float],
+    ) -> LinearFit:
         radius = float(positive("radius", self.radius))
-        strength = promise.mu * 4 if promise.epsilon is None else promise.epsilon
+        strength = guarantee.gaussian_mu * 4 if guarantee.floats.epsilon is None else guarantee.floats.epsilon
         steps = steps_for(rows or UNKNOWN_ROWS, strength) if self.steps is None else count("steps", self.steps)
         # one coordinate more, the constant 1, is the intercept: it shares the ball
         ball = L1Ball(numbers.shape[1] + 1, radius)
-        plan = FrankWolfe.plan(promise, ball, gradient_bound=1.0, steps=steps)
+        plan = FrankWolfe.plan(guarantee, adjacency, ball, gradient_bound=1.0, steps=steps)
         self.n_iter_ = plan.steps
-        with self._spend(plan.event, promise):
+        with self._spend(plan.event, guarantee):
             U, labels = np.hstack([np.clip(space.scale(numbers), -1, 1), np.ones((len(numbers), 1))]), self._labels(y, *ends)
             theta = plan.run(lambda at: U * np.clip(U @ at - labels, -1.0, 1.0)[:, None])
         return self._restored(LinearFit(theta[None, :-1], theta[-1:], 2 * plan.sensitivity / plan.step_epsilon), ends)
@@ -296,9 +341,18 @@ class _DescentRegressor(LinearRegressor):
     quadratic = False
     steps = 12
 
-    def _solve(self, promise: Promise, space: Space, numbers: Array, y: Array, rows: int | None, ends: tuple[float, float]) -> LinearFit:
+    def _solve(
+        self,
+        guarantee: Guarantee,
+        adjacency: Adjacency,
+        space: Space,
+        numbers: Array,
+        y: Array,
+        rows: int | None,
+        ends: tuple[float, float],
+    ) -> LinearFit:
         self._loss(ends)  # a bad parameter is refused before the data is touched
-        return self._descent(promise, space, numbers, y, rows, ends, self.steps)
+        return self._descent(guarantee, adjacency, space, numbers, y, rows, ends, self.steps)
 
 
 class HuberRegressor(_DescentRegressor):
@@ -313,6 +367,8 @@ class HuberRegressor(_DescentRegressor):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         label_bounds: Any = None,
@@ -322,7 +378,8 @@ class HuberRegressor(_DescentRegressor):
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
+            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
             n_public=n_public, account=account, random_state=random_state,
         )  # fmt: skip
         self.threshold = threshold
@@ -345,6 +402,8 @@ class QuantileRegressor(_DescentRegressor):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         label_bounds: Any = None,
@@ -354,7 +413,8 @@ class QuantileRegressor(_DescentRegressor):
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
+            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
             n_public=n_public, account=account, random_state=random_state,
         )  # fmt: skip
         self.quantile = quantile

@@ -1,7 +1,7 @@
 """Objective and output perturbation as solvers of linear models: rows in public units in, a linear function out.
 
->>> plan = regularised_fit("objective", Promise.of(epsilon=1, delta=0), logistic, features=3, rows=100)
->>> type(plan.method).__name__, plan.promise.price(plan.event).upper <= 1
+>>> plan = regularised_fit("objective", Guarantee(epsilon=1, delta=0), Adjacency.ADD_REMOVE, logistic, features=3, rows=100)
+>>> type(plan.method).__name__, plan.guarantee.typed_price(plan.event, plan.adjacency).upper <= 1
 ('ObjectivePerturbation', True)
 """
 
@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Event
+from tacit.accounting import Adjacency, Event, Guarantee
 from tacit.learning.choice import UNKNOWN_ROWS, Solver
 from tacit.learning.losses import Loss, logistic
 from tacit.learning.objective_perturbation import RADIUS, ObjectivePerturbation
 from tacit.learning.output_perturbation import OutputPerturbation
 from tacit.learning.preconditioned_descent import REACH, LinearFit
-from tacit.learning.promise import Promise
 
 Array = NDArray[np.float64]
 
@@ -30,7 +29,8 @@ __all__ = ["Regularised", "logistic", "regularised_fit"]
 class Regularised:
     """A planned fit of a linear model with one score a row."""
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     method: ObjectivePerturbation | OutputPerturbation
     features: int
 
@@ -51,9 +51,13 @@ class Regularised:
 
 
 def regularised_fit(
-    solver: Solver, promise: Promise, loss: Loss, *, features: int, rows: int | None, radius: float = RADIUS
+    solver: Solver, guarantee: Guarantee, adjacency: Adjacency, loss: Loss, *, features: int, rows: int | None, radius: float = RADIUS
 ) -> Regularised:
     """The plan of a solver for rows in the box [-1, 1]^features and parameters of a typical length of `radius`."""
     if solver == "objective":
-        return Regularised(promise, ObjectivePerturbation.plan(promise, loss, features + 1, radius=radius), features)
-    return Regularised(promise, OutputPerturbation.plan(promise, loss, features + 1, rows=rows or UNKNOWN_ROWS), features)
+        return Regularised(
+            guarantee, adjacency, ObjectivePerturbation.plan(guarantee, adjacency, loss, features + 1, radius=radius), features
+        )
+    return Regularised(
+        guarantee, adjacency, OutputPerturbation.plan(guarantee, adjacency, loss, features + 1, rows=rows or UNKNOWN_ROWS), features
+    )

@@ -1,6 +1,6 @@
 """Scalers: by public bounds, which costs nothing, or by private moments and quantiles, which is charged.
 
-Without a promise a scaler uses the public bounds alone and its event is `NoOp()`. With one it looks at the data within those bounds.
+Without a guarantee a scaler uses the public bounds alone and its event is `NoOp()`. With one it looks at the data within those bounds.
 
 >>> free = MinMaxScaler(bounds=([0, -1], [10, 1])).fit(np.zeros((3, 2)))
 >>> free.transform([[5.0, 1.0], [float("nan"), 7.0]])
@@ -25,13 +25,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit import calculus
-from tacit.accounting import Adjacency, Bound, Composed, NoOp, ParameterError, Repeated
+from tacit.accounting import Adjacency, Bound, Composed, Gaussian, Guarantee, NoOp, ParameterError, Repeated
 from tacit.accounting.parameters import number
 from tacit.learning.estimator import OneToOneFeatureMixin, PrivateEstimator, Space, TransformerMixin
-from tacit.learning.noisy_sums import farthest, noisy_sum
-from tacit.learning.promise import Promise, relation
 from tacit.learning.trees import largest
 from tacit.mechanisms import quantile
+from tacit.mechanisms.row_sums import farthest, noisy_sum
 
 Array = NDArray[np.float64]
 COUNT, SQUARES = 0.5, 0.7  # weights of the count and of the squares in a row, beside 1 for the values themselves
@@ -47,35 +46,38 @@ class Scaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  # type:
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         adjacency: str = "add-remove",
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, adjacency=adjacency, account=account, random_state=random_state
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
+            bounds=bounds, adjacency=adjacency, account=account, random_state=random_state
         )  # fmt: skip
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Use the public bounds, or spend the promise on finding better ones."""
-        public = self.epsilon is None and self.rho is None and self.delta is None
-        promise = None if public else self._promise()
-        relation(self.adjacency)
+        """Use the public bounds, or spend the guarantee on finding better ones."""
+        public = all(given is None for given in (self.epsilon, self.delta, self.rho, self.mu, self.guarantee))
+        asked = None if public else self._asked()
+        Adjacency.parse(self.adjacency, among=(Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
         numbers = self._numbers(X, reset=True)
         self._check()
         space = Space.of(numbers.shape[1], bounds=self.bounds)
-        if promise is None:
+        if asked is None:
             self.event_, self.privacy_, self.private_ = NoOp(), Bound(0.0, 0.0), True
             self._publish(space, -np.ones(numbers.shape[1]), np.ones(numbers.shape[1]))
         else:
-            self._learn(space, numbers, promise)
+            self._learn(space, numbers, *asked)
         self.space_ = space
         return self
 
     def _check(self) -> None:
         """Check the parameters of this scaler."""
 
-    def _learn(self, space: Space, numbers: Array, promise: Promise) -> None:
+    def _learn(self, space: Space, numbers: Array, guarantee: Guarantee, adjacency: Adjacency) -> None:
         raise NotImplementedError
 
     def _publish(self, space: Space, low: Array, high: Array) -> None:
@@ -91,26 +93,26 @@ class StandardScaler(Scaler):
     """Values minus a mean, divided by a deviation.
 
     Parameters
-        bounds: public bounds of the features; required. Without a promise their middle and half width are used, free of charge.
-        epsilon, delta, rho: with a promise (delta positive), a noisy mean and deviation of the values within the bounds.
+        bounds: public bounds of the features; required. Without a guarantee their middle and half width are used, free of charge.
+        epsilon, delta, rho, mu, guarantee: with a guarantee (delta positive), a noisy mean and deviation of the values within the bounds.
         adjacency, account, random_state: see `tacit.learning.estimator`.
 
     Fitted: mean_, scale_, var_, event_, privacy_, and noise_, the standard deviation of a mean's noise in units of the bounds' half width.
 
     Guarantee
         Statement: fitting costs event_: nothing, or one Gaussian release of count, sums and squares.
-        Conditions: bounds are public; a person is one row. Proved in: `noisy_sums.noisy_sum`.
+        Conditions: bounds are public; a person is one row. Proved in: `row_sums.noisy_sum`.
     """
 
-    def _learn(self, space: Space, numbers: Array, promise: Promise) -> None:
-        event, mu = promise.settle(lambda mu: promise.stated(1 / mu))
+    def _learn(self, space: Space, numbers: Array, guarantee: Guarantee, adjacency: Adjacency) -> None:
+        event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
         d = numbers.shape[1]
         root, bound = math.sqrt(d), math.sqrt(d * (1 + COUNT**2 + SQUARES**2))
-        with self._spend(event, promise):
+        with self._spend(event, guarantee):
             U = space.scale(numbers)
             rows = np.hstack([np.full((len(U), 1), COUNT * root), U, SQUARES * (2 * U * U - 1)])
-            found = noisy_sum(rows, bound=bound, multiplier=1 / mu, adjacency=promise.adjacency)
-        noise = farthest(bound, promise.adjacency) / mu
+            found = noisy_sum(rows, bound=bound, multiplier=1 / mu, adjacency=adjacency)
+        noise = farthest(bound, adjacency) / mu
         people = max(found[0] / (COUNT * root), noise / (COUNT * root), 1.0)
         mean = np.clip(found[1 : d + 1] / people, -1.0, 1.0)
         second = (found[d + 1 :] / SQUARES / people + 1) / 2
@@ -141,8 +143,8 @@ class MinMaxScaler(Scaler):
     """Values moved to [0, 1], by the public bounds or by two private quantiles of every feature; values beyond are cut.
 
     Parameters
-        bounds: public bounds of the features; required. Without a promise they are used as they are, free of charge.
-        epsilon, delta, rho: with a promise, quantiles within the bounds by the exponential mechanism; delta=0 is welcome.
+        bounds: public bounds of the features; required. Without a guarantee they are used as they are, free of charge.
+        epsilon, delta, rho, mu, guarantee: with a guarantee, quantiles within the bounds by the exponential mechanism; delta=0 is welcome.
         tail: the part of the rows beyond each of the two quantiles.
         adjacency, account, random_state: see `tacit.learning.estimator`.
 
@@ -160,13 +162,16 @@ class MinMaxScaler(Scaler):
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         adjacency: str = "add-remove",
         account: Any = None,
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, adjacency=adjacency, account=account, random_state=random_state
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
+            bounds=bounds, adjacency=adjacency, account=account, random_state=random_state
         )  # fmt: skip
         self.tail = tail
 
@@ -174,8 +179,8 @@ class MinMaxScaler(Scaler):
         if not 0 < float(number("tail", self.tail)) < 0.5:
             raise ParameterError(f"tail must be above 0 and below 0.5, not {self.tail}")
 
-    def _learn(self, space: Space, numbers: Array, promise: Promise) -> None:
-        d, replaced = numbers.shape[1], promise.adjacency is Adjacency.REPLACE_ONE
+    def _learn(self, space: Space, numbers: Array, guarantee: Guarantee, adjacency: Adjacency) -> None:
+        d, replaced = numbers.shape[1], adjacency is Adjacency.REPLACE_ONE
         metric = calculus.ReplaceOne() if replaced else calculus.AddRemove()
         grid = calculus.Space(calculus.Rows(calculus.Integers(0, GRID)), metric)
         tails = (Fraction(self.tail), 1 - Fraction(self.tail))
@@ -183,8 +188,8 @@ class MinMaxScaler(Scaler):
         def plans(size: Fraction) -> list[Any]:
             return [grid >> quantile(q, epsilon=size) for q in tails]
 
-        event, size = largest(promise, lambda size: Composed(*(Repeated(plan.event(1), d) for plan in plans(size))))
-        with self._spend(event, promise):
+        event, size = largest(guarantee, adjacency, lambda size: Composed(*(Repeated(plan.event(1), d) for plan in plans(size))))
+        with self._spend(event, guarantee):
             values = np.round((space.scale(numbers) + 1) / 2 * GRID).astype(np.int64)
             low, high = ([plan.release(column.tolist()).value for column in values.T] for plan in plans(size))
         ends = np.sort(np.array([low, high], dtype=np.float64), axis=0)

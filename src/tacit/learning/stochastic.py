@@ -26,12 +26,23 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Event, Gaussian, Laplace, ParameterError, Poisson, Repeated, Sampled, WithoutReplacement, calibrate
+from tacit.accounting import (
+    Adjacency,
+    Event,
+    Gaussian,
+    Guarantee,
+    Laplace,
+    ParameterError,
+    Poisson,
+    Repeated,
+    Sampled,
+    WithoutReplacement,
+    calibrate,
+)
 from tacit.accounting.dpsgd import pure_without_replacement
 from tacit.accounting.parameters import count, positive
-from tacit.learning.noisy_sums import noisy_l1_sum, noisy_sum
-from tacit.learning.promise import Promise
 from tacit.learning.sets import ConstraintSet
+from tacit.mechanisms.row_sums import noisy_l1_sum, noisy_sum
 from tacit.noise import bernoulli, permutation
 
 Array = NDArray[np.float64]
@@ -70,16 +81,16 @@ class StochasticDescent:
             raise ParameterError(f"batch must be at most size ({n}), not {m}")
         if scenario == "pure":
             recipe = pure_without_replacement(size=n, batch=m, steps=t, clip=bound, epsilon=epsilon)
-            promise = Promise.of(epsilon=epsilon, delta=0, adjacency=Adjacency.REPLACE_ONE)
+            guarantee, adjacency = Guarantee(epsilon=epsilon).positive(), Adjacency.REPLACE_ONE
             multiplier, step = recipe.noise * m / (2 * bound), 1e-13
-            while not promise.keeps(_event(scenario, n, m, t, multiplier)):
+            while not guarantee.keeps(_event(scenario, n, m, t, multiplier), adjacency):
                 multiplier, step = multiplier * (1 + step), 2 * step
         elif scenario == "full-batch":
-            promise = Promise.of(epsilon=epsilon, delta=delta, adjacency=Adjacency.REPLACE_ONE)
-            _, mu = promise.settle(lambda mu: _event(scenario, n, m, t, math.sqrt(t) / mu))
+            guarantee, adjacency = Guarantee(epsilon=epsilon, delta=delta).positive(), Adjacency.REPLACE_ONE
+            _, mu = guarantee.settle(lambda mu: _event(scenario, n, m, t, math.sqrt(t) / mu), adjacency)
             multiplier = math.sqrt(t) / mu
         elif scenario == "poisson":
-            Promise.of(epsilon=epsilon, delta=delta)
+            Guarantee(epsilon=epsilon, delta=delta).positive()
             multiplier = calibrate(lambda sigma: _event(scenario, n, m, t, sigma), epsilon=epsilon, delta=delta)
         else:
             raise ParameterError(f"scenario must be 'pure', 'full-batch' or 'poisson', not {scenario!r}")

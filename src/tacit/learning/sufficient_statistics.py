@@ -8,7 +8,7 @@ on the least eigenvalue; here it is read off the release): an eigenvalue is inve
 
 >>> from tacit.noise import test_mode
 >>> U = np.linspace(-1, 1, 2001)[:, None]
->>> plan = MomentPlan.make(Promise.of(epsilon=10, delta=1e-5), features=1, rows=2001)
+>>> plan = MomentPlan.make(Guarantee(epsilon=10, delta=1e-5), Adjacency.ADD_REMOVE, features=1, rows=2001)
 >>> with test_mode(0):
 ...     found = plan.run(U, 0.5 * U[:, 0] + 0.1)
 >>> found.coef.round(2), found.intercept.round(2)
@@ -25,13 +25,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Event
+from tacit.accounting import Adjacency, Event, Gaussian, Guarantee
 from tacit.accounting.parameters import nonnegative
 from tacit.learning.choice import UNKNOWN_ROWS
 from tacit.learning.error_bars import NoiseBar, least_squares_noise
-from tacit.learning.noisy_sums import farthest_moment, noisy_second_moment
 from tacit.learning.preconditioned_descent import LinearFit
-from tacit.learning.promise import Promise
+from tacit.mechanisms.row_sums import farthest_moment, noisy_second_moment
 
 Array = NDArray[np.float64]
 ONE, LABEL = 0.3, 0.6  # lengths of the constant and of the label in a vector of length 1; the row has the rest
@@ -49,19 +48,22 @@ class MomentPlan:
         summed. Proved in: `noisy_second_moment` of vectors of length at most 1; all the rest is post-processing.
     """
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     features: int
     reach: float
     event: Event
     multiplier: float
 
     @classmethod
-    def make(cls, promise: Promise, features: int, rows: int | None = None, reach: float | None = None) -> MomentPlan:
-        """The least noise that keeps the promise. `reach` is by default 0.6 of the longest row of [-1, 1]^d, and all of it where a public
+    def make(
+        cls, guarantee: Guarantee, adjacency: Adjacency, features: int, rows: int | None = None, reach: float | None = None
+    ) -> MomentPlan:
+        """The least noise that keeps the guarantee. `reach` is by default 0.6 of the longest row of [-1, 1]^d, and all of it where a public
         number of rows makes noise negligible: then this is ordinary least squares."""
-        event, mu = promise.settle(lambda mu: promise.stated(1 / mu))
+        event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
         part = 1.0 if (rows or UNKNOWN_ROWS) * mu >= PLENTY * features else REACH
-        return cls(promise, features, part * math.sqrt(features) if reach is None else float(reach), event, 1 / mu)
+        return cls(guarantee, adjacency, features, part * math.sqrt(features) if reach is None else float(reach), event, 1 / mu)
 
     def run(self, U: Array, labels: Array, alpha: float = 0.0) -> LinearFit:
         """The ridge regression of labels in [-1, 1]; `alpha` penalises the squared coefficients of rows in public units, not the
@@ -70,8 +72,8 @@ class MomentPlan:
         rows = np.nan_to_num(U)
         weight = np.minimum(1.0, self.reach / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
         parts = [ROW / self.reach * rows, np.full((len(U), 1), ONE), LABEL * np.clip(np.nan_to_num(labels), -1, 1)[:, None]]
-        moment = noisy_second_moment(np.hstack(parts) * weight, bound=1.0, multiplier=self.multiplier, adjacency=self.promise.adjacency)
-        deviation = self.multiplier * farthest_moment(1.0, self.promise.adjacency)
+        moment = noisy_second_moment(np.hstack(parts) * weight, bound=1.0, multiplier=self.multiplier, adjacency=self.adjacency)
+        deviation = self.multiplier * farthest_moment(1.0, self.adjacency)
         gram, cross = moment[: d + 1, : d + 1], moment[: d + 1, d + 1]
         values, vectors = np.linalg.eigh(gram)
         edge = deviation * math.sqrt(2 * (d + 1))  # of the spectrum of noise alone: 2 sqrt(d) times the deviation beside the diagonal

@@ -32,15 +32,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Adjacency, Composed, Event, Exponential, Laplace, PureDP, Repeated
+from tacit.accounting import Adjacency, Composed, Event, Exponential, Guarantee, Laplace, PureDP, Repeated
 from tacit.accounting.parameters import count
 from tacit.calculus import Integers, LInfinity, Vectors
 from tacit.calculus import Space as Scores
 from tacit.learning.choice import UNKNOWN_ROWS
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes, declared_rows
-from tacit.learning.grouped_sums import farthest_table, noisy_table
-from tacit.learning.promise import Promise
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
+from tacit.mechanisms.row_sums import farthest_table, noisy_table
 from tacit.noise import choose, uniform_integers
 
 Array = NDArray[np.float64]
@@ -133,20 +132,19 @@ def split_event(epsilon: Fraction, adjacency: Adjacency) -> Exponential:
     return Exponential(epsilon, monotone=adjacency is Adjacency.ADD_REMOVE, adjacency=adjacency)
 
 
-def largest(promise: Promise, make: Callable[[Fraction], Event]) -> tuple[Event, Fraction]:
-    """make(size), and size: the largest multiple of 2^-10 of a power of two whose event keeps the promise; the price grows with size."""
-    assert promise.epsilon is not None or promise.rho is not None
-    limit = promise.epsilon if promise.epsilon is not None else math.sqrt(2 * (promise.rho or 0.0))
+def largest(guarantee: Guarantee, adjacency: Adjacency, make: Callable[[Fraction], Event]) -> tuple[Event, Fraction]:
+    """make(size), and size: the largest multiple of 2^-10 of a power of two whose event keeps the guarantee; the price grows with size."""
+    limit = guarantee.gaussian_mu if guarantee.floats.epsilon is None else guarantee.floats.epsilon
     unit = Fraction(2) ** (math.floor(math.log2(limit)) - 10)
     low, high = 0, 1024
-    while high < 2**20 and promise.keeps(make(high * unit)):
+    while high < 2**20 and guarantee.keeps(make(high * unit), adjacency):
         low, high = high, 2 * high
     while high - low > max(1, low // 256):
         middle = (low + high) // 2
-        low, high = (middle, high) if promise.keeps(make(middle * unit)) else (low, middle)
+        low, high = (middle, high) if guarantee.keeps(make(middle * unit), adjacency) else (low, middle)
     size = max(low, 1) * unit
     event = make(size)
-    while not promise.keeps(event):  # only for a promise that even 1024 parts of it do not keep
+    while not guarantee.keeps(event, adjacency):  # only for a guarantee that even 1024 parts of it do not keep
         size = size / 2
         event = make(size)
     return event, size
@@ -177,6 +175,8 @@ class TreeClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,un
         epsilon: float | None = None,
         delta: float | None = None,
         rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
         bounds: Any = None,
         data_norm: float | None = None,
         classes: ArrayLike | None = None,
@@ -186,14 +186,14 @@ class TreeClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,un
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
             n_public=n_public, account=account, random_state=random_state,
         )  # fmt: skip
         self.max_depth = max_depth
         self.bins = bins
         self.classes = classes
 
-    def _plan(self, promise: Promise, *, classes: int, features: int, rows: int | None) -> Planned:
+    def _plan(self, guarantee: Guarantee, adjacency: Adjacency, *, classes: int, features: int, rows: int | None) -> Planned:
         raise NotImplementedError
 
     def _keep(self, shapes: list[Shape], counts: Array, noise: float) -> None:
@@ -201,15 +201,15 @@ class TreeClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,un
         raise NotImplementedError
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Spend the promise and grow. Rows whose label was not declared count for nothing."""
-        promise = self._promise()
+        """Spend the guarantee and grow. Rows whose label was not declared count for nothing."""
+        guarantee, adjacency = self._asked()
         classes, parts = declared_classes(self.classes), count("bins", self.bins, least=2)
         numbers = self._numbers(X, reset=True)
         space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
         labels = self._targets(y, len(numbers), numeric=False)
-        rows = declared_rows(self.n_public, len(numbers), promise.adjacency)
-        plan = self._plan(promise, classes=len(classes), features=numbers.shape[1], rows=rows)
-        with self._spend(plan.event, promise):
+        rows = declared_rows(self.n_public, len(numbers), adjacency)
+        plan = self._plan(guarantee, adjacency, classes=len(classes), features=numbers.shape[1], rows=rows)
+        with self._spend(plan.event, guarantee):
             bins, codes = to_bins(space.scale(numbers), parts), codes_of(labels, classes)
             shapes, counts = plan.run(bins, codes, len(classes), parts)
         self.space_, self.classes_, self.parts_ = space, classes, parts
@@ -229,21 +229,21 @@ class DecisionTreeClassifier(TreeClassifier):
         max_depth: levels of splits; by default as many as leave more people in a leaf than noise, and at least log2 of the classes; at
         most 6. One more than log2 of the classes where splits are random.
         bins: thresholds cut the public bounds of a feature into this many equal parts.
-        epsilon, delta, rho, bounds, data_norm, classes, adjacency, n_public, account, random_state: see
+        epsilon, delta, rho, mu, guarantee, bounds, data_norm, classes, adjacency, n_public, account, random_state: see
         `tacit.learning.LogisticRegression`; delta=0 is welcome.
 
     Fitted: tree_ (the splits), counts_ (noisy class counts of the leaves), classes_, event_, privacy_, and noise_, the standard deviation
     of a count. Where only labels were paid for (see above), counts_ gives a leaf's share of the public number of rows to its label.
 
     Guarantee
-        Statement: fitting costs event_, at most what was promised, for any values in X and y.
+        Statement: fitting costs event_, at most what was asked for, for any values in X and y.
         Conditions: bounds, classes and n_public are public; a person is one row.
-        Proved in: `grow`, and `grouped_sums.noisy_table` for the counts; or `leaf_labels` for random splits.
+        Proved in: `grow`, and `row_sums.noisy_table` for the counts; or `leaf_labels` for random splits.
     """
 
-    def _plan(self, promise: Promise, *, classes: int, features: int, rows: int | None) -> TreePlan:
+    def _plan(self, guarantee: Guarantee, adjacency: Adjacency, *, classes: int, features: int, rows: int | None) -> TreePlan:
         splits = features * (count("bins", self.bins, least=2) - 1)
-        return TreePlan.make(promise, classes=classes, depth=self.max_depth, rows=rows, splits=splits)
+        return TreePlan.make(guarantee, adjacency, classes=classes, depth=self.max_depth, rows=rows, splits=splits)
 
     def _keep(self, shapes: list[Shape], counts: Array, noise: float) -> None:
         self.tree_, self.counts_, self.noise_ = shapes[0], counts[0], noise
@@ -266,7 +266,8 @@ class DecisionTreeClassifier(TreeClassifier):
 class TreePlan:
     """One tree, fixed before the data is touched: its depth, whether splits are chosen or random, and the price of its parts."""
 
-    promise: Promise
+    guarantee: Guarantee
+    adjacency: Adjacency
     depth: int
     chosen: bool
     rows: int | None
@@ -274,33 +275,35 @@ class TreePlan:
     event: Event
 
     @classmethod
-    def make(cls, promise: Promise, *, classes: int, depth: int | None, rows: int | None, splits: int) -> TreePlan:
-        """The sharpest tree that keeps the promise, for so many possible splits of a node.
+    def make(
+        cls, guarantee: Guarantee, adjacency: Adjacency, *, classes: int, depth: int | None, rows: int | None, splits: int
+    ) -> TreePlan:
+        """The sharpest tree that keeps the guarantee, for so many possible splits of a node.
 
         A tree needs log2(classes) levels, or there are classes without a leaf. Splits are chosen where the last of these levels is worth
         it: where its nodes hold more people than SHARP times the error of the exponential mechanism.
         """
-        strength = promise.epsilon if promise.epsilon is not None else math.sqrt(2 * (promise.rho or 0.0))
+        strength = guarantee.gaussian_mu if guarantee.floats.epsilon is None else guarantee.floats.epsilon
         wanted, known = math.ceil(math.log2(classes)), (rows or UNKNOWN_ROWS) * strength * LEAF_SHARE
         chosen = known / 2 ** (wanted - 1) / wanted >= SHARP * math.log(max(splits, 2))
         if depth is not None:
             levels = count("max_depth", depth)
         else:
             levels = min(max(math.floor(math.log2(max(known / 6, 1.0))), wanted) if chosen else wanted + 1, max(DEEPEST, wanted))
-        found, size = _sharpest(promise, levels if chosen else 0)
-        return cls(promise, levels, chosen, rows, size, found)
+        found, size = _sharpest(guarantee, adjacency, levels if chosen else 0)
+        return cls(guarantee, adjacency, levels, chosen, rows, size, found)
 
     @property
     def noise(self) -> float:
         """The standard deviation of the noise of a count; for labels, of the noise that permuting and flipping amounts to."""
         if not self.chosen:
-            return 1 / float(_flip_rate(self.size, self.promise.adjacency))
+            return 1 / float(_flip_rate(self.size, self.adjacency))
         leaf = _parts(self.size, self.depth)[1]
-        return math.sqrt(2) / float(leaf) * float(farthest_table(1, self.promise.adjacency, laplace=True))
+        return math.sqrt(2) / float(leaf) * float(farthest_table(1, self.adjacency, laplace=True))
 
     def run(self, bins: Whole, codes: Whole, classes: int, parts: int) -> tuple[list[Shape], Array]:
         """The released tree and the noisy class counts of its leaves."""
-        relation, leaves = self.promise.adjacency, 2**self.depth
+        relation, leaves = self.adjacency, 2**self.depth
         if not self.chosen:
             shape = random_shape(bins.shape[1], self.depth, parts, GUESS_MARGIN)
             labels = leaf_labels(shape.leaves(bins), codes, leaves, classes, epsilon=self.size, adjacency=relation)
@@ -342,12 +345,12 @@ def _flip_rate(epsilon: Fraction, adjacency: Adjacency) -> Fraction:
 
 
 @functools.lru_cache(maxsize=256)
-def _sharpest(promise: Promise, levels: int) -> tuple[Event, Fraction]:
-    """The event and size of the sharpest tree of so many chosen levels; kept, as every fit with one promise asks the accountant the same.
+def _sharpest(guarantee: Guarantee, adjacency: Adjacency, levels: int) -> tuple[Event, Fraction]:
+    """The event and size of the sharpest tree of so many chosen levels; kept, as every fit with one guarantee asks the accountant the same.
 
     No levels stand for random splits and labels.
     """
-    relation = promise.adjacency
+    relation = adjacency
 
     def event(size: Fraction) -> Event:
         if not levels:
@@ -355,7 +358,7 @@ def _sharpest(promise: Promise, levels: int) -> tuple[Event, Fraction]:
         level, leaf = _parts(size, levels)
         return Composed(Repeated(split_event(level, relation), levels), Laplace(1 / leaf, adjacency=relation))
 
-    return largest(promise, event)
+    return largest(guarantee, adjacency, event)
 
 
 def _parts(size: Fraction, levels: int) -> tuple[Fraction, Fraction]:

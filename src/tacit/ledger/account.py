@@ -14,17 +14,17 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tacit.accounting import Event, from_json, to_json
+from tacit.accounting import Event, Guarantee, from_json, to_json
+from tacit.accounting.exact import Typed, from_text, to_text
+from tacit.accounting.methods import as_typed
 from tacit.ledger import journal
 from tacit.ledger.booking import booked, charge_of, keys, refusal_for, refused, room
-from tacit.ledger.budget import Budget
+from tacit.ledger.budget import Budget, typed
 from tacit.ledger.chain import canonical
 from tacit.ledger.errors import LedgerError, ReleaseFailed
-from tacit.ledger.exact import Typed, exact, from_text, to_text
 from tacit.ledger.filters import Reading, in_words, odometer
 from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, paying
 from tacit.ledger.period import days, overlaps
-from tacit.ledger.pricing import as_typed
 from tacit.ledger.spec import Spec
 from tacit.ledger.store import Connection
 from tacit.ledger.tree import Amount, Totals
@@ -98,7 +98,7 @@ class Account:
     def budget(self) -> Budget:
         return self.spec.budget
 
-    def child(self, name: str, budget: Budget | None = None, **terms: Any) -> Account:
+    def child(self, name: str, budget: Budget | Guarantee | str | None = None, **terms: Any) -> Account:
         """An account below this one; see `Ledger.account` for the terms."""
         return self.ledger.account(name, budget, parent=self, **terms)
 
@@ -291,7 +291,7 @@ class Account:
         for label, text in (("purpose", purpose), ("run", run), ("analyst", analyst)):
             if not isinstance(text, str):
                 raise LedgerError(f"{label} must be a text, not {type(text).__name__}")
-        share = None if delta is None else exact("delta", delta)
+        share = None if delta is None else typed("delta", delta)
         if share is not None and not 0 <= share < 1:
             raise LedgerError(f"delta must be at least 0 and below 1, not {delta}")
         path, charge, record = self._priced(event, share, bool(correction))

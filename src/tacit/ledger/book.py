@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tacit.accounting import Adjacency
+from tacit.accounting import Adjacency, Guarantee
 from tacit.ledger import journal
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
@@ -74,7 +74,7 @@ class Ledger:
     def account(
         self,
         name: str,
-        budget: Budget | None = None,
+        budget: Budget | Guarantee | str | None = None,
         *,
         data: DataIdentity | str | Sequence[DataIdentity | str] | None = None,
         parent: Account | str | None = None,
@@ -96,6 +96,8 @@ class Ledger:
         given = [as_identity(item) for item in (data if isinstance(data, (list, tuple)) else [] if data is None else [data])]  # type: ignore[arg-type]
         if not given and parent is None:
             given = [DataIdentity.declared(name)]
+        if budget is not None:
+            budget, window = _with_window(Budget.of(budget), window)
         terms: dict[str, Any] = {
             "budget": budget,
             "adjacency": adjacency,
@@ -232,6 +234,15 @@ class Ledger:
         from tacit.ledger.verify import verify
 
         return verify(self.store, head=head)
+
+
+def _with_window(budget: Budget, window: str | None) -> tuple[Budget, str | None]:
+    """The budget as it is stored, and the window: a budget's period is the account's window."""
+    if budget.period is None:
+        return budget, window
+    if window not in (None, budget.period):
+        raise LedgerError(f"window must be the budget's period, {budget.period!r}, not {window!r}; leave one of them out")
+    return Budget(budget.guarantee, reserve=budget.reserve), budget.period
 
 
 def _same_terms(spec: Spec, name: str, above: Spec | None, asked: dict[str, Any]) -> None:

@@ -1,19 +1,11 @@
-"""Budgets: how much may be learned in total, in one currency, in exact fractions.
+"""A budget: how much may be learned in total. It is a `Guarantee` with a reserve for corrections, and perhaps a period.
 
-A budget is a limit on each *component* of a price. The components of each currency add up under fully adaptive composition (see
-`tacit.ledger.filters` for the theorems):
-
-| currency | components |
-| --- | --- |
-| `Budget(epsilon=1)` | `pure`: the sum of pure epsilons |
-| `Budget(epsilon=1, delta=1e-6)` | `epsilon` and `delta`: the sums over approximate guarantees |
-| `Budget(rho=0.1)` | `rho` |
-| `Budget(mu=1)` | `mu2`: the sum of the squares of mu |
-| `Budget(renyi={2: 0.1, 8: 0.5})` | `renyi:2`, `renyi:8`: one sum for each order |
+Each amount of the guarantee is a limit of its own. Amounts of one currency add up under fully adaptive composition (see
+`tacit.ledger.filters` for the theorems), so an account compares their sums with the limits, in exact fractions.
 
 >>> Budget(epsilon=0.1, delta="1e-6")
 Budget(epsilon=0.1, delta=1e-6)
->>> Budget(mu=Fraction(1, 2)).limits
+>>> Budget("mu=1/2").limits
 {'mu2': Fraction(1, 4)}
 """
 
@@ -24,23 +16,38 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from tacit.accounting import Guarantee, ParameterError
+from tacit.accounting.exact import Typed, exact, from_text, to_text
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.exact import Typed, exact, from_text, shown, to_text
 
-PURE, APPROXIMATE, RHO, MU, RENYI = "pure", "approximate", "rho", "mu", "renyi"
-_PREFIX = "renyi:"
+
+def typed(name: str, value: object) -> Fraction:
+    """A number given to the ledger, as the fraction that was typed.
+
+    >>> typed("delta", float("nan"))
+    Traceback (most recent call last):
+    tacit.ledger.errors.LedgerError: delta must be a finite number, not nan
+    """
+    try:
+        return exact(name, value)
+    except ParameterError as error:
+        raise LedgerError(str(error)) from None
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Budget:
-    """A limit in one currency. `reserve` is the share that only corrections may use (of mu squared, where the currency is mu)."""
+    """A limit in one currency. `reserve` is the share that only corrections may use (of mu squared, where the currency is mu).
 
-    currency: str
-    amounts: tuple[tuple[str, Fraction], ...]
+    `period` is a window, such as "month": the budget is then one for each of these periods (see `window` of `Ledger.account`).
+    """
+
+    guarantee: Guarantee
     reserve: Fraction
+    period: str | None
 
     def __init__(
         self,
+        guarantee: Guarantee | str | None = None,
         *,
         epsilon: Typed | None = None,
         delta: Typed | None = None,
@@ -48,41 +55,41 @@ class Budget:
         mu: Typed | None = None,
         renyi: Mapping[Typed, Typed] | None = None,
         reserve: Typed = 0,
+        period: str | None = None,
     ) -> None:
-        given = [name for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu), ("renyi", renyi)) if value is not None]
-        if len(given) != 1:
-            raise LedgerError(
-                f"a budget has one currency, not {len(given)}: give epsilon, epsilon and delta, rho, mu, or renyi={{order: epsilon}}"
-            )
-        if delta is not None and epsilon is None:
-            raise LedgerError(f"delta belongs to epsilon, not to {given[0]}; write Budget(epsilon=..., delta=...) or leave delta out")
-        currency: str
-        amounts: tuple[tuple[str, Fraction], ...]
-        if epsilon is not None:
-            share = Fraction(0) if delta is None else _amount("delta", delta)
-            if share >= 1:
-                raise LedgerError(f"delta must be below 1, not {delta}; use well below one over the number of people, such as 1e-6")
-            limit = _amount("epsilon", epsilon)
-            currency, amounts = (APPROXIMATE, (("epsilon", limit), ("delta", share))) if share else (PURE, ((PURE, limit),))
-        elif rho is not None:
-            currency, amounts = RHO, ((RHO, _amount("rho", rho)),)
-        elif mu is not None:
-            currency, amounts = MU, (("mu", _amount("mu", mu)),)
-        else:
-            currency, amounts = RENYI, _orders(renyi or {})
-        kept = exact("reserve", reserve)
+        try:
+            whole = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu, renyi=renyi)
+        except ParameterError as error:
+            raise LedgerError(str(error)) from None
+        kept = typed("reserve", reserve)
         if not 0 <= kept <= 1:
             raise LedgerError(f"reserve must be a share between 0 and 1, not {reserve}")
-        object.__setattr__(self, "currency", currency)
-        object.__setattr__(self, "amounts", amounts)
+        object.__setattr__(self, "guarantee", whole)
         object.__setattr__(self, "reserve", kept)
+        object.__setattr__(self, "period", period)
+
+    @staticmethod
+    def of(given: Budget | Guarantee | str) -> Budget:
+        """What a caller gave as a budget: a budget, a guarantee, or its text.
+
+        >>> Budget.of("eps=1, delta=1e-6")
+        Budget(epsilon=1, delta=1e-6)
+        """
+        if isinstance(given, Budget):
+            return given
+        if not isinstance(given, (Guarantee, str)):
+            raise LedgerError(f"budget must be a Budget such as Budget(epsilon=1), a Guarantee or its text, not {type(given).__name__}")
+        return Budget(given)
+
+    @property
+    def currency(self) -> str:
+        """The currency of the guarantee: pure, approximate, rho, mu or renyi."""
+        return self.guarantee.currency
 
     @property
     def limits(self) -> dict[str, Fraction]:
-        """The limit on each component, in the additive measure of the currency."""
-        if self.currency == MU:
-            return {"mu2": self.amounts[0][1] ** 2}
-        return dict(self.amounts)
+        """The limit on each amount that adds up."""
+        return self.guarantee.limits
 
     def usable(self, *, correction: bool) -> dict[str, Fraction]:
         """What ordinary spends may use of the limits, or everything for a correction.
@@ -93,12 +100,8 @@ class Budget:
         return self.limits if correction else {name: limit * (1 - self.reserve) for name, limit in self.limits.items()}
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-able form; `from_record` is its exact inverse."""
-        return {
-            "currency": self.currency,
-            "amounts": {name: to_text(value) for name, value in self.amounts},
-            "reserve": to_text(self.reserve),
-        }
+        """A JSON-able form; `from_record` is its exact inverse. The period is a term of the account, and stored there."""
+        return {**self.guarantee.to_record(), "reserve": to_text(self.reserve)}
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Budget:
@@ -107,67 +110,14 @@ class Budget:
         >>> Budget.from_record(Budget(renyi={2: 0.1}).to_record())
         Budget(renyi={2: 0.1})
         """
-        amounts: dict[str, Fraction] = {name: _known(value) for name, value in record["amounts"].items()}
-        reserve = _known(record["reserve"])
-        match record["currency"]:
-            case "pure":
-                return Budget(epsilon=amounts[PURE], reserve=reserve)
-            case "approximate":
-                return Budget(epsilon=amounts["epsilon"], delta=amounts["delta"], reserve=reserve)
-            case "rho":
-                return Budget(rho=amounts["rho"], reserve=reserve)
-            case "mu":
-                return Budget(mu=amounts["mu"], reserve=reserve)
-            case "renyi":
-                return Budget(renyi={name.removeprefix(_PREFIX): value for name, value in amounts.items()}, reserve=reserve)
-        raise LedgerError("currency must be pure, approximate, rho, mu or renyi")
+        reserve = from_text(record["reserve"])
+        if reserve is None:
+            raise LedgerError("a stored reserve is not finite")
+        try:
+            return Budget(Guarantee.from_record(record), reserve=reserve)
+        except ParameterError as error:
+            raise LedgerError(str(error)) from None
 
     def __repr__(self) -> str:
-        if self.currency == RENYI:
-            inside = "renyi={" + ", ".join(f"{name.removeprefix(_PREFIX)}: {_plain(value)}" for name, value in self.amounts) + "}"
-        else:
-            inside = ", ".join(f"{'epsilon' if name == PURE else name}={_plain(value)}" for name, value in self.amounts)
-        return f"Budget({inside}{f', reserve={_plain(self.reserve)}' if self.reserve else ''})"
-
-
-def order_of(component: str) -> Fraction:
-    """The Rényi order of a component name.
-
-    >>> order_of("renyi:5/2")
-    Fraction(5, 2)
-    """
-    return Fraction(component.removeprefix(_PREFIX))
-
-
-def _orders(renyi: Mapping[Typed, Typed]) -> tuple[tuple[str, Fraction], ...]:
-    if not renyi:
-        raise LedgerError("renyi is empty; give at least one order with its epsilon, such as {2: 0.1, 8: 0.5}")
-    found: dict[Fraction, Fraction] = {}
-    for order, value in renyi.items():
-        alpha = exact("order", order)
-        if not alpha > 1:
-            raise LedgerError(f"order must be greater than 1, not {order}")
-        if alpha in found:
-            raise LedgerError(f"order {order} is given twice in renyi")
-        found[alpha] = _amount(f"renyi[{order}]", value)
-    return tuple((f"{_PREFIX}{alpha}", found[alpha]) for alpha in sorted(found))
-
-
-def _amount(name: str, value: object) -> Fraction:
-    amount = exact(name, value)
-    if amount < 0:
-        raise LedgerError(f"{name} must be zero or more, not {value}")
-    return amount
-
-
-def _known(text: str) -> Fraction:
-    value = from_text(text)
-    if value is None:
-        raise LedgerError("a stored limit is not finite")
-    return value
-
-
-def _plain(value: Fraction) -> str:
-    """A decimal where one is exact, else the fraction."""
-    short = shown(value, digits=17)
-    return short if Fraction(short) == value else str(value)
+        kept = f", reserve={Guarantee(rho=self.reserve).arguments.removeprefix('rho=')}" if self.reserve else ""
+        return f"Budget({self.guarantee.arguments}{kept}{f', period={self.period!r}' if self.period is not None else ''})"

@@ -15,10 +15,10 @@ the analyst who may stop when the loss looks favourable exceeds the target (arXi
 
 >>> running = Filter(Budget(epsilon=1))
 >>> for _ in range(10):
-...     running = running.admit({"pure": exact("epsilon", 0.1)})
+...     running = running.admit({"pure": Fraction(1, 10)})
 >>> running.left()
 {'pure': Fraction(0, 1)}
->>> running.fits({"pure": exact("epsilon", 1e-12)})
+>>> running.fits({"pure": Fraction(1, 10**12)})
 False
 """
 
@@ -30,9 +30,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tacit.accounting import UnsupportedError
-from tacit.ledger.budget import APPROXIMATE, MU, PURE, RENYI, RHO, Budget, order_of
+from tacit.accounting.exact import at_least, at_most, shown, tidy
+from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO, order_of
+from tacit.ledger.budget import Budget, typed
 from tacit.ledger.errors import BudgetExceeded, LedgerError
-from tacit.ledger.exact import at_most, exact, shown, tidy
 
 #: The theorem behind each currency's filter.
 THEOREMS = {
@@ -159,11 +160,11 @@ def odometer(budget: Budget, spent: Mapping[str, Fraction], delta: object = 0) -
     >>> round(odometer(Budget(rho=1), {"rho": Fraction(1, 10)}, 1e-6).epsilon, 3)
     3.005
     """
-    share = exact("delta", delta)
+    share = typed("delta", delta)
     if budget.currency == PURE:
-        return Reading(_up(spent[PURE]), Fraction(0), "running sum")
+        return Reading(at_least(spent[PURE]), Fraction(0), "running sum")
     if budget.currency == APPROXIMATE:
-        return Reading(_up(spent["epsilon"]), budget.limits["delta"], "running sum at the account's delta")
+        return Reading(at_least(spent["epsilon"]), budget.limits["delta"], "running sum at the account's delta")
     if not 0 < share < 1:
         raise LedgerError(f"delta must lie between 0 and 1 for an odometer in {budget.currency}, not {delta}; pass delta=1e-6")
     each = at_most(share / LEVELS)
@@ -175,14 +176,9 @@ def odometer(budget: Budget, spent: Mapping[str, Fraction], delta: object = 0) -
     covered = {name: limit / 2**level for name, limit in budget.limits.items()}
     tail = -math.log(each)
     if budget.currency == RENYI:
-        values = [_up(bound) + tail / (at_most(order_of(name)) - 1) for name, bound in covered.items() if at_most(order_of(name)) > 1]
+        values = [at_least(bound) + tail / (at_most(order_of(name)) - 1) for name, bound in covered.items() if at_most(order_of(name)) > 1]
         best = min(values, default=math.inf)
     else:
-        rho = _up(covered["rho"] if budget.currency == RHO else covered["mu2"] / 2)
+        rho = at_least(covered["rho"] if budget.currency == RHO else covered["mu2"] / 2)
         best = rho + 2 * math.sqrt(rho * tail)
     return Reading(best * (1 + 1e-12), share, f"filter of 1/{2**level} of the budget, {LEVELS} watched at once")
-
-
-def _up(value: Fraction) -> float:
-    near = float(value)
-    return near if Fraction(near) >= value or near == math.inf else math.nextafter(near, math.inf)

@@ -3,8 +3,8 @@
 Parts of a partition cost the largest of their totals where rows are added and removed. Where a row is replaced, it may leave one part and
 enter another: the two largest add up, or one part sees a replacement, whichever is more (spec 06, A5.6).
 
->>> guarantee_of(Budget(rho=0.1))
-ZCDP(rho=Fraction(1, 10))
+>>> CONCURRENT["pure"]
+'Vadhan and Wang 2021'
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import threading
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Event, PureDP, RenyiDP
+from tacit.accounting import Adjacency, ApproxDP, Guarantee
+from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO
 from tacit.accounting.parameters import Number
-from tacit.calculus.roots import root as square_root
 from tacit.ledger.account import Account
-from tacit.ledger.budget import APPROXIMATE, MU, PURE, RENYI, RHO, Budget, order_of
+from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.filters import Filter, refusal
 
@@ -60,9 +60,9 @@ class Root(Child):
 
     name = "this share of the budget"
 
-    def __init__(self, purse: Budget | Account, adjacency: Adjacency, distance: int, concurrent: bool) -> None:
+    def __init__(self, purse: Budget | Guarantee | str | Account, adjacency: Adjacency, distance: int, concurrent: bool) -> None:
         self.account = purse if isinstance(purse, Account) else None
-        self.budget = purse.budget if isinstance(purse, Account) else purse
+        self.budget = purse.budget if isinstance(purse, Account) else Budget.of(purse)
         self.filter = Filter(self.budget)
         self.adjacency = adjacency
         self.distance = distance
@@ -97,7 +97,9 @@ class Root(Child):
                 return
             if any(asked.values()):
                 # Durable before the data is touched; another process may have been faster, and then this refuses.
-                self.account.spend(_stated(self.budget, asked), delta=asked.get("delta"), purpose="a question to a queryable")
+                # stored as it always was: a charge to an account with delta states its delta, also where that is 0
+                stated = ApproxDP(asked["epsilon"], asked["delta"]) if "delta" in asked else Guarantee.of_parts(asked).as_event()
+                self.account.spend(stated, delta=asked.get("delta"), purpose="a question to a queryable")
             self.filter = Filter(self.budget, _sum(dict(self.filter.spent), asked))
 
         return [commit]
@@ -182,46 +184,3 @@ def _sum(first: Prices, second: Prices | None) -> Prices:
 
 def _difference(first: Prices, second: Prices) -> Prices:
     return {name: value - second.get(name, Fraction(0)) for name, value in first.items()}
-
-
-def guarantee_of(budget: Budget) -> Event:
-    """What spending a whole budget guarantees, as an event.
-
-    >>> guarantee_of(Budget(rho=0.1))
-    ZCDP(rho=Fraction(1, 10))
-    """
-    amounts = dict(budget.amounts)
-    match budget.currency:
-        case "pure":
-            return PureDP(amounts["pure"])
-        case "approximate":
-            return ApproxDP(amounts["epsilon"], amounts["delta"])
-        case "rho":
-            return ZCDP(amounts["rho"])
-        case "mu":
-            return GDP(amounts["mu"])
-    # a Rényi guarantee is kept as floats: the order goes down and the divergence up, both to the safe side
-    return RenyiDP(tuple((_down(order_of(name)), _up(value)) for name, value in budget.amounts))
-
-
-def _down(value: Fraction) -> float:
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
-
-
-def _up(value: Fraction) -> float:
-    return -_down(-value)
-
-
-def _stated(budget: Budget, asked: Prices) -> Event:
-    """A charge as the guarantee it buys; the square root of mu squared is rounded up."""
-    match budget.currency:
-        case "pure":
-            return PureDP(asked["pure"])
-        case "approximate":
-            return ApproxDP(asked["epsilon"], asked["delta"])
-        case "rho":
-            return ZCDP(asked["rho"])
-        case "mu":
-            return GDP(square_root(asked["mu2"]))
-    return RenyiDP(tuple((_down(order_of(name)), _up(value)) for name, value in asked.items()))

@@ -44,8 +44,8 @@ from tacit.ledger.errors import LedgerError, ReleaseFailed
 from tacit.noise import Seen, watch
 
 if TYPE_CHECKING:
+    from tacit.accounting.exact import Typed
     from tacit.ledger.account import Account, Receipt, Reservation
-    from tacit.ledger.exact import Typed
 
 DONE, FAILED, OPEN = "done", "failed", "open"
 _BEFORE = "not opened"

@@ -15,62 +15,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from tacit.accounting import (
-    GDP,
-    ZCDP,
     AccountingError,
     Adjacency,
-    ApproxDP,
     Composed,
     Event,
     Exponential,
-    Gaussian,
     Group,
-    MatrixMechanism,
     NoOp,
-    PureDP,
-    RenyiDP,
     Repeated,
-    Sampled,
-    Selection,
     account,
 )
-from tacit.accounting.events import Leaf
-from tacit.accounting.methods import exact_pure, exact_rho
-from tacit.ledger.budget import order_of
+from tacit.accounting.exact import at_most, from_float
+from tacit.accounting.guarantee import order_of
+from tacit.accounting.methods import as_typed, exact_pure, exact_rho, squared_mu, stated_sum
 from tacit.ledger.errors import LedgerError, PriceError
-from tacit.ledger.exact import at_most, exact, from_float
 
 #: Where the accountant's figure is the result of plain floating point, it is raised by this before it is booked.
 _MARGIN = 1 + Fraction(1, 10**12)
 #: Prices that cost next to nothing to compute and are booked beside the account's own currency, for the odometers.
 CHEAP = ("pure", "rho")
-_GUARANTEES: dict[type[Leaf], tuple[str, ...]] = {PureDP: ("epsilon",), ApproxDP: ("epsilon", "delta"), ZCDP: ("rho",), GDP: ("mu",)}
-
-
-def as_typed(event: Event) -> Event:
-    """The event with the floats of its stated guarantees read as the decimals that were typed: PureDP(0.1) is one tenth.
-
-    Parameters of mechanisms (noise multipliers, rates) keep their binary value: a sampler may use exactly that.
-
-    >>> as_typed(Repeated(PureDP(0.1), 10))
-    Repeated(event=PureDP(epsilon=Fraction(1, 10)), count=10)
-    """
-    match event:
-        case Composed():
-            return Composed(*(as_typed(child) for child in event.events))
-        case Repeated() | Group() | Sampled() | Selection():
-            return replace(event, event=as_typed(event.event))
-        case RenyiDP():
-            return event
-    names = _GUARANTEES.get(type(event), ())  # type: ignore[arg-type]
-    changed: dict[str, Any] = {name: exact(name, getattr(event, name)) for name in names}
-    return replace(event, **changed) if changed else event
 
 
 def price(
@@ -93,6 +60,7 @@ def price(
 def cheap(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> dict[str, Fraction]:
     """The prices in `CHEAP` that exist in closed form; a missing one means that no bound is booked.
 
+    >>> from tacit.accounting import PureDP
     >>> cheap(PureDP(Fraction(1, 2)), Adjacency.ADD_REMOVE)
     {'pure': Fraction(1, 2), 'rho': Fraction(1, 8)}
     """
@@ -121,7 +89,7 @@ def _priced(
                 closed = _rho(typed, adjacency, null_record)
                 found[name] = _finite(account(typed, adjacency, null_record=null_record).rho().upper, name) if closed is None else closed
             elif name == "mu2":
-                found[name] = _mu2(typed, adjacency, null_record, 1)
+                found[name] = squared_mu(typed, adjacency, null_record=null_record)
             else:
                 found[name] = _renyi(typed, adjacency, null_record, name)
         return tuple((name, found[name]) for name in components)
@@ -173,7 +141,7 @@ def _rho(event: Event, adjacency: Adjacency, null_record: bool, group: int = 1) 
 
 def _approximate(event: Event, adjacency: Adjacency, delta: Fraction | None, null_record: bool) -> tuple[Fraction, Fraction]:
     """(epsilon, delta) of one entry: exact sums of stated guarantees, or the accountant's epsilon at the entry's share of delta."""
-    basic = _basic(event, adjacency, null_record)
+    basic = stated_sum(event, adjacency, null_record=null_record)
     if delta is None or (basic is not None and basic[1] == delta and delta == 0):
         if basic is None:
             raise PriceError(
@@ -186,61 +154,6 @@ def _approximate(event: Event, adjacency: Adjacency, delta: Fraction | None, nul
     if basic is not None and basic[1] <= delta and basic[0] <= found:
         return basic
     return found, delta
-
-
-def _basic(event: Event, adjacency: Adjacency, null_record: bool) -> tuple[Fraction, Fraction] | None:
-    """Sums of the epsilons and deltas of stated guarantees; None as soon as one step states none for this relation."""
-    match event:
-        case Repeated():
-            inner = _basic(event.event, adjacency, null_record)
-            return None if inner is None else (event.count * inner[0], event.count * inner[1])
-        case Composed():
-            parts = [_basic(child, adjacency, null_record) for child in event.events]
-            known = [p for p in parts if p is not None]
-            return (sum((p[0] for p in known), Fraction(0)), sum((p[1] for p in known), Fraction(0))) if len(known) == len(parts) else None
-        case ApproxDP() if event.adjacency is adjacency:
-            return Fraction(event.epsilon), Fraction(event.delta)
-    pure = _pure(event, adjacency, null_record)
-    return None if pure is None else (pure, Fraction(0))
-
-
-def _mu2(event: Event, adjacency: Adjacency, null_record: bool, group: int) -> Fraction:
-    """mu squared: exact for Gaussian noise, `mu_of_pure` for pure steps."""
-    match event:
-        case NoOp():
-            return Fraction(0)
-        case Repeated():
-            return event.count * _mu2(event.event, adjacency, null_record, group)
-        case Composed():
-            return sum((_mu2(child, adjacency, null_record, group) for child in event.events), Fraction(0))
-        case Group():
-            return _mu2(event.event, adjacency, null_record, group * event.size)
-    unit = Group(event, group) if group > 1 else event
-    if isinstance(event, (Gaussian, GDP, MatrixMechanism)):
-        rho = exact_rho(unit, adjacency, null_record=null_record)
-        if rho is not None:
-            return 2 * rho
-    epsilon = _pure(unit, adjacency, null_record)
-    if epsilon is None:
-        raise PriceError(code="price-not-gaussian", event=type(event).__name__)
-    return mu_of_pure(epsilon) ** 2
-
-
-def mu_of_pure(epsilon: Fraction) -> Fraction:
-    """A mu, rounded up, such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^eps / (1 + e^eps)) (Dong, Roth, Su 2022).
-
-    >>> round(float(mu_of_pure(Fraction(1))), 6)
-    1.232035
-    """
-    from scipy.special import ndtri_exp
-
-    # concave in epsilon with slope sqrt(pi / 2) at zero, so the line is a bound, and the better one where epsilon is tiny
-    line = epsilon * Fraction("1.2533141373156")
-    value = float(epsilon)
-    if value < 1e-3:
-        return line
-    curve = -2 * float(ndtri_exp(-value - math.log1p(math.exp(-value))))
-    return min(line, Fraction(curve) * (1 + Fraction(1, 10**9)))
 
 
 def _renyi(event: Event, adjacency: Adjacency, null_record: bool, component: str) -> Fraction:

@@ -32,13 +32,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tacit import calculus  # the calculus loads its parts when they are first named, and a book of accounts names none
-from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Composed, Event, Group, NoOp, PureDP
+from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Composed, Event, Group, Guarantee, NoOp, PureDP
 from tacit.accounting.parameters import Number
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.filters import Filter, refusal
-from tacit.ledger.payers import Charge, Child, Part, Partition, Prices, Root, Spread, guarantee_of
+from tacit.ledger.payers import Charge, Child, Part, Partition, Prices, Root, Spread
 from tacit.ledger.paying import paying
 from tacit.ledger.pricing import price
 
@@ -164,9 +164,10 @@ class Queryable:
         self._pay(mechanism.privacy, delta, child=child)
         return child
 
-    def allot(self, budget: Budget) -> Queryable:
+    def allot(self, budget: Budget | Guarantee | str) -> Queryable:
         """The same data with a budget of its own, all of which is paid for now: one analyst's share, or one layer of several."""
-        guarantee = guarantee_of(budget)
+        budget = Budget.of(budget)
+        guarantee = budget.guarantee.as_event()
         root = Root(budget, self.space.metric.adjacency or Adjacency.ADD_REMOVE, 1, self._roots()[0].interleaves)
         self._pay(lambda d: _grouped(guarantee, d), None, child=root)
         return Queryable(self.space, {root: _same}, self._load)
@@ -259,7 +260,9 @@ class Programme(Child):
         return calculus.Release(value, event, plan.adjacency, private=payment.private)
 
 
-def queryable(data: Any, space: Space, budget: Budget | Account, *, distance: int = 1, concurrent: bool = True) -> Queryable:
+def queryable(
+    data: Any, space: Space, budget: Budget | Guarantee | str | Account, *, distance: int = 1, concurrent: bool = True
+) -> Queryable:
     """Private data under a budget that holds for inputs `distance` apart. With `concurrent=False` conversations are never interleaved.
 
     Given an account of a ledger instead of a budget, every charge is booked there, durably, before the data is touched.

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tacit.accounting.exact import from_text
 from tacit.ledger.booking import Key, booked, keys, refused
-from tacit.ledger.exact import from_text
 from tacit.ledger.journal import FORMAT
 from tacit.ledger.period import days
 from tacit.ledger.spec import Spec

@@ -21,11 +21,11 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.accounting import AccountingError, from_json
+from tacit.accounting.exact import from_text
 from tacit.ledger import journal
 from tacit.ledger.account import NOT_PRIVATE, Account
 from tacit.ledger.book import Ledger
 from tacit.ledger.chain import parse_head
-from tacit.ledger.exact import from_text
 from tacit.ledger.filters import in_words
 from tacit.ledger.paying import DONE, OPEN
 from tacit.ledger.replay import Replay

@@ -12,7 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.accounting import Adjacency
-from tacit.ledger.budget import PURE, Budget
+from tacit.accounting.guarantee import PURE
+from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.filters import theorem
 from tacit.ledger.period import check_window

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tacit.ledger.exact import from_text, tidy, to_text
+from tacit.accounting.exact import from_text, tidy, to_text
 
 MOVED, PLAIN = "moved.", "plain."
 RULES = ("sum", "max", "two-largest")

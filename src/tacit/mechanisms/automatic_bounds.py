@@ -26,19 +26,11 @@ from tacit.accounting import Event, ParameterError
 from tacit.accounting.parameters import Number, count, number
 from tacit.calculus import DomainError, Integers, Lattice, Measurement, Rows, Space, Step
 from tacit.mechanisms.accuracy import failure
+from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from
 from tacit.mechanisms.histogram import on_counts
 from tacit.mechanisms.mechanism import Mechanism
 
 PROOF = "a noisy histogram over public cells, then post-processing (Wilson et al. 2020, Section 5.1)"
-
-
-@dataclass(frozen=True)
-class FoundBounds:
-    """Bounds to clamp to, in the unit of the values. `found` is False where no cell passed and these are the public fallback."""
-
-    lower: Fraction
-    upper: Fraction
-    found: bool
 
 
 @dataclass(frozen=True)
@@ -83,35 +75,18 @@ class AutomaticBounds(Step):
             raise DomainError(f"automatic_bounds needs noise whose accuracy is known, such as laplace(scale), not {measured.name}")
         threshold = measured.accuracy(float(self.beta))
 
+        whole = (2**self.bits - 1) * step
+        low, high = (-whole, whole) if self.fallback is None else self.fallback
+        otherwise = Fraction(low), Fraction(high)
+
         def function(data: Any) -> FoundBounds:
-            passing = np.flatnonzero(measured.function(counts(data, self.bits)) > threshold)
-            return self.bounds(passing.tolist(), step)
+            noisy = measured.function(counts(data, self.bits))
+            return bounds_from(noisy.tolist(), threshold, otherwise, whole=True, step=step)
 
         def privacy(distance: Number) -> Event:
             return measured.privacy(distance * stretch)
 
         return Measurement(space, function, privacy, f"automatic_bounds({measured.name})", PROOF)
-
-    def bounds(self, passing: list[int], step: Fraction) -> FoundBounds:
-        """The hull of the cells that passed, or the fallback: without one, the whole public range."""
-        if passing:
-            return FoundBounds(edges(passing[0], self.bits)[0] * step, edges(passing[-1], self.bits)[1] * step, True)
-        whole = (2**self.bits - 1) * step
-        low, high = (-whole, whole) if self.fallback is None else self.fallback
-        return FoundBounds(Fraction(low), Fraction(high), False)
-
-
-def edges(cell: int, bits: int) -> tuple[int, int]:
-    """The least and the greatest whole number of a cell, counted from the lowest.
-
-    >>> [edges(cell, 2) for cell in range(5)]
-    [(-3, -2), (-1, -1), (0, 0), (1, 1), (2, 3)]
-    """
-    power = abs(cell - bits)
-    if not power:
-        return 0, 0
-    low, high = 2 ** (power - 1), 2**power - 1
-    return (low, high) if cell > bits else (-high, -low)
 
 
 def counts(data: Any, bits: int) -> np.ndarray:

@@ -22,20 +22,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from tacit import noise
-from tacit.accounting import Event, Gaussian, Laplace, NoOp, ParameterError, Repeated
+from tacit.accounting import Event, NoOp, ParameterError, Repeated
 from tacit.accounting.parameters import Number, count, positive
+from tacit.accounting.strategies import tree_block, tree_blocks, tree_levels, whole_square_root
 from tacit.calculus import Domain, DomainError, Hamming, Measurement, MetricError, Space, Vectors
 from tacit.calculus.metrics import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, laplace_sum_error, largest_scale, rounded_up
-from tacit.mechanisms.mechanism import Mechanism, tidy
+from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms.noisy_sums import NoisySums, tidy
 from tacit.mechanisms.smooth_sensitivity import bounded_rows
 from tacit.noise.lattice import from_lattice
 
@@ -151,7 +152,7 @@ class BinaryTree(_Continual):
     @property
     def levels(self) -> int:
         """In how many blocks one item is counted at most: floor(log2 T) + 1."""
-        return self.horizon.bit_length()
+        return tree_levels(self.horizon)
 
     @property
     def terms(self) -> int:
@@ -161,22 +162,19 @@ class BinaryTree(_Continual):
     def _parts(self, space: Space) -> _Parts:
         width, granularity = _stream_of(space, self.horizon, "binary_tree")
         granules = Fraction(self.scale) / (granularity or 1)
-        leaf = Laplace if self.kind == "laplace" else Gaussian
-        draw: Callable[..., Any] = noise.rounded_laplace if self.kind == "laplace" else noise.rounded_gaussian
+        noise = NoisySums.of_scale(self.kind, granules, moved=width)
 
         def privacy(distance: Number) -> Event:
             changed = math.floor(distance)
-            return Repeated(leaf(tidy(granules / (changed * width))), self.levels) if changed else NoOp()
+            return Repeated(noise.moving(changed * width).event, self.levels) if changed else NoOp()
 
         def step(items: list[int], measured: list[int], drawn: int) -> tuple[int, Any]:
             time = len(items)
-            found = sum(items[time - (time & -time) :]) + drawn
-            total, rest = found, time & (time - 1)
-            while rest:
-                total, rest = total + measured[rest - 1], rest & (rest - 1)
+            found = sum(items[time - tree_block(time) :]) + drawn
+            total = found + sum(measured[last - 1] for _, last in tree_blocks(time)[:-1])
             return found, total if granularity is None else from_lattice(total, granularity)
 
-        return _Parts(privacy, lambda size: draw(granules, size), step)
+        return _Parts(privacy, noise.draw, step)
 
     def error(self, beta: Number, *, granularity: Number = 1, simultaneous: bool = False) -> float:
         """An error that a running total exceeds with probability at most beta; with `simultaneous`, that any of them does.
@@ -203,13 +201,13 @@ class BinaryTree(_Continual):
         >>> BinaryTree.for_epsilon(Fraction(1, 2), horizon=1000).scale
         20
         """
-        levels = count("horizon", horizon).bit_length()
+        levels = tree_levels(count("horizon", horizon))
         return cls(horizon, tidy(levels * Fraction(positive("width", width)) / Fraction(positive("epsilon", epsilon))))
 
     @classmethod
     def for_rho(cls, rho: Number, *, horizon: int, width: Number = 1) -> Self:
         """The sigma at which one changed item costs rho (zCDP) in all: width * sqrt(levels / (2 rho)), rounded up."""
-        levels = count("horizon", horizon).bit_length()
+        levels = tree_levels(count("horizon", horizon))
         return cls(horizon, tidy(Fraction(width) * root(Fraction(levels) / (2 * Fraction(positive("rho", rho))))), "gaussian")
 
 
@@ -220,17 +218,8 @@ def coefficients(horizon: int) -> tuple[int, ...]:
     >>> [c / PRECISION for c in coefficients(4)]
     [1.0, 0.5, 0.375, 0.3125]
     """
-    exact, found = Fraction(1), [PRECISION]
-    value = 1.0
-    for k in range(1, horizon):
-        # fractions for a start, then floats: any whole numbers will do, for the inverse is taken of the ones that are used
-        if k < 64:
-            exact *= Fraction(2 * k - 1, 2 * k)
-            value = float(exact)
-        else:
-            value *= (2 * k - 1) / (2 * k)
-        found.append(round(value * PRECISION))
-    return tuple(found)
+    # any whole numbers will do, for the inverse is taken of the ones that are used
+    return tuple(whole_square_root(horizon, PRECISION).tolist())
 
 
 @lru_cache(maxsize=16)
@@ -272,18 +261,18 @@ class SquareRoot(_Continual):
         width, granularity = _stream_of(space, self.horizon, "square_root")
         granules = Fraction(self.sigma) / (granularity or 1)
         used, inverse = coefficients(self.horizon), _inverse(self.horizon)
-        draw: Callable[..., Any] = noise.rounded_gaussian
+        noise = NoisySums("gaussian", (granules * PRECISION,), granules / (width * self.norm))
 
         def privacy(distance: Number) -> Event:
             changed = math.floor(distance)
-            return Gaussian(granules / (changed * width * self.norm)) if changed else NoOp()
+            return replace(noise, multiplier=noise.multiplier / changed).event if changed else NoOp()
 
         def step(items: list[int], measured: list[int], drawn: int) -> tuple[int, float]:
             found = sum(c * item for c, item in zip(used, reversed(items), strict=False)) + drawn
             total = math.fsum(w * m for w, m in zip(inverse.tolist(), [found, *reversed(measured)], strict=False))
             return found, total * float(granularity or 1)
 
-        return _Parts(privacy, lambda size: draw(granules * PRECISION, size), step)
+        return _Parts(privacy, noise.draw, step)
 
     def error(self, beta: Number, *, granularity: Number = 1, simultaneous: bool = False) -> float:
         """An error that a running total exceeds with probability at most beta; with `simultaneous`, that any of them does.

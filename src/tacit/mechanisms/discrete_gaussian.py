@@ -22,7 +22,8 @@ from tacit.accounting.parameters import Number, count, number, positive
 from tacit.calculus import L2, Measurement, Space
 from tacit.calculus.metrics import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, largest_scale, per_coordinate, rounded_up
-from tacit.mechanisms.mechanism import Mechanism, add, numbers_of, tidy
+from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
+from tacit.mechanisms.noisy_sums import tidy
 
 PROOF = "Canonne, Kamath, Steinke 2020, Theorem 4 and Theorem 14"
 ADVICE = "L1 distances bound Euclidean ones, so cast them first (an L1 to L2 cast is free), or use geometric(scale)"

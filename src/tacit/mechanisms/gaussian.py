@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Self
 
-from tacit import noise
-from tacit.accounting import Event, Gaussian, NoOp, ParameterError, account
+from tacit.accounting import Event, Gaussian, ParameterError, account
 from tacit.accounting.gaussian import sigma_for
 from tacit.accounting.parameters import Number, number, positive
 from tacit.calculus import L2, Measurement, Space
 from tacit.calculus.metrics import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, largest_scale, rounded_up
-from tacit.mechanisms.mechanism import Mechanism, add, numbers_of, tidy
+from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
+from tacit.mechanisms.noisy_sums import NoisySums, tidy
 
 PROOF = "post-processing of the Gaussian mechanism (Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2022, Theorem 2.7)"
 ADVICE = "L1 distances bound Euclidean ones, so cast them first (an L1 to L2 cast is free), or use laplace(scale)"
@@ -62,13 +62,14 @@ class GaussianMechanism(Mechanism):
         numbers = numbers_of(space, "gaussian", L2, ADVICE)
         granules = numbers.granules("sigma", self.sigma)
 
+        noise = NoisySums.of_scale("gaussian", granules)
+
         def privacy(distance: Number) -> Event:
-            steps = whole_length(distance)
-            return Gaussian(tidy(granules / steps)) if steps else NoOp()
+            return noise.moving(whole_length(distance)).event
 
         return Measurement(
             space,
-            lambda value: add(numbers, value, noise.rounded_gaussian(granules, numbers.length)),
+            lambda value: add(numbers, value, noise.draw(numbers.length)),
             privacy,
             f"gaussian(sigma={self.sigma})",
             PROOF,

@@ -23,7 +23,8 @@ from tacit.accounting import DiscreteLaplace, Event, NoOp, ParameterError
 from tacit.accounting.parameters import Number, count, positive
 from tacit.calculus import L1, DomainError, Measurement, Space
 from tacit.mechanisms.accuracy import failure, largest_scale, per_coordinate, rounded_up
-from tacit.mechanisms.mechanism import Mechanism, add, numbers_of, tidy
+from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
+from tacit.mechanisms.noisy_sums import tidy
 from tacit.mechanisms.verify import Interval, exp_bracket
 
 PROOF = "Ghosh, Roughgarden, Sundararajan 2012; the law is the discrete Laplace law (Inusah and Kozubowski 2006)"

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
-from tacit import noise
-from tacit.accounting import Event, Laplace, NoOp
+from tacit.accounting import Event
 from tacit.accounting.parameters import Number, positive
 from tacit.calculus import L1, Measurement, Space
 from tacit.mechanisms.accuracy import failure, laplace_error, largest_scale
-from tacit.mechanisms.mechanism import Mechanism, add, numbers_of, tidy
+from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
+from tacit.mechanisms.noisy_sums import NoisySums, tidy
 
 PROOF = "post-processing of the Laplace mechanism (Dwork, McSherry, Nissim, Smith 2006; textbook Theorem 1.9)"
 ADVICE = "for Euclidean distances use gaussian(sigma), or cast them to L1 first, which costs the square root of the dimension"
@@ -56,13 +56,14 @@ class LaplaceMechanism(Mechanism):
         numbers = numbers_of(space, "laplace", L1, ADVICE)
         granules = numbers.granules("scale", self.scale)
 
+        noise = NoisySums.of_scale("laplace", granules)
+
         def privacy(distance: Number) -> Event:
-            steps = math.floor(distance)
-            return Laplace(tidy(granules / steps)) if steps else NoOp()
+            return noise.moving(math.floor(distance)).event
 
         return Measurement(
             space,
-            lambda value: add(numbers, value, noise.rounded_laplace(granules, numbers.length)),
+            lambda value: add(numbers, value, noise.draw(numbers.length)),
             privacy,
             f"laplace(scale={self.scale})",
             PROOF,

@@ -22,10 +22,8 @@ import numpy as np
 
 from tacit.accounting.parameters import Number, positive
 from tacit.calculus import L1, L2, Absolute, DomainError, Integers, Lattice, Measurement, MetricError, Space, Step, Vectors
+from tacit.mechanisms.noisy_sums import added
 from tacit.noise.lattice import from_lattice
-
-#: Noise below this and values up to it fit into one machine word together.
-WORD = 2**62
 
 
 class Mechanism(Step):
@@ -87,13 +85,7 @@ def add(numbers: Numbers, value: Any, noise: Any) -> Any:
     >>> add(Numbers(Fraction(1), 2, True), [1, 2], np.array([0, -3])).tolist()
     [1, -1]
     """
-    if numbers.length is None:
-        total = single(value) + int(noise)
-        return total if numbers.whole else from_lattice(total, numbers.granularity)
-    values, drawn = np.asarray(value), np.asarray(noise)
-    if values.dtype == object or drawn.dtype == object or bool((np.abs(drawn) >= WORD).any()):
-        values, drawn = values.astype(object), drawn.astype(object)
-    total = values + drawn
+    total: Any = single(value) + int(noise) if numbers.length is None else added(np.asarray(value), np.asarray(noise))
     return total if numbers.whole else from_lattice(total, numbers.granularity)
 
 
@@ -108,20 +100,3 @@ def single(value: Any) -> int:
             raise DomainError("one number is needed, not an array of several; for several use Vectors(Integers(), length) and L1() or L2()")
         return int(value.reshape(-1)[0])
     return int(value)
-
-
-def tidy(value: Fraction) -> Number:
-    """The same number in its plainest exact form: an integer, a short fraction, or the float it came from.
-
-    >>> tidy(Fraction(4, 2)), tidy(Fraction(1, 3)), tidy(Fraction(0.1))
-    (2, Fraction(1, 3), 0.1)
-    """
-    if value.denominator == 1 and abs(value.numerator) < 2**1000:
-        return value.numerator
-    if value.denominator < 2**20:
-        return value
-    try:
-        near = float(value)
-    except OverflowError:
-        return value
-    return near if near == value else value

@@ -24,9 +24,9 @@ from typing import Annotated, Any, Literal, get_args
 import yaml
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
-from tacit.accounting import Refusal
+from tacit.accounting import AccountingError, Refusal
+from tacit.accounting.exact import exact
 from tacit.ledger import LedgerError
-from tacit.ledger.exact import exact
 from tacit.ledger.period import days
 from tacit.release import kinds
 from tacit.release.errors import JobError
@@ -52,7 +52,7 @@ title: Visits by region
 purpose: Show how many visits each region had, so that beds can be planned.
 sources:
   visits: {path: visits.parquet}
-unit: {person: patient_id, max_rows: 4, adjacency: add_remove}
+unit: {person: patient_id, max_rows: 4, adjacency: add-remove}
 budget: {epsilon: 1, delta: 1e-6}
 columns:
   patient_id: {type: integer}
@@ -176,6 +176,8 @@ class Job(Part):
     def digest(self) -> str:
         """A hash of the content: stable under order of fields, comments and layout."""
         tree = self.model_dump(mode="json")
+        # An old spelling, which older jobs have: the same job keeps its fingerprint.
+        tree["unit"]["adjacency"] = tree["unit"]["adjacency"].replace("-", "_")
         for part in (tree["unit"], *tree["columns"].values(), *tree["sources"].values()):
             # Fields that came later are left out where they say nothing, so that older jobs keep their fingerprint.
             for name in _LATER & set(part):
@@ -197,7 +199,7 @@ def parse(text: str) -> Job:
         return Job.model_validate(tree)
     except ValidationError as error:
         raise _explained(error, tree) from None
-    except (TableError, LedgerError) as error:
+    except (TableError, LedgerError, AccountingError) as error:
         raise in_job(error) from None
     except (RecursionError, OverflowError):
         raise JobError("the job cannot be read; it is nested too deeply, or a number is too large") from None

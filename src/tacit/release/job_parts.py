@@ -13,9 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from tacit.accounting import Adjacency
+from tacit.accounting import Adjacency, Guarantee
+from tacit.accounting.exact import exact
 from tacit.ledger import Budget
-from tacit.ledger.exact import exact
 from tacit.tables import Unit
 from tacit.tables.source import CSV
 
@@ -80,10 +80,16 @@ class UnitSpec(Part):
     max_rows: int | None = None
     max_groups: int | None = None
     rows_per_group: int | None = None
-    adjacency: Literal["add_remove", "replace_one"]
+    adjacency: Literal["add-remove", "replace-one"]
     capped: bool = False
     window: str | None = None
     when: str | None = None
+
+    @field_validator("adjacency", mode="before")
+    @classmethod
+    def _spelled(cls, value: object) -> object:
+        """Older jobs write add_remove."""
+        return value.replace("_", "-") if isinstance(value, str) else value
 
     @field_validator("node", "edge", mode="before")
     @classmethod
@@ -106,7 +112,7 @@ class UnitSpec(Part):
 
     def typed(self) -> Unit:
         """The unit of the tables package."""
-        relation = {"add_remove": Adjacency.ADD_REMOVE, "replace_one": Adjacency.REPLACE_ONE}[self.adjacency]
+        relation = Adjacency.parse(self.adjacency)
         if self.row:
             return Unit.row(relation)
         caps = (self.max_rows, self.max_groups, self.rows_per_group)
@@ -123,13 +129,25 @@ class UnitSpec(Part):
 class BudgetSpec(Part):
     """A limit: epsilon with delta (0 for pure), or rho. `reserve` is the share that only corrections may use.
 
-    Beside rho, `delta` says where its epsilon is told, and where an account that counts in epsilon and delta charges it.
+    It may be written as the text of a guarantee: `budget: eps=1, delta=1e-6`. Beside rho, `delta` says where its epsilon is told, and
+    where an account that counts in epsilon and delta charges it.
     """
 
     epsilon: Number | None = None
     delta: Number | None = None
     rho: Number | None = None
     reserve: Number = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _text(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        found = Guarantee.parse(value)
+        if found.currency in ("mu", "renyi"):
+            raise ValueError("a job's budget is epsilon with delta, or rho; mu and Rényi orders are not planned for")
+        amounts = {"rho": found.rho} if found.rho is not None else {"epsilon": found.epsilon, "delta": found.delta}
+        return {name: str(amount) for name, amount in amounts.items()}
 
     @model_validator(mode="after")
     def _sound(self) -> BudgetSpec:
@@ -150,9 +168,8 @@ class BudgetSpec(Part):
     def typed(self) -> Budget:
         """The budget of the ledger."""
         if self.rho is not None:
-            return Budget(rho=exact("rho", self.rho), reserve=exact("reserve", self.reserve))
-        delta = exact("delta", self.delta)
-        return Budget(epsilon=exact("epsilon", self.epsilon), delta=delta or None, reserve=exact("reserve", self.reserve))
+            return Budget(rho=self.rho, reserve=self.reserve)
+        return Budget(epsilon=self.epsilon, delta=self.delta, reserve=self.reserve)
 
 
 class AccountSpec(Part):

@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from tacit.accounting import Bound, Composed, Event, Gaussian, Laplace, account
-from tacit.calculus.metrics import root
-from tacit.ledger.exact import at_most, exact
+from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, Laplace, account
+from tacit.accounting.exact import at_most, exact, root
 from tacit.ledger.pricing import price
 from tacit.release import kinds
 from tacit.release.errors import JobError
@@ -32,7 +31,6 @@ from tacit.release.sources import blank, desk_of
 from tacit.tables import Desk
 from tacit.tables.desk import price_for_accuracy
 from tacit.tables.source import Source
-from tacit.tables.split import Spend
 
 #: The delta that a price in rho is also told at, in epsilon.
 SHOWN_DELTA = Fraction(1, 10**6)
@@ -99,22 +97,22 @@ class _Planner:
 
     # --- prices -------------------------------------------------------------------------------------------------------------------
 
-    def spend(self, place: int, part: Fraction, family: str) -> Spend:
+    def spend(self, place: int, part: Fraction, family: str) -> Guarantee:
         """A part of the budget, as a price of one output."""
         if self.budget.currency == "rho":
-            return Spend(rho=self.amount * part)
+            return Guarantee(rho=self.amount * part)
         if place in self.private:
             # A rule for keys has a delta of its own, which grows with nothing: of the job's, half goes to the rules, by their plain parts.
             alone = len(self.job.outputs) == 1
             own = min(self.plain.get(place, part), Fraction(1))
-            return Spend(epsilon=self.amount * part, delta=own * self.delta * (1 if alone else Fraction(1, 2)))
+            return Guarantee(epsilon=self.amount * part, delta=own * self.delta * (1 if alone else Fraction(1, 2)))
         if family == "gaussian":
-            return Spend(mu=self._mu / root(1 / part) if part < 1 else self._mu * _floor_root(part))
-        return Spend(epsilon=self.amount * part)
+            return Guarantee(mu=self._mu / root(1 / part) if part < 1 else self._mu * _floor_root(part))
+        return Guarantee(epsilon=self.amount * part)
 
     @property
     def _mu(self) -> Fraction:
-        whole = Spend(epsilon=self.amount, delta=self.delta).multiplier
+        whole = Guarantee(epsilon=self.amount, delta=self.delta).noise_multiplier
         if whole is None:
             raise JobError("Gaussian noise needs a delta greater than 0", place="budget.delta")
         return 1 / (whole * (1 + Fraction(1, 2**24)))
@@ -247,7 +245,7 @@ class _Planner:
             found = price_for_accuracy(planned, wanted, lambda plan: plan.errors_at(confidence))
         return self._part(found.portion.spend)
 
-    def _part(self, spend: Spend) -> Fraction:
+    def _part(self, spend: Guarantee) -> Fraction:
         if spend.rho is not None:
             return spend.rho / self.amount
         if spend.mu is not None:

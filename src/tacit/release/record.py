@@ -23,7 +23,7 @@ import yaml
 import tacit
 from tacit.accounting import Bound, Event, account, to_json
 from tacit.accounting.errors import AccountingError
-from tacit.ledger.exact import to_text
+from tacit.accounting.exact import to_text
 from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.planning import JobPlan

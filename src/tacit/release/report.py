@@ -32,10 +32,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tacit import __version__
 from tacit.accounting import Account, Adjacency, Bound, Composed, Event, Gaussian, account, to_json
+from tacit.accounting.best_attack import attack_rate
 from tacit.accounting.compare import rounded_up
-from tacit.ledger.exact import at_most
+from tacit.accounting.exact import at_most
 from tacit.release import kinds, pictures
 from tacit.release.errors import JobError
 from tacit.release.kinds import OutputPlan
@@ -247,19 +250,14 @@ def promise(cost: Account, found: Bound, delta: float, unit: Unit) -> Record:
 def _attack(cost: Account, epsilon: float, delta: float) -> list[tuple[float, float]]:
     """An upper bound on the share of members found for each share of outsiders accused.
 
-    Each (epsilon, delta) allows no more than e^eps x + delta, and by symmetry no more than 1 - e^-eps (1 - delta - x); the least of a few
-    such lines is a bound that holds, whichever were chosen.
+    What a few (epsilon, delta) allow is a bound that holds, whichever were chosen.
     """
     top = min(epsilon, 30.0) if math.isfinite(epsilon) else 30.0
     known = [(epsilon, delta)] if math.isfinite(epsilon) else []
     known += [(top * k / 10, cost.delta(top * k / 10).upper) for k in range(10)]
     places = [0.0, 0.001, 0.003, 0.01, 0.02, 0.04, *(k / 20 for k in range(1, 21))]
-
-    def most(x: float) -> float:
-        lines = [min(math.exp(min(e, 700.0)) * x + d, 1 - math.exp(-e) * (1 - d - x)) for e, d in known]
-        return min(1.0, max(x, min(lines, default=1.0)))
-
-    return [(x, most(x)) for x in places]
+    allowed = attack_rate(np.array(places), *np.array(known).T)
+    return [(x, max(x, y)) for x, y in zip(places, allowed.tolist(), strict=True)]
 
 
 def _reach(points: Sequence[tuple[float, float]], fpr: float) -> float:

@@ -213,7 +213,7 @@ class _Run:
                     "the work folder belongs to another ledger; give that one, or remove the folder (what was spent stays spent)"
                 )
             delta = self.plan.delta if "delta" in account.budget.limits and self.plan.delta else None
-            paid = [self.pay(account, self.plan.event, work, purpose=self.job.title, delta=delta)]
+            paid = self.pay(account, self.plan.event, work, purpose=self.job.title, delta=delta)
         self.step("reserved")
         left_out = self.recover(account, work, paid)
         wanted = [name for name in self.names if name not in left_out]
@@ -225,9 +225,13 @@ class _Run:
                 self.store(work, name, paid[0])
         return self.published(account, work, paid, wanted, left_out, resumed)
 
-    def pay(self, account: Account, event: Event, work: Work, **terms: Any) -> Payment:
-        """Book a price for this run, before any data is touched. It stays open until the release is ready to be published."""
-        return paying(account, event, run=work.token, analyst=self.analyst, period=self.job.period, **terms).open()
+    def pay(self, account: Account, event: Event, work: Work, **terms: Any) -> list[Payment]:
+        """Book a price for this run, before any data is touched; all payments of the run, as they stand in the book.
+
+        They stay open until the release is ready to be published.
+        """
+        paying(account, event, run=work.token, analyst=self.analyst, period=self.job.period, **terms).open()
+        return account.payments(run=work.token)
 
     # --- drawing ------------------------------------------------------------------------------------------------------------------
 
@@ -246,12 +250,11 @@ class _Run:
         delta = None if self.pure(event) else account.left(self.job.period, correction=True).get("delta")
         if delta is not None and delta <= 0:
             raise JobError(code="correction-refused", names=gone, place="outputs")
-        payment = self.pay(account, event, work, purpose=f"{self.job.title}: correction", delta=delta, correction=True)
-        paid.append(payment)
+        paid[:] = self.pay(account, event, work, purpose=f"{self.job.title}: correction", delta=delta, correction=True)
         self.step("corrected")
         for name in gone:
-            work.again(name, _entry(payment))
-            self.store(work, name, payment)
+            work.again(name, _entry(paid[-1]))
+            self.store(work, name, paid[-1])
         return ()
 
     def pure(self, event: Event) -> bool:

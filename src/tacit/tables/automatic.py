@@ -4,8 +4,8 @@ The cells are public and each row (or person) is in one of them, so this is an o
 outermost cells that stand out of the noise; a cap is where the wanted share of people stays below. Where nothing stands out, the whole
 public range is returned, and says so.
 
->>> edges(3), edges(-1), edges(0)
-((Fraction(4, 1), Fraction(8, 1)), (Fraction(-2, 1), Fraction(-1, 1)), (Fraction(-1, 1), Fraction(1, 1)))
+>>> cap_from([500, 300, 150, 60, 0], 0.9, 1000, 20)
+4
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from sqlglot import exp
 from tacit.ledger import Account
 from tacit.ledger.errors import BudgetExceeded
 from tacit.ledger.pricing import price
+from tacit.mechanisms.doubling_cells import cells, edges
+from tacit.mechanisms.noisy_sums import half_width
 from tacit.tables.answer import Answer
 from tacit.tables.errors import Refused
 from tacit.tables.plan import Plan
 from tacit.tables.question import Aggregate, Key, Question
-from tacit.tables.ranks import half_width
 from tacit.tables.statement import rows_of
 from tacit.tables.unit import Unit
 
@@ -36,23 +37,6 @@ BETA = 1e-3
 #: What bounds are at most, where nothing stands out.
 WIDEST = (-Fraction(2) ** CELLS, Fraction(2) ** CELLS)
 CELL, COUNT, ROWS = "cell", "rows", "rows_"
-
-
-@dataclass(frozen=True)
-class FoundBounds:
-    """Bounds to clamp to. `found` is False where no cell stood out, and these are the whole public range."""
-
-    lower: Fraction
-    upper: Fraction
-    found: bool
-
-
-def edges(cell: int) -> tuple[Fraction, Fraction]:
-    """The ends of a cell: [-1, 1] is cell 0, (1, 2] and [-2, -1) are 1 and -1, and so on."""
-    if cell == 0:
-        return Fraction(-1), Fraction(1)
-    low, high = Fraction(2) ** (abs(cell) - 1), Fraction(2) ** abs(cell)
-    return (low, high) if cell > 0 else (-high, -low)
 
 
 @dataclass(frozen=True)
@@ -67,7 +51,7 @@ def bounds_search(about: Question, value: str | exp.Expression) -> Search:
     """How many of a question's rows have a value in each cell."""
     number = exp.cast(exp.column(value, quoted=True) if isinstance(value, str) else value.copy(), "DOUBLE")
     counted = (Aggregate("count", None, COUNT),)
-    return Search(Question(rows_of(about), (Key(_cell(number), CELL),), counted, about.where), cells())
+    return Search(Question(rows_of(about), (Key(_cell(number), CELL),), counted, about.where), list(cells(CELLS)))
 
 
 def cap_search(about: Question, unit: Unit) -> tuple[Search, Unit]:
@@ -89,11 +73,6 @@ def cap_search(about: Question, unit: Unit) -> tuple[Search, Unit]:
     key = Key(_cell(exp.cast(exp.column(ROWS, quoted=True), "DOUBLE")), CELL)
     alone = Unit(unit.person, max_rows=1, adjacency=unit.adjacency, capped=True)
     return Search(Question(inner, (key,), (Aggregate("count", None, COUNT),)), list(range(CELLS + 1))), alone
-
-
-def cells() -> list[int]:
-    """The public cells of a search for bounds."""
-    return list(range(-CELLS, CELLS + 1))
 
 
 def _cell(number: exp.Expression) -> exp.Expression:
@@ -139,18 +118,6 @@ def threshold(answer: Answer) -> float:
     law, deviation = answer.noise[0].law, answer.noise[0].deviation
     scale = deviation / (2**0.5 if law == "laplace" else 1.0)
     return float(half_width([scale], law, 1 - 2 * BETA / answer.rows)[0])
-
-
-def bounds_from(counts: Sequence[float], threshold: float) -> FoundBounds:
-    """The hull of the cells that stand out of the noise.
-
-    >>> bounds_from([0] * 43 + [900, 900] + [0] * 36, 50)
-    FoundBounds(lower=Fraction(4, 1), upper=Fraction(16, 1), found=True)
-    """
-    passing = [cell for cell, count in zip(cells(), counts, strict=True) if count > threshold]
-    if passing:
-        return FoundBounds(edges(passing[0])[0], edges(passing[-1])[1], True)
-    return FoundBounds(*WIDEST, False)
 
 
 def cap_from(counts: Sequence[float], share: float, most: int, threshold: float) -> int:

@@ -7,7 +7,7 @@ found again by exactly the same question and declarations.
 >>> import pyarrow as pa
 >>> visits = pa.table({"id": [1, 1, 2, 3], "region": ["N", "S", "N", "N"]})
 >>> desk = Desk.of(Source.of(visits, name="visits"), Unit("id", max_rows=2), {"region": ["N", "S"]})
->>> plan = desk.plan(desk.question("SELECT region, COUNT(*) AS n FROM visits GROUP BY region"), Spend(epsilon=Fraction(1)))
+>>> plan = desk.plan(desk.question("SELECT region, COUNT(*) AS n FROM visits GROUP BY region"), Guarantee(epsilon=1))
 >>> plan.event
 Laplace(noise_multiplier=Fraction(1, 1))
 >>> answer = desk.answer(plan, desk.draw(plan)[0], delta=Fraction(0), private=True)
@@ -27,8 +27,8 @@ from typing import Any, TypeVar
 from sqlglot import exp
 
 from tacit import noise
-from tacit.accounting import Bound, Event, account
-from tacit.ledger.exact import at_most, exact
+from tacit.accounting import Bound, Event, Guarantee, account
+from tacit.accounting.exact import at_most, exact
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer
 from tacit.tables.dialects import known_dialect
@@ -41,7 +41,6 @@ from tacit.tables.relation import Catalog, Relation, Table
 from tacit.tables.released import Released, integers, release
 from tacit.tables.schema import Schema
 from tacit.tables.source import Source
-from tacit.tables.split import Spend
 from tacit.tables.sql import parse
 from tacit.tables.statement import needs_salt, salt_marked
 from tacit.tables.unit import Unit
@@ -110,7 +109,7 @@ class Desk:
     def plan(
         self,
         question: Question,
-        spend: Spend,
+        spend: Guarantee,
         *,
         bounds: Mapping[str, Any] | None = None,
         keys: Any = None,
@@ -246,7 +245,7 @@ def priced(plan: Plan, rows: int, confidence: float) -> Price:
     """The price of a plan."""
     delta = plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6)
     cost = account(plan.event, plan.unit.adjacency).epsilon(at_most(delta))
-    return Price(str(plan.spend), plan.event, cost, float(delta), expected(plan, rows, confidence), rows, confidence)
+    return Price(plan.spend.words, plan.event, cost, float(delta), expected(plan, rows, confidence), rows, confidence)
 
 
 def price_for_accuracy(
@@ -317,7 +316,7 @@ def explained(plan: Plan, text: str, rows: int, confidence: float) -> str:
 # --- memory ---------------------------------------------------------------------------------------------------------------------------
 
 #: Values that cannot change, and are equal only where they mean the same (within one type).
-PLAIN = (str, int, float, bool, bytes, type(None), Fraction, Decimal, datetime.date, datetime.datetime)
+PLAIN = (str, int, float, bool, bytes, type(None), Fraction, Decimal, datetime.date, datetime.datetime, Guarantee)
 #: Of these, equal values of one type are the same value.
 ALIKE = {str, int, bool, bytes, Fraction}
 #: Longer declarations are not remembered: comparing them would cost what is to be saved.

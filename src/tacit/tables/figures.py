@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from tacit.ledger.exact import at_most
+from tacit.accounting.exact import at_most
+from tacit.accounting.guarantee import cost_of
+from tacit.mechanisms.noisy_sums import half_width
 from tacit.tables.answer import Answer, Figures, Floats, Noise
 from tacit.tables.intervals import interval
 from tacit.tables.plan import Linear, Plan, Recipe
 from tacit.tables.question import evaluate
-from tacit.tables.ranks import half_width, quantile
+from tacit.tables.ranks import quantile
 from tacit.tables.released import Released, loss_note
-from tacit.tables.split import Share, cost_of
+from tacit.tables.split import Share
 
 
 def figures(plan: Plan, sums: Sequence[Floats], confidence: float) -> Mapping[str, Figures]:

@@ -74,12 +74,12 @@ class Measure:
     @cached_property
     def square(self) -> int:
         """The greatest squared length of what one row adds."""
-        return self.most**2 if self.ladder is None else self.ladder.square()
+        return self.most**2 if self.ladder is None else self.ladder.totals.square()
 
     @cached_property
     def absolute(self) -> int:
         """The greatest absolute sum of what one row adds, as Laplace noise needs it."""
-        return self.most if self.ladder is None else self.ladder.absolute()
+        return self.most if self.ladder is None else self.ladder.totals.absolute()
 
     @property
     def signed(self) -> bool:

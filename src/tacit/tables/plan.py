@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tacit.accounting import Composed, Event
-from tacit.ledger.exact import exact
+from tacit.accounting import Composed, Event, Guarantee
+from tacit.accounting.exact import exact
 from tacit.tables import measure as measures_of
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import Refused, TableError
@@ -27,7 +27,7 @@ from tacit.tables.measure import Interval, Measure
 from tacit.tables.question import Aggregate, Question
 from tacit.tables.ranks import ladder_for
 from tacit.tables.relation import Relation
-from tacit.tables.split import Share, Spend, Split, better, split
+from tacit.tables.split import Share, Split, better, split
 from tacit.tables.statement import Wanted, key_name, rows_of, statement
 from tacit.tables.unit import Unit
 
@@ -77,7 +77,7 @@ class Plan:
     wanted: Wanted
     split: Split
     recipes: tuple[Recipe, ...]
-    spend: Spend
+    spend: Guarantee
     event: Event
     selection: Selection | None = None
     loss: Loss | None = None
@@ -127,7 +127,7 @@ class Settings:
     period: tuple[datetime.date, datetime.date] | None = None
 
 
-def make(question: Question, unit: Unit, engine: Engine, settings: Settings, spend: Spend) -> Plan:
+def make(question: Question, unit: Unit, engine: Engine, settings: Settings, spend: Guarantee) -> Plan:
     """Plan a question, or refuse it with what is missing."""
     if settings.law not in (None, "laplace", "gaussian"):
         raise TableError(f"noise must be 'laplace' or 'gaussian', or left out to have the better one taken, not {settings.law!r}")
@@ -145,11 +145,11 @@ def make(question: Question, unit: Unit, engine: Engine, settings: Settings, spe
     asked = len(wishes.measures)
     loss = _loss(wishes, unit, keys, question.grouped) if settings.loss and capping else None
 
-    def noise(price: Spend, law: str | None) -> Split:
-        if law is None and price.pure is not None and price.multiplier is not None:
+    def noise(price: Guarantee, law: str | None) -> Split:
+        if law is None and price.laplace_epsilon is not None and price.noise_multiplier is not None:
             # The loss takes another part under each law, so both are made, and the better one is taken as it is.
             return better(noise(price, "gaussian"), noise(price, "laplace"))
-        own = law or ("gaussian" if price.pure is None else "laplace")
+        own = law or ("gaussian" if price.laplace_epsilon is None else "laplace")
         demands = _demands(wishes.demands, asked, own)
         return split(wishes.measures, demands, unit, question.grouped, price, multiplicity, law)
 

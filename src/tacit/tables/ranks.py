@@ -1,33 +1,31 @@
 """Counts on a public ladder of cells, measured so that every running total is accurate: what quantiles are made of.
 
-A row falls into one of n cells between public bounds. What is released is C x + noise for a public whole-numbered matrix C; running totals
-are R (C x + noise), and a quantile is where they pass q n. For Gaussian noise C is the square root of the running-total matrix (its
-columns have squared length 1 + log(n)/pi about, and so have R's rows; Henzinger, Kalemaj, Upadhyay 2023), for Laplace noise two levels
-of a tree.
+A row falls into one of n cells between public bounds. What is released are noisy sums over the cells from
+which every running total can be read (`tacit.accounting.strategies.RunningTotals`), and a quantile is where
+the totals pass q n.
 
 >>> ladder = Ladder(Fraction(0), Fraction(100), 4)
->>> bool(np.allclose(ladder.decoder("gaussian") @ ladder.encoder("gaussian"), np.tril(np.ones((4, 4)))))
-True
 >>> ladder.edges.tolist()
 [0.0, 25.0, 50.0, 75.0, 100.0]
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.mechanisms.noisy_sums import half_width
+
+if TYPE_CHECKING:
+    from tacit.accounting.strategies import RunningTotals
+
 Floats = NDArray[np.float64]
 
-#: Units of the whole-numbered matrix in one row: fine enough that rounding its entries costs nothing.
-FINE = 1 << 16
 #: Cells in all groups together, so that a question about many groups stays small.
 MOST = 1 << 20
 
@@ -54,25 +52,20 @@ class Ladder:
         """The ends of the cells."""
         return np.linspace(float(self.lower), float(self.upper), self.cells + 1)
 
+    @property
+    def totals(self) -> RunningTotals:
+        """How the counts of the cells are measured."""
+        from tacit.accounting.strategies import RunningTotals  # only quantiles need it, and loading it takes time
+
+        return RunningTotals(self.cells)
+
     def encoder(self, law: str) -> NDArray[np.int64]:
-        """C: what one row in each cell adds to the released numbers."""
-        return _encoder(self.cells, law)
-
-    def decoder(self, law: str) -> Floats:
-        """R: running totals from released numbers, R C = lower triangle of ones."""
-        return _decoder(self.cells, law)
-
-    def square(self) -> int:
-        """The greatest squared length of a column of C for Gaussian noise."""
-        return _square(self.cells)
-
-    def absolute(self) -> int:
-        """The greatest absolute sum of a column of C for Laplace noise."""
-        return 1 if _blocks(self.cells) == 1 else 2
+        """What one row in each cell adds to the released numbers."""
+        return self.totals.encoder(law)
 
     def error(self, law: str) -> float:
         """The typical deviation of a running total for noise of deviation 1 on each released number."""
-        return _error(self.cells, law)
+        return self.totals.error(law)
 
 
 def ladder_for(lower: Fraction, upper: Fraction, groups: int, *, whole: bool) -> Ladder:
@@ -102,87 +95,9 @@ def cells_for(groups: int, finest: int = 1024) -> int:
     return found
 
 
-@lru_cache(maxsize=8)
-def _encoder(cells: int, law: str) -> NDArray[np.int64]:
-    if law == "laplace":
-        blocks = _blocks(cells)
-        leaves = np.eye(cells, dtype=np.int64)
-        upper = np.kron(np.eye(blocks, dtype=np.int64), np.ones(cells // blocks, dtype=np.int64))
-        return leaves if blocks == 1 else np.vstack([upper, leaves])
-    terms = np.cumprod([1.0, *((2 * j - 1) / (2 * j) for j in range(1, cells))])
-    whole = np.rint(terms * FINE).astype(np.int64)
-    places = np.arange(cells)
-    shift = places[:, None] - places[None, :]
-    return np.where(shift >= 0, whole[np.maximum(shift, 0)], 0)
-
-
 @lru_cache(maxsize=32)
-def _square(cells: int) -> int:
-    # Entries are at most 2^16 and there are at most 2^10 of them, so the sums are exact in 64 bits.
-    return int((_encoder(cells, "gaussian") ** 2).sum(axis=0).max())
-
-
-@lru_cache(maxsize=32)
-def _error(cells: int, law: str) -> float:
-    return float(np.sqrt((_decoder(cells, law) ** 2).sum(axis=1).mean()))
-
-
-def _blocks(cells: int) -> int:
-    """How many blocks the upper level of the tree has; one level where there are few cells."""
-    return 1 if cells <= 16 else 2 ** ((cells.bit_length() - 1) // 2)
-
-
-@lru_cache(maxsize=8)
-def _decoder(cells: int, law: str) -> Floats:
-    from scipy.linalg import solve_triangular
-
-    sums = np.tril(np.ones((cells, cells)))
-    if law == "laplace":
-        blocks = _blocks(cells)
-        if blocks == 1:
-            return sums
-        inside = cells // blocks
-        # Least squares: C'C is one plus a block of ones, whose inverse is one minus a block of 1 / (inside + 1).
-        inverse = np.eye(cells) - np.kron(np.eye(blocks), np.ones((inside, inside))) / (inside + 1)
-        found: Floats = sums @ (inverse @ _encoder(cells, law).T)
-        return found
-    # R C = sums with C lower triangular: C' R' = sums'.
-    solved: Floats = solve_triangular(_encoder(cells, law).astype(float).T, sums.T, lower=False).T
-    return solved
-
-
-def half_width(weights: Any, law: str, confidence: float) -> Floats:
-    """What |weights times independent noise of scale 1, added up| exceeds with probability at most 1 - confidence; one for each row.
-
-    Exact for Gaussian noise and for one Laplace variable; Chernoff's bound for several: E exp(t X) = 1 / (1 - t^2).
-
-    >>> round(float(half_width([3.0, 4.0], "gaussian", 0.95)[0]), 12)
-    9.7998199227
-    >>> round(float(half_width([2.0], "laplace", 0.95)[0]), 6)
-    5.991465
-    """
-    rows = np.atleast_2d(np.abs(np.asarray(weights, dtype=float)))
-    if law == "gaussian":
-        # By the tail, which does not round to nothing where the confidence is near 1.
-        normal: Floats = np.sqrt((rows**2).sum(axis=1)) * -NormalDist().inv_cdf((1 - confidence) / 2)
-        return normal
-    largest = rows.max(axis=1, initial=0.0)
-    single = (rows > 0).sum(axis=1) <= 1
-    alone: Floats = -largest * math.log1p(-confidence)
-    if single.all():
-        return alone
-    safe = np.where(largest > 0, largest, 1.0)
-    scaled = (rows / safe[:, None]) ** 2
-    best = np.full(len(rows), np.inf)
-    for t in (0.1, 0.25, 0.4, 0.55, 0.7, 0.8, 0.88, 0.95):
-        best = np.minimum(best, (math.log(2 / (1 - confidence)) - np.log1p(-(t**2) * scaled).sum(axis=1)) / t)
-    several: Floats = np.where(single, alone, best * largest)
-    return several
-
-
-@lru_cache(maxsize=32)
-def _wide(cells: int, law: str, q: float, confidence: float) -> Floats:
-    decoder = _decoder(cells, law)
+def _wide(totals: RunningTotals, law: str, q: float, confidence: float) -> Floats:
+    decoder = totals.decoder(law)
     return half_width(decoder - q * decoder[-1:], law, (1 + confidence) / 2)
 
 
@@ -191,13 +106,14 @@ def quantile(
 ) -> tuple[Floats, Floats, Floats]:
     """Value, low and high of the q-quantile for each row of released numbers.
 
-    Let D be the running total minus q n. The quantile's cell is one where D is at least 0 while it is at most 0 one cell before; those
-    cells where neither is ruled out, each by half of the error, hold it with the confidence. One row is allowed for interpolation between
-    rows; the least row is where D becomes at least 1, the greatest where it ceases to be at most -1.
+    Let D be the running total minus q n. The quantile's cell is one where D is at least 0 while it is at most
+    0 one cell before; those cells where neither is ruled out, each by half of the error, hold it with the
+    confidence. One row is allowed for interpolation between rows; the least row is where D becomes at least
+    1, the greatest where it ceases to be at most -1.
     """
-    decoder = ladder.decoder(law)
+    decoder = ladder.totals.decoder(law)
     tests = decoder - q * decoder[-1:]
-    wide = scale * _wide(ladder.cells, law, q, confidence) + np.abs(tests).sum(axis=1) / 2
+    wide = scale * _wide(ladder.totals, law, q, confidence) + np.abs(tests).sum(axis=1) / 2
     here, there = {0.0: (1.0, 0.0), 1.0: (0.0, -1.0)}.get(q, (-1.0, 1.0))
     shift = noisy @ tests.T  # one line a group, one column a cell: D at the upper edge
     edges = ladder.edges

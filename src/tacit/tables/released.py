@@ -1,4 +1,4 @@
-"""From the engine's integers to noisy ones: the only place where noise is added.
+"""From the engine's integers to noisy ones: the groups are chosen here, and the question's `NoisySums` adds the noise.
 
 Every declared group gets noise of its own, also one that nobody is in. Groups that were not declared are chosen by their selection rule
 before anything else is known of them.
@@ -10,22 +10,18 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit import noise
 from tacit.accounting import Note
-from tacit.tables.answer import Floats
+from tacit.mechanisms.noisy_sums import half_width
 from tacit.tables.engines.engine import DECIMAL, INT64
 from tacit.tables.errors import WORDS
 from tacit.tables.measure import measure_name
 from tacit.tables.plan import Plan
-from tacit.tables.ranks import half_width
-from tacit.tables.split import Share
 from tacit.tables.statement import GROUP, PEOPLE, ROW, SEEN, SEEN_HERE, key_name
 
 
@@ -164,30 +160,7 @@ def release(exact: Exact, plan: Plan) -> Released:
         released = [full[place] for place in chosen]
     else:
         released = list(plan.keys.listed)
-    return Released(released, tuple(noisy(share, row) for share, row in zip(plan.shares, rows, strict=True)))
-
-
-def noisy(share: Share, sums: NDArray[Any]) -> NDArray[Any]:
-    """The sums of one measure with noise, all whole numbers."""
-    ladder = share.measure.ladder
-    if ladder is not None:
-        sums = sums @ ladder.encoder(share.law).T
-    draw = noise.rounded_laplace if share.law == "laplace" else noise.rounded_gaussian
-    return _added(sums, draw(share.scale, sums.shape))
-
-
-def _added(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Sums of whole numbers: of 64 bits where all of them fit, else of any length.
-
-    >>> _added(np.array([2**63 - 1, 5]), np.array([1, -7])).tolist()
-    [9223372036854775808, -2]
-    """
-    if first.dtype == second.dtype == np.int64:
-        found: NDArray[Any] = first + second
-        # A sum that has gone round has the other sign than both of its parts.
-        if not ((first ^ found) & (second ^ found) < 0).any():
-            return found
-    return np.asarray(first.astype(object) + second.astype(object))
+    return Released(released, tuple(plan.split.noise.add(row, block) for block, row in enumerate(rows)))
 
 
 def loss_note(plan: Plan, released: Released, confidence: float) -> str | None:
@@ -217,9 +190,3 @@ def _most(after: float, before: float) -> float:
     return after / before if before > 0 else 1.0
 
 
-def expected_error(share: Share, confidence: float) -> float:
-    """How far noise takes one released number, in the measure's unit."""
-    return float(half_width([share.spread], share.law, confidence)[0]) + float(share.measure.granularity / Fraction(2))
-
-
-__all__ = ["Exact", "Floats", "Released", "expected_error", "integers", "loss_note", "noisy", "release"]

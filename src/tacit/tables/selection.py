@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from tacit.accounting import ApproxDP, Event
-from tacit.calculus.roots import root
+from tacit.accounting import ApproxDP, Event, Guarantee
+from tacit.accounting.exact import root
 from tacit.mechanisms.partition_selection import GaussianSelection, Holdings, KeySelection, LaplaceSelection, OptimalSelection
 from tacit.tables.errors import Refused
 from tacit.tables.measure import exchanged
-from tacit.tables.split import Spend, Split
+from tacit.tables.split import Split
 from tacit.tables.unit import Unit
 
 #: The part of the budget that decides which keys appear.
@@ -62,7 +62,7 @@ class Counted(Holdings):
 
 
 def selection_for(
-    noise: Callable[[Spend, str | None], Split], unit: Unit, spend: Spend, law: str | None, groups: int, names: str
+    noise: Callable[[Guarantee, str | None], Split], unit: Unit, spend: Guarantee, law: str | None, groups: int, names: str
 ) -> tuple[Selection, Split]:
     """A rule and noise for the measures that together cost no more than the price."""
     if unit.person is None:
@@ -75,12 +75,12 @@ def selection_for(
         half = PART * epsilon / 2
         each = delta / 2 / (1 + Fraction(math.exp(float(half))) * (1 + Fraction(1, 10**9)))
         stated = ApproxDP(2 * half, delta / 2, adjacency=unit.adjacency)
-        return Selection(_best(half, each, groups), (stated,)), noise(Spend(epsilon=(1 - PART) * epsilon, delta=delta / 2), law)
-    pure = noise(Spend(epsilon=(1 - PART) * epsilon), "laplace") if law != "gaussian" else None
-    whole = Spend(epsilon=epsilon, delta=delta / 2).multiplier
+        return Selection(_best(half, each, groups), (stated,)), noise(Guarantee(epsilon=(1 - PART) * epsilon, delta=delta / 2), law)
+    pure = noise(Guarantee(epsilon=(1 - PART) * epsilon), "laplace") if law != "gaussian" else None
+    whole = Guarantee(epsilon=epsilon, delta=delta / 2).noise_multiplier
     assert whole is not None
     whole *= 1 + Fraction(1, 2**20)
-    mixed = noise(Spend(mu=1 / (whole * root(1 / (1 - PART)))), "gaussian") if law != "laplace" else None
+    mixed = noise(Guarantee(mu=1 / (whole * root(1 / (1 - PART)))), "gaussian") if law != "laplace" else None
     if mixed is not None and (pure is None or _error(mixed) < _error(pure)):
         sigma = Fraction(float(whole * root(1 / PART))) * (1 + Fraction(1, 2**40))
         rule: KeySelection = GaussianSelection(sigma, _threshold(sigma, float(delta / 2), groups), groups)

@@ -24,10 +24,12 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from tacit.accounting import Guarantee, ParameterError
+from tacit.accounting.exact import Typed
 from tacit.accounting.parameters import probability
 from tacit.ledger import Account, Budget, DataIdentity, Ledger, paying
-from tacit.ledger.exact import Typed, exact
 from tacit.ledger.period import days
+from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from
 from tacit.tables import automatic
 from tacit.tables.answer import Answer
 from tacit.tables.builder import Query
@@ -40,11 +42,10 @@ from tacit.tables.question import Question
 from tacit.tables.released import Released
 from tacit.tables.schema import Schema
 from tacit.tables.source import Source
-from tacit.tables.split import Spend
 from tacit.tables.unit import Auto, Unit
 
 #: What `sql`, `ask`, `price` and `explain` take beside the question.
-OPTIONS = ("epsilon", "delta", "rho", "mu", "bounds", "keys", "weights", "law", "loss", "period", "accuracy")
+OPTIONS = ("guarantee", "epsilon", "delta", "rho", "mu", "bounds", "keys", "weights", "law", "loss", "period", "accuracy")
 
 
 class Session:
@@ -63,7 +64,7 @@ class Session:
         source: Any,
         *,
         unit: Unit,
-        budget: Budget,
+        budget: Budget | Guarantee | str,
         name: str,
         columns: Schema | Mapping[str, Any] | None = None,
         public: Mapping[str, Any] | None = None,
@@ -162,7 +163,8 @@ class Session:
     # --- asking -------------------------------------------------------------------------------------------------------------------
 
     def sql(self, text: str, *, purpose: str = "", **options: Any) -> Answer:
-        """Answer a question in SQL; `epsilon` (or rho, mu: the account's currency) is the price of the whole question.
+        """Answer a question in SQL; `epsilon` (or rho, mu: the account's currency) is the price of the whole question, or `guarantee`
+        says it: a `Guarantee` or its text, such as "eps=0.1, delta=1e-7".
 
         `bounds`, `keys`: what is public about values and groups, where the session's columns do not say it. `weights`: how much of the
         budget each figure deserves. `accuracy`: errors wanted in place of a price. `period`: which period, for units with a window.
@@ -225,63 +227,74 @@ class Session:
         if desk.unit.automatic:
             raise Refused("the cap is still to be found: ask a question first, or session.find_cap(...); then prices are known")
         given = {name: value for name, value in options.items() if value is not None}
-        options = {"epsilon": question.asked.epsilon, "delta": question.asked.delta, **given}
+        written = {} if "guarantee" in given else {"epsilon": question.asked.epsilon, "delta": question.asked.delta}
+        options = {"epsilon": None, "delta": None, **written, **given}
         if self.account.budget.currency != "approximate":
             options["delta"] = None if options["delta"] == question.asked.delta else options["delta"]
         declared = {name: options.get(name) for name in ("bounds", "keys", "weights", "law", "loss")}
         span = None if desk.unit.window is None else days(desk.unit.window, options.get("period"))
         wanted = options.get("accuracy")
 
-        def planned(spend: Spend) -> Plan:
+        def planned(spend: Guarantee) -> Plan:
             return desk.plan(question, spend, **declared, period=span)
 
         if wanted is None:
-            return planned(self._spend(*(options.get(name) for name in ("epsilon", "delta", "rho", "mu"))))
-        if any(options.get(name) is not None for name in ("epsilon", "rho", "mu")):
+            return planned(self._spend(*(options.get(name) for name in ("guarantee", "epsilon", "delta", "rho", "mu"))))
+        if any(options.get(name) is not None for name in ("guarantee", "epsilon", "rho", "mu")):
             raise TableError("give accuracy or a price, not both")
 
         def at(amount: Fraction) -> Plan:
             name = {"approximate": "epsilon", "pure": "epsilon", "rho": "rho", "mu": "mu"}.get(self.account.budget.currency)
             if name is None:
                 raise TableError("accuracy needs an account in epsilon, rho or mu")
-            given = {"epsilon": None, "delta": options.get("delta"), "rho": None, "mu": None, name: amount}
+            given: dict[str, Any] = dict.fromkeys(("guarantee", "epsilon", "rho", "mu")) | {"delta": options.get("delta"), name: amount}
             return planned(self._spend(**given))
 
         return price_for_accuracy(at, wanted, lambda plan: expected(plan, rows, desk.confidence))
 
-    def _spend(self, epsilon: Typed | None, delta: Typed | None, rho: Typed | None, mu: Typed | None) -> Spend:
-        """The price of a question; its share of delta is as asked, or in proportion to its epsilon."""
-        given = {name: exact(name, value) for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None}
-        currency = self.account.budget.currency
+    def _spend(
+        self,
+        guarantee: Guarantee | str | None,
+        epsilon: Typed | None,
+        delta: Typed | None,
+        rho: Typed | None,
+        mu: Typed | None,
+    ) -> Guarantee:
+        """The price of a question. Beside a shorthand epsilon, its share of delta is as asked, or in proportion to epsilon."""
+        currency, limits = self.account.budget.currency, self.account.budget.limits
         fits = {"approximate": "epsilon", "pure": "epsilon", "rho": "rho", "mu": "mu"}.get(currency)
-        if len(given) != 1 or (fits is not None and fits not in given):
-            raise TableError(f"the account counts in {fits or currency}, so a question needs {fits or 'rho'}=, its price in all")
+        needed = f"the account counts in {fits or currency}, so a question needs {fits or 'rho'}=, its price in all"
+        if guarantee is None and sum(amount is not None for amount in (epsilon, rho, mu)) != 1:
+            raise TableError(needed)
         if delta is not None and currency != "approximate":
             raise TableError("delta: the account has none; leave it out, or open the account with Budget(epsilon=..., delta=...)")
-        if "epsilon" not in given:
-            return Spend(**given)
-        limits = self.account.budget.limits
-        if delta is not None:
-            return Spend(epsilon=given["epsilon"], delta=exact("delta", delta))
-        if "delta" not in limits or not limits["epsilon"]:
-            return Spend(epsilon=given["epsilon"])
-        return Spend(epsilon=given["epsilon"], delta=min(limits["delta"] * given["epsilon"] / limits["epsilon"], limits["delta"]))
+        try:
+            asked = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu).positive()
+        except ParameterError as error:
+            raise TableError(str(error)) from None
+        if fits is not None and getattr(asked, fits) is None:
+            raise TableError(needed)
+        if asked.delta and currency != "approximate":
+            raise TableError(f"guarantee: the account has no delta, and {asked} has one")
+        if guarantee is not None or delta is not None or asked.epsilon is None or "delta" not in limits or not limits["epsilon"]:
+            return asked
+        return Guarantee(epsilon=asked.epsilon, delta=min(limits["delta"] * asked.epsilon / limits["epsilon"], limits["delta"]))
 
     def _asked(self, plan: Plan) -> dict[str, Any]:
         """What makes two questions the same: the statement without its salt, the price, and the noise that it was split into."""
         text = plan.statement(self.engine, 0).sql(dialect=self.engine.dialect)
         noise_of = [f"{share.law} {share.scale}" for share in plan.shares]
-        return {"statement": text, "spend": str(plan.spend), "unit": repr(plan.unit), "event": repr(plan.event), "noise": noise_of}
+        return {"statement": text, "spend": plan.spend.words, "unit": repr(plan.unit), "event": repr(plan.event), "noise": noise_of}
 
     # --- bounds and caps for a price ----------------------------------------------------------------------------------------------
 
     def find_bounds(
         self, question: Question | str, value: str | exp.Expression, *, epsilon: Typed, period: str | None = None, purpose: str = ""
-    ) -> automatic.FoundBounds:
+    ) -> FoundBounds:
         """Bounds for a column over a question's rows, up to powers of two, by noisy counts: an answer of its own, paid for."""
         search = automatic.bounds_search(self.desk.question(question), value)
         answer = self._answered(self.desk, search.question, purpose or "bounds", self._counting(search, epsilon, period))
-        return automatic.bounds_from(answer[automatic.COUNT].tolist(), automatic.threshold(answer))
+        return bounds_from(answer[automatic.COUNT].tolist(), automatic.threshold(answer), automatic.WIDEST)
 
     def find_cap(
         self,

@@ -5,7 +5,7 @@ Each measure has a demand; demands become shares of the budget, and the question
 excludes others in every row takes the same share as they do, for nothing. The law with the smaller error, weighted by the shares, is taken.
 
 >>> from tacit.tables.measure import row_count
->>> found = split([row_count()], [Fraction(1)], Unit("id", max_rows=3), False, Spend(epsilon=Fraction(1, 2)))
+>>> found = split([row_count()], [Fraction(1)], Unit("id", max_rows=3), False, Guarantee(epsilon="1/2"))
 >>> found.event, found.shares[0].scale
 (Laplace(noise_multiplier=Fraction(2, 1)), Fraction(6, 1))
 """
@@ -16,12 +16,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from tacit.accounting import Adjacency, Bound, Event, Gaussian, Laplace, account
-from tacit.accounting.gaussian import sigma_for
-from tacit.calculus.roots import root
-from tacit.ledger.exact import at_most
+from tacit.accounting import Event, Guarantee
+from tacit.accounting.exact import at_most, root
+from tacit.mechanisms.noisy_sums import Law, NoisySums
 from tacit.tables.errors import TableError
 from tacit.tables.measure import Measure, joint_absolute, joint_square
 from tacit.tables.unit import Unit
@@ -31,84 +30,22 @@ BITS = 30
 
 
 @dataclass(frozen=True)
-class Spend:
-    """What a question may cost, in one currency: epsilon, epsilon and delta, rho, or mu."""
-
-    epsilon: Fraction | None = None
-    delta: Fraction = Fraction(0)
-    rho: Fraction | None = None
-    mu: Fraction | None = None
-
-    def __post_init__(self) -> None:
-        given = [name for name in ("epsilon", "rho", "mu") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise TableError("a question has one price: epsilon=, rho= or mu=, in the currency of the account")
-        if getattr(self, given[0]) <= 0:
-            raise TableError(f"{given[0]} must be greater than 0: an answer without a price would tell nothing or everything")
-        if not 0 <= self.delta < 1:
-            raise TableError("delta must be at least 0 and below 1")
-
-    def times(self, share: Fraction) -> Spend:
-        """A share of it: of epsilon, of rho, of mu squared; delta in the same proportion."""
-        if self.epsilon is not None:
-            return Spend(epsilon=self.epsilon * share, delta=self.delta * share)
-        return Spend(rho=self.rho * share) if self.rho is not None else Spend(mu=(self.mu or Fraction(0)) / root(1 / share))
-
-    @property
-    def multiplier(self) -> Fraction | None:
-        """The noise multiplier of a Gaussian event that costs all of it; None where Gaussian noise has no price in the currency."""
-        if self.rho is not None:
-            return root(1 / (2 * self.rho))
-        if self.mu is not None:
-            return 1 / self.mu
-        if not self.delta:
-            return None
-        return _sigma(float(self.epsilon or 0), float(self.delta))
-
-    @property
-    def pure(self) -> Fraction | None:
-        """The epsilon of a Laplace event that costs all of it: eps^2 / 2 is its rho (Bun and Steinke 2016, Proposition 1.4)."""
-        if self.epsilon is not None:
-            return self.epsilon
-        return None if self.rho is None else 2 * self.rho / root(2 * self.rho)
-
-    def covers(self, event: Event, unit: Unit) -> bool:
-        """Whether the event costs no more."""
-        if self.epsilon is not None:
-            return Fraction(cost_of(event, unit.adjacency, at_most(self.delta)).upper) <= self.epsilon
-        if isinstance(event, Gaussian):  # closed forms, in fractions
-            return 1 / Fraction(event.noise_multiplier) ** 2 <= (2 * self.rho if self.rho is not None else (self.mu or 0) ** 2)
-        return self.rho is not None and Fraction(account(event, unit.adjacency).rho().upper) <= self.rho * (1 + Fraction(1, 10**9))
-
-    def __str__(self) -> str:
-        if self.epsilon is not None:
-            return f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
-        return f"rho {float(self.rho):g}" if self.rho is not None else f"mu {float(self.mu or 0):g}"
-
-
-@lru_cache(maxsize=512)
-def cost_of(event: Event, adjacency: Adjacency, delta: float) -> Bound:
-    """The epsilon of an event at delta. It is asked for when a question is planned and again when it is answered: worked out once.
-
-    >>> round(cost_of(Gaussian(2), Adjacency.ADD_REMOVE, 1e-6).upper, 6)
-    2.254085
-    """
-    return account(event, adjacency).epsilon(delta)
-
-
-@lru_cache(maxsize=512)
-def _sigma(epsilon: float, delta: float) -> Fraction:
-    return Fraction(sigma_for(epsilon, delta))
-
-
-@dataclass(frozen=True)
 class Share:
-    """The noise of one measure, in its granules: the scale of a Laplace law or the sigma of a Gaussian one, and its part of the budget."""
+    """The noise of one measure: its block of the question's noisy sums, and its part of the budget."""
 
     measure: Measure
-    law: str
-    scale: Fraction
+    noise: NoisySums
+    block: int
     part: Fraction
+
+    @property
+    def law(self) -> Law:
+        return self.noise.law
+
+    @property
+    def scale(self) -> Fraction:
+        """The scale of a Laplace law or the sigma of a Gaussian one, in granules."""
+        return self.noise.scales[self.block]
 
     @cached_property
     def granule(self) -> float:
@@ -118,25 +55,36 @@ class Share:
     @cached_property
     def spread(self) -> float:
         """The scale in the measure's unit."""
-        return float(self.scale) * self.granule
+        return self.noise.spread(self.block)
 
     @cached_property
     def deviation(self) -> float:
         """The standard deviation of the noise, in the measure's unit; of a running total where cells are measured."""
-        ladder = self.measure.ladder
-        return self.spread * (math.sqrt(2) if self.law == "laplace" else 1.0) * (1.0 if ladder is None else ladder.error(self.law))
+        return self.noise.deviation(self.block)
 
 
 @dataclass(frozen=True)
 class Split:
-    """Noise for every measure of a question, and the event of them all."""
+    """Noise for every measure of a question, each a block of `noise`, and the parts of the budget that they take."""
 
-    shares: tuple[Share, ...]
-    event: Event
+    measures: tuple[Measure, ...]
+    noise: NoisySums
+    parts: tuple[Fraction, ...]
+
+    @cached_property
+    def shares(self) -> tuple[Share, ...]:
+        """Measure by measure."""
+        pairs = zip(self.measures, self.parts, strict=True)
+        return tuple(Share(measure, self.noise, block, part) for block, (measure, part) in enumerate(pairs))
 
     @property
-    def law(self) -> str:
-        return self.shares[0].law
+    def event(self) -> Event:
+        """What all of them cost together."""
+        return self.noise.event
+
+    @property
+    def law(self) -> Law:
+        return self.noise.law
 
 
 def parts_of(measures: Sequence[Measure], demands: Sequence[Fraction]) -> list[Fraction]:
@@ -164,16 +112,17 @@ def split(
     demands: Sequence[Fraction],
     unit: Unit,
     grouped: bool,
-    spend: Spend,
+    spend: Guarantee,
     multiplicity: int = 1,
     law: str | None = None,
 ) -> Split:
     """Noise for every measure, within the price."""
+    spend.positive()
     parts = parts_of(measures, demands)
     found: dict[str, Split] = {}
-    if spend.pure is not None and law != "gaussian":
-        found["laplace"] = _laplace(measures, parts, unit, grouped, spend.pure, multiplicity)
-    if spend.multiplier is not None and law != "laplace":
+    if spend.laplace_epsilon is not None and law != "gaussian":
+        found["laplace"] = _laplace(measures, parts, unit, grouped, spend.laplace_epsilon, multiplicity)
+    if spend.noise_multiplier is not None and law != "laplace":
         found["gaussian"] = _gaussian(measures, parts, unit, grouped, spend, multiplicity)
     if not found:
         raise TableError(f"{law} noise has no price in this currency; use an account with epsilon and delta, or with rho")
@@ -191,25 +140,33 @@ def _laplace(
     measures: Sequence[Measure], parts: Sequence[Fraction], unit: Unit, grouped: bool, epsilon: Fraction, multiplicity: int
 ) -> Split:
     scales = [_short(m.absolute_of(unit, grouped, multiplicity) / (p * epsilon)) for m, p in zip(measures, parts, strict=True)]
-    shares = tuple(Share(m, "laplace", s, p) for m, s, p in zip(measures, scales, parts, strict=True))
     moved = joint_absolute(measures, scales, unit, grouped, multiplicity)
     assert moved <= epsilon
-    return Split(shares, Laplace(1 / moved, adjacency=unit.adjacency))
+    return _split(measures, parts, "laplace", scales, 1 / moved, unit)
 
 
 def _gaussian(
-    measures: Sequence[Measure], parts: Sequence[Fraction], unit: Unit, grouped: bool, spend: Spend, multiplicity: int
+    measures: Sequence[Measure], parts: Sequence[Fraction], unit: Unit, grouped: bool, spend: Guarantee, multiplicity: int
 ) -> Split:
-    multiplier = spend.multiplier
+    multiplier = spend.noise_multiplier
     assert multiplier is not None
     lengths = [root(m.square_of(unit, grouped, multiplicity) / p) for m, p in zip(measures, parts, strict=True)]
     while True:
         sigmas = [_short(multiplier * length) for length in lengths]
         # The largest float below what the sigmas together amount to: a short number to write down, and never above the truth.
-        event = Gaussian(Fraction(at_most(1 / root(joint_square(measures, sigmas, unit, grouped, multiplicity)))), adjacency=unit.adjacency)
-        if spend.covers(event, unit):
-            return Split(tuple(Share(m, "gaussian", s, p) for m, s, p in zip(measures, sigmas, parts, strict=True)), event)
+        joint = Fraction(at_most(1 / root(joint_square(measures, sigmas, unit, grouped, multiplicity))))
+        found = _split(measures, parts, "gaussian", sigmas, joint, unit)
+        if spend.admits(found.event, unit.adjacency):
+            return found
         multiplier *= 1 + Fraction(1, 2**28)  # what the roundings and the bracket's own width may cost
+
+
+def _split(
+    measures: Sequence[Measure], parts: Sequence[Fraction], law: Law, scales: Sequence[Fraction], multiplier: Fraction, unit: Unit
+) -> Split:
+    granularities, ladders = tuple(m.granularity for m in measures), tuple(m.ladder for m in measures)
+    noise = NoisySums(law, tuple(scales), multiplier, unit.adjacency, granularities, ladders)
+    return Split(tuple(measures), noise, tuple(parts))
 
 
 def _short(value: Fraction) -> Fraction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -77,8 +78,10 @@ def test_a_count_noise_that_is_too_small_is_refused() -> None:
 
 def test_halves_move_by_one_half() -> None:
     for within, examples in ((3, 7), (0, 1), (5, 5)):
-        assert abs(halves(within, examples + 1) - halves(within, examples)) == 0.5
-        assert abs(halves(within + 1, examples + 1) - halves(within, examples)) == 0.5
+        assert abs(halves(within, examples + 1) - halves(within, examples)) == 1
+        assert abs(halves(within + 1, examples + 1) - halves(within, examples)) == 1
+    rule = adaptive(count_noise=5)
+    assert rule.count.reach == Fraction(1, 10) and rule.count.spread() == 5  # one half, in deviations of the noise
 
 
 def run(seed: int, direction: float = 1.0) -> Adaptive:
@@ -87,7 +90,7 @@ def run(seed: int, direction: float = 1.0) -> Adaptive:
     rule = adaptive(0.1, quantile=0.5, learning_rate=0.2, count_noise=5)
     for _ in range(100):
         within = int((generator.lognormal(0, 0.5, 100) <= rule.clip).sum())
-        count = direction * halves(within, 100) + generator.normal(0, 5)
+        count = direction * halves(within, 100) / 2 + generator.normal(0, 5)
         rule = rule.updated(count, 100)
     return rule
 

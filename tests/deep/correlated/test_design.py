@@ -9,7 +9,7 @@ import pytest
 from scipy.linalg import toeplitz
 
 from tacit.accounting import ParameterError
-from tacit.accounting.correlated import SquareRoot, Strategy, Toeplitz, coefficients, matrix_sensitivity, max_error, mean_error, sensitivity
+from tacit.accounting.strategies import SquareRoot, Strategy, Toeplitz, coefficients, matrix_sensitivity, max_error, mean_error, sensitivity
 from tacit.deep.correlated.design import banded, buffered
 
 

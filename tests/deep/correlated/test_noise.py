@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tacit.accounting import Adjacency, Event, Gaussian, MatrixMechanism, NoOp, ParameterError, Repeated, Sampled, account, from_json
 from tacit.accounting import Composed as All
 from tacit.accounting import Poisson as PoissonScheme
-from tacit.accounting.correlated import (
+from tacit.accounting.strategies import (
     Buffered,
     SquareRoot,
     Stated,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import toeplitz
 
 from tacit.accounting import ParameterError
-from tacit.accounting.correlated import Buffered, SquareRoot, Stated, Strategy, Toeplitz, Tree, coefficients, sum_deviations
+from tacit.accounting.strategies import Buffered, SquareRoot, Stated, Strategy, Toeplitz, Tree, coefficients, sum_deviations
 from tacit.deep.correlated import streams
 from tacit.deep.correlated.streams import TreeStream, stream_of
 

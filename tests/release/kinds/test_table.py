@@ -86,7 +86,7 @@ def test_a_unit_with_a_window_is_asked_about_one_period(tmp_path: Path) -> None:
 
     days = [datetime.date(2026, 1 + i % 2, 1 + i % 28) for i in range(241)]
     job = changed(
-        ("adjacency: add_remove}", "adjacency: add_remove, window: month, when: day}\nperiod: 2026-01"),
+        ("adjacency: add-remove}", "adjacency: add-remove, window: month, when: day}\nperiod: 2026-01"),
         ("outputs:", "  day: {type: date}\noutputs:"),
         MANY,
     )

@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
+from tacit.accounting import Guarantee
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine, constant, never_failing
 from tacit.tables.engines.postgres import Postgres, total
@@ -22,12 +23,11 @@ from tacit.tables.engines.spark import Spark
 from tacit.tables.plan import Settings, make
 from tacit.tables.question import Aggregate, Key, Question
 from tacit.tables.released import integers
-from tacit.tables.split import Spend
 from tacit.tables.unit import Unit
 
 from .conftest import TEXTS, odd_table
 
-SPEND = Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6))
+SPEND = Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6))
 
 
 def asked(keys: list[str], *aggregates: tuple[str, str | None], other: str | None = None) -> Question:
@@ -231,7 +231,7 @@ TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",
 ROWS = st.lists(st.tuples(FLOATS | st.none(), TEXTS | st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=50)
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(ROWS)
 @example([(-0.0, "|", 0), (0.0, "||", 0), (1e-320, "", 1), (-1e-320, None, -1), (1e308, "|;", 2)])
 def test_the_key_is_md5_of_canonical_texts(rows: list[tuple[float | None, str | None, int]]) -> None:

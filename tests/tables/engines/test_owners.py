@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.tables.engines import servers
 
+from tacit.accounting import Guarantee
 from tacit.tables import Unit
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine
@@ -20,7 +21,6 @@ from tacit.tables.plan import Settings, make
 from tacit.tables.relation import Catalog, Table
 from tacit.tables.released import integers
 from tacit.tables.source import Source
-from tacit.tables.split import Spend
 from tacit.tables.sql import parse
 from tacit.tables.statement import salt_marked
 from tacit.tables.unit import links_of
@@ -69,7 +69,7 @@ def sums(engine: Engine, case: str) -> list[Any]:
     if "drug" not in names:
         catalog = Catalog(catalog.tables, unit, None, salt_marked(engine))
     settings = Settings(bounds={"price": (0, 10)}, keys={"ward": ["x", "y"]})
-    plan = make(parse(text, engine.dialect, catalog), unit, engine, settings, Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6)))
+    plan = make(parse(text, engine.dialect, catalog), unit, engine, settings, Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6)))
     return [row.tolist() for row in integers(engine.run(plan.statement(engine, 77)), plan).sums]
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -25,6 +26,7 @@ from torch import Tensor
 
 from tacit.accounting.errors import ParameterError
 from tacit.accounting.parameters import positive, probability
+from tacit.mechanisms.noisy_sums import NoisySums
 
 
 @runtime_checkable
@@ -144,6 +146,11 @@ class Adaptive:
         # z (1 - (z / 2b)^2)^(-1/2), rounded up
         return z / math.sqrt((1 - z / (2 * self.count_noise)) * (1 + z / (2 * self.count_noise))) * (1 + 2**-50)
 
+    @property
+    def count(self) -> NoisySums:
+        """The noise on the count, in halves: one example moves it by one of them, whole numbers that exact noise can be added to."""
+        return NoisySums.of_multiplier("gaussian", 2 * Fraction(self.count_noise), granularity=Fraction(1, 2))
+
     def updated(self, noisy_count: float, expected_batch: float) -> Adaptive:
         """The rule for the next step, from the noisy count of plus and minus halves and the public expected batch size.
 
@@ -156,13 +163,13 @@ class Adaptive:
         return replace(self, clip=min(max(moved, 1e-30), 1e30))
 
 
-def halves(within: int, examples: int) -> float:
-    """The count of examples within the threshold, each as plus or minus one half.
+def halves(within: int, examples: int) -> int:
+    """The count of examples within the threshold, each as plus or minus one half, as a whole number of halves.
 
     >>> halves(within=3, examples=4)
-    1.0
+    2
     """
-    return within - examples / 2
+    return 2 * within - examples
 
 
 def flat(clip: float) -> Flat:

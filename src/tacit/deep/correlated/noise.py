@@ -1,6 +1,6 @@
 """Correlated noise as a run's `noise=`: it draws the rows of C^-1 Z and prices the run by the strategy that it draws from.
 
->>> from tacit.accounting.correlated import Tree
+>>> from tacit.accounting.strategies import Tree
 >>> from tacit.deep.ftrl import Passes
 >>> passes = Passes(steps=100, size=5000)
 >>> Correlated(Tree(100), passes, restart=True).event(passes, noise_multiplier=5.0, steps=250)
@@ -21,7 +21,7 @@ broke off between a batch and its step the noise refuses to go on, and so it doe
 Guarantee
     Statement: the steps so far cost `event`: for `Passes` and `FullBatch` one `MatrixMechanism` for each stretch between restarts; for
     `CyclicPoisson` and a banded strategy, one Poisson-sampled Gaussian for each round.
-    Conditions: those of `tacit.accounting.correlated`; clipped contributions; noise multipliers relative to the clipping norm. An adaptive
+    Conditions: those of `tacit.accounting.strategies`; clipped contributions; noise multipliers relative to the clipping norm. An adaptive
     threshold's noisy count may take its share of each step: it costs 1/(2 sigma_b)^2 a participation, and the share granted is
     sensitivity^2 / (2 sigma_b)^2, which is no less, since every column of C has norm at least 1.
     Proved in: Denisov et al. 2022, Theorem 2.1; Kairouz et al. 2021 for restarts. Sampling: Choquette-Choo et al. 2023, Theorem 4, thus: a
@@ -38,8 +38,8 @@ import torch
 from torch import Tensor
 
 from tacit.accounting import Adjacency, Composed, Event, MatrixMechanism, NoOp, ParameterError, Repeated
-from tacit.accounting.correlated import SquareRoot, Stated, Strategy, Toeplitz, Tree
 from tacit.accounting.parameters import count
+from tacit.accounting.strategies import SquareRoot, Stated, Strategy, Toeplitz, Tree
 from tacit.deep.correlated.design import Error, banded, buffered
 from tacit.deep.correlated.streams import Stream, stream_of
 from tacit.deep.errors import TrainingError

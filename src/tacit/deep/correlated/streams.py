@@ -1,7 +1,7 @@
 """The rows of C^-1 Z one after the other, for millions of parameters, with as few vectors in memory as the strategy allows.
 
 >>> import torch
->>> from tacit.accounting.correlated import Toeplitz
+>>> from tacit.accounting.strategies import Toeplitz
 >>> stream = stream_of(Toeplitz([1, 0.5], 3))
 >>> [stream.step(lambda: torch.ones(1)).item() for _ in range(3)]
 [1.0, 0.5, 0.75]
@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from tacit.accounting import ParameterError
-from tacit.accounting.correlated import Buffered, SquareRoot, Strategy, Toeplitz, Tree, coefficients
+from tacit.accounting.strategies import Buffered, SquareRoot, Strategy, Toeplitz, Tree, coefficients, tree_block, tree_levels
 
 Draw = Callable[[], Tensor]
 LARGEST = 2**32  # bytes of earlier noise
@@ -63,7 +63,7 @@ class TreeStream:
 
     def step(self, draw: Draw) -> Tensor:
         self._time += 1
-        level = (self._time & -self._time).bit_length() - 1
+        level = tree_levels(tree_block(self._time)) - 1
         replaced = [self._blocks.pop(i) for i in range(level)]
         block = draw()
         for i, left in enumerate(replaced, 1):

@@ -20,11 +20,10 @@ from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from tacit.accounting import Event
+from tacit.accounting import Event, Guarantee
 from tacit.release.errors import JobError
 from tacit.release.faults import nearest
 from tacit.tables import Desk
-from tacit.tables.split import Spend
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
@@ -38,7 +37,7 @@ class Portion:
     """What one output gets of the job's budget: its part, that part as a price, and the noise to use (None: whichever is better)."""
 
     part: Fraction
-    spend: Spend
+    spend: Guarantee
     law: str | None
 
 

@@ -29,8 +29,8 @@ from pydantic import Field, field_validator, model_validator
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from tacit.accounting import Event, Note, to_json
-from tacit.ledger.exact import exact
+from tacit.accounting import Event, Guarantee, Note, to_json
+from tacit.accounting.exact import exact
 from tacit.ledger.period import days
 from tacit.release.errors import JobError
 from tacit.release.faults import WORDS, placed
@@ -43,7 +43,6 @@ from tacit.tables.figures import expected
 from tacit.tables.plan import Plan, Recipe
 from tacit.tables.question import Asked
 from tacit.tables.released import Released
-from tacit.tables.split import Spend
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
@@ -208,7 +207,7 @@ class TablePlan:
         return self.portion.part
 
     @property
-    def spend(self) -> Spend:
+    def spend(self) -> Guarantee:
         return self.portion.spend
 
     @property
@@ -520,7 +519,7 @@ def recorded(planned: TablePlan, result: Answer) -> Record:
     return {
         "sql": planned.spec.sql,
         "part": float(planned.part),
-        "price": str(planned.spend),
+        "price": planned.spend.words,
         "event": json.loads(to_json(planned.event)),
         "keys": "selected privately" if planned.private_keys else "public",
         "noise": [{"measure": n.measure, "law": n.law, "deviation": n.deviation} for n in result.noise],

@@ -1,6 +1,6 @@
-"""Exact numbers: what a user typed is what is booked, and every rounding goes up.
+"""Exact numbers: fractions read from what was typed, square roots of fractions, and floats on the safe side of a fraction.
 
-A float is read as the decimal that was typed: 0.1 is one tenth, so ten of them are exactly 1.
+A float is read as the decimal that was typed: 0.1 is one tenth, so ten of them are exactly 1. What is booked is rounded up.
 
 >>> exact("epsilon", 0.1) * 10, exact("epsilon", "1/3"), exact("delta", "1e-6")
 (Fraction(1, 1), Fraction(1, 3), Fraction(1, 1000000))
@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Integral, Rational, Real
 
-from tacit.ledger.errors import LedgerError
+from tacit.accounting.errors import ParameterError
 
 Typed = int | float | Fraction | Decimal | str
 
@@ -29,10 +29,11 @@ def exact(name: str, value: object) -> Fraction:
 
     >>> exact("rho", float("nan"))
     Traceback (most recent call last):
-    tacit.ledger.errors.LedgerError: rho must be a finite number, not nan
+    tacit.accounting.errors.ParameterError: rho must be a finite number, not nan
     """
     if isinstance(value, bool) or not isinstance(value, (Real, Decimal, str)):
-        raise LedgerError(f"{name} must be a number (int, float, Fraction, Decimal, or text such as '1/10'), not {type(value).__name__}")
+        kind = type(value).__name__
+        raise ParameterError(f"{name} must be a number (int, float, Fraction, Decimal, or text such as '1/10'), not {kind}")
     if isinstance(value, Integral):
         return Fraction(int(value))
     if isinstance(value, Rational):
@@ -41,11 +42,11 @@ def exact(name: str, value: object) -> Fraction:
         return _text(name, value)
     if isinstance(value, Decimal):
         if not value.is_finite() or abs(value.adjusted()) > _EXPONENT:
-            raise LedgerError(f"{name} must be a finite number of ordinary size, not {value}")
+            raise ParameterError(f"{name} must be a finite number of ordinary size, not {value}")
         return Fraction(value)
     number = float(value)
     if not math.isfinite(number):
-        raise LedgerError(f"{name} must be a finite number, not {number}")
+        raise ParameterError(f"{name} must be a finite number, not {number}")
     return Fraction(float.__repr__(number))
 
 
@@ -57,15 +58,16 @@ def _text(name: str, value: str) -> Fraction:
         number = Decimal(value.strip())
         if abs(number.adjusted()) <= _EXPONENT:
             return Fraction(number)
-    raise LedgerError(f"{name} must be a number such as '0.1', '1e-6' or '1/10', not {value[:40]!r}")
+    raise ParameterError(f"{name} must be a number such as '0.1', '1e-6' or '1/10', not {value[:40]!r}")
 
 
 def tidy(value: Fraction) -> Fraction:
     """The value itself while its denominator is of sane length, else the next multiple of 2**-2048 above it.
 
-    Sums of thousands of unrelated denominators would otherwise grow without end; the rounding is against the spender.
+    Sums of thousands of unrelated denominators would otherwise grow without end. Rounding up never favours the spender.
 
-    >>> tidy(Fraction(1, 3)) == Fraction(1, 3), 0 < tidy(Fraction(1, 3**2000)) - Fraction(1, 3**2000) < Fraction(1, 2**2048)
+    >>> small = Fraction(1, 3**2000)
+    >>> tidy(Fraction(1, 3)) == Fraction(1, 3), 0 < tidy(small) - small < Fraction(1, 2**2048)
     (True, True)
     """
     if value.denominator.bit_length() <= _BITS + 1:
@@ -110,6 +112,33 @@ def at_most(value: Fraction) -> float:
     """
     near = float(value)
     return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
+def at_least(value: Fraction) -> float:
+    """The smallest float not below the value.
+
+    >>> at_least(Fraction(1, 3)) > Fraction(1, 3), at_least(Fraction(1, 2))
+    (True, 0.5)
+    """
+    return -at_most(-value)
+
+
+def root(square: Fraction) -> Fraction:
+    """The square root of a fraction: exact where it is rational, else above the truth by at most 2**-64 of it.
+
+    A length that is rounded up asks for more noise, not less.
+
+    >>> root(Fraction(9, 4)), 0 <= root(Fraction(2)) ** 2 - 2 < 1e-18
+    (Fraction(3, 2), True)
+    """
+    if square < 0:
+        raise ParameterError("a square root of a negative number")
+    top, bottom = math.isqrt(square.numerator), math.isqrt(square.denominator)
+    if top * top == square.numerator and bottom * bottom == square.denominator:
+        return Fraction(top, bottom)
+    shift = 2 ** (66 + max(0, square.denominator.bit_length() - square.numerator.bit_length()))
+    scaled = -(-square.numerator * shift * shift // square.denominator)
+    return Fraction(math.isqrt(scaled - 1) + 1, shift)
 
 
 def shown(value: Fraction | None, *, up: bool = True, digits: int = 6) -> str:

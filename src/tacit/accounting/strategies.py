@@ -1,10 +1,13 @@
-"""Correlated noise: strategies, how far one record can move them, and how well they answer running sums.
+"""Strategies for running sums: trees, square roots, bands and buffers, how far one record can move them, and how well they answer.
+
+They serve streams, training runs with correlated noise, and ranges of cells: every room takes its coefficients, blocks and
+sensitivities from here. A record takes part once, or several times at least so far apart, or in a cycle (`fixed`).
 
 A run adds up what its steps see. Instead of fresh noise in every step it may add row t of C^-1 Z, Z independent Gaussian noise and C a
 lower triangular *strategy*: everything published is then a function of C X + Z, one Gaussian mechanism, whose sensitivity is how far the
 steps that one record takes part in can move C X. The noise in a running sum is A C^-1 Z, A the matrix of ones below the diagonal.
 
->>> from tacit.accounting.correlated import SquareRoot, Tree, max_error, sensitivity
+>>> from tacit.accounting.strategies import SquareRoot, Tree, max_error, sensitivity
 >>> round(max_error(Tree(1000)), 4), round(max_error(SquareRoot(1000)), 4), round(max_error(Toeplitz([1], 1000)), 4)
 (9.4868, 3.265, 31.6228)
 >>> round(sensitivity(SquareRoot(1000), participations=4, separation=250), 4)
@@ -41,6 +44,60 @@ def _steps(value: object) -> int:
     if steps > LONGEST:
         raise ParameterError(f"steps must be at most {LONGEST}, not {steps}; restart the noise after some steps and compose")
     return steps
+
+
+# --- coefficients and blocks ------------------------------------------------------------------------------------------------------
+
+
+def square_root_coefficients(n: int) -> Array:
+    """The first n coefficients of (1 - z)^(-1/2): binom(2k, k) / 4^k.
+
+    >>> square_root_coefficients(4).tolist()
+    [1.0, 0.5, 0.375, 0.3125]
+    """
+    k = np.arange(1, n, dtype=np.float64)
+    return np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+
+
+def whole_square_root(n: int, unit: int) -> NDArray[np.int64]:
+    """The same in whole multiples of 1 / `unit`: what is measured with them has a sensitivity in exact integers.
+
+    >>> whole_square_root(4, 16).tolist()
+    [16, 8, 6, 5]
+    """
+    return np.rint(square_root_coefficients(n) * unit).astype(np.int64)
+
+
+def tree_levels(n: int) -> int:
+    """In how many blocks of a binary tree over n steps one of them is at most: floor(lg n) + 1.
+
+    >>> [tree_levels(n) for n in (1, 2, 1000, 1024)]
+    [1, 2, 10, 11]
+    """
+    return count("n", n).bit_length()
+
+
+def tree_block(t: int) -> int:
+    """How many steps the block has that step t completes: the largest power of two that divides t.
+
+    >>> [tree_block(t) for t in (1, 2, 3, 4, 12)]
+    [1, 2, 1, 4, 4]
+    """
+    return t & -t
+
+
+def tree_blocks(t: int) -> list[tuple[int, int]]:
+    """The blocks (first, last) that make up the steps 1..t, as many as t has ones in binary.
+
+    >>> tree_blocks(13)
+    [(1, 8), (9, 12), (13, 13)]
+    """
+    found, end = [], t
+    while end:
+        size = tree_block(end)
+        found.append((end - size + 1, end))
+        end -= size
+    return found[::-1]
 
 
 class Strategy:
@@ -84,7 +141,7 @@ class Tree(Strategy):
     @property
     def levels(self) -> int:
         """The sizes of blocks: floor(log2 n) + 1."""
-        return self.steps.bit_length()
+        return tree_levels(self.steps)
 
     def block_variances(self) -> Array:
         """The variance of the noise that a block of 2^i steps brings into a running sum, i = 0, 1, ..."""
@@ -187,8 +244,7 @@ def coefficients(strategy: Strategy) -> Array:
         case Toeplitz():
             return np.array([float(value) for value in strategy.coefficients])
         case SquareRoot():
-            k = np.arange(1, strategy.steps, dtype=np.float64)
-            return np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+            return square_root_coefficients(strategy.steps)
         case Buffered():
             powers = _powers(np.array(strategy.decays, dtype=np.float64), strategy.steps - 1)
             return np.concatenate([[1.0], powers @ np.array(strategy.scales, dtype=np.float64)])
@@ -375,3 +431,92 @@ def mean_error(strategy: Strategy, participations: int = 1, separation: int = 1,
     7.1063
     """
     return sensitivity(strategy, participations, separation, fixed) * float(np.sqrt(np.mean(sum_deviations(strategy) ** 2)))
+
+
+# --- running totals over cells ----------------------------------------------------------------------------------------------------
+
+#: Units of the whole-numbered matrix in one row: fine enough that rounding its entries costs nothing.
+FINE = 1 << 16
+
+
+@dataclass(frozen=True)
+class RunningTotals:
+    """Counts on a line of `cells` cells, a power of two, measured as C x + noise for a public whole-numbered matrix C.
+
+    Running totals are R (C x + noise). For Gaussian noise C is the square root of the running-total matrix: its columns have squared
+    length 1 + log(n)/pi about, and so have R's rows (Henzinger, Kalemaj, Upadhyay 2023). For Laplace noise it is two levels of a tree.
+
+    >>> totals = RunningTotals(4)
+    >>> bool(np.allclose(totals.decoder("gaussian") @ totals.encoder("gaussian"), np.tril(np.ones((4, 4)))))
+    True
+    """
+
+    cells: int
+
+    def encoder(self, law: str) -> NDArray[np.int64]:
+        """C: what one row in each cell adds to the released numbers."""
+        return _encoder(self.cells, law)
+
+    def decoder(self, law: str) -> Array:
+        """R: running totals from released numbers, R C = lower triangle of ones."""
+        return _decoder(self.cells, law)
+
+    def square(self) -> int:
+        """The greatest squared length of a column of C for Gaussian noise."""
+        return _square(self.cells)
+
+    def absolute(self) -> int:
+        """The greatest absolute sum of a column of C for Laplace noise."""
+        return 1 if _blocks(self.cells) == 1 else 2
+
+    def error(self, law: str) -> float:
+        """The typical deviation of a running total for noise of deviation 1 on each released number."""
+        return _error(self.cells, law)
+
+
+@lru_cache(maxsize=8)
+def _encoder(cells: int, law: str) -> NDArray[np.int64]:
+    if law == "laplace":
+        blocks = _blocks(cells)
+        leaves = np.eye(cells, dtype=np.int64)
+        upper = np.kron(np.eye(blocks, dtype=np.int64), np.ones(cells // blocks, dtype=np.int64))
+        return leaves if blocks == 1 else np.vstack([upper, leaves])
+    whole = whole_square_root(cells, FINE)
+    places = np.arange(cells)
+    shift = places[:, None] - places[None, :]
+    return np.where(shift >= 0, whole[np.maximum(shift, 0)], 0)
+
+
+@lru_cache(maxsize=32)
+def _square(cells: int) -> int:
+    # Entries are at most 2^16 and there are at most 2^10 of them, so the sums are exact in 64 bits.
+    return int((_encoder(cells, "gaussian") ** 2).sum(axis=0).max())
+
+
+@lru_cache(maxsize=32)
+def _error(cells: int, law: str) -> float:
+    return float(np.sqrt((_decoder(cells, law) ** 2).sum(axis=1).mean()))
+
+
+def _blocks(cells: int) -> int:
+    """How many blocks the upper level of the tree has; one level where there are few cells."""
+    return 1 if cells <= 16 else 2 ** ((cells.bit_length() - 1) // 2)
+
+
+@lru_cache(maxsize=8)
+def _decoder(cells: int, law: str) -> Array:
+    from scipy.linalg import solve_triangular
+
+    sums = np.tril(np.ones((cells, cells)))
+    if law == "laplace":
+        blocks = _blocks(cells)
+        if blocks == 1:
+            return sums
+        inside = cells // blocks
+        # Least squares: C'C is one plus a block of ones, whose inverse is one minus a block of 1 / (inside + 1).
+        inverse = np.eye(cells) - np.kron(np.eye(blocks), np.ones((inside, inside))) / (inside + 1)
+        found: Array = sums @ (inverse @ _encoder(cells, law).T)
+        return found
+    # R C = sums with C lower triangular: C' R' = sums'.
+    solved: Array = solve_triangular(_encoder(cells, law).astype(float).T, sums.T, lower=False).T
+    return solved

@@ -27,7 +27,7 @@ from tacit.accounting import (
     to_dp_event,
     to_json,
 )
-from tacit.accounting.correlated import (
+from tacit.accounting.strategies import (
     Buffered,
     SquareRoot,
     Stated,
@@ -112,6 +112,7 @@ SHAPES = [
 NAMES = [f"{type(s).__name__}-{i}" for i, s in enumerate(SHAPES)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("strategy", SHAPES, ids=NAMES)
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize(("times", "separation"), [(1, 1), (2, 1), (2, 3), (3, 2), (3, 4), (12, 1), (4, 3)])

@@ -1,18 +1,20 @@
-"""Numbers as they were typed, and every rounding upwards."""
+"""Numbers as they were typed, every rounding upwards, and roots against integer arithmetic that shares nothing with them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.ledger import LedgerError
-from tacit.ledger.exact import at_most, exact, from_text, shown, tidy, to_text
+from tacit.accounting import ParameterError
+from tacit.accounting.exact import at_least, at_most, exact, from_text, root, shown, tidy, to_text
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,7 @@ def test_whole_numbers() -> None:
     ids=lambda v: f"{type(v).__name__}-{str(v)[:12]}",
 )
 def test_what_is_no_number_is_refused_at_once(value: object) -> None:
-    with pytest.raises(LedgerError, match="epsilon must be"):
+    with pytest.raises(ParameterError, match="epsilon must be"):
         exact("epsilon", value)
 
 
@@ -77,9 +79,49 @@ def test_denominators_do_not_grow_without_end() -> None:
 @given(st.fractions(min_value=0, max_value=10**6))
 def test_the_float_below(value: Fraction) -> None:
     assert Fraction(at_most(value)) <= value < Fraction(math.nextafter(at_most(value), math.inf))
+    assert Fraction(math.nextafter(at_least(value), -math.inf)) < value <= Fraction(at_least(value))
 
 
 @given(st.fractions(min_value=0, max_value=10**6))
 def test_people_see_amounts_rounded_against_their_hopes(value: Fraction) -> None:
     assert Fraction(shown(value, up=False)) <= value <= Fraction(shown(value, up=True))
     assert Fraction(shown(value)) <= value * Fraction(100001, 100000)
+
+
+FRACTIONS = st.fractions(min_value=0, max_value=10**30, max_denominator=10**30)
+
+
+def never_below(rooted: Callable[[Fraction], Fraction], square: Fraction) -> bool:
+    return rooted(square) ** 2 >= square
+
+
+@given(square=FRACTIONS)
+def test_a_root_is_never_below_the_truth_and_above_it_by_a_part_in_2_to_the_64(square: Fraction) -> None:
+    assert never_below(root, square)
+    assert (root(square) / (1 + Fraction(1, 2**64))) ** 2 <= square
+
+
+@given(square=FRACTIONS)
+def test_a_rational_root_is_exact(square: Fraction) -> None:
+    assert root(square**2) == square
+
+
+def test_a_root_to_sixty_digits() -> None:
+    with mpmath.workdps(60):
+        for square in (Fraction(2), Fraction(1, 3), Fraction(10**40 + 1), Fraction(1, 10**40 + 1)):
+            found = root(square)
+            off = mpmath.mpf(found.numerator) / found.denominator / mpmath.sqrt(mpmath.mpf(square.numerator) / square.denominator) - 1
+            assert 0 <= off <= mpmath.mpf(2) ** -64
+
+
+def test_rounding_to_the_nearest_would_be_caught() -> None:
+    def nearest(square: Fraction) -> Fraction:
+        return Fraction(math.sqrt(square))
+
+    assert not all(never_below(nearest, Fraction(n)) for n in range(2, 40))
+    assert all(never_below(root, Fraction(n)) for n in range(2, 40))
+
+
+def test_a_negative_number_has_no_root() -> None:
+    with pytest.raises(ParameterError, match="negative"):
+        root(Fraction(-1))

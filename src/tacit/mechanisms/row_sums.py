@@ -1,0 +1,287 @@
+"""Sums over people: float rows are clipped, put on an integer lattice, summed in integers and given exact noise.
+
+Floating point enters only before the lattice. A row's integers are checked against the bound as integers, so
+the sensitivity of the sum is what the price says, not what rounding left of it; and outputs for neighbouring
+data share one support. Use it wherever each person adds a vector of bounded length: gradients, moments,
+counts by class, sums by cluster.
+
+>>> from tacit.noise import test_mode
+>>> rows = np.array([[3.0, 4.0], [0.3, 0.4], [float("nan"), 1e308]])
+>>> with test_mode(1):
+...     noisy_sum(rows, bound=1.0, multiplier=1e-3, adjacency=Adjacency.ADD_REMOVE).round(1)
+array([0.9, 2.2])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting import Adjacency
+from tacit.accounting.parameters import count
+from tacit.mechanisms.noisy_sums import Law, NoisySums
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+BITS = 24
+CELLS = 1 << 22  # entries of a block of rows: 32 MB of floats
+
+
+def bits_for(dimension: int) -> int:
+    """How many bits a bound is divided into, so that squared lengths of lattice rows are exact in int64.
+
+    >>> bits_for(10), bits_for(10**6)
+    (24, 20)
+    """
+    return max(8, min(BITS, (61 - max(dimension, 1).bit_length()) // 2))
+
+
+def clip_rows(rows: Array, bound: float) -> Array:
+    """Rows scaled down to Euclidean length at most `bound`; NaN counts as 0 and infinities as huge: nothing raises.
+
+    >>> clip_rows(np.array([[3.0, 4.0], [0.0, 0.0]]), 1.0)
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    finite = np.clip(np.nan_to_num(rows, nan=0.0, posinf=np.inf, neginf=-np.inf), -1e150, 1e150)
+    largest = np.abs(finite).max(axis=1, keepdims=True, initial=0.0)
+    unit = finite / np.where(largest > 0, largest, 1.0)
+    length = largest * np.sqrt((unit * unit).sum(axis=1, keepdims=True))
+    found: Array = finite * (bound / np.maximum(length, bound))
+    return found
+
+
+def to_lattice(rows: Array, bound: float) -> tuple[Integers, int]:
+    """Rows in units of bound / 2^bits, cut towards zero, and 2^bits: no row is longer than that, as an exact statement about integers.
+
+    Cutting towards zero shortens every coordinate, so it never lengthens a row; the factor below 1 covers the
+    roundings of the clipping. A row that were too long all the same would count as zero.
+
+    >>> to_lattice(np.array([[3.0, 4.0]]), 1.0)[0].tolist()
+    [[10066329, 13421772]]
+    """
+    width = 1 << bits_for(rows.shape[1])
+    clipped = clip_rows(rows, bound) * (width / bound * (1 - 2.0**-40))
+    whole = np.trunc(clipped).astype(np.int64)
+    within = (whole * whole).sum(axis=1, keepdims=True) <= width * width
+    return np.where(within, whole, 0), width
+
+
+def farthest(bound: float, adjacency: Adjacency) -> float:
+    """How far one person can move a sum of rows of length at most `bound`: adding one, or exchanging one for its opposite.
+
+    >>> farthest(1.0, Adjacency.ADD_REMOVE), farthest(1.0, Adjacency.REPLACE_ONE)
+    (1.0, 2.0)
+    """
+    return 2 * bound if adjacency is Adjacency.REPLACE_ONE else bound
+
+
+def farthest_moment(bound: float, adjacency: Adjacency) -> float:
+    """How far one person can move a sum of x x^T over rows of length at most `bound`, in the Frobenius norm.
+
+    Two such matrices are never opposite: |x x^T - y y^T|^2 = |x|^4 + |y|^4 - 2 <x, y>^2 is at most 2 bound^4,
+    with equality for orthogonal rows of full length. Exchanging a person therefore costs sqrt(2) times what
+    adding one does, not twice.
+
+    >>> farthest_moment(3.0, Adjacency.ADD_REMOVE), round(farthest_moment(3.0, Adjacency.REPLACE_ONE), 3)
+    (9.0, 12.728)
+    """
+    return bound * bound * (math.sqrt(2.0) if adjacency is Adjacency.REPLACE_ONE else 1.0)
+
+
+def moment_span(dimension: int, adjacency: Adjacency) -> int:
+    """The same for rows on the lattice, as an exact bound in granules: `dimension` is that of the upper triangle.
+
+    Cutting entries towards zero moves each of two vectors of non-negative product by less than
+    sqrt(dimension) granules, so their product is at least -2 width sqrt(dimension) - dimension, and their
+    distance at most sqrt(2) (width + sqrt(dimension)); one granule more covers the floats in which the
+    products were formed.
+
+    >>> moment_span(10, Adjacency.ADD_REMOVE) == 1 << 24, moment_span(10, Adjacency.REPLACE_ONE) / (1 << 24) < 1.414215
+    (True, True)
+    """
+    width = 1 << bits_for(dimension)
+    if adjacency is not Adjacency.REPLACE_ONE:
+        return width
+    return math.isqrt(2 * (width + math.isqrt(dimension) + 2) ** 2) + 1
+
+
+def _span(dimension: int, adjacency: Adjacency) -> int:
+    """How far one person can move a sum of lattice rows, in granules."""
+    return int(farthest(1.0, adjacency)) << bits_for(dimension)
+
+
+def noisy_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
+    """The sum of the rows, each clipped to length `bound`, plus Gaussian noise of `multiplier` times what one person can change.
+
+    Guarantee
+        Statement: costs Gaussian(multiplier) under the relation given.
+        Proved in: the lattice rows have integer length at most 2^bits, so one person moves the integer sum by
+        at most that, twice that when exchanged; rounded Gaussian noise on integers post-processes the
+        textbook mechanism (Dong, Roth, Su 2022, Theorem 2.7).
+    """
+    return _released([rows], rows.shape[1], bound, multiplier, adjacency, _span(rows.shape[1], adjacency))
+
+
+def noisy_outer_sum(left: Array, right: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
+    """The sum of left_i right_i^T over people, each product clipped to Frobenius norm `bound`, with Gaussian noise on every entry.
+
+    Guarantee
+        Statement: costs Gaussian(multiplier). Proved in: `noisy_sum` of the products, written as vectors.
+    """
+    size = left.shape[1] * right.shape[1]
+    block = max(1, CELLS // max(size, 1))
+    starts = range(0, max(len(left), 1), block)
+    products = ((left[s : s + block, :, None] * right[s : s + block, None, :]).reshape(-1, size) for s in starts)
+    found = _released(products, size, bound, multiplier, adjacency, _span(size, adjacency))
+    return found.reshape(left.shape[1], right.shape[1])
+
+
+def noisy_second_moment(rows: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
+    """The sum of x x^T over rows clipped to length `bound`, plus a symmetric matrix of Gaussian noise.
+
+    The upper triangle is released as one vector with the off-diagonal entries weighted by sqrt(2), so that
+    its length is that of x x^T in the Frobenius norm, |x|^2; an off-diagonal entry therefore has half the
+    noise variance of a diagonal one.
+
+    Guarantee
+        Statement: costs Gaussian(multiplier). Proved in: `noisy_sum` of vectors of length at most bound^2,
+        and `moment_span` for two of them that are exchanged.
+    """
+    dimension = rows.shape[1]
+    upper = np.triu_indices(dimension)
+    weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+    clipped = clip_rows(rows, bound)
+    block = max(1, CELLS // max(len(weight), 1))
+    starts = range(0, max(len(rows), 1), block)
+    blocks = (clipped[start : start + block] for start in starts)
+    products = (part[:, upper[0]] * part[:, upper[1]] * weight for part in blocks)
+    moved = moment_span(len(weight), adjacency)
+    found = _released(products, len(weight), bound * bound, multiplier, adjacency, moved) / weight
+    matrix = np.zeros((dimension, dimension))
+    matrix[upper] = found
+    return matrix + np.triu(matrix, 1).T
+
+
+def _noise(law: Law, multiplier: float, moved: int | Fraction, width: int, adjacency: Adjacency) -> NoisySums:
+    """Noise of `multiplier` times the `moved` granules of one person, where a bound has `width` granules."""
+    return NoisySums.of_multiplier(law, multiplier, moved, granularity=Fraction(1, width), adjacency=adjacency)
+
+
+def _released(
+    blocks: Iterable[Array], dimension: int, bound: float, multiplier: float, adjacency: Adjacency, moved: int
+) -> Array:
+    width = 1 << bits_for(dimension)
+    total = np.zeros(dimension, dtype=np.int64)
+    for block in blocks:
+        total += to_lattice(block, bound)[0].sum(axis=0)
+    return _noise("gaussian", multiplier, moved, width, adjacency).release(total) * bound
+
+
+def noisy_l1_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
+    """The sum of the rows, each clipped to *l1* length `bound`, plus Laplace noise of `multiplier` times what one person can change.
+
+    Guarantee
+        Statement: costs Laplace(multiplier), that is 1/multiplier-DP, under the relation given.
+        Proved in: as for `noisy_sum`, with absolute values for squares; l1 distances and Laplace noise
+        (Dwork, McSherry, Nissim, Smith 2006).
+    """
+    width = 1 << BITS
+    finite = np.clip(np.nan_to_num(rows, nan=0.0, posinf=np.inf, neginf=-np.inf), -1e150, 1e150)
+    length = np.abs(finite).sum(axis=1, keepdims=True)
+    clipped = finite * (bound / np.maximum(length, bound)) * (width / bound * (1 - 2.0**-40))
+    whole = np.trunc(clipped).astype(np.int64)
+    total = np.where(np.abs(whole).sum(axis=1, keepdims=True) <= width, whole, 0).sum(axis=0)
+    moved = int(farthest(1.0, adjacency)) * width
+    released: Array = _noise("laplace", multiplier, moved, width, adjacency).release(total) * bound
+    return released
+
+
+def noisy_count(rows: int, *, multiplier: float, adjacency: Adjacency) -> float:
+    """The number of rows, with Gaussian noise where it is private, at least 1; under replace-one it is public and exact.
+
+    >>> noisy_count(7, multiplier=10, adjacency=Adjacency.REPLACE_ONE)
+    7.0
+    """
+    if adjacency is Adjacency.REPLACE_ONE:
+        return float(max(rows, 1))
+    width = 1 << BITS
+    return max(_noise("gaussian", multiplier, width, width, adjacency).release(rows * width), 1.0)
+
+
+# Sums by cell: each person adds one clipped row to one cell in each of several views
+
+
+def farthest_table(views: int, adjacency: Adjacency, *, laplace: bool = False, counts: bool = False) -> Fraction:
+    """How far one person can move a table of sums in the norm of the noise, where her row has length 1 in each view; rounded up.
+
+    A person who comes or goes moves each view by one row: sqrt(views) in Euclidean norm, `views` in l1. One
+    who is exchanged moves it by two, which may add up; rows of `counts` have no negative entries, so two of
+    them are at most sqrt(2) apart.
+
+    >>> float(farthest_table(4, Adjacency.ADD_REMOVE)), float(farthest_table(4, Adjacency.ADD_REMOVE, laplace=True))
+    (2.0, 4.0)
+    """
+    exchanged = adjacency is Adjacency.REPLACE_ONE
+    if laplace:
+        return Fraction(views * (2 if exchanged else 1))
+    squared = views * ((2 if counts else 4) if exchanged else 1)
+    root = math.isqrt(squared)
+    if root * root == squared:
+        return Fraction(root)
+    return Fraction(math.nextafter(math.sqrt(squared), math.inf))
+
+
+def noisy_table(
+    rows: Array,
+    cells: Integers,
+    *,
+    size: int,
+    bound: float,
+    multiplier: float,
+    adjacency: Adjacency,
+    laplace: bool = False,
+    counts: bool = False,
+) -> Array:
+    """For each view and each cell of `size`, the sum of the rows of the people there, with noise: (views, size, width of a row).
+
+    `cells[i, v]` says in which cell of view v person i is; outside 0 .. size - 1 she counts for nothing
+    there. Rows are clipped to Euclidean length `bound`; for Laplace noise they must be one number wide, so
+    that both lengths are the same.
+
+    >>> from tacit.noise import test_mode
+    >>> rows, cells = np.array([[1.0], [1.0], [float("nan")]]), np.array([[0], [2], [-1]])
+    >>> with test_mode(1):
+    ...     noisy_table(rows, cells, size=3, bound=1.0, multiplier=1e-3, adjacency=Adjacency.ADD_REMOVE).round(2).ravel()
+    array([1., 0., 1.])
+
+    Guarantee
+        Statement: costs Gaussian(multiplier), or Laplace(multiplier) with `laplace`, under the relation
+        given.
+        Conditions: cells and rows of a person depend on her values and on what was released before, not on
+        other people.
+        Proved in: one person's part of the integer table is her lattice row, once in each view; its length is
+        at most `farthest_table` times that of a lattice row. Rounded noise on integers post-processes the
+        textbook mechanism.
+    """
+    total, width, views = table_totals(rows, cells, count("size", size), bound, counts)
+    if laplace and rows.shape[1] != 1:
+        raise ValueError("Laplace noise is for rows of one number: their l1 length is then their Euclidean length")
+    law: Law = "laplace" if laplace else "gaussian"
+    moved = farthest_table(views, adjacency, laplace=laplace, counts=counts) * width
+    return _noise(law, multiplier, moved, width, adjacency).release(total) * bound
+
+
+def table_totals(rows: Array, cells: Integers, size: int, bound: float, counts: bool) -> tuple[Integers, int, int]:
+    """The table of `noisy_table` without noise, in granules; the granules in a bound; the number of views."""
+    whole, width = to_lattice(np.maximum(np.nan_to_num(rows), 0.0) if counts else rows, bound)
+    views = cells.shape[1]
+    total = np.zeros((views, size, rows.shape[1]), dtype=np.int64)
+    for view in range(views):
+        inside = (cells[:, view] >= 0) & (cells[:, view] < size)
+        np.add.at(total[view], cells[inside, view], whole[inside])
+    return total, width, views
