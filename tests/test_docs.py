@@ -32,8 +32,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import yaml
-from tools import comparison
 from tools.site import pages as site
+
+from tools import comparison
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(

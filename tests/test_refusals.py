@@ -13,8 +13,8 @@ from string import Formatter
 import pytest
 from tests.release.jobs import changed
 
+from tacit import errors as of_accounting
 from tacit.accounting import AccountingError, Adjacency, AdjacencyError, Note, PackageMissing, ParameterError, Refusal
-from tacit.accounting import errors as of_accounting
 from tacit.calculus import CalculusError
 from tacit.cli import refusals as of_commands
 from tacit.ledger import BudgetExceeded, LedgerError

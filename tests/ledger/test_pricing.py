@@ -34,7 +34,7 @@ from tacit.accounting import (
     TruncatedCDP,
     account,
 )
-from tacit.accounting.methods import as_typed, mu_of_pure
+from tacit.accounting.theorems.methods import as_typed, mu_of_pure
 from tacit.ledger import LedgerError, PriceError, price, pricing
 from tacit.ledger.pricing import cheap
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from tacit.accounting.errors import AdjacencyError, ParameterError
+from tacit.errors import AdjacencyError, ParameterError
 
 
 class Adjacency(Enum):

@@ -34,12 +34,12 @@ from typing import Any
 from tacit.accounting.account import account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound
-from tacit.accounting.errors import AccountingError, AdjacencyError, ParameterError
-from tacit.accounting.events import Event
-from tacit.accounting.exact import Typed, at_least, at_most, exact, from_text, root, shown, to_text
-from tacit.accounting.gaussian import mu_for, mu_from_rho, sigma_for
-from tacit.accounting.leaves import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
-from tacit.accounting.methods import as_typed, exact_rho, squared_mu, stated_sum
+from tacit.accounting.events.leaves import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
+from tacit.accounting.events.tree import Event
+from tacit.accounting.theorems.gaussian import mu_for, mu_from_rho, sigma_for
+from tacit.accounting.theorems.methods import as_typed, exact_rho, squared_mu, stated_sum
+from tacit.errors import AccountingError, AdjacencyError, ParameterError
+from tacit.exact import Typed, at_least, at_most, exact, from_text, root, shown, to_text
 
 PURE, APPROXIMATE, RHO, MU, RENYI = "pure", "approximate", "rho", "mu", "renyi"
 _PREFIX = "renyi:"
@@ -132,7 +132,7 @@ class Guarantee:
         (Guarantee(mu=1), Guarantee(epsilon=1))
         >>> Guarantee.of("mu=1", epsilon=1)
         Traceback (most recent call last):
-        tacit.accounting.errors.ParameterError: give a guarantee or the shorthand epsilon, not both
+        tacit.errors.ParameterError: give a guarantee or the shorthand epsilon, not both
         """
         shorthand = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "renyi": renyi}
         named = [name for name, value in shorthand.items() if value is not None]

@@ -25,12 +25,11 @@ from tacit.accounting import Adjacency, Guarantee
 from tacit.ledger import journal
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
-from tacit.ledger.chain import head_text
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.identity import DataIdentity, as_identity
-from tacit.ledger.spec import Spec
+from tacit.ledger.journal import head_text
+from tacit.ledger.spec import Amount, Spec
 from tacit.ledger.store import Connection, Store
-from tacit.ledger.tree import Amount
 
 if TYPE_CHECKING:
     from tacit.ledger.verify import Verification

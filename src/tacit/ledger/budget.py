@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.accounting import Guarantee, ParameterError
-from tacit.accounting.exact import Typed, exact, from_text, to_text
+from tacit.exact import Typed, exact, from_text, to_text
 from tacit.ledger.errors import LedgerError
 
 

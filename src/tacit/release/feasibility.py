@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from tacit.accounting.exact import exact
+from tacit.exact import exact
 from tacit.release.planning import JobPlan, Notice
 from tacit.tables.plan import Recipe
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import tacit
 from tacit.accounting import Bound, Event, account, to_json
-from tacit.accounting.errors import AccountingError
-from tacit.accounting.exact import to_text
+from tacit.errors import AccountingError
+from tacit.exact import to_text
 from tacit.release.planning import JobPlan
 from tacit.tables.answer import MARK, Answer
 

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from tacit import __version__
 from tacit.accounting import Bound, Event, account, to_json
 from tacit.accounting.compare import rounded_up
-from tacit.accounting.exact import at_most
+from tacit.exact import at_most
 from tacit.release import pictures, wording
 from tacit.release.errors import JobError
 from tacit.release.planning import JobPlan, OutputPlan

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Account, Adjacency, Bound, Composed, Event, Gaussian
-from tacit.accounting.best_attack import attack_rate
 from tacit.accounting.compare import rounded_up
+from tacit.accounting.tradeoff import attack_rate
 from tacit.release.planning import JobPlan, OutputPlan
 from tacit.tables.unit import Unit
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.accounting import Bound, Event, account
-from tacit.accounting.exact import at_most, exact
+from tacit.exact import at_most, exact
 from tacit.tables.errors import TableError
 from tacit.tables.figures import expected
 from tacit.tables.plan import Plan, multiplicity_of

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from tacit.accounting.exact import at_most
 from tacit.accounting.guarantee import cost_of
+from tacit.exact import at_most
 from tacit.tables.answer import Answer, Figures, Noise
 from tacit.tables.figures import figures
 from tacit.tables.intervals import interval

@@ -27,13 +27,13 @@ from sqlglot import exp
 
 from tacit import noise
 from tacit.accounting import Guarantee, ParameterError
-from tacit.accounting.exact import Typed
-from tacit.accounting.parameters import probability
+from tacit.exact import Typed
 from tacit.ledger import Account, Budget, DataIdentity, Ledger
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.period import days
+from tacit.ledger.spec import days
 from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cells
 from tacit.mechanisms.noisy_sums import half_width
+from tacit.parameters import probability
 from tacit.tables import automatic, outputs
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer
@@ -483,7 +483,7 @@ def _threshold(answer: Answer) -> float:
 
 def _plain(record: object) -> bool:
     """Whether an answer can be kept as JSON: dates, for one, cannot, and such an answer is simply not kept."""
-    from tacit.ledger.chain import canonical
+    from tacit.ledger.journal import canonical
 
     try:
         canonical(record)

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tacit.accounting import Adjacency
-from tacit.accounting.parameters import Number, count, nonnegative, probability
-from tacit.ledger.period import WINDOWS
+from tacit.ledger.spec import WINDOWS
+from tacit.parameters import Number, count, nonnegative, probability
 from tacit.tables.errors import TableError
 from tacit.tables.links import parted
 
