@@ -41,6 +41,10 @@ WORDS: Mapping[str, str] = {
     "allocation-not-replaced": (
         "random allocation is proved for add/remove and zero-out; ask for adjacency=Adjacency.ADD_REMOVE"
     ),
+    "price-not-gaussian": (
+        "mu admits Gaussian noise, GDP guarantees and pure steps, and {event} is none of them: its trade-off curve "
+        "is above no Gaussian one without slack; use rho, or epsilon with delta"
+    ),
     "package-missing": "{package} is not installed; run: pip install {install}",
 }
 

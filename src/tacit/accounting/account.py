@@ -294,7 +294,7 @@ class Account:
         )
         if upper == math.inf:
             return Bound(lower if not exact else math.inf, math.inf, "Rényi divergence")
-        binned = any(type(p).__module__.endswith("sampled") for d in self._directions() for p, _ in d)
+        binned = any(not p.exact_cumulant for d in self._directions() for p, _ in d)
         lower = lower * (1 - (1e-3 if binned else 1e-12))
         return Bound(min(lower, upper), upper, "Rényi divergence")
 

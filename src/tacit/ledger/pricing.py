@@ -94,7 +94,7 @@ def _priced(
                 found[name] = _renyi(typed, adjacency, null_record, name)
         return tuple((name, found[name]) for name in components)
     except AccountingError as reason:
-        raise PriceError(f"{' and '.join(components)}: {reason}") from reason
+        raise PriceError(f"{' and '.join(components)}: {reason}").coded_as(reason) from reason
 
 
 def _finite(value: float, name: str, margin: Fraction = _MARGIN) -> Fraction:

@@ -47,6 +47,9 @@ class Pair(ABC):
     #: P-mass on outputs that Q cannot give: the part of delta that no epsilon buys back.
     infinite: float = 0.0
 
+    #: Whether `kappa` is exact up to rounding, and not an upper bound worked out on bins of the loss.
+    exact_cumulant: bool = True
+
     @abstractmethod
     def reverse(self) -> Pair:
         """The pair (Q, P): the other direction of a symmetric relation."""

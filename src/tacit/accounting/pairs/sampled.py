@@ -54,6 +54,8 @@ END = 800.0  # losses beyond this are not tabulated
 class BinnedPair(Pair):
     """A pair known by its masses alone; its cumulant is bounded from above on a fine partition of the loss."""
 
+    exact_cumulant = False
+
     def __init__(self) -> None:
         self._table = lru_cache(maxsize=1)(self._make_table)
         self._value = lru_cache(maxsize=256)(self._kappa)
@@ -275,6 +277,8 @@ class FixedSizeGaussian(Mirrored):
 
     `mu` is the shift under replacement: twice the clipping norm over the noise's standard deviation for clipped sums.
     """
+
+    exact_cumulant = True
 
     def __init__(self, rate: float, mu: float) -> None:
         self.rate, self.mu = rate, mu

@@ -283,10 +283,7 @@ def _squared_mu(event: Event, adjacency: Adjacency, null_record: bool, group: in
             return 2 * known
     epsilon = exact_pure(unit, adjacency, null_record=null_record)
     if epsilon is None:
-        raise UnsupportedError(
-            f"mu admits Gaussian noise, GDP guarantees and pure steps, and {type(event).__name__} is none of them: its trade-off "
-            "curve is above no Gaussian one without slack; use rho, or epsilon with delta"
-        )
+        raise UnsupportedError(code="price-not-gaussian", event=type(event).__name__)
     return mu_of_pure(epsilon) ** 2
 
 
