@@ -1,6 +1,8 @@
-"""Exact numbers: fractions read from what was typed, square roots of fractions, and floats on the safe side of a fraction.
+"""Exact numbers: fractions read from what was typed, square roots of fractions, and floats on the safe side
+of a fraction.
 
-A float is read as the decimal that was typed: 0.1 is one tenth, so ten of them are exactly 1. What is booked is rounded up.
+A float is read as the decimal that was typed: 0.1 is one tenth, so ten of them are exactly 1. What is booked
+is rounded up.
 
 >>> exact("epsilon", 0.1) * 10, exact("epsilon", "1/3"), exact("delta", "1e-6")
 (Fraction(1, 1), Fraction(1, 3), Fraction(1, 1000000))
@@ -33,7 +35,9 @@ def exact(name: str, value: object) -> Fraction:
     """
     if isinstance(value, bool) or not isinstance(value, (Real, Decimal, str)):
         kind = type(value).__name__
-        raise ParameterError(f"{name} must be a number (int, float, Fraction, Decimal, or text such as '1/10'), not {kind}")
+        raise ParameterError(
+            f"{name} must be a number (int, float, Fraction, Decimal, or text such as '1/10'), not {kind}"
+        )
     if isinstance(value, Integral):
         return Fraction(int(value))
     if isinstance(value, Rational):
@@ -64,7 +68,8 @@ def _text(name: str, value: str) -> Fraction:
 def tidy(value: Fraction) -> Fraction:
     """The value itself while its denominator is of sane length, else the next multiple of 2**-2048 above it.
 
-    Sums of thousands of unrelated denominators would otherwise grow without end. Rounding up never favours the spender.
+    Sums of thousands of unrelated denominators would otherwise grow without end. Rounding up never favours
+    the spender.
 
     >>> small = Fraction(1, 3**2000)
     >>> tidy(Fraction(1, 3)) == Fraction(1, 3), 0 < tidy(small) - small < Fraction(1, 2**2048)
@@ -76,7 +81,9 @@ def tidy(value: Fraction) -> Fraction:
 
 
 def from_float(value: float) -> Fraction:
-    """The binary value of a computed float, exactly: what an accountant returned as an upper end stays an upper end."""
+    """The binary value of a computed float, exactly: what an accountant returned as an upper end stays an
+    upper end.
+    """
     return Fraction(value)
 
 
@@ -124,7 +131,8 @@ def at_least(value: Fraction) -> float:
 
 
 def root(square: Fraction) -> Fraction:
-    """The square root of a fraction: exact where it is rational, else above the truth by at most 2**-64 of it.
+    """The square root of a fraction: exact where it is rational, else above the truth by at most 2**-64 of
+    it.
 
     A length that is rounded up asks for more noise, not less.
 

@@ -118,7 +118,7 @@ def _choice(option: str, value: str, allowed: tuple[str, ...]) -> str:
 def _adjacency(given: Mapping[str, str]) -> Adjacency | None:
     if "adjacency" not in given:
         return None
-    return Adjacency(_choice("--adjacency", given["adjacency"], tuple(a.value for a in Adjacency)))
+    return Adjacency.parse(given["adjacency"].strip().lower(), name="--adjacency")
 
 
 def _from_file(given: Mapping[str, str], free: str | None) -> Plan:

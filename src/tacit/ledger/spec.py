@@ -344,5 +344,5 @@ class Spec:
         """
         fields = dict(record)
         fields["budget"] = Budget.from_record(fields["budget"])
-        fields["adjacency"] = Adjacency(fields["adjacency"])
+        fields["adjacency"] = Adjacency.parse(fields["adjacency"])
         return Spec(id, **fields)
