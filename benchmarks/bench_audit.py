@@ -25,10 +25,10 @@ from measure import busy, table
 
 from tacit.accounting import GDP, Adjacency, Laplace, account
 from tacit.audit.claim import Claim
-from tacit.audit.independent import coin_evidence
-from tacit.audit.ranks import rank_attack
-from tacit.audit.search import attack, band
-from tacit.audit.sequential import audit_until
+from tacit.audit.mechanisms.ranks import rank_attack
+from tacit.audit.mechanisms.search import attack, band
+from tacit.audit.mechanisms.sequential import audit_until
+from tacit.audit.models.independent import coin_evidence
 
 DELTA, CONFIDENCE, MU = 1e-5, 0.95, 1.0
 SIZES = (1_000, 10_000, 100_000)

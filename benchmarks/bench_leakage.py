@@ -15,14 +15,13 @@ from collections.abc import Callable
 
 from measure import busy, peak, report_peak, verdict
 
-from tacit.audit.channel import Channel
-from tacit.audit.channel_builders import Grid, planar_geometric, truncated_geometric
 from tacit.audit.experiment import generator
-from tacit.audit.leakage_convergence import convergence
-from tacit.audit.planar_laplace import planar_laplace
+from tacit.audit.leakage.builders import Grid, planar_geometric, planar_laplace, truncated_geometric
+from tacit.audit.leakage.channel import Channel
+from tacit.audit.leakage.estimators import convergence
 
 CITY = Grid(20, 20, 150)
-MODULES = ["tacit.audit.leakage_convergence", "tacit.audit.planar_laplace", "matplotlib"]
+MODULES = ["tacit.audit.leakage.estimators", "tacit.audit.leakage.builders", "matplotlib"]
 
 SYSTEMS: dict[str, tuple[Callable[[], Channel], int]] = {
     "geometric 10,000 x 10,000 sparse": (lambda: truncated_geometric(10_000, 10_000, 2.0), 200_000),

@@ -25,9 +25,9 @@ from leaks_sampling import PAIRS  # type: ignore[import-not-found]
 from measure import table, verdict
 
 from tacit.audit.claim import Claim
-from tacit.audit.floats import bit_attack
-from tacit.audit.search import attack
-from tacit.audit.sequential import bounded_at, held_against
+from tacit.audit.mechanisms.floats import bit_attack
+from tacit.audit.mechanisms.search import attack
+from tacit.audit.mechanisms.sequential import bounded_at, held_against
 
 HERE = Path(__file__).resolve().parent
 #: Adapter of each peer, and the environment it runs in.

@@ -47,7 +47,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
 from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, calibrate
-from tacit.accounting.gaussian import mu_for
+from tacit.accounting.theorems.gaussian import mu_for
 from tacit.learning import LinearRegression, LinearSVC, LogisticRegression, Ridge
 from tacit.noise import test_mode
 

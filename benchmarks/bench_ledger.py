@@ -29,10 +29,10 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from tacit.accounting import PureDP, to_json
-from tacit.accounting.exact import to_text
+from tacit.exact import to_text
 from tacit.ledger import Budget, BudgetExceeded, Ledger, journal
 from tacit.ledger.booking import booked, charge_of, keys
-from tacit.ledger.chain import sealed
+from tacit.ledger.journal import sealed
 
 PROCESSES, ROUNDS = 8, 3
 WANTED, PATIENCE = 500, 0.005  # spends a second; seconds for a refusal

@@ -43,7 +43,7 @@ from tacit.accounting import (
     WithReplacement,
     account,
 )
-from tacit.accounting.gaussian import delta as gaussian_delta
+from tacit.accounting.theorems.gaussian import delta as gaussian_delta
 
 TRAINING = Repeated(Sampled(Poisson(Fraction(1, 100)), Gaussian(1)), 1000)
 RO = Adjacency.REPLACE_ONE

@@ -22,9 +22,9 @@ from scipy.special import ndtr, ndtri
 
 from tacit.accounting.account import account
 from tacit.accounting.compare import Comparison, Composition, Curve, compare
-from tacit.accounting.errors import ParameterError
-from tacit.accounting.events import Event, NonPrivate, NoOp, Repeated, Sampled
-from tacit.accounting.leaves import ZCDP, ApproxDP, Gaussian, Laplace, PureDP
+from tacit.accounting.events.leaves import ZCDP, ApproxDP, Gaussian, Laplace, PureDP
+from tacit.accounting.events.schemes import Poisson
+from tacit.accounting.events.tree import Event, NonPrivate, NoOp, Repeated, Sampled
 from tacit.accounting.plots import (
     apart,
     attack_rate,
@@ -35,7 +35,7 @@ from tacit.accounting.plots import (
     plot_tradeoff,
     plot_training,
 )
-from tacit.accounting.schemes import Poisson
+from tacit.errors import ParameterError
 
 COST = account(Gaussian(1))
 ROOT = Path(__file__).resolve().parents[2]

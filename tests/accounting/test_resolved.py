@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from tacit.accounting import Adjacency, Composed, DiscreteGaussian, Exponential, Gaussian, Group, Laplace, Repeated, account
-from tacit.accounting.components import resolve
-from tacit.accounting.conversions import zcdp_epsilon
-from tacit.accounting.laplace import bounded_range_divergence
-from tacit.accounting.resolved import Concentrated, Resolved, Step, renyi_curve
+from tacit.accounting.pairs.laplace import bounded_range_divergence
+from tacit.accounting.resolve import Concentrated, Resolved, Step, renyi_curve, resolve
+from tacit.accounting.theorems.conversions import zcdp_epsilon
 
 ADD = Adjacency.ADD_REMOVE
 

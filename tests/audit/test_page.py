@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tacit.audit.claim import Claim, Evidence, judge, surely
-from tacit.audit.mechanism_report import audit_mechanism
+from tacit.audit.mechanisms.report import audit_mechanism
 from tacit.audit.page import Page, embedded, number, page_of, tradeoff_figure
 from tacit.audit.rates import OperatingPoint
 from tacit.noise import discrete_laplace

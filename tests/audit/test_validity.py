@@ -25,7 +25,7 @@ from tests.audit.auditors import AUDITORS, Auditor, Run
 import tacit.audit
 from tacit.audit.claim import Claim
 from tacit.audit.experiment import generator
-from tacit.audit.finite import Pair
+from tacit.audit.mechanisms.exact_laws import Pair
 
 RUNS = 1000
 CHANCE = 1e-6

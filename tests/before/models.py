@@ -29,7 +29,7 @@ def guarantee(**amounts: Any) -> tuple[Any, ...]:
 
 def logistic() -> Any:
     """The logistic loss."""
-    from tacit.learning.losses import logistic as found
+    from tacit.learning.linear.losses import logistic as found
 
     return found
 

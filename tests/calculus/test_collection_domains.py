@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.calculus.test_number_domains import NASTY
+from tests.calculus.test_domains_number_domains import NASTY
 
 from tacit.calculus import Anything, Ball, Categories, DomainError, Integers, Lattice, Reals, Records, Rows, Vectors, table
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.calculus.test_number_domains import NASTY
+from tests.calculus.test_domains_number_domains import NASTY
 
 from tacit.calculus import Anything, Records
 from tacit.calculus.datasets import canonical, held, key, keys, length, rows_of, take

@@ -11,7 +11,7 @@ import pytest
 from tests.calculus.shipped import PLANS, label
 
 from tacit.calculus import Records, Rows, Transformation, Vectors
-from tacit.calculus.domain import listed
+from tacit.calculus.domains import listed
 
 VALUES: dict[str, Any] = {
     "nan": math.nan,

@@ -306,7 +306,7 @@ REFUSED = {
     "epsilon --mechanism pure --step-epsilon 1 --categories 3 --delta 1e-5": "--categories goes only with",
     "epsilon --noise 1 --step-epsilon 1 --delta 1e-5": "--step-epsilon does not go with",
     "epsilon --mechanism randomized-response --step-epsilon 1 --categories 1 --delta 0": "categories must be at least 2",
-    "epsilon --noise 1 --adjacency sideways --delta 1e-5": "--adjacency must be one of",
+    "epsilon --noise 1 --adjacency sideways --delta 1e-5": "--adjacency must be ",
     "epsilon --noise 1 --group 0 --delta 1e-5": "--group must be a whole number",
     "epsilon --noise 1 --delta 1e-5 --method magic": "--method must be one of",
     "epsilon --noise 1 --delta 1e-5 --method basic": "Gaussian noise has none",

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from tacit.cli import blank_job, demo, jobs
 from tacit.cli.app import Commands
-from tacit.cli.numbers import OptionError
+from tacit.cli.options import OptionError
 from tacit.ledger import Ledger
 from tacit.release import load, plan
 

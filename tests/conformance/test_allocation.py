@@ -10,8 +10,10 @@ import math
 
 import pytest
 
-from tacit.accounting import compose, gaussian, mixture
-from tacit.accounting.allocation import allocation_bracket
+from tacit.accounting.engines import compose
+from tacit.accounting.engines.allocation import allocation_bracket
+from tacit.accounting.pairs import mixture
+from tacit.accounting.theorems import gaussian
 
 
 @pytest.mark.parametrize(

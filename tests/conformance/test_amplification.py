@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from tacit.accounting import amplification as amp
-from tacit.accounting import conversions
-from tacit.accounting import subsampled_renyi as sub
+from tacit.accounting.theorems import amplification as amp
+from tacit.accounting.theorems import conversions
+from tacit.accounting.theorems import subsampled_renyi as sub
 
 MU = 0.2680511232  # the Gaussian that is exactly (1, 1e-5)
 

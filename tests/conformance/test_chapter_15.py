@@ -15,12 +15,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from tacit.audit.blahut_arimoto import rate_distortion
-from tacit.audit.channel import Channel
-from tacit.audit.channel_builders import Grid, planar_geometric, random_channel, randomised_response, spiky, truncated_geometric
-from tacit.audit.channel_composition import product
 from tacit.audit.experiment import generator
-from tacit.audit.leakage_bounds import (
+from tacit.audit.leakage.attack import risk_upper, validation_size
+from tacit.audit.leakage.bounds import (
     central_epsilon_floor,
     central_risk_floor,
     cover_hart_floor,
@@ -33,10 +30,19 @@ from tacit.audit.leakage_bounds import (
     posterior_range,
     transitive_risk_floor,
 )
-from tacit.audit.leakage_confidence import risk_upper, validation_size
-from tacit.audit.leakage_convergence import Convergence, convergence, geometric_sizes
-from tacit.audit.leakage_estimators import RULES
-from tacit.audit.planar_laplace import planar_laplace, sample_planar_laplace
+from tacit.audit.leakage.builders import (
+    Grid,
+    planar_geometric,
+    planar_laplace,
+    product,
+    random_channel,
+    randomised_response,
+    sample_planar_laplace,
+    spiky,
+    truncated_geometric,
+)
+from tacit.audit.leakage.channel import Channel, rate_distortion
+from tacit.audit.leakage.estimators import RULES, Convergence, convergence, geometric_sizes
 
 FREQ, NN, LN, LOG = "frequentist", "nearest", "knn-ln", "knn-log10"
 

@@ -7,14 +7,21 @@ import math
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from tests.audit.models import ridge, toy
+from tests.audit.toy_models import ridge, toy
 
 from tacit.accounting import GDP, Laplace, account
 from tacit.audit.claim import Claim
 from tacit.audit.experiment import generator
-from tacit.audit.lira import LikelihoodRatioAttack
-from tacit.audit.membership import Attack, CalibratedAttack, LossAttack, PopulationAttack, ReferenceAttack
-from tacit.audit.metrics import most_auc, permitted
+from tacit.audit.models.membership import (
+    Attack,
+    CalibratedAttack,
+    LikelihoodRatioAttack,
+    LossAttack,
+    PopulationAttack,
+    ReferenceAttack,
+    RobustAttack,
+)
+from tacit.audit.models.roc import most_auc, permitted, roc
 from tacit.audit.rates import (
     epsilon_of,
     lower_rate,
@@ -25,8 +32,6 @@ from tacit.audit.rates import (
     poisoned_accuracy,
     upper_rate,
 )
-from tacit.audit.rmia import RobustAttack
-from tacit.audit.roc import roc
 
 
 @pytest.mark.parametrize(("epsilon", "figure"), [(0.1, 0.524979), (0.5, 0.622459), (1, 0.731059), (2, 0.880797), (4, 0.982014)])

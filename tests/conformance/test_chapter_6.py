@@ -10,18 +10,18 @@ from scipy.integrate import quad
 from scipy.stats import kstest
 
 from tacit.accounting import Adjacency, Gaussian, Guarantee, ParameterError, Repeated, account
-from tacit.accounting.conversions import zcdp_rho
 from tacit.accounting.strategies import tree_blocks, tree_levels
-from tacit.learning import losses
-from tacit.learning.exponential_erm import ExponentialERM
-from tacit.learning.frank_wolfe import FrankWolfe, laplace_scale, theory_steps
-from tacit.learning.ftrl import FollowTheLeader, PrefixSums, book_tree_multiplier
-from tacit.learning.gradient_descent import GradientDescent, book_multiplier, excess_bound, final_excess_bound, step_length
-from tacit.learning.newton import minimise
-from tacit.learning.objective_perturbation import ObjectivePerturbation, book_ridge, least_ridge, noise_moments
-from tacit.learning.objective_perturbation import excess_bound as tilt_bound
-from tacit.learning.rates import hard_instance, linear_excess, too_good_to_be_private
-from tacit.learning.sets import Everything, L1Ball, L2Ball
+from tacit.accounting.theorems.conversions import zcdp_rho
+from tacit.learning.linear import losses
+from tacit.learning.linear.newton import minimise
+from tacit.learning.linear.perturbation import ObjectivePerturbation, book_ridge, least_ridge, noise_moments
+from tacit.learning.linear.perturbation import excess_bound as tilt_bound
+from tacit.learning.textbook.exponential_erm import ExponentialERM
+from tacit.learning.textbook.frank_wolfe import FrankWolfe, laplace_scale, theory_steps
+from tacit.learning.textbook.ftrl import FollowTheLeader, PrefixSums, book_tree_multiplier
+from tacit.learning.textbook.gradient_descent import GradientDescent, book_multiplier, excess_bound, final_excess_bound, step_length
+from tacit.learning.textbook.rates import hard_instance, linear_excess, too_good_to_be_private
+from tacit.learning.textbook.sets import Everything, L1Ball, L2Ball
 from tacit.noise import test_mode
 
 AR = Adjacency.ADD_REMOVE

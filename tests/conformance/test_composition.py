@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit.accounting import conversions, gaussian, optimal, theorems
+from tacit.accounting.theorems import composition as theorems
+from tacit.accounting.theorems import conversions, gaussian, optimal
 
 # k, basic, advanced, strong, zCDP improved, its order, optimal, Gaussian of the same variance: eps0 = 0.1, delta = 1e-6
 FIGURE_3_1 = [

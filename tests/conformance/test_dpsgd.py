@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from tacit.accounting import conversions, dpsgd, gaussian, subsampled_renyi, theorems
+from tacit.accounting.theorems import composition as theorems
+from tacit.accounting.theorems import conversions, dpsgd, gaussian, subsampled_renyi
 
 
 def test_recipe_one():

@@ -15,7 +15,7 @@ from tests.accounting import reference
 from tests.accounting.reference import fraction
 
 from tacit.accounting import Adjacency, Gaussian, Poisson, Repeated, Sampled, account
-from tacit.accounting.proof import ExactMixture, certified_epsilon, exact_poisson_gaussian
+from tacit.accounting.engines.proof import ExactMixture, certified_epsilon, exact_poisson_gaussian
 
 
 @dataclass(frozen=True)

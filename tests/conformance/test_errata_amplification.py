@@ -10,10 +10,10 @@ import pytest
 from scipy.optimize import brentq, linprog
 from scipy.special import logsumexp
 
-from tacit.accounting import amplification as amp
-from tacit.accounting import conversions, renyi
-from tacit.accounting import subsampled_renyi as sub
-from tacit.accounting.errors import ParameterError
+from tacit.accounting.theorems import amplification as amp
+from tacit.accounting.theorems import conversions, renyi
+from tacit.accounting.theorems import subsampled_renyi as sub
+from tacit.errors import ParameterError
 
 ORDERS = np.arange(2.0, 513)
 

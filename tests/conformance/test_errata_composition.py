@@ -10,9 +10,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit.accounting import conversions, dpsgd, gaussian, optimal, renyi, subsampled_renyi, theorems
 from tacit.accounting.adjacency import Adjacency, hops
-from tacit.accounting.errors import AccountingError, AdjacencyError
+from tacit.accounting.theorems import composition as theorems
+from tacit.accounting.theorems import conversions, dpsgd, gaussian, optimal, renyi, subsampled_renyi
+from tacit.errors import AccountingError, AdjacencyError
 
 LOG6 = math.log(1e6)
 

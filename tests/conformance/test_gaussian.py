@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from tacit.accounting import conversions, gaussian
+from tacit.accounting.theorems import conversions, gaussian
 
 
 def digits(value, printed):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tacit.accounting import Gaussian, Laplace, ParameterError, account
-from tacit.accounting.gaussian import delta as gaussian_delta
+from tacit.accounting.theorems.gaussian import delta as gaussian_delta
 from tacit.calculus import L1, L2, Absolute, AddRemove, Integers, Lattice, MetricError, ReplaceOne, Rows, Space, Vectors, count, total
 from tacit.mechanisms.accuracy import choose_noise, laplace_error, laplace_union
 from tacit.mechanisms.bounded_mean import bounded_mean, mean_for_epsilon

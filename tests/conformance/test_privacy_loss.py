@@ -18,12 +18,12 @@ from tacit.accounting import (
     Sampled,
     WithoutReplacement,
     account,
-    contour,
 )
-from tacit.accounting.components import resolve
-from tacit.accounting.finite import leaky_randomised_response, randomised_response
-from tacit.accounting.laplace import laplace
-from tacit.accounting.mixture import gaussian, poisson_gaussian
+from tacit.accounting.engines import contour
+from tacit.accounting.pairs.finite import leaky_randomised_response, randomised_response
+from tacit.accounting.pairs.laplace import laplace
+from tacit.accounting.pairs.mixture import gaussian, poisson_gaussian
+from tacit.accounting.resolve import resolve
 
 RO = Adjacency.REPLACE_ONE
 

@@ -6,8 +6,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from tacit.accounting import conversions, gaussian, renyi
-from tacit.accounting.theorems import hockey_stick
+from tacit.accounting.theorems import conversions, gaussian, renyi
+from tacit.accounting.theorems.composition import hockey_stick
 
 
 def test_gaussian_concentration():

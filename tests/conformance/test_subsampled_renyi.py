@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from tacit.accounting import renyi
-from tacit.accounting import subsampled_renyi as sub
-from tacit.accounting.errors import UnsupportedError
+from tacit.accounting.theorems import renyi
+from tacit.accounting.theorems import subsampled_renyi as sub
+from tacit.errors import UnsupportedError
 
 P = 0.05  # Figure 3.2: rate 0.05, rho 0.5
 

@@ -16,9 +16,8 @@ from tacit.accounting import Gaussian, ParameterError, Repeated, Sampled, accoun
 from tacit.accounting import Poisson as PoissonScheme
 from tacit.deep.clipping import adaptive, automatic, per_layer
 from tacit.deep.errors import TrainingError
-from tacit.deep.loader import PrivateLoader
 from tacit.deep.private import ROUNDING, Independent, PrivateTraining, make_private, make_private_with_epsilon, planned_steps
-from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, PrivateLoader
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.noise import test_mode
 

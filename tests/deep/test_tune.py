@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from tacit.accounting import Composed, Gaussian, NoOp, ParameterError, PureDP, Repeated, Selection, account
-from tacit.accounting.selection import gamma_for, run_probability
+from tacit.accounting.theorems.selection import gamma_for, run_probability
 from tacit.deep.tune import Trials, Tuned, grid_event, settings, trial_event, tune, tune_grid
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.noise import bernoulli, test_mode

@@ -12,10 +12,10 @@ import numpy as np
 from tests.attacks.attack import Draw, lower_bound
 
 from tacit.accounting import Adjacency, Guarantee, account
-from tacit.learning.gradient_descent import GradientDescent
-from tacit.learning.losses import squared
-from tacit.learning.output_perturbation import OutputPerturbation
-from tacit.learning.sets import Everything
+from tacit.learning.linear.losses import squared
+from tacit.learning.linear.perturbation import OutputPerturbation
+from tacit.learning.textbook.gradient_descent import GradientDescent
+from tacit.learning.textbook.sets import Everything
 
 AR = Adjacency.ADD_REMOVE
 

@@ -136,7 +136,7 @@ def test_the_book_is_asked_first_and_a_clone_spends_from_the_same_account(tmp_pa
 def test_a_fit_that_fails_after_the_data_was_touched_stays_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     book = Ledger.open(f"sqlite:///{tmp_path / 'book.db'}")
     visits = book.account("visits", Budget(epsilon=5, delta=1e-4))
-    monkeypatch.setattr("tacit.learning.classifiers._descent", lambda *_: 1 / 0)
+    monkeypatch.setattr("tacit.learning.linear.classifiers._descent", lambda *_: 1 / 0)
     with pytest.raises(ReleaseFailed):
         LogisticRegression(**PROMISE, classes=[0, 1], account=visits).fit(X, Y)
     assert float(visits.spent()["epsilon"]) == pytest.approx(1, rel=1e-6)

@@ -15,11 +15,11 @@ from sklearn.preprocessing import StandardScaler as Careless
 
 from tacit.accounting import Adjacency, Composed, Gaussian, NoOp, ParameterError, account
 from tacit.learning import LogisticRegression
-from tacit.learning.kernel_features import RandomFourierFeatures
 from tacit.learning.naive_bayes import GaussianNB
-from tacit.learning.pca import PCA
 from tacit.learning.pipeline import Pipeline, pipeline_event
-from tacit.learning.scalers import MinMaxScaler, StandardScaler
+from tacit.learning.unsupervised.kernel_features import RandomFourierFeatures
+from tacit.learning.unsupervised.pca import PCA
+from tacit.learning.unsupervised.scalers import MinMaxScaler, StandardScaler
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.noise import test_mode
 

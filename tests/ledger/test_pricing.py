@@ -34,7 +34,7 @@ from tacit.accounting import (
     TruncatedCDP,
     account,
 )
-from tacit.accounting.methods import as_typed, mu_of_pure
+from tacit.accounting.theorems.methods import as_typed, mu_of_pure
 from tacit.ledger import LedgerError, PriceError, price, pricing
 from tacit.ledger.pricing import cheap
 
@@ -151,8 +151,8 @@ def test_the_cheaper_of_stated_and_accounted_is_booked() -> None:
         (NonPrivate(), "pure", "finite epsilon"),
         (NonPrivate(), "rho", "rho"),
         (ApproxDP(1, 1e-6), "rho", "rho"),
-        (ZCDP(1), "mu2", "Budget\\(rho=...\\)"),
-        (SAMPLED, "mu2", "Budget\\(rho=...\\)"),
+        (ZCDP(1), "mu2", "use rho, or epsilon with delta"),
+        (SAMPLED, "mu2", "use rho, or epsilon with delta"),
         (TruncatedCDP(1, 2), "renyi:4", "Rényi"),
         (Gaussian(1), "epsilon", "pass delta="),
         (ZCDP(1), "delta", "pass delta="),

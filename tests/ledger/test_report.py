@@ -11,8 +11,7 @@ import pytest
 
 from tacit.accounting import Gaussian, PureDP
 from tacit.ledger import Budget, Ledger
-from tacit.ledger.plots import plot_spending
-from tacit.ledger.report import spends, standings, timeline
+from tacit.ledger.report import plot_spending, spends, standings, timeline
 
 
 @pytest.fixture

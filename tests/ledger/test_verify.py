@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from tacit.accounting import PureDP
 from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError
-from tacit.ledger.chain import canonical, digest, parse_head, sealed
+from tacit.ledger.journal import canonical, digest, parse_head, sealed
 from tacit.ledger.store import Store
 from tacit.ledger.verify import Verification, verify
 

@@ -11,7 +11,7 @@ from scipy.special import chdtrc
 from scipy.stats import poisson
 
 from tacit.accounting import Exponential, NoOp, ParameterError, PureDP, Selection, account
-from tacit.accounting.selection import mean_for, run_probability
+from tacit.accounting.theorems.selection import mean_for, run_probability
 from tacit.calculus import AddRemove, CalculusError, Integers, LInfinity, Measurement, Rows, Space, UnprovedError, Vectors
 from tacit.mechanisms.candidate_selection import POISSON, CandidateSelection, candidate_selection, draw_runs, stop_for
 from tacit.mechanisms.exponential import exponential

@@ -12,19 +12,8 @@ from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.calibrate import calibrate
 from tacit.accounting.compare import Comparison, compare
-from tacit.accounting.errors import (
-    AccountingError,
-    AdjacencyError,
-    Note,
-    PackageMissing,
-    ParameterError,
-    Refusal,
-    UnsupportedError,
-)
-from tacit.accounting.events import Composed, Event, Group, NonPrivate, NoOp, Repeated, Sampled, Selection, Worst
-from tacit.accounting.guarantee import Guarantee
-from tacit.accounting.interchange import from_dp_event, from_json, to_dp_event, to_json
-from tacit.accounting.leaves import (
+from tacit.accounting.events.interchange import from_dp_event, from_json, to_dp_event, to_json
+from tacit.accounting.events.leaves import (
     GDP,
     ZCDP,
     ApproxDP,
@@ -43,8 +32,19 @@ from tacit.accounting.leaves import (
     Staircase,
     TruncatedCDP,
 )
-from tacit.accounting.methods import METHODS
-from tacit.accounting.schemes import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
+from tacit.accounting.events.schemes import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
+from tacit.accounting.events.tree import Composed, Event, Group, NonPrivate, NoOp, Repeated, Sampled, Selection, Worst
+from tacit.accounting.guarantee import Guarantee
+from tacit.accounting.theorems.methods import METHODS
+from tacit.errors import (
+    AccountingError,
+    AdjacencyError,
+    Note,
+    PackageMissing,
+    ParameterError,
+    Refusal,
+    UnsupportedError,
+)
 
 __all__ = [
     "GDP",

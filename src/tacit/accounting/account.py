@@ -19,18 +19,17 @@ from typing import Literal, overload
 
 import numpy as np
 
-from tacit.accounting import compose, methods
 from tacit.accounting.adjacency import Adjacency
-from tacit.accounting.best_attack import best_attack
 from tacit.accounting.bound import Bound, Estimate
-from tacit.accounting.components import resolve
-from tacit.accounting.errors import AccountingError, ParameterError, UnsupportedError
-from tacit.accounting.events import Event
-from tacit.accounting.gaussian_view import GdpReport, fitted
-from tacit.accounting.mixture import MixturePair
-from tacit.accounting.pairs import Pair, Trivial
-from tacit.accounting.parameters import number, probability
-from tacit.accounting.resolved import AllocationStep, Resolved, Step, renyi_curve
+from tacit.accounting.engines import compose
+from tacit.accounting.events.tree import Event
+from tacit.accounting.pairs.mixture import MixturePair
+from tacit.accounting.pairs.pair import Pair, Trivial
+from tacit.accounting.resolve import AllocationStep, Resolved, Step, renyi_curve, resolve
+from tacit.accounting.theorems import methods
+from tacit.accounting.tradeoff import GdpReport, best_attack, fitted
+from tacit.errors import AccountingError, ParameterError, UnsupportedError
+from tacit.parameters import number, probability
 
 _ROUGH = 1e-4  # how narrow, relatively, the deltas are to be from which mu is read
 
@@ -80,7 +79,8 @@ class Account:
     def epsilon(self, delta: float, *, method: str | None = None, certify: bool = False) -> Bound | Estimate:
         """The smallest epsilon >= 0 for which the event is (epsilon, delta)-DP.
 
-        `method` picks one theorem (see `tacit.accounting.methods.METHODS`); the default is the tightest valid one. The central limit is
+        `method` picks one theorem (see `tacit.accounting.theorems.methods.METHODS`); the default is the tightest valid one. The central
+        limit is
         no theorem about epsilon: it gives an `Estimate`, which has no upper end. `certify=True` gives a bracket proved in ball arithmetic
         (needs the extra `proof`).
         """
@@ -190,7 +190,7 @@ class Account:
             return self._allocated(delta=delta)
 
         def converted() -> float:
-            from tacit.accounting.conversions import epsilon_from_curve  # pairs alone never get here
+            from tacit.accounting.theorems.conversions import epsilon_from_curve  # pairs alone never get here
 
             return epsilon_from_curve(renyi_curve(self.parts), delta) if delta else math.inf
 
@@ -214,7 +214,7 @@ class Account:
         else:
 
             def converted() -> float:
-                from tacit.accounting.conversions import delta_from_curve
+                from tacit.accounting.theorems.conversions import delta_from_curve
 
                 if epsilon == math.inf:  # a finite divergence of any order leaves nothing beyond every epsilon
                     return 0.0
@@ -237,7 +237,7 @@ class Account:
         return Bound(min(self._epsilon(delta).lower, above.upper), above.upper, above.method + ", cut batches disclosed")
 
     def _allocated(self, *, delta: float | None = None, epsilon: float | None = None) -> Bound:
-        from tacit.accounting.allocation import allocation_bracket
+        from tacit.accounting.engines.allocation import allocation_bracket
 
         if self.parts.renyi:
             raise UnsupportedError(
@@ -267,7 +267,7 @@ class Account:
         return bool(unbounded or self.parts.allocations or self.parts.leak)
 
     def _certified(self, what: str, value: float) -> Bound:
-        from tacit.accounting import proof
+        from tacit.accounting.engines import proof
 
         return proof.certify(self.event, self.parts, what, value)
 
@@ -294,7 +294,7 @@ class Account:
         )
         if upper == math.inf:
             return Bound(lower if not exact else math.inf, math.inf, "Rényi divergence")
-        binned = any(type(p).__module__.endswith("sampled") for d in self._directions() for p, _ in d)
+        binned = any(not p.exact_cumulant for d in self._directions() for p, _ in d)
         lower = lower * (1 - (1e-3 if binned else 1e-12))
         return Bound(min(lower, upper), upper, "Rényi divergence")
 

@@ -1,7 +1,8 @@
 """Neighbouring relations: which two data sets must be hard to tell apart.
 
-A relation is spelled "add-remove", "replace-one" or "zero-out" in Python, in jobs and in commands. `Adjacency.parse` is the one
-place that reads it; underscores are read too, because older jobs and books have them.
+A relation is spelled "add-remove", "replace-one" or "zero-out" in Python, in jobs and in commands.
+`Adjacency.parse` is the one place that reads it; underscores are read too, because older jobs and books have
+them.
 
 >>> Adjacency.parse("add-remove")
 Adjacency.ADD_REMOVE
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from tacit.accounting.errors import AdjacencyError, ParameterError
+from tacit.errors import AdjacencyError, ParameterError
 
 
 class Adjacency(Enum):
@@ -28,8 +29,11 @@ class Adjacency(Enum):
         return f"Adjacency.{self.name}"
 
     @staticmethod
-    def parse(given: Adjacency | str, *, among: Iterable[Adjacency] | None = None, name: str = "adjacency") -> Adjacency:
-        """The relation that is meant. `among` are the relations that are allowed here, `name` is what the error calls it.
+    def parse(
+        given: Adjacency | str, *, among: Iterable[Adjacency] | None = None, name: str = "adjacency"
+    ) -> Adjacency:
+        """The relation that is meant. `among` are the relations that are allowed here, `name` is what the
+        error calls it.
 
         >>> Adjacency.parse("replace_one"), Adjacency.parse(Adjacency.ZERO_OUT)
         (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT)
@@ -37,11 +41,15 @@ class Adjacency(Enum):
         allowed = tuple(Adjacency if among is None else among)
         found = given
         if isinstance(given, str):
-            found = next((relation for relation in allowed if relation.value == given.replace("_", "-")), given)
+            found = next(
+                (relation for relation in allowed if relation.value == given.replace("_", "-")), given
+            )
         if isinstance(found, Adjacency) and found in allowed:
             return found
         names = [repr(relation.value) for relation in allowed]
-        raise ParameterError(f"{name} must be {', '.join(names[:-1])} or {names[-1]}, not {str(given)[:40]!r}")
+        raise ParameterError(
+            f"{name} must be {', '.join(names[:-1])} or {names[-1]}, not {str(given)[:40]!r}"
+        )
 
 
 def hops(stated: Adjacency, asked: Adjacency, *, null_record: bool = False) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tacit.accounting.errors import AccountingError
+from tacit.errors import AccountingError
 
 
 @dataclass(frozen=True, slots=True)

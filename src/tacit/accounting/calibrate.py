@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from tacit.accounting.account import Account, account
 from tacit.accounting.adjacency import Adjacency
-from tacit.accounting.errors import AccountingError, ParameterError, UnsupportedError
-from tacit.accounting.events import Event
+from tacit.accounting.events.tree import Event
 from tacit.accounting.guarantee import Guarantee
-from tacit.accounting.parameters import nonnegative, positive, probability
+from tacit.errors import AccountingError, ParameterError, UnsupportedError
+from tacit.parameters import nonnegative, positive, probability
 
 
 def calibrate(

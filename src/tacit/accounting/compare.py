@@ -1,7 +1,7 @@
 """Every theorem side by side: what each says about one event, and how each grows with the number of compositions.
 
->>> from tacit.accounting.events import Repeated
->>> from tacit.accounting.leaves import Laplace
+>>> from tacit.accounting.events.tree import Repeated
+>>> from tacit.accounting.events.leaves import Laplace
 >>> found = compare(Repeated(Laplace(10), 100), [1e-6])
 >>> found.rows[0].method, round(found.figure("basic", 1e-6).upper, 6), round(found.figure("advanced", 1e-6).upper, 6)
 ('tightest', 10.0, 5.756522)
@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 from tacit.accounting.account import Account, account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
-from tacit.accounting.errors import AccountingError, ParameterError
-from tacit.accounting.events import Event, Repeated
-from tacit.accounting.leaves import Gaussian, Laplace
-from tacit.accounting.methods import METHODS
-from tacit.accounting.parameters import Number, count, positive, probability
+from tacit.accounting.events.leaves import Gaussian, Laplace
+from tacit.accounting.events.tree import Event, Repeated
+from tacit.accounting.theorems.methods import METHODS
+from tacit.errors import AccountingError, ParameterError
+from tacit.parameters import Number, count, positive, probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,5 @@
-"""`Guarantee`: how much privacy, in one currency and in exact fractions. Every room takes and hands on this one value.
+"""`Guarantee`: how much privacy, in one currency and in exact fractions. Every room takes and hands on this
+one value.
 
 | written | text | currency | what adds up |
 | --- | --- | --- | --- |
@@ -8,9 +9,9 @@
 | `Guarantee(mu=1)` | `mu=1` | mu | mu squared |
 | `Guarantee(renyi={2: 0.1, 8: 0.5})` | `renyi:2=0.1, renyi:8=0.5` | renyi | epsilon at each order |
 
-A function that asks how much may be spent takes `guarantee=` (a `Guarantee` or its text) or the shorthand `epsilon=`, `delta=`,
-`rho=`, `mu=`, and hands all of them to `Guarantee.of`. A guarantee does not say which data sets are neighbours; methods that price
-an event take the relation.
+A function that asks how much may be spent takes `guarantee=` (a `Guarantee` or its text) or the shorthand
+`epsilon=`, `delta=`, `rho=`, `mu=`, and hands all of them to `Guarantee.of`. A guarantee does not say which
+data sets are neighbours; methods that price an event take the relation.
 
 >>> from tacit.accounting import Adjacency, Gaussian
 >>> whole = Guarantee.parse("eps=1, delta=1e-6")
@@ -34,12 +35,12 @@ from typing import Any
 from tacit.accounting.account import account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound
-from tacit.accounting.errors import AccountingError, AdjacencyError, ParameterError
-from tacit.accounting.events import Event
-from tacit.accounting.exact import Typed, at_least, at_most, exact, from_text, root, shown, to_text
-from tacit.accounting.gaussian import mu_for, mu_from_rho, sigma_for
-from tacit.accounting.leaves import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
-from tacit.accounting.methods import as_typed, exact_rho, squared_mu, stated_sum
+from tacit.accounting.events.leaves import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
+from tacit.accounting.events.tree import Event
+from tacit.accounting.theorems.gaussian import mu_for, mu_from_rho, sigma_for
+from tacit.accounting.theorems.methods import as_typed, exact_rho, squared_mu, stated_sum
+from tacit.errors import AccountingError, AdjacencyError, ParameterError
+from tacit.exact import Typed, at_least, at_most, exact, from_text, root, shown, to_text
 
 PURE, APPROXIMATE, RHO, MU, RENYI = "pure", "approximate", "rho", "mu", "renyi"
 _PREFIX = "renyi:"
@@ -49,14 +50,17 @@ _LONG = {PURE: "epsilon"}
 _FORMS = "'eps=1, delta=1e-6', 'eps=1', 'rho=0.1' or 'mu=1'"
 _LONGEST = 100_000  # characters of a text; more is a mistake
 
-#: A ledger may round a price up by one part in 1e12 before it compares. `keeps` leaves room for that, so that an event settled for a
+#: A ledger may round a price up by one part in 1e12 before it compares. `keeps` leaves room for that, so that
+#: an event settled for a
 #: guarantee fits into a budget of exactly that guarantee.
 MARGIN = 1e-11
 
 
 @dataclass(frozen=True)
 class Floats:
-    """The amounts of a guarantee as floats, None where the currency has no such amount: see `Guarantee.floats`."""
+    """The amounts of a guarantee as floats, None where the currency has no such amount: see
+    `Guarantee.floats`.
+    """
 
     epsilon: float | None = None
     delta: float | None = None
@@ -66,7 +70,9 @@ class Floats:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Guarantee:
-    """How much privacy, in one currency. `parts` are the amounts that add up when guarantees are spent one after the other."""
+    """How much privacy, in one currency. `parts` are the amounts that add up when guarantees are spent one
+    after the other.
+    """
 
     currency: str
     parts: tuple[tuple[str, Fraction], ...]
@@ -81,25 +87,33 @@ class Guarantee:
         renyi: Mapping[Typed, Typed] | None = None,
         mu2: Typed | None = None,
     ) -> None:
-        """`mu2` is mu squared: a share of a guarantee in mu has a square that is a fraction, where mu itself may be none."""
+        """`mu2` is mu squared: a share of a guarantee in mu has a square that is a fraction, where mu itself
+        may be none.
+        """
         named = (("epsilon", epsilon), ("rho", rho), ("mu", mu), ("renyi", renyi), ("mu2", mu2))
         given = [name for name, value in named if value is not None]
         if len(given) != 1:
             raise ParameterError(
-                f"a guarantee has one currency, not {len(given)}: give epsilon, epsilon and delta, rho, mu, or renyi={{order: epsilon}}"
+                f"a guarantee has one currency, not {len(given)}: give epsilon, epsilon and delta, rho, "
+                f"mu, or renyi={{order: epsilon}}"
             )
         if delta is not None and epsilon is None:
-            raise ParameterError(f"delta belongs to epsilon, not to {given[0]}; give epsilon and delta, or leave delta out")
+            raise ParameterError(
+                f"delta belongs to epsilon, not to {given[0]}; give epsilon and delta, or leave delta out"
+            )
         currency: str
         parts: tuple[tuple[str, Fraction], ...]
         if epsilon is not None:
             slack = Fraction(0) if delta is None else _amount("delta", delta)
             if slack >= 1:
                 raise ParameterError(
-                    f"delta must be below 1, not {_plain(slack)}; use well below one over the number of people, such as 1e-6"
+                    f"delta must be below 1, not {_plain(slack)}; use well below one over the number of "
+                    "people, such as 1e-6"
                 )
             limit = _amount("epsilon", epsilon)
-            currency, parts = (APPROXIMATE, (("epsilon", limit), ("delta", slack))) if slack else (PURE, ((PURE, limit),))
+            currency, parts = (
+                (APPROXIMATE, (("epsilon", limit), ("delta", slack))) if slack else (PURE, ((PURE, limit),))
+            )
         elif rho is not None:
             currency, parts = RHO, ((RHO, _amount("rho", rho)),)
         elif renyi is not None:
@@ -110,7 +124,8 @@ class Guarantee:
         object.__setattr__(self, "currency", currency)
         object.__setattr__(self, "parts", parts)
 
-    # --- where guarantees come from -----------------------------------------------------------------------------------------------
+    # --- where guarantees come from
+    # -----------------------------------------------------------------------------------------------
 
     @staticmethod
     def of(
@@ -123,16 +138,17 @@ class Guarantee:
         renyi: Mapping[Typed, Typed] | None = None,
         state_delta: bool = False,
     ) -> Guarantee:
-        """What a caller asked for: a guarantee, its text, or the shorthand, exactly one of them. There is no default.
+        """What a caller asked for: a guarantee, its text, or the shorthand, exactly one of them. There is no
+        default.
 
-        With `state_delta`, the shorthand epsilon needs a delta beside it, 0 where none is meant: for callers for whom a forgotten
-        delta would change the noise.
+        With `state_delta`, the shorthand epsilon needs a delta beside it, 0 where none is meant: for callers
+        for whom a forgotten delta would change the noise.
 
         >>> Guarantee.of("mu=1"), Guarantee.of(epsilon=1, delta=0)
         (Guarantee(mu=1), Guarantee(epsilon=1))
         >>> Guarantee.of("mu=1", epsilon=1)
         Traceback (most recent call last):
-        tacit.accounting.errors.ParameterError: give a guarantee or the shorthand epsilon, not both
+        tacit.errors.ParameterError: give a guarantee or the shorthand epsilon, not both
         """
         shorthand = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "renyi": renyi}
         named = [name for name, value in shorthand.items() if value is not None]
@@ -143,14 +159,18 @@ class Guarantee:
                 return given
             if isinstance(given, str):
                 return Guarantee.parse(given)
-            raise ParameterError(f"guarantee must be a Guarantee, or a text such as {_FORMS}, not {type(given).__name__}")
+            raise ParameterError(
+                f"guarantee must be a Guarantee, or a text such as {_FORMS}, not {type(given).__name__}"
+            )
         if not named:
             raise ParameterError(
-                f"say how much privacy: a guarantee such as {_FORMS}, or epsilon with delta, rho or mu; there is no default"
+                f"say how much privacy: a guarantee such as {_FORMS}, or epsilon with delta, rho or mu; "
+                "there is no default"
             )
         if state_delta and epsilon is not None and delta is None:
             raise ParameterError(
-                "delta is missing: give delta, such as 1e-6 and well below one over the number of people, or 0 for pure epsilon"
+                "delta is missing: give delta, such as 1e-6 and well below one over the number of "
+                "people, or 0 for pure epsilon"
             )
         return Guarantee(epsilon=epsilon, delta=delta, rho=rho, mu=mu, renyi=renyi)
 
@@ -172,13 +192,18 @@ class Guarantee:
             if written.startswith(_PREFIX):
                 orders[written.removeprefix(_PREFIX)] = value
             elif known is None or known in found or not value.strip():
-                raise ParameterError(f"the guarantee {text[:60]!r} is not understood at {part.strip()[:40]!r}; write for example {_FORMS}")
+                raise ParameterError(
+                    f"the guarantee {text[:60]!r} is not understood at {part.strip()[:40]!r}; write for "
+                    f"example {_FORMS}"
+                )
             else:
                 found[known] = value
         try:
             return Guarantee(**found, renyi=orders or None)
         except ParameterError as error:
-            raise ParameterError(f"the guarantee {text[:60]!r} is not understood: {error}; write for example {_FORMS}") from None
+            raise ParameterError(
+                f"the guarantee {text[:60]!r} is not understood: {error}; write for example {_FORMS}"
+            ) from None
 
     @staticmethod
     def of_parts(parts: Mapping[str, Fraction]) -> Guarantee:
@@ -203,11 +228,16 @@ class Guarantee:
             amounts = {str(name): from_text(value) for name, value in record["amounts"].items()}
             known = {name: value for name, value in amounts.items() if value is not None}
             found = Guarantee.of_parts(known)
-            if len(known) == len(amounts) and found.to_record() == {key: record[key] for key in ("currency", "amounts")}:
+            if len(known) == len(amounts) and found.to_record() == {
+                key: record[key] for key in ("currency", "amounts")
+            }:
                 return found
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError):
             pass
-        raise ParameterError("this is no stored guarantee: its currency is pure, approximate, rho, mu or renyi, with finite amounts")
+        raise ParameterError(
+            "this is no stored guarantee: its currency is pure, approximate, rho, mu or renyi, with "
+            "finite amounts"
+        )
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-able form; `from_record` is its exact inverse. Books store it, so its bytes never change."""
@@ -216,11 +246,14 @@ class Guarantee:
             parts = ((MU, mu),)
         return {"currency": self.currency, "amounts": {name: to_text(value) for name, value in parts}}
 
-    # --- amounts ------------------------------------------------------------------------------------------------------------------
+    # --- amounts --------------------------------------------------------------------------------------------
+    # ----------------------
 
     @property
     def limits(self) -> dict[str, Fraction]:
-        """The amounts that add up, by name: `pure`; `epsilon` and `delta`; `rho`; `mu2`; or `renyi:` and the order."""
+        """The amounts that add up, by name: `pure`; `epsilon` and `delta`; `rho`; `mu2`; or `renyi:` and the
+        order.
+        """
         return dict(self.parts)
 
     @property
@@ -262,9 +295,10 @@ class Guarantee:
     def floats(self) -> Floats:
         """The amounts as the floats that were typed, for solvers that compute in floats.
 
-        A fraction that prints as a float is that float: 1/10 is 0.1, although 0.1 in binary is a little more. Anything else is the
-        largest float below. This is another convention than the exact amounts, and both stay: seeded models were drawn with these
-        floats, seeded tables with the fractions. `keeps` has a margin that is far larger than the difference.
+        A fraction that prints as a float is that float: 1/10 is 0.1, although 0.1 in binary is a little more.
+        Anything else is the largest float below. This is another convention than the exact amounts, and both
+        stay: seeded models were drawn with these floats, seeded tables with the fractions. `keeps` has a
+        margin that is far larger than the difference.
 
         >>> Guarantee(epsilon=0.1, delta=1e-5).floats
         Floats(epsilon=0.1, delta=1e-05, rho=None, mu=None)
@@ -275,10 +309,13 @@ class Guarantee:
             return Floats(rho=_typed("rho", self.rho))
         return Floats(mu=None if self.mu is None else _typed("mu", self.mu))
 
-    # --- comparing and splitting --------------------------------------------------------------------------------------------------
+    # --- comparing and splitting
+    # --------------------------------------------------------------------------------------------------
 
     def __le__(self, other: Guarantee) -> bool:
-        """Whether it allows no more than the other. One may have the larger epsilon and the other the larger delta: then neither does."""
+        """Whether it allows no more than the other. One may have the larger epsilon and the other the larger
+        delta: then neither does.
+        """
         return all(first <= second for first, second in self._beside(other))
 
     def __ge__(self, other: Guarantee) -> bool:
@@ -337,10 +374,12 @@ class Guarantee:
             raise ParameterError("weights must have at least one that is greater than 0")
         return [self.share(part / total) for part in parts]
 
-    # --- events -------------------------------------------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------------------
+    # ----------------------
 
     def price(self, event: Event, adjacency: Adjacency) -> Bound:
-        """What an event costs in this currency, certified: epsilon at this delta, rho, mu, or the divergence at the tightest order.
+        """What an event costs in this currency, certified: epsilon at this delta, rho, mu, or the divergence
+        at the tightest order.
 
         >>> from tacit.accounting import Gaussian
         >>> Guarantee(mu=1).price(Gaussian(2), Adjacency.ADD_REMOVE).upper
@@ -356,18 +395,26 @@ class Guarantee:
         if self.currency == MU:
             square = squared_mu(event, adjacency)
             # a pure step is priced by a bound, so nothing is known from below where there is one
-            least = at_most(square / root(square)) if square and exact_rho(event, adjacency) is not None else 0.0
+            least = (
+                at_most(square / root(square)) if square and exact_rho(event, adjacency) is not None else 0.0
+            )
             return Bound(least, at_least(root(square)), "closed form")
         found = account(event, adjacency)
         bounds = {name: found.rdp(at_least(order_of(name))) for name, _ in self.parts}
         # the order whose limit is nearest, or exceeded most, is the one that decides
         name = max(bounds, key=lambda name: bounds[name].upper / max(float(self.limits[name]), 1e-300))
-        return Bound(bounds[name].lower, bounds[name].upper, f"{bounds[name].method}, order {name.removeprefix(_PREFIX)}")
+        return Bound(
+            bounds[name].lower,
+            bounds[name].upper,
+            f"{bounds[name].method}, order {name.removeprefix(_PREFIX)}",
+        )
 
     def admits(self, event: Event, adjacency: Adjacency) -> bool:
-        """Whether the event fits: its certified upper bound is at most this. What has no proven price does not fit.
+        """Whether the event fits: its certified upper bound is at most this. What has no proven price does
+        not fit.
 
-        Floats in stated guarantees are read as they were typed: `Guarantee(epsilon=1)` admits `PureDP(0.1)` ten times.
+        Floats in stated guarantees are read as they were typed: `Guarantee(epsilon=1)` admits `PureDP(0.1)`
+        ten times.
 
         >>> from tacit.accounting import Gaussian, Repeated
         >>> Guarantee(rho=0.125).admits(Gaussian(2), Adjacency.ADD_REMOVE)
@@ -376,7 +423,9 @@ class Guarantee:
         True
         """
         if not isinstance(event, Event):
-            raise ParameterError(f"event must be an event such as Gaussian(noise_multiplier=1.1), not {type(event).__name__}")
+            raise ParameterError(
+                f"event must be an event such as Gaussian(noise_multiplier=1.1), not {type(event).__name__}"
+            )
         try:
             return self._admits(as_typed(event), adjacency)
         except AdjacencyError:
@@ -421,11 +470,13 @@ class Guarantee:
         orders = tuple((at_most(order_of(name)), at_least(value)) for name, value in self.parts)
         return RenyiDP(orders, adjacency=adjacency)
 
-    # --- noise --------------------------------------------------------------------------------------------------------------------
+    # --- noise ----------------------------------------------------------------------------------------------
+    # ----------------------
 
     @property
     def noise_multiplier(self) -> Fraction | None:
-        """The noise multiplier of one Gaussian release that costs all of it; None where Gaussian noise has no price in the currency.
+        """The noise multiplier of one Gaussian release that costs all of it; None where Gaussian noise has no
+        price in the currency.
 
         >>> Guarantee(rho=0.125).noise_multiplier, Guarantee(epsilon=1).noise_multiplier
         (Fraction(2, 1), None)
@@ -441,7 +492,8 @@ class Guarantee:
 
     @property
     def laplace_epsilon(self) -> Fraction | None:
-        """The epsilon of one Laplace release that costs all of it: eps^2 / 2 is its rho (Bun and Steinke 2016, Proposition 1.4).
+        """The epsilon of one Laplace release that costs all of it: eps^2 / 2 is its rho (Bun and Steinke
+        2016, Proposition 1.4).
 
         >>> Guarantee(rho=0.125).laplace_epsilon
         Fraction(1, 2)
@@ -452,7 +504,8 @@ class Guarantee:
 
     @property
     def gaussian_mu(self) -> float:
-        """The total mu of Gaussian noise that it allows, as a float, before the accountant has the last word (see `settle`).
+        """The total mu of Gaussian noise that it allows, as a float, before the accountant has the last word
+        (see `settle`).
 
         >>> round(Guarantee(epsilon=1, delta=1e-5).gaussian_mu, 5)
         0.26805
@@ -463,17 +516,26 @@ class Guarantee:
         if amounts.mu is not None:
             return amounts.mu
         if self.pure:
-            raise ParameterError("delta is 0, and Gaussian noise has no pure epsilon; give a positive delta or another solver")
+            raise ParameterError(
+                "delta is 0, and Gaussian noise has no pure epsilon; give a positive delta or another solver"
+            )
         if amounts.epsilon is None or amounts.delta is None:
-            raise ParameterError("the noise of a guarantee at Rényi orders is not worked out here; give epsilon with delta, rho or mu")
+            raise ParameterError(
+                "the noise of a guarantee at Rényi orders is not worked out here; give epsilon with "
+                "delta, rho or mu"
+            )
         return mu_for(amounts.epsilon, amounts.delta)
 
     def typed_price(self, event: Event, adjacency: Adjacency) -> Bound:
-        """As `price`, at the delta of `floats`: what a fitted model reports, at the very float that its user typed."""
+        """As `price`, at the delta of `floats`: what a fitted model reports, at the very float that its user
+        typed.
+        """
         return self._price(event, adjacency, self.floats.delta or 0.0)
 
     def keeps(self, event: Event, adjacency: Adjacency) -> bool:
-        """As `admits`, in floats and with `MARGIN` to spare: what a solver may plan that is later booked by a ledger."""
+        """As `admits`, in floats and with `MARGIN` to spare: what a solver may plan that is later booked by a
+        ledger.
+        """
         amounts = self.floats
         limit = next((x for x in (amounts.epsilon, amounts.rho, amounts.mu) if x is not None), None)
         if limit is None:
@@ -481,10 +543,12 @@ class Guarantee:
         return self.typed_price(event, adjacency).upper * (1 + MARGIN) <= limit
 
     def settle(self, make: Callable[[float], Event], adjacency: Adjacency) -> tuple[Event, float]:
-        """`make(mu)` and mu, for the largest mu, up to rounding, whose event `keeps` the guarantee. The price must fall as mu does.
+        """`make(mu)` and mu, for the largest mu, up to rounding, whose event `keeps` the guarantee. The price
+        must fall as mu does.
 
-        A solver made of Gaussian releases spends a total mu^2, the sum of 1/multiplier^2 over its releases (Dong, Roth, Su 2022,
-        Corollary 3.3). What is published as its price is then at most what was asked for, whatever was rounded on the way.
+        A solver made of Gaussian releases spends a total mu^2, the sum of 1/multiplier^2 over its releases
+        (Dong, Roth, Su 2022, Corollary 3.3). What is published as its price is then at most what was asked
+        for, whatever was rounded on the way.
 
         >>> from tacit.accounting import Gaussian
         >>> whole = Guarantee(epsilon=1, delta=1e-5)
@@ -496,16 +560,20 @@ class Guarantee:
         event = make(mu)
         while not self.keeps(event, adjacency):
             mu, step = mu * (1 - step), min(2 * step, 0.25)
-            if mu <= 0 or not math.isfinite(mu):  # pragma: no cover - the accountant's brackets are far narrower
+            if mu <= 0 or not math.isfinite(
+                mu
+            ):  # pragma: no cover - the accountant's brackets are far narrower
                 raise ParameterError("no amount of noise keeps this guarantee")
             event = make(mu)
         return event, mu
 
-    # --- printing -----------------------------------------------------------------------------------------------------------------
+    # --- printing -------------------------------------------------------------------------------------------
+    # ----------------------
 
     @property
     def words(self) -> str:
-        """A few digits for people: 'epsilon 0.1, delta 1e-06'. Cached questions and release records hold this text, so it stays as it is.
+        """A few digits for people: 'epsilon 0.1, delta 1e-06'. Cached questions and release records hold this
+        text, so it stays as it is.
 
         >>> Guarantee(epsilon=0.1, delta=1e-6).words
         'epsilon 0.1, delta 1e-06'
@@ -524,7 +592,11 @@ class Guarantee:
     def arguments(self) -> str:
         """What stands between the brackets of `repr`."""
         if self.currency == RENYI:
-            return "renyi={" + ", ".join(f"{name.removeprefix(_PREFIX)}: {_plain(value)}" for name, value in self.parts) + "}"
+            return (
+                "renyi={"
+                + ", ".join(f"{name.removeprefix(_PREFIX)}: {_plain(value)}" for name, value in self.parts)
+                + "}"
+            )
         return ", ".join(f"{_LONG.get(name, name)}={_plain(value)}" for name, value in self._shown())
 
     def _shown(self) -> tuple[tuple[str, Fraction], ...]:
@@ -544,7 +616,8 @@ def order_of(part: str) -> Fraction:
 
 @lru_cache(maxsize=512)
 def cost_of(event: Event, adjacency: Adjacency, delta: float) -> Bound:
-    """The epsilon of an event at delta, remembered: a question is priced when it is planned and again when it is answered.
+    """The epsilon of an event at delta, remembered: a question is priced when it is planned and again when it
+    is answered.
 
     >>> from tacit.accounting import Gaussian
     >>> round(cost_of(Gaussian(2), Adjacency.ADD_REMOVE, 1e-6).upper, 6)
@@ -560,7 +633,9 @@ def _sigma(epsilon: float, delta: float) -> Fraction:
 
 def _orders(renyi: Mapping[Typed, Typed]) -> tuple[tuple[str, Fraction], ...]:
     if not isinstance(renyi, Mapping) or not renyi:
-        raise ParameterError("renyi is empty; give at least one order with its epsilon, such as {2: 0.1, 8: 0.5}")
+        raise ParameterError(
+            "renyi is empty; give at least one order with its epsilon, such as {2: 0.1, 8: 0.5}"
+        )
     found: dict[Fraction, Fraction] = {}
     for order, value in renyi.items():
         alpha = exact("order", order)

@@ -4,7 +4,7 @@ Every function returns a matplotlib `Figure`, draws into `ax` where one is given
 display or touches pyplot's global state; matplotlib is imported only when something is drawn.
 
 >>> from tacit.accounting.account import account
->>> from tacit.accounting.leaves import Gaussian
+>>> from tacit.accounting.events.leaves import Gaussian
 >>> figure = plot_profile(account(Gaussian(1)))
 >>> figure.axes[0].get_ylabel()
 'delta'
@@ -24,12 +24,12 @@ import numpy as np
 
 from tacit.accounting.account import Account, account
 from tacit.accounting.adjacency import Adjacency
-from tacit.accounting.best_attack import attack_rate
 from tacit.accounting.bound import Bound, Estimate
-from tacit.accounting.errors import ParameterError
-from tacit.accounting.events import Event
-from tacit.accounting.pairs import Array
-from tacit.accounting.parameters import count, number, probability
+from tacit.accounting.events.tree import Event
+from tacit.accounting.pairs.pair import Array
+from tacit.accounting.tradeoff import attack_rate
+from tacit.errors import ParameterError
+from tacit.parameters import count, number, probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def check_path(path: Path) -> None:
 
     >>> check_path("curve.txt")
     Traceback (most recent call last):
-    tacit.accounting.errors.ParameterError: the picture's file name must end in .png, .pdf or .svg, not 'curve.txt'
+    tacit.errors.ParameterError: the picture's file name must end in .png, .pdf or .svg, not 'curve.txt'
     """
     if not fspath(path).lower().endswith(tuple(f".{kind}" for kind in _KINDS)):
         raise ParameterError(f"the picture's file name must end in .png, .pdf or .svg, not {fspath(path)!r}")

@@ -32,8 +32,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting.errors import ParameterError
-from tacit.accounting.parameters import Number, count, nonnegative, number, positive
+from tacit.errors import ParameterError
+from tacit.parameters import Number, count, nonnegative, number, positive
 
 Array = NDArray[np.float64]
 LONGEST = 10**7  # steps; beyond, the sums below are no longer a matter of seconds

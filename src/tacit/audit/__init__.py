@@ -9,15 +9,15 @@
 """
 
 from tacit.audit.claim import Claim, Evidence, Verdict, judge
-from tacit.audit.finite import Pair, worst_pair
-from tacit.audit.games import Game, MembershipGame
-from tacit.audit.mechanism_report import MechanismReport, audit_mechanism
-from tacit.audit.model_report import ModelReport, audit_model
+from tacit.audit.mechanisms.exact_laws import Pair, worst_pair
+from tacit.audit.mechanisms.ranks import rank_attack
+from tacit.audit.mechanisms.report import MechanismReport, audit_mechanism
+from tacit.audit.mechanisms.search import attack, band, certify
+from tacit.audit.mechanisms.sequential import audit_until
+from tacit.audit.models.games import Game, MembershipGame
+from tacit.audit.models.report import ModelReport, audit_model
 from tacit.audit.page import Page, page_of
-from tacit.audit.ranks import rank_attack
 from tacit.audit.rates import OperatingPoint, epsilon_of, mu_of, operating_point
-from tacit.audit.search import attack, band, certify
-from tacit.audit.sequential import audit_until
 
 __all__ = [
     "Claim",

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from scipy.special import betaincinv, ndtri
 
 from tacit.accounting import ParameterError
-from tacit.accounting.parameters import probability
+from tacit.parameters import probability
 
 
 def lower_rate(hits: int, trials: int, error: float) -> float:

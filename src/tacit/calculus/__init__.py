@@ -10,55 +10,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tacit.calculus.aggregates import count, mean, total
-    from tacit.calculus.columns import column, select, vector
+    from tacit.calculus.chain import Measurement, Release, Space, Step, Transformation, explain, fit, post, restate
+    from tacit.calculus.collection_domains import Ball, Categories, Graph, Graphs, Records, Rows, Vectors, table
     from tacit.calculus.composition import Partition, batch, compose, parallel, partition_by
-    from tacit.calculus.domains import (
-        Anything,
-        Ball,
-        Categories,
-        Domain,
-        Graph,
-        Graphs,
-        Integers,
-        Lattice,
-        Reals,
-        Records,
-        Rows,
-        Vectors,
-        table,
-    )
+    from tacit.calculus.domains import Anything, Domain, Integers, Lattice, Reals
     from tacit.calculus.errors import CalculusError, DomainError, MetricError, UnprovedError
-    from tacit.calculus.fitting import fit
     from tacit.calculus.functions import drop_missing, filter_rows, flat_map, map_rows
     from tacit.calculus.graphs import degree_histogram, edge_count
     from tacit.calculus.histograms import histogram, marginal, quantile_scores
     from tacit.calculus.metric_casts import as_add_remove, as_norm, unordered
     from tacit.calculus.metrics import L1, L2, Absolute, AddRemove, Edges, Hamming, Identifiers, LInfinity, Metric, Nodes, ReplaceOne
     from tacit.calculus.people import cap_rows, group_by
-    from tacit.calculus.plan import Measurement, Space, Step, Transformation, explain, post, restate
-    from tacit.calculus.release import Release
-    from tacit.calculus.rows import bins, cast, clamp, clip_norm, impute, one_hot, round_to
+    from tacit.calculus.rows import bins, cast, clamp, clip_norm, column, impute, one_hot, round_to, select, vector
     from tacit.calculus.sets import append, distinct, join_public, resize, union
     from tacit.calculus.stability import StabilityReport, Violation, check_stability
 
 #: Where the names are at home. A module is loaded when one of its names is first used: a question about a table needs few of them.
 _HOMES = {
     "aggregates": ("count", "mean", "total"),
-    "columns": ("column", "select", "vector"),
+    "chain": ("Measurement", "Release", "Space", "Step", "Transformation", "explain", "fit", "post", "restate"),
+    "collection_domains": ("Ball", "Categories", "Graph", "Graphs", "Records", "Rows", "Vectors", "table"),
     "composition": ("Partition", "batch", "compose", "parallel", "partition_by"),
-    "domains": ("Anything", "Ball", "Categories", "Domain", "Graph", "Graphs", "Integers", "Lattice", "Reals", "Records", "Rows", "Vectors",
-                "table"),
+    "domains": ("Anything", "Domain", "Integers", "Lattice", "Reals"),
     "errors": ("CalculusError", "DomainError", "MetricError", "UnprovedError"),
-    "fitting": ("fit",),
     "functions": ("drop_missing", "filter_rows", "flat_map", "map_rows"),
     "graphs": ("degree_histogram", "edge_count"),
     "histograms": ("histogram", "marginal", "quantile_scores"),
     "metric_casts": ("as_add_remove", "as_norm", "unordered"),
-    "metrics": ("L1", "L2", "Absolute", "AddRemove", "Edges", "Hamming", "Identifiers", "LInfinity", "Metric", "Nodes", "ReplaceOne"),
+    "metrics": ("Absolute", "AddRemove", "Edges", "Hamming", "Identifiers", "L1", "L2", "LInfinity", "Metric", "Nodes", "ReplaceOne"),
     "people": ("cap_rows", "group_by"),
-    "plan": ("Measurement", "Space", "Step", "Transformation", "explain", "post", "restate"),
-    "release": ("Release",),
-    "rows": ("bins", "cast", "clamp", "clip_norm", "impute", "one_hot", "round_to"),
+    "rows": ("bins", "cast", "clamp", "clip_norm", "column", "impute", "one_hot", "round_to", "select", "vector"),
     "sets": ("append", "distinct", "join_public", "resize", "union"),
     "stability": ("StabilityReport", "Violation", "check_stability"),
 }  # fmt: skip

@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from tacit.accounting.parameters import Number
+from tacit.calculus.chain import Space, Step, Transformation
+from tacit.calculus.collection_domains import Ball, Rows, Vectors
 from tacit.calculus.datasets import length
-from tacit.calculus.domain import listed
-from tacit.calculus.domains import Ball, Domain, Integers, Lattice, Rows, Vectors, whole_bounds
+from tacit.calculus.domains import Domain, Integers, Lattice, integer_array, listed, whole_bounds
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.metrics import L1, L2, Absolute, AddRemove, Hamming, LInfinity, Metric, ReplaceOne, root
-from tacit.calculus.number_domains import integer_array
-from tacit.calculus.plan import Space, Step, Transformation
 from tacit.calculus.rows import rows_domain
+from tacit.parameters import Number
 
 CAP_FIRST = "cap each person's rows first: cap_rows(column, most)"
 

@@ -40,15 +40,16 @@ from tacit.accounting import (
     Repeated,
     Worst,
 )
-from tacit.accounting.events import Leaf
-from tacit.accounting.methods import exact_pure, exact_rho
-from tacit.accounting.parameters import Number
+from tacit.accounting.events.tree import Leaf
+from tacit.accounting.theorems.methods import exact_pure, exact_rho
+from tacit.calculus.chain import Measurement, Space, Step
+from tacit.calculus.collection_domains import Records, Rows
 from tacit.calculus.datasets import key, keys, take
-from tacit.calculus.domains import Integers, Lattice, Reals, Records, Rows
+from tacit.calculus.domains import Integers, Lattice, Reals
 from tacit.calculus.errors import CalculusError, DomainError, MetricError
 from tacit.calculus.metrics import AddRemove, Hamming, ReplaceOne, root
-from tacit.calculus.plan import Measurement, Space, Step
 from tacit.calculus.rows import records_domain, rows_domain
+from tacit.parameters import Number
 
 _WAYS = 64  # ways to spread changes over the parts that are priced one by one
 

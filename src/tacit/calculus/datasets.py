@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tacit.calculus.collection_domains import Records
-from tacit.calculus.domain import Domain, listed, plain
+from tacit.calculus.domains import Domain, listed, plain
 
 
 def length(data: Any) -> int:

@@ -26,14 +26,15 @@ from typing import Any
 
 import numpy as np
 
-from tacit.accounting.parameters import count as whole
 from tacit.calculus.aggregates import times
+from tacit.calculus.chain import Space, Step, Transformation
+from tacit.calculus.collection_domains import Records, Rows
 from tacit.calculus.datasets import rows_of, take
-from tacit.calculus.domains import Domain, Reals, Records, Rows
+from tacit.calculus.domains import Domain, Reals
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.metrics import AddRemove, Hamming, Identifiers, ReplaceOne
-from tacit.calculus.plan import Space, Step, Transformation
 from tacit.calculus.rows import ROW_BY_ROW, members, records_domain, rows_domain
+from tacit.parameters import count as whole
 
 ALONE = "each row alone decides, so an exchanged row is at worst one row gone and another come"
 RAISED = object()  # what a function that raised returned

@@ -18,13 +18,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from tacit.accounting.parameters import Number
-from tacit.accounting.parameters import count as whole
 from tacit.calculus.aggregates import times
-from tacit.calculus.domains import Graph, Graphs, Integers, Vectors
+from tacit.calculus.chain import Space, Step, Transformation
+from tacit.calculus.collection_domains import Graph, Graphs, Vectors
+from tacit.calculus.domains import Integers
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.metrics import L1, L2, Absolute, Edges, LInfinity, Metric, Nodes, root
-from tacit.calculus.plan import Space, Step, Transformation
+from tacit.parameters import Number
+from tacit.parameters import count as whole
 
 
 def _graphs(space: Space, what: str) -> Graphs:

@@ -26,13 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from tacit.accounting.parameters import Number, number, probability
 from tacit.calculus.aggregates import CAP_FIRST, times
-from tacit.calculus.domains import Categories, Domain, Integers, Lattice, Reals, Vectors
+from tacit.calculus.chain import Space, Step, Transformation
+from tacit.calculus.collection_domains import Categories, Vectors
+from tacit.calculus.domains import Domain, Integers, Lattice, Reals
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.metrics import L1, L2, AddRemove, Hamming, LInfinity, Metric, ReplaceOne, root
-from tacit.calculus.plan import Space, Step, Transformation
 from tacit.calculus.rows import records_domain, rows_domain
+from tacit.parameters import Number, number, probability
 
 PROOF = "one row is in one cell; an exchanged row leaves one cell for another"
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tacit.accounting.parameters import Number
-from tacit.calculus.domains import Integers, Lattice, Rows, Vectors
+from tacit.calculus.chain import Space, Stability, Step, Transformation
+from tacit.calculus.collection_domains import Rows, Vectors
+from tacit.calculus.domains import Integers, Lattice
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.metrics import L1, L2, AddRemove, Hamming, LInfinity, Metric, ReplaceOne, root
-from tacit.calculus.plan import Space, Stability, Step, Transformation
+from tacit.parameters import Number
 
 
 @dataclass(frozen=True)

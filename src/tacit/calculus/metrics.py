@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Adjacency
-from tacit.accounting.exact import root as root
-from tacit.accounting.parameters import Number
+from tacit.calculus.collection_domains import Graph, Graphs, Records, Rows, Vectors
 from tacit.calculus.datasets import keys
-from tacit.calculus.domains import Domain, Graph, Graphs, Integers, Lattice, Reals, Records, Rows, Vectors
+from tacit.calculus.domains import Domain, Integers, Lattice, Reals
+from tacit.exact import root as root
+from tacit.parameters import Number
 
 
 @dataclass(frozen=True)

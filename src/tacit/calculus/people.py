@@ -16,15 +16,16 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tacit.accounting.parameters import count as whole
 from tacit.calculus.aggregates import times
+from tacit.calculus.chain import Space, Step, Transformation
+from tacit.calculus.collection_domains import Rows
 from tacit.calculus.datasets import canonical, keys, rows_of, take
-from tacit.calculus.domains import Domain, Rows
+from tacit.calculus.domains import Domain
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.functions import RAISED, guarded
 from tacit.calculus.metrics import AddRemove, Hamming, Identifiers, ReplaceOne
-from tacit.calculus.plan import Space, Step, Transformation
 from tacit.calculus.rows import members, records_domain
+from tacit.parameters import count as whole
 
 
 def _groups(data: Any, column: str, salt: bytes) -> dict[Hashable, list[int]]:

@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from tacit.accounting.parameters import count as whole
 from tacit.calculus.aggregates import times
+from tacit.calculus.chain import Space, Step, Transformation
+from tacit.calculus.collection_domains import Records, Rows
 from tacit.calculus.datasets import canonical, keys, length, rows_of, take
-from tacit.calculus.domain import listed
-from tacit.calculus.domains import Domain, Integers, Lattice, Reals, Records, Rows
+from tacit.calculus.domains import Domain, Integers, Lattice, Reals, listed
 from tacit.calculus.errors import CalculusError, DomainError, MetricError
 from tacit.calculus.functions import loses_rows
 from tacit.calculus.metrics import AddRemove, Identifiers, ReplaceOne
-from tacit.calculus.plan import Space, Step, Transformation
 from tacit.calculus.rows import members, records_domain, rows_domain
+from tacit.parameters import count as whole
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,181 @@ and compared with the stability map. A violation disproves the map; none found p
 >>> largest = Transformation(numbers, Space(Integers(0, 10), Absolute()), lambda x: int(max(x, default=0)), lambda d: d, "largest")
 >>> check_stability(largest).holds
 False
+
+Data sets made to break things: members of a domain full of edge values, and neighbours of them under a metric.
+
+Draws come from `tacit.noise`, so they repeat inside its test mode and nowhere else.
+
+>>> from tacit.calculus import AddRemove, Integers, Rows, Space
+>>> space = Space(Rows(Integers(0, 9)), AddRemove())
+>>> data = member(space.domain)
+>>> space.domain.member(data), space.metric.distance(data, neighbour(space, data, 2)) <= 2
+(True, True)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from tacit.accounting.parameters import Number
-from tacit.accounting.parameters import count as whole
-from tacit.calculus.adversarial import member, neighbour
-from tacit.calculus.plan import Transformation
+from tacit.calculus.chain import Space, Transformation
+from tacit.calculus.collection_domains import Categories, Graph, Graphs, Records, Rows, Vectors
+from tacit.calculus.datasets import held, key, length, rows_of, take
+from tacit.calculus.domains import Anything, Domain, Integers, Lattice, Reals, listed, whole_bounds
+from tacit.calculus.errors import CalculusError
+from tacit.calculus.metrics import AddRemove, Edges, Hamming, Identifiers, Metric, Nodes, ReplaceOne
+from tacit.calculus.rows import members
+from tacit.noise import permutation, uniform_integers
+from tacit.parameters import Number
+from tacit.parameters import count as whole
+
+WHOLE = (0, 1, -1, 2, 7, 2**31, 2**53 + 1, 2**62, -(2**62), 2**63 - 1, -(2**63), 10**20)
+HUGE, SMALLEST, NORMAL = 1.7976931348623157e308, 5e-324, 2.2250738585072014e-308
+FLOATS = (math.nan, math.inf, -math.inf, 0.0, -0.0, SMALLEST, -SMALLEST, NORMAL, HUGE, -HUGE, 1e16, 1.0, -1.0, 0.1, 1 / 3)
+OBJECTS = (None, "", "x", 0, 1, True, 1.0, 1.5, math.nan, math.inf, b"", (1, 2), [1], {"a": 1}, 2**70, "12", "nan", "-1e400")
+MOST_ROWS = 6
+
+
+def below(n: int) -> int:
+    """A whole number from 0 to n - 1."""
+    return int(uniform_integers(n))
+
+
+def one_of(values: Any) -> Any:
+    return values[below(len(values))]
+
+
+def value_of(domain: Domain) -> Any:
+    """One member of a domain, more often than not at an edge of it."""
+    match domain:
+        case Integers() | Lattice():
+            low, high = whole_bounds(domain)
+            edges = [e for e in (low, high, *(() if low is None else (low + 1,)), *(() if high is None else (high - 1,))) if e is not None]
+            inner = [] if low is None or high is None else [low + below(high - low + 1)]
+            return domain.enforce([one_of([*edges, *inner, *WHOLE])]).tolist()[0]
+        case Reals():
+            bounds = [float(b) for b in (domain.lower, domain.upper) if b is not None]
+            inner_ = [bounds[0] + (bounds[1] - bounds[0]) * below(1025) / 1024] if len(bounds) == 2 else []
+            return domain.enforce([one_of([*bounds, *inner_, *FLOATS])]).tolist()[0]
+        case Categories():
+            return one_of(domain.values)
+        case Vectors():
+            return listed(domain.enforce([value_of(domain.element) for _ in range(domain.length)]))
+        case Records():
+            return {name: value_of(inner) for name, inner in domain.fields}
+        case Anything():
+            return one_of(OBJECTS)
+        case Graphs():
+            return _graph(domain)
+    raise CalculusError(f"no members of {type(domain).__name__} can be made up; pass generator= a function that returns one")
+
+
+def member(domain: Domain) -> Any:
+    """A member of a domain; a data set has a few rows, copies among them, or none."""
+    if not isinstance(domain, Rows):
+        return value_of(domain)
+    size = below(MOST_ROWS + 1) if domain.size is None else domain.size
+    distinct = [value_of(domain.element) for _ in range(1 + below(max(size, 1)))]
+    return members(domain.element, [one_of(distinct) for _ in range(size)])
+
+
+def _graph(domain: Graphs) -> Graph:
+    vertices = range(1 + below(5))
+    pairs = [(i, j) for i in vertices for j in vertices if i < j and below(2)]
+    while True:
+        graph = Graph.of(pairs, vertices)
+        if domain.member(graph):
+            return graph
+        pairs.pop()
+
+
+def shuffled(data: Any) -> Any:
+    """The same rows in another order."""
+    return take(data, [int(i) for i in permutation(length(data))])
+
+
+def neighbour(space: Space, data: Any, distance: int) -> Any:
+    """Another member at most so far away, its rows in another order where the metric knows none."""
+    metric, domain = space.metric, space.domain
+    if isinstance(domain, Rows) and isinstance(metric, (AddRemove, ReplaceOne, Hamming, Identifiers)):
+        found = _changed(metric, domain, rows_of(data), distance)
+        made = members(domain.element, found) if found or not isinstance(domain.element, Records) else held(domain.element, [])
+        return made if isinstance(metric, Hamming) else shuffled(made)
+    if isinstance(domain, Graphs):
+        return _graph_neighbour(metric, domain, data, distance)
+    return _moved(space, data, distance)
+
+
+def _changed(metric: Metric, domain: Rows, rows: list[Any], distance: int) -> list[Any]:
+    for _ in range(distance):
+        if isinstance(metric, (ReplaceOne, Hamming)):
+            if rows:
+                rows[below(len(rows))] = _new_row(domain, rows)
+        elif isinstance(metric, Identifiers):
+            rows = _person_changed(metric.column, domain, rows)
+        elif rows and below(2):
+            rows.pop(below(len(rows)))
+        else:
+            rows.append(_new_row(domain, rows))
+    return rows
+
+
+def _new_row(domain: Rows, rows: list[Any]) -> Any:
+    """A new row: a copy of one that is there now and then, since copies are where multisets go wrong."""
+    if rows and not below(3):
+        found = one_of(rows)
+        return dict(found) if isinstance(found, Mapping) else found
+    return value_of(domain.element)
+
+
+def _person_changed(column: str, domain: Rows, rows: list[Any]) -> list[Any]:
+    owners: list[Hashable] = list(dict.fromkeys(key(row[column]) for row in rows))
+    if owners and below(2):
+        gone = one_of(owners)
+        return [row for row in rows if key(row[column]) != gone]
+    person = value_of(domain.element)
+    if key(person[column]) in owners:
+        return rows
+    return [*rows, *({**value_of(domain.element), column: person[column]} for _ in range(1 + below(4)))]
+
+
+def _graph_neighbour(metric: Metric, domain: Graphs, graph: Graph, distance: int) -> Graph:
+    for _ in range(distance):
+        vertices = sorted(graph.vertices, key=repr)
+        changed = graph
+        if isinstance(metric, Edges) and len(vertices) > 1:
+            first, second = (vertices[int(i)] for i in permutation(len(vertices))[:2])
+            changed = Graph(graph.vertices, graph.edges ^ {frozenset((first, second))})
+        elif isinstance(metric, Nodes) and len(vertices) > 1:
+            changed = graph.without(one_of(vertices))
+        graph = changed if domain.member(changed) else graph
+    return graph
+
+
+def _moved(space: Space, value: Any, distance: int) -> Any:
+    """Numbers moved by whole steps, as far as the metric and the domain allow."""
+    many = isinstance(space.domain, Vectors)
+    moved = [_exact(v) for v in (listed(value) if many else [value])]
+    for _ in range(distance):
+        moved[below(len(moved))] += one_of((-1, 1))
+    floats = isinstance(space.domain.element if isinstance(space.domain, Vectors) else space.domain, Reals)
+    back: list[Number] = [float(v) if floats else int(v) for v in moved]
+    found = space.domain.enforce(back if many else [back[0]])
+    found = found if many else found.tolist()[0]
+    return found if space.metric.within(value, found, distance) else value
+
+
+def _exact(value: Any) -> Fraction:
+    return Fraction(value) if math.isfinite(value) else Fraction(0)
+
+
+def order_matters(metric: Metric) -> bool:
+    """Whether the same rows in another order are another data set."""
+    return not isinstance(metric, (AddRemove, ReplaceOne, Identifiers))
+
 
 MOST_KEPT = 10
 

@@ -26,8 +26,7 @@ from tacit import __version__
 from tacit.cli import demo, jobs
 from tacit.cli.audit import audit_app, selftest
 from tacit.cli.ledger import ledger_app
-from tacit.cli.numbers import OptionError
-from tacit.cli.options import DESCRIBED, PROTECTED, SHOWN, Certify, Delta, Deltas, Epsilon, Epsilons, Method, takes
+from tacit.cli.options import DESCRIBED, PROTECTED, SHOWN, Certify, Delta, Deltas, Epsilon, Epsilons, Method, OptionError, takes
 from tacit.cli.refusals import in_options
 
 
@@ -78,7 +77,7 @@ def explained(error: Exception) -> str | None:
     Numbers at the edge of floating point may defeat an engine; that is a refusal, not a crash. Its own words are not shown, because
     nobody knows what they quote.
     """
-    errors = sys.modules.get("tacit.accounting.errors")
+    errors = sys.modules.get("tacit.errors")
     if isinstance(error, OptionError):
         message = str(error)
     elif errors is not None and isinstance(error, errors.Refusal):

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tacit.cli.numbers import OptionError
+from tacit.cli.options import OptionError
 
 
 class DefaultToMechanism(TyperGroup):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tacit.cli.numbers import OptionError, shown
+from tacit.cli.options import OptionError, shown
 
 #: Files that are read as CSV, by the end of their names; tests hold it to be the engine's own list, which takes long to import.
 CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz")

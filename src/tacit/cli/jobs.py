@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tacit.cli.ledger import address
-from tacit.cli.numbers import OptionError, shown
+from tacit.cli.options import OptionError, shown
 from tacit.cli.refusals import in_options
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
 def answered(as_json: bool, job: str | None = None) -> Iterator[None]:
     """What is wrong with a job or its budget, in one line that starts with the file; what fails after the data was touched ends with
     status 1."""
-    from tacit.accounting.errors import AccountingError
+    from tacit.errors import AccountingError
     from tacit.ledger import LedgerError
     from tacit.release import CheckFailed, JobError, OutputLost, faults
     from tacit.tables import EngineError, TableError
@@ -165,7 +165,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """What a job would cost and how exact it would be; no data is touched and nothing is spent."""
-    from tacit.cli import job_output, output
+    from tacit.cli import output
+    from tacit.cli import output as job_output
 
     with answered(as_json, job):
         from tacit.release import plan as planned
@@ -219,7 +220,8 @@ def rehearse(
     as_json: Json = False,
 ) -> None:
     """Repeat a job on made-up or public data: its errors, beside a 40 % sample and suppression of small groups. NOT PRIVATE."""
-    from tacit.cli import job_output, output
+    from tacit.cli import output
+    from tacit.cli import output as job_output
 
     with answered(as_json, job):
         from tacit.release.compare import rehearse as rehearsed
@@ -254,7 +256,8 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Pay for a job, run it, check it and publish all of it or nothing. An interrupted run goes on where it was."""
-    from tacit.cli import job_output, output
+    from tacit.cli import output
+    from tacit.cli import output as job_output
 
     with answered(as_json, job):
         from tacit.ledger import Ledger
@@ -306,7 +309,8 @@ def report(
     """What a release promised, and whether its files are as they were published."""
     import hashlib
 
-    from tacit.cli import job_output, output
+    from tacit.cli import output
+    from tacit.cli import output as job_output
 
     with answered(as_json):
         from tacit.release.report import NAME, read, render

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tacit.cli.numbers import OptionError
+from tacit.cli.options import OptionError
 from tacit.cli.refusals import in_options
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def show(
         chosen = [found for found in ledger.accounts() if account is None or found.spec.id in {s.id for s in standings}]
         assumptions = sorted({line for found in chosen for line in found.assumptions()})
         if plot is not None:
-            from tacit.ledger.plots import plot_spending
+            from tacit.ledger.report import plot_spending
 
             names = {s.account for s in standings}
             plot_spending({name: rows for name, rows in report.timeline(ledger).items() if name in names}, path=plot)

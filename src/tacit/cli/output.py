@@ -2,6 +2,8 @@
 
 >>> percent(0.04020470)
 '4.03 %'
+
+How plans, runs and releases are printed: tables for people, objects for programs. Prices are rounded up.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_FLOOR, Context, Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
 from tacit.accounting import Account, Adjacency, Bound, Estimate, Event, to_json
-from tacit.accounting.best_attack import attack_at_most
 from tacit.accounting.compare import rounded_up
-from tacit.cli.numbers import proved_digits
+from tacit.accounting.tradeoff import attack_at_most
+from tacit.cli.options import proved_digits
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,3 +144,234 @@ def print_table(out: Console, heads: Iterable[str], rows: Iterable[Iterable[str]
     widths = [max(len(line[j]) for line in table) for j in range(len(table[0]))]
     for i, line in enumerate(table):
         out.print("  " + "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)), style="bold" if i == 0 else None)
+
+
+if TYPE_CHECKING:
+    from tacit.release import JobPlan, JobRun, OutputPlan
+    from tacit.release.compare import Rehearsal
+    from tacit.tables.question import Output
+
+
+def charge(found: JobPlan) -> str:
+    """What the ledger will book, in words, rounded up."""
+    return ", ".join(f"{name} {rounded_up(float(amount), 7)}" for name, amount in found.charge.items())
+
+
+def plan_record(found: JobPlan) -> dict[str, Any]:
+    """The plan as one JSON object."""
+    return {
+        "title": found.job.title,
+        "cost": {"delta": float(found.delta), **figure(found.cost)},
+        "charge": {name: float(amount) for name, amount in found.charge.items()},
+        "noise": found.noise,
+        "outputs": [_output_record(o) for o in found.outputs],
+        "warnings": [str(notice) for notice in found.warnings],
+        "event": event_object(found.event),
+        "job": found.digest,
+    }
+
+
+def _output_record(found: OutputPlan) -> dict[str, Any]:
+    from tacit.release.kinds.table import TablePlan
+
+    record: dict[str, Any] = {"name": found.spec.name, "part": float(found.portion.part)}
+    if isinstance(found, TablePlan):
+        record |= {
+            "groups": None if found.private_keys else found.groups,
+            "rows_per_group": found.rows,
+            "assumed": found.assumed,
+            "people_needed": found.people_needed,
+        }
+    else:
+        record |= {"kind": found.spec.kind, "size": found.size}
+    return {**record, "noise": found.noise, "errors": dict(found.errors)}
+
+
+def print_plan(found: JobPlan, better: list[str]) -> None:
+    """The plan for people: a line for each figure."""
+    from tacit.release.kinds.table import TablePlan
+
+    out = console()
+    out.print(found.job.title, style="bold")
+    at = f" at delta {float(found.delta):g}" if found.delta else ""
+    out.print(f"  costs epsilon {rounded_up(found.cost.upper, 6)}{at} for all outputs together, with {found.noise} noise")
+    out.print(f"  the ledger will book {charge(found)}\n")
+    confidence = f"{found.job.publication.confidence:.4g}"
+    rows = []
+    # Parts are stretched until all outputs together just fit, so they may add up to more than one.
+    whole = sum(o.portion.part for o in found.outputs)
+    for o in found.outputs:
+        shown = {figure: short(error) for figure, error in o.errors.items()}
+        first = [o.spec.name, f"{float(o.portion.part / whole):.1%}", "", ""]
+        if isinstance(o, TablePlan):
+            size = f"{o.rows:,}{' (assumed)' if o.assumed else ''}"
+            first = [*first[:2], "private" if o.private_keys else f"{o.groups:,}", size]
+            shown |= {one.name: "of the above" for one in o.plan.question.outputs if _computed(o, one)}
+        rows += [[*(first if i == 0 else [""] * 4), figure, error] for i, (figure, error) in enumerate(shown.items())]
+    print_table(out, ["output", "share", "groups", "rows a group", "figure", f"within ({confidence})"], rows)
+    noun = found.job.unit.typed().noun
+    for o in found.outputs:
+        if isinstance(o, TablePlan) and o.people_needed is not None:
+            who = "people" if noun == "person" else f"{noun}s"
+            out.print(f"\n  {o.name}: a key appears where about {o.people_needed:,} {who} or more have it")
+    for notice in found.warnings:
+        out.print(f"\n  warning: {notice}", style="yellow")
+    if better:
+        out.print("\nWhat would make it better", style="bold")
+        for line in better:
+            out.print(f"  {line}")
+    out.print("")
+
+
+#: What the numbers of a rehearsal are called in print, and how they are told.
+_HEADS = {
+    "groups": "groups",
+    "error": "error",
+    "cut": "of it cut off",
+    "coverage": "in interval",
+    "sample error": "40 % sample",
+    "suppression error": "suppression",
+    "suppressed": "hidden",
+}
+_SHARES = ("coverage", "suppressed")
+
+
+def rehearsal_record(
+    found: Rehearsal, by: str | None, groups: Mapping[str, Mapping[Any, Mapping[str, Mapping[str, float]]]]
+) -> dict[str, Any]:
+    """A rehearsal as one JSON object."""
+    record: dict[str, Any] = {
+        "mark": found.mark,
+        "runs": found.runs,
+        "unit": found.unit,
+        "errors": {f"{name}.{figure}": numbers for (name, figure), numbers in found.overall().items()},
+        "left_out": dict(found.left_out),
+        "broken": list(found.broken),
+    }
+    if by is not None:
+        record["by"] = {
+            "key": by,
+            "errors": [
+                {"output": name, "value": value if isinstance(value, (int, float, str)) else _label(value), "figure": figure, **numbers}
+                for name, values in groups.items()
+                for value, figures in values.items()
+                for figure, numbers in figures.items()
+            ],
+        }
+    return record
+
+
+def print_rehearsal(
+    found: Rehearsal, data: str, by: str | None, groups: Mapping[str, Mapping[Any, Mapping[str, Mapping[str, float]]]]
+) -> None:
+    """Errors of the release beside those of both baselines, and what each column means."""
+    from tacit.release.baselines import SUPPRESSED
+
+    out = console()
+    out.print(f"{found.mark}; {found.runs} runs on {data} data", style="bold red")
+    lines = [[f"{name}.{figure}", *_told(numbers)] for (name, figure), numbers in found.overall().items()]
+    if lines:
+        print_table(out, ["figure", *_HEADS.values()], lines)
+        out.print(
+            f"\nTypical errors of a figure, over all its groups. cut off: by caps and bounds, and rows without an owner. "
+            f"in interval: how often the interval held the truth; it does not promise to where something is cut off. 40 % sample: "
+            f"publishing two {found.unit} in five. suppression: hiding groups of fewer than {SUPPRESSED} {found.unit}, all else exact. "
+            "Neither protects anybody."
+        )
+    for name, values in groups.items():
+        out.print(f"\n{name} by {by}", style="bold")
+        rows = [[_label(value), figure, *_told(numbers)] for value, figures in values.items() for figure, numbers in figures.items()]
+        print_table(out, [str(by), "figure", *_HEADS.values()], rows)
+    for line in found.broken:
+        out.print(f"\n  warning: {line}", style="bold red")
+    for name, why in found.left_out.items():
+        out.print(f"\n  not compared: {name}: {why}", style="yellow")
+
+
+def _told(numbers: Mapping[str, float]) -> list[str]:
+    """Shares in percent; a cut of a millionth of the error is rounding."""
+    kept = {**numbers, "cut": numbers["cut"] if numbers["cut"] > 1e-6 * numbers["error"] else 0.0}
+    return [f"{kept[name]:.0%}" if name in _SHARES else short(kept[name]) for name in _HEADS]
+
+
+def _label(value: Any) -> str:
+    return "NULL" if value is None else str(value)
+
+
+def _computed(found: OutputPlan, one: Output) -> bool:
+    """Whether a column is computed of figures: neither a key nor a figure under another name."""
+    names = {node.name for node in one.value.find_all(exp.Column)}
+    return not isinstance(one.value, exp.Column) and bool(names & set(found.errors))
+
+
+def run_record(done: JobRun) -> dict[str, Any]:
+    """A finished run as one JSON object."""
+    return {
+        "folder": str(done.folder),
+        "private": done.private,
+        "entry": done.entry,
+        "head": done.head,
+        "total": done.record["total"],
+        "outputs": sorted(done.answers),
+        "left_out": list(done.left_out),
+        "resumed": done.resumed,
+        "files": done.record["files"],
+        "warnings": list(done.notes),
+    }
+
+
+def print_run(done: JobRun) -> None:
+    """The tables, and what to open."""
+    out = console()
+    for name, answer in done.answers.items():
+        out.print(done.plan[name].spec.title or name, style="bold")
+        out.print("\n".join(f"  {line}" for line in repr(answer).splitlines()) + "\n")
+    if done.left_out:
+        out.print(f"left out: {', '.join(done.left_out)}", style="yellow")
+    out.print(f"published to {done.folder}; entry {done.entry} of the ledger", style="bold")
+    out.print(f"open {done.folder / 'report.html'}")
+
+
+def print_report(record: dict[str, Any], wrong: dict[str, str], page: Path) -> None:
+    out = console()
+    out.print(record["title"], style="bold")
+    if not record["private"]:
+        out.print("  NOT PRIVATE: drawn in test mode", style="bold red")
+    at = f" at delta {record['total']['delta']}" if record["total"]["delta"] else ""
+    out.print(f"  promised   epsilon at most {record['total']['upper']}{at}")
+    out.print(f"  protects   {record['unit']['short']}, {record['unit']['cap']}")
+    who = record["unit"].get("one", "one person")
+    out.print(f"  a 50:50 guess about {who} becomes right at most {record['promise']['posterior']} of the time")
+    for table in record["outputs"]:
+        rows = f"{table['rows']} row{'' if table['rows'] == 1 else 's'}"
+        out.print(f"  table      {table['name']}, {rows}" + ("" if table["answered"] else ", left out"))
+    for name, value in record["record"].items():
+        out.print(f"  {name}: {value}")
+    for name, what in wrong.items():
+        out.print(f"  {name} is {what}: this is not the release as it was published", style="red")
+    if not wrong:
+        out.print(f"  all {len(record['files'])} files are as they were published", style="green")
+    out.print(f"open {page}")
+
+
+@contextmanager
+def progress(outputs: int) -> Iterator[Any]:
+    """A bar on the error stream while a job runs, if that is a terminal; yields what to tell each step."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    parts = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("planning", total=outputs)
+
+        def told(step: Any) -> None:
+            bar.update(task, completed=step.done, description=f"{step.name} {step.output or ''}".strip())
+
+        yield told
+
+
+def short(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"

@@ -1,6 +1,6 @@
 """Refusals in the words of the command: options instead of parameters, commands instead of functions.
 
-A refusal is found by its code (see `tacit.accounting.errors`) and worded from its facts. A code that is not in
+A refusal is found by its code (see `tacit.errors`) and worded from its facts. A code that is not in
 the table keeps the words it came with.
 
 >>> from tacit.accounting import ParameterError

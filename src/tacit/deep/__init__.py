@@ -15,7 +15,7 @@
 True
 """
 
-from tacit.deep.extra import needs
+from tacit.deep.errors import needs
 
 with needs("torch", "torch"):
     import torch as _torch  # noqa: F401

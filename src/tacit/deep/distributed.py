@@ -45,13 +45,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tacit.accounting import Event, Guarantee, ParameterError
-from tacit.accounting.parameters import count
 from tacit.deep.clipping import Adaptive, ClippedSum, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.noise import standard_normal
 from tacit.deep.private import Independent, PrivateTraining, noise_for, planned_steps
 from tacit.deep.samplers import Allocation, FullBatch, Poisson, Sampler
 from tacit.noise import is_private
+from tacit.parameters import count
 
 
 def shard(records: int, rank: int | None = None, world: int | None = None) -> NDArray[np.int64]:
@@ -186,7 +186,7 @@ def make_private_distributed(
 
     >>> make_private_distributed(nn.Linear(1, 1), None, None, clip=1, sampler=FullBatch(10), steps=1)
     Traceback (most recent call last):
-    tacit.accounting.errors.ParameterError: give noise_multiplier, or epsilon and delta
+    tacit.errors.ParameterError: give noise_multiplier, or epsilon and delta
     """
     planned = planned_steps(sampler, steps, epochs)
     asked = {"given": guarantee, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}

@@ -31,10 +31,10 @@ from torch.optim import Optimizer
 
 from tacit.accounting import Adjacency, Event, ParameterError, Repeated, Sampled
 from tacit.accounting import Poisson as PoissonScheme
-from tacit.accounting.events import Leaf
-from tacit.accounting.parameters import Number, count, nonnegative, positive
+from tacit.accounting.events.tree import Leaf
 from tacit.deep.samplers import Indices, coins
 from tacit.noise import permutation, uniform_integers
+from tacit.parameters import Number, count, nonnegative, positive
 
 
 class Turns:

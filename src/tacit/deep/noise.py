@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tacit.deep.extra import needs
+from tacit.deep.errors import needs
 from tacit.mechanisms.noisy_sums import NoisySums
 from tacit.noise.source import words
 

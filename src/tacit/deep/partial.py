@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from tacit.accounting import ParameterError
-from tacit.accounting.parameters import count, positive
+from tacit.parameters import count, positive
 
 
 class Adapter(nn.Module):

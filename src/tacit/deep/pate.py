@@ -39,13 +39,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Bound, Composed, Event, NoOp, ParameterError, PureDP, Repeated
 from tacit.accounting import account as price
-from tacit.accounting.parameters import Number, count, positive
 from tacit.deep import pate_gaussian
 from tacit.deep.pate_cost import FINE, Counts, LaplaceLaw, PublishedCost, dependent_epsilon, publish_cost, vote_counts
 from tacit.deep.pate_gaussian import GaussianLaw
 from tacit.ledger import Account, paying
 from tacit.mechanisms.noisy_sums import NoisySums
 from tacit.noise import uniform_integers
+from tacit.parameters import Number, count, positive
 
 M = TypeVar("M")
 ADVICE = "A teacher must return one label for each question, in one dimension"

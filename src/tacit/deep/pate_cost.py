@@ -36,9 +36,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Event, ParameterError, PureDP
-from tacit.accounting.parameters import Number, count, positive, probability
 from tacit.mechanisms.smooth_sensitivity import HeavyTail, Ladder, ladder
 from tacit.noise import discrete_laplace
+from tacit.parameters import Number, count, positive, probability
 
 Counts = NDArray[np.int64]
 Array = NDArray[np.float64]

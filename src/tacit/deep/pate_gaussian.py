@@ -31,9 +31,9 @@ from numpy.typing import ArrayLike
 from scipy.special import erfc
 
 from tacit.accounting import ParameterError
-from tacit.accounting.parameters import count, positive, probability
 from tacit.deep.pate_cost import FINE, LAMBDAS, LEAST, Array, Counts, chances, gaps
 from tacit.deep.pate_cost import worst_epsilon as worst_epsilon
+from tacit.parameters import count, positive, probability
 
 _MARGIN = 1 + 1e-10  # over the rounding of a few library functions
 

@@ -42,16 +42,15 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
-from tacit.accounting.parameters import count, positive
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
-from tacit.deep.loader import PrivateLoader, as_dataset
 from tacit.deep.noise import add_normal, on_lattice, standard_normal
-from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, PrivateLoader, Sampler, as_dataset
 from tacit.ledger import Account, Payment, paying
 from tacit.mechanisms.noisy_sums import NoisySums
 from tacit.noise import is_private
+from tacit.parameters import count, positive
 
 __all__ = ["Allocation", "FixedSize", "FullBatch", "Poisson", "PrivateTraining", "make_private", "make_private_with_epsilon"]
 

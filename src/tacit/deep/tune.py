@@ -17,8 +17,8 @@ Guarantee
     Statement: what `tune` returns costs `Selection(trial, mean, shape)`, where a trial is a run and its score together.
     Conditions: every trial costs the declared event, whatever the setting; the score comes from public data or is part of the price
     (`score_event`); the number of trials stays secret, and with it whatever tells it: the time it took, the logs, the other models.
-    Proved in: Papernot and Steinke 2022, Theorems 2 and 6, sharpened in `tacit.accounting.selection`. Among equal scores the first trial
-    wins: in law a tie broken by a fresh uniform number beside each output, so the order is total.
+    Proved in: Papernot and Steinke 2022, Theorems 2 and 6, sharpened in `tacit.accounting.theorems.selection`. Among equal scores the
+    first trial wins: in law a tie broken by a fresh uniform number beside each output, so the order is total.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from tacit.accounting import Composed, Event, ParameterError, Repeated, Selection
-from tacit.accounting.parameters import Number, count, number, positive
-from tacit.accounting.selection import gamma_for
+from tacit.accounting.theorems.selection import gamma_for
 from tacit.ledger import Account, paying
 from tacit.noise import bernoulli, uniform_integers
+from tacit.parameters import Number, count, number, positive
 
 BLOCK = 16  # tosses at a time
 P = TypeVar("P")
@@ -140,7 +140,7 @@ def trial_event(choices: Sequence[P], event: Event | Callable[[P], Event], score
     >>> from tacit.accounting import Gaussian
     >>> trial_event([1, 2], lambda steps: Repeated(Gaussian(5), steps), "public")
     Traceback (most recent call last):
-    tacit.accounting.errors.ParameterError: the settings cost differently, and which one wins must not say what was paid...
+    tacit.errors.ParameterError: the settings cost differently, and which one wins must not say what was paid...
     """
     if isinstance(event, Event):
         one = event

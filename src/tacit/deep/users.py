@@ -41,14 +41,13 @@ from torch.optim import Optimizer
 from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from tacit.accounting import Adjacency, Event, Gaussian, Group, Guarantee, MixtureOfGaussians, ParameterError, Repeated, calibrate
-from tacit.accounting.parameters import Number, count, positive
 from tacit.deep.clipping import Clipper, ClippingError, Rule, flat
 from tacit.deep.clipping.parts import CHUNK, Outer, Part, row_norms, weigh, working_dtype
 from tacit.deep.clipping.passes import full_precision
-from tacit.deep.loader import as_dataset
 from tacit.deep.private import PrivateTraining, noise_for, planned_steps
-from tacit.deep.samplers import Indices, Poisson, Sampler
+from tacit.deep.samplers import Indices, Poisson, Sampler, as_dataset
 from tacit.noise import permutation
+from tacit.parameters import Number, count, positive
 
 # Whose records
 
@@ -253,7 +252,7 @@ def make_user_private(
 
     >>> make_user_private(nn.Linear(1, 1), None, torch.zeros(2, 1), [1, 2], most=1, clip=1, sampler=Poisson(1, 2), steps=1)
     Traceback (most recent call last):
-    tacit.accounting.errors.ParameterError: give noise_multiplier, or epsilon and delta
+    tacit.errors.ParameterError: give noise_multiplier, or epsilon and delta
     """
     if isinstance(sampler, ByExample):
         raise ParameterError("ByExample samples records: use it with make_private on the rows that cap(users, most) keeps")

@@ -5,28 +5,27 @@
 1
 """
 
-from tacit.learning.boosting import GradientBoostingClassifier
-from tacit.learning.classifiers import LinearSVC, LogisticRegression
 from tacit.learning.estimator import PrivateEstimator, Space
-from tacit.learning.exponential_erm import ExponentialERM
-from tacit.learning.forest import RandomForestClassifier
-from tacit.learning.frank_wolfe import FrankWolfe
-from tacit.learning.ftrl import FollowTheLeader, PrefixSums
-from tacit.learning.gradient_descent import GradientDescent
-from tacit.learning.kernel_features import NystroemFeatures, RandomFourierFeatures
-from tacit.learning.kmeans import KMeans
-from tacit.learning.losses import Loss
+from tacit.learning.linear.classifiers import LinearSVC, LogisticRegression
+from tacit.learning.linear.losses import Loss
+from tacit.learning.linear.perturbation import ObjectivePerturbation, OutputPerturbation
+from tacit.learning.linear.regressors import HuberRegressor, Lasso, LinearRegression, PoissonRegressor, QuantileRegressor, Ridge
 from tacit.learning.naive_bayes import GaussianNB
-from tacit.learning.objective_perturbation import ObjectivePerturbation
-from tacit.learning.output_perturbation import OutputPerturbation
-from tacit.learning.pca import PCA
 from tacit.learning.pipeline import Pipeline, pipeline_event
-from tacit.learning.rates import RateCard, hard_instance, too_good_to_be_private
-from tacit.learning.regressors import HuberRegressor, Lasso, LinearRegression, PoissonRegressor, QuantileRegressor, Ridge
-from tacit.learning.scalers import MinMaxScaler, StandardScaler
-from tacit.learning.sets import Box, Everything, L1Ball, L2Ball
-from tacit.learning.stochastic import StochasticDescent
-from tacit.learning.trees import DecisionTreeClassifier
+from tacit.learning.textbook.exponential_erm import ExponentialERM
+from tacit.learning.textbook.frank_wolfe import FrankWolfe
+from tacit.learning.textbook.ftrl import FollowTheLeader, PrefixSums
+from tacit.learning.textbook.gradient_descent import GradientDescent
+from tacit.learning.textbook.rates import RateCard, hard_instance, too_good_to_be_private
+from tacit.learning.textbook.sets import Box, Everything, L1Ball, L2Ball
+from tacit.learning.textbook.stochastic import StochasticDescent
+from tacit.learning.trees.boosting import GradientBoostingClassifier
+from tacit.learning.trees.forest import RandomForestClassifier
+from tacit.learning.trees.tree import DecisionTreeClassifier
+from tacit.learning.unsupervised.kernel_features import NystroemFeatures, RandomFourierFeatures
+from tacit.learning.unsupervised.kmeans import KMeans
+from tacit.learning.unsupervised.pca import PCA
+from tacit.learning.unsupervised.scalers import MinMaxScaler, StandardScaler
 
 __all__ = [
     "PCA",

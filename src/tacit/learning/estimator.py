@@ -33,9 +33,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Event, Guarantee, PackageMissing, ParameterError
-from tacit.accounting.parameters import count, number, positive
 from tacit.ledger import paying, withheld
 from tacit.noise import SeedRefusedError, is_private, test_mode
+from tacit.parameters import count, number, positive
 
 try:
     from sklearn.base import (  # type: ignore[import-untyped,unused-ignore]

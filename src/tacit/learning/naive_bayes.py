@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Gaussian, Guarantee
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes
-from tacit.learning.losses import softmax
+from tacit.learning.linear.losses import softmax
 from tacit.mechanisms.row_sums import clip_rows, farthest_table, noisy_table
 
 Array = NDArray[np.float64]

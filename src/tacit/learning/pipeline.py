@@ -5,7 +5,7 @@ The `Pipeline` here reserves the total before any step touches the data. It can,
 the steps are fitted to rows of zeros first, and the prices they show are those of the fit.
 
 >>> from tacit.learning import LogisticRegression
->>> from tacit.learning.scalers import StandardScaler
+>>> from tacit.learning.unsupervised.scalers import StandardScaler
 >>> from tacit.noise import test_mode
 >>> X = np.repeat([[1.0, 9.0], [8.0, 2.0]], 500, axis=0)
 >>> model = Pipeline([
@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.accounting import Adjacency, Composed, Event, Guarantee, NoOp, PackageMissing, ParameterError, account
-from tacit.accounting.parameters import Number
 from tacit.ledger import paying
+from tacit.parameters import Number
 
 try:
     from sklearn import pipeline as sk  # type: ignore[import-untyped,unused-ignore]
@@ -49,7 +49,7 @@ def pipeline_event(pipeline: Any) -> Event:
         Conditions: every step carries `event_`, or learns nothing from the data.
 
     >>> from sklearn.pipeline import Pipeline as Plain
-    >>> from tacit.learning.scalers import MinMaxScaler
+    >>> from tacit.learning.unsupervised.scalers import MinMaxScaler
     >>> pipeline_event(Plain([("scale", MinMaxScaler(bounds=(0, 1)))]).fit(np.zeros((2, 1))))
     NoOp()
     """

@@ -15,19 +15,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.accounting import Event, Guarantee, from_json, to_json
-from tacit.accounting.exact import Typed, from_text, to_text
-from tacit.accounting.methods import as_typed
+from tacit.accounting.theorems.methods import as_typed
+from tacit.exact import Typed, from_text, to_text
 from tacit.ledger import journal
 from tacit.ledger.booking import booked, charge_of, keys, refusal_for, refused, room
 from tacit.ledger.budget import Budget, typed
-from tacit.ledger.chain import canonical
 from tacit.ledger.errors import LedgerError, ReleaseFailed
 from tacit.ledger.filters import Reading, in_words, odometer
+from tacit.ledger.journal import canonical
 from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, paying
-from tacit.ledger.period import days, overlaps
-from tacit.ledger.spec import Spec
+from tacit.ledger.spec import Amount, Spec, Totals, days, overlaps
 from tacit.ledger.store import Connection
-from tacit.ledger.tree import Amount, Totals
 from tacit.noise import Seen, is_private, watch
 
 if TYPE_CHECKING:

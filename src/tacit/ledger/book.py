@@ -21,16 +21,15 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tacit.accounting import Adjacency, Guarantee
+from tacit.accounting import Adjacency, Guarantee, ParameterError
 from tacit.ledger import journal
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
-from tacit.ledger.chain import head_text
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.identity import DataIdentity, as_identity
-from tacit.ledger.spec import Spec
+from tacit.ledger.journal import head_text
+from tacit.ledger.spec import Amount, Spec
 from tacit.ledger.store import Connection, Store
-from tacit.ledger.tree import Amount
 
 if TYPE_CHECKING:
     from tacit.ledger.verify import Verification
@@ -78,7 +77,7 @@ class Ledger:
         *,
         data: DataIdentity | str | Sequence[DataIdentity | str] | None = None,
         parent: Account | str | None = None,
-        adjacency: Adjacency | None = None,
+        adjacency: Adjacency | str | None = None,
         unit: str | None = None,
         rule: str | None = None,
         collusion: bool | None = None,
@@ -100,7 +99,7 @@ class Ledger:
             budget, window = _with_window(Budget.of(budget), window)
         terms: dict[str, Any] = {
             "budget": budget,
-            "adjacency": adjacency,
+            "adjacency": _relation(adjacency),
             "unit": unit,
             "rule": rule,
             "collusion": collusion,
@@ -234,6 +233,13 @@ class Ledger:
         from tacit.ledger.verify import verify
 
         return verify(self.store, head=head)
+
+
+def _relation(adjacency: Adjacency | str | None) -> Adjacency | None:
+    try:
+        return None if adjacency is None else Adjacency.parse(adjacency)
+    except ParameterError as error:
+        raise LedgerError(str(error)) from None
 
 
 def _with_window(budget: Budget, window: str | None) -> tuple[Budget, str | None]:

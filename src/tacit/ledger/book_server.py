@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tacit.ledger.book_file import Purpose
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.layout import FACTS
+from tacit.ledger.store import FACTS, Purpose
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine

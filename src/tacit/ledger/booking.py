@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from tacit.accounting import Adjacency, Event
-from tacit.accounting.errors import AdjacencyError
-from tacit.accounting.methods import as_typed
+from tacit.accounting.theorems.methods import as_typed
+from tacit.errors import AdjacencyError
 from tacit.ledger.budget import Budget  # noqa: F401  (used by the example above)
 from tacit.ledger.errors import BudgetExceeded, PriceError
 from tacit.ledger.filters import refusal
 from tacit.ledger.pricing import cheap, price
-from tacit.ledger.spec import Spec
-from tacit.ledger.tree import MOVED, PLAIN, Amount, Totals, plus
+from tacit.ledger.spec import MOVED, PLAIN, Amount, Spec, Totals, plus
 
 Key = tuple[int, str]  # account and period; the period "" is the whole life
 

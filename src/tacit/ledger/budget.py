@@ -1,7 +1,9 @@
-"""A budget: how much may be learned in total. It is a `Guarantee` with a reserve for corrections, and perhaps a period.
+"""A budget: how much may be learned in total. It is a `Guarantee` with a reserve for corrections, and perhaps
+a period.
 
-Each amount of the guarantee is a limit of its own. Amounts of one currency add up under fully adaptive composition (see
-`tacit.ledger.filters` for the theorems), so an account compares their sums with the limits, in exact fractions.
+Each amount of the guarantee is a limit of its own. Amounts of one currency add up under fully adaptive
+composition (see `tacit.ledger.filters` for the theorems), so an account compares their sums with the limits,
+in exact fractions.
 
 >>> Budget(epsilon=0.1, delta="1e-6")
 Budget(epsilon=0.1, delta=1e-6)
@@ -17,7 +19,7 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.accounting import Guarantee, ParameterError
-from tacit.accounting.exact import Typed, exact, from_text, to_text
+from tacit.exact import Typed, exact, from_text, to_text
 from tacit.ledger.errors import LedgerError
 
 
@@ -36,9 +38,11 @@ def typed(name: str, value: object) -> Fraction:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Budget:
-    """A limit in one currency. `reserve` is the share that only corrections may use (of mu squared, where the currency is mu).
+    """A limit in one currency. `reserve` is the share that only corrections may use (of mu squared, where the
+    currency is mu).
 
-    `period` is a window, such as "month": the budget is then one for each of these periods (see `window` of `Ledger.account`).
+    `period` is a window, such as "month": the budget is then one for each of these periods (see `window` of
+    `Ledger.account`).
     """
 
     guarantee: Guarantee
@@ -78,7 +82,10 @@ class Budget:
         if isinstance(given, Budget):
             return given
         if not isinstance(given, (Guarantee, str)):
-            raise LedgerError(f"budget must be a Budget such as Budget(epsilon=1), a Guarantee or its text, not {type(given).__name__}")
+            raise LedgerError(
+                f"budget must be a Budget such as Budget(epsilon=1), a Guarantee or its text, not "
+                f"{type(given).__name__}"
+            )
         return Budget(given)
 
     @property
@@ -97,10 +104,16 @@ class Budget:
         >>> Budget(epsilon=1, reserve=Fraction(1, 10)).usable(correction=False)
         {'pure': Fraction(9, 10)}
         """
-        return self.limits if correction else {name: limit * (1 - self.reserve) for name, limit in self.limits.items()}
+        return (
+            self.limits
+            if correction
+            else {name: limit * (1 - self.reserve) for name, limit in self.limits.items()}
+        )
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-able form; `from_record` is its exact inverse. The period is a term of the account, and stored there."""
+        """A JSON-able form; `from_record` is its exact inverse. The period is a term of the account, and
+        stored there.
+        """
         return {**self.guarantee.to_record(), "reserve": to_text(self.reserve)}
 
     @staticmethod
@@ -119,5 +132,8 @@ class Budget:
             raise LedgerError(str(error)) from None
 
     def __repr__(self) -> str:
-        kept = f", reserve={Guarantee(rho=self.reserve).arguments.removeprefix('rho=')}" if self.reserve else ""
-        return f"Budget({self.guarantee.arguments}{kept}{f', period={self.period!r}' if self.period is not None else ''})"
+        kept = (
+            f", reserve={Guarantee(rho=self.reserve).arguments.removeprefix('rho=')}" if self.reserve else ""
+        )
+        period = f", period={self.period!r}" if self.period is not None else ""
+        return f"Budget({self.guarantee.arguments}{kept}{period})"

@@ -14,11 +14,6 @@ from tacit.accounting import Refusal
 #: The ledger's refusals, worded for Python. `tacit.release.faults` words them for job files.
 WORDS: Mapping[str, str] = {
     "ledger-missing": "there is no ledger at this URL; check the path, or open it with create=True",
-    "price-not-gaussian": (
-        "a budget of mu admits Gaussian noise, GDP guarantees and pure steps, and {event} is none of them: "
-        "its trade-off curve is above no Gaussian one without slack; use an account with Budget(rho=...) or "
-        "Budget(epsilon=..., delta=...)"
-    ),
     "price-not-pure": (
         "a budget of pure epsilon admits only events with a finite epsilon at delta = 0 ({reason}); use "
         "Laplace noise, or an account with Budget(epsilon=..., delta=...) or Budget(rho=...)"

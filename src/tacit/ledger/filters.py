@@ -30,8 +30,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tacit.accounting import UnsupportedError
-from tacit.accounting.exact import at_least, at_most, shown, tidy
 from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO, order_of
+from tacit.exact import at_least, at_most, shown, tidy
 from tacit.ledger.budget import Budget, typed
 from tacit.ledger.errors import BudgetExceeded, LedgerError
 
@@ -52,7 +52,7 @@ def theorem(currency: str) -> str:
 
     >>> theorem("privacy-loss distribution")
     Traceback (most recent call last):
-    tacit.accounting.errors.UnsupportedError: no filter is proved for privacy-loss distribution; ...
+    tacit.errors.UnsupportedError: no filter is proved for privacy-loss distribution; ...
     """
     if currency not in THEOREMS:
         raise UnsupportedError(

@@ -16,11 +16,11 @@ from fractions import Fraction
 
 from tacit.accounting import Adjacency, ApproxDP, Guarantee
 from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO
-from tacit.accounting.parameters import Number
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.filters import Filter, refusal
+from tacit.parameters import Number
 
 Prices = dict[str, Fraction]
 Charge = Callable[[int], Prices]

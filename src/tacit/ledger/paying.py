@@ -39,12 +39,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tacit.accounting import Event
-from tacit.ledger.chain import canonical
 from tacit.ledger.errors import LedgerError, ReleaseFailed
+from tacit.ledger.journal import canonical
 from tacit.noise import Seen, watch
 
 if TYPE_CHECKING:
-    from tacit.accounting.exact import Typed
+    from tacit.exact import Typed
     from tacit.ledger.account import Account, Receipt, Reservation
 
 DONE, FAILED, OPEN = "done", "failed", "open"

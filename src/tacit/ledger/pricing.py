@@ -29,9 +29,9 @@ from tacit.accounting import (
     Repeated,
     account,
 )
-from tacit.accounting.exact import at_most, from_float
 from tacit.accounting.guarantee import order_of
-from tacit.accounting.methods import as_typed, exact_pure, exact_rho, squared_mu, stated_sum
+from tacit.accounting.theorems.methods import as_typed, exact_pure, exact_rho, squared_mu, stated_sum
+from tacit.exact import at_most, from_float
 from tacit.ledger.errors import LedgerError, PriceError
 
 #: Where the accountant's figure is the result of plain floating point, it is raised by this before it is booked.
@@ -94,7 +94,7 @@ def _priced(
                 found[name] = _renyi(typed, adjacency, null_record, name)
         return tuple((name, found[name]) for name in components)
     except AccountingError as reason:
-        raise PriceError(f"{' and '.join(components)}: {reason}") from reason
+        raise PriceError(f"{' and '.join(components)}: {reason}").coded_as(reason) from reason
 
 
 def _finite(value: float, name: str, margin: Fraction = _MARGIN) -> Fraction:

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any
 
 from tacit import calculus  # the calculus loads its parts when they are first named, and a book of accounts names none
 from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Composed, Event, Group, Guarantee, NoOp, PureDP
-from tacit.accounting.parameters import Number
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
@@ -41,6 +40,7 @@ from tacit.ledger.filters import Filter, refusal
 from tacit.ledger.payers import Charge, Child, Part, Partition, Prices, Root, Spread
 from tacit.ledger.paying import paying
 from tacit.ledger.pricing import price
+from tacit.parameters import Number
 
 if TYPE_CHECKING:
     from tacit.calculus import Measurement, Release, Space, Step, Transformation

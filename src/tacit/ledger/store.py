@@ -1,18 +1,41 @@
 """The database under the book: transactions, locks, the disk. SQLite and PostgreSQL run the same statements.
 
 - One writer at a time. SQLite: `BEGIN IMMEDIATE`, retried at short random intervals until the timeout, so nobody waits behind a long
-  back-off (`tacit.ledger.book_file`). PostgreSQL: the row of the head is locked first (`tacit.ledger.book_server`).
+  back-off (`tacit.ledger.store`). PostgreSQL: the row of the head is locked first (`tacit.ledger.book_server`).
 - A *durable* transaction is on the disk when it returns. PostgreSQL does that while committing. On SQLite the transaction is appended to
   the write-ahead log under the lock, and the log is synced right after the lock was given up, before the call returns: the next writer
   need not wait for the disk, and one sync serves all who wait for it. The log is written in order, so a synced spend implies all before
   it; SQLite itself syncs the log before it copies any of it into the file (`synchronous=NORMAL`).
 - A transaction that only marks a reservation as done may share the next one's sync: after a power cut the mark can be missing, and then
   the reservation stays spent without it.
-- Entries are never updated or deleted; triggers say so to anybody who tries (`tacit.ledger.layout`).
+- Entries are never updated or deleted; triggers say so to anybody who tries (`tacit.ledger.store`).
 
 >>> store = Store("sqlite://")
 Traceback (most recent call last):
 tacit.ledger.errors.LedgerError: a book in memory forgets; give a file, such as sqlite:///tacit.db
+
+The tables of a book, as statements that SQLite and PostgreSQL both run. Entries are never updated or deleted: triggers say so.
+
+>>> [table.split()[2] for table in TABLES]
+['tacit_facts', 'tacit_head', 'tacit_entries', 'tacit_accounts', 'tacit_names', 'tacit_identities', 'tacit_totals']
+>>> len(statements("sqlite")), len(statements("postgresql"))
+(11, 12)
+
+A book in one SQLite file, through the standard library alone: connections, and transactions that end as they should.
+
+- A transaction is committed when its block ends, and rolled back when anything at all is raised in it.
+- Writers begin with `BEGIN IMMEDIATE`, so that nobody reads a total that another is about to change.
+- Connections are kept for the next one who asks. None is carried across a fork: a child opens its own, and never closes its parent's.
+
+>>> import pathlib, tempfile
+>>> book = BookFile(str(pathlib.Path(tempfile.mkdtemp()) / "book.db"))
+>>> with book.transaction("write") as connection:
+...     _ = connection.execute("CREATE TABLE pages (number INTEGER)")
+...     _ = connection.execute("INSERT INTO pages VALUES (7)")
+>>> with book.transaction("read") as connection:
+...     connection.execute("SELECT number FROM pages").fetchall()
+[(7,)]
+>>> book.close()
 """
 
 from __future__ import annotations
@@ -22,14 +45,153 @@ import random
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import unquote
 
-from tacit.ledger import layout
-from tacit.ledger.book_file import BookFile, Purpose
 from tacit.ledger.errors import LedgerBroken, LedgerBusy, LedgerError, LedgerUnwritable
+
+#: Whether this one is there says whether there is a book.
+FACTS = "tacit_facts"
+#: `{number}` is the type of an entry's number: in SQLite only a column of the type INTEGER is the number of the row itself.
+#: - facts: the format of the book, and the secret under which contents are digested.
+#: - head: the last entry; its row is the lock of all writers.
+#: - entries: the book. Every other table can be rebuilt from it; the columns beside `body` and `hash` are copies for searching.
+#:   One conclusion for each reservation.
+#: - totals: running totals for each account and period; the period "" is the whole life.
+TABLES = (
+    "CREATE TABLE tacit_facts (name VARCHAR(40) NOT NULL, value TEXT NOT NULL, PRIMARY KEY (name))",
+    "CREATE TABLE tacit_head (id INTEGER NOT NULL, seq BIGINT NOT NULL, hash VARCHAR(64) NOT NULL, PRIMARY KEY (id))",
+    "CREATE TABLE tacit_entries (seq {number} NOT NULL, kind VARCHAR(12) NOT NULL, account BIGINT, reservation BIGINT, "
+    "question VARCHAR(64), body TEXT NOT NULL, hash VARCHAR(64) NOT NULL, PRIMARY KEY (seq), UNIQUE (reservation))",
+    "CREATE TABLE tacit_accounts (id BIGINT NOT NULL, parent BIGINT, spec TEXT NOT NULL, PRIMARY KEY (id))",
+    "CREATE TABLE tacit_names (name VARCHAR(200) NOT NULL, account BIGINT NOT NULL, PRIMARY KEY (name))",
+    'CREATE TABLE tacit_identities ("key" VARCHAR(64) NOT NULL, account BIGINT NOT NULL, PRIMARY KEY ("key"))',
+    "CREATE TABLE tacit_totals (account BIGINT NOT NULL, period VARCHAR(12) NOT NULL, body TEXT NOT NULL, PRIMARY KEY (account, period))",
+)
+INDEXES = (
+    "CREATE INDEX ix_tacit_entries_account ON tacit_entries (account)",
+    "CREATE INDEX ix_tacit_entries_question ON tacit_entries (question)",
+)
+TRIGGERS = {
+    "sqlite": tuple(
+        f"CREATE TRIGGER IF NOT EXISTS tacit_no_{verb.lower()} BEFORE {verb} ON tacit_entries "
+        "BEGIN SELECT RAISE(ABORT, 'entries of the ledger are never changed'); END"
+        for verb in ("UPDATE", "DELETE")
+    ),
+    "postgresql": (
+        "CREATE OR REPLACE FUNCTION tacit_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION 'entries of the ledger are never changed'; END $$",
+        "DROP TRIGGER IF EXISTS tacit_no_change ON tacit_entries",
+        "CREATE TRIGGER tacit_no_change BEFORE UPDATE OR DELETE OR TRUNCATE ON tacit_entries "
+        "FOR EACH STATEMENT EXECUTE FUNCTION tacit_append_only()",
+    ),
+}
+
+
+def statements(kind: str) -> list[str]:
+    """All of a new book's tables, indexes and triggers, in order, for "sqlite" or "postgresql"."""
+    number = "INTEGER" if kind == "sqlite" else "BIGINT"
+    return [table.format(number=number) for table in TABLES] + [*INDEXES, *TRIGGERS[kind]]
+
+
+Purpose = Literal["read", "write", "create"]
+#: Connections kept open for the next one who asks; more than this work at the same time, and are closed afterwards.
+IDLE = 8
+
+
+class BookFile:
+    """The connections of one process to the file; safe to share between threads."""
+
+    kind = "sqlite"
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        # what nobody closes is closed with the last reference, in the process that opened it
+        self._finalizer = weakref.finalize(self, _close_all, self._idle, os.getpid())
+
+    def exists(self) -> bool:
+        """Whether the file is there; asking does not make it."""
+        return os.path.exists(self.path)
+
+    def has_tables(self, connection: sqlite3.Connection) -> bool:
+        """Whether there is a book in it."""
+        query = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = ?"
+        return bool(connection.execute(query, (FACTS,)).fetchone()[0])
+
+    @contextmanager
+    def transaction(self, purpose: Purpose, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """A connection inside a transaction. A locked file raises at once; `Store` waits. `durable` is `Store.sync`'s affair here."""
+        connection = self._taken()
+        whole = False
+        try:
+            connection.execute("BEGIN" if purpose == "read" else "BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+            whole = True
+        finally:
+            if not whole:
+                whole = _rolled_back(connection)
+            self._given_back(connection, usable=whole)
+
+    def _taken(self) -> sqlite3.Connection:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return _connected(self.path)
+
+    def _given_back(self, connection: sqlite3.Connection, *, usable: bool) -> None:
+        with self._lock:
+            if usable and len(self._idle) < IDLE:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close what nobody is using; new connections are opened when they are asked for."""
+        with self._lock:
+            while self._idle:
+                self._idle.pop().close()
+
+    def leave_behind(self) -> list[sqlite3.Connection]:
+        """In a child after a fork: the parent's connections. They must be held for good, because letting them go would close them."""
+        self._finalizer.detach()
+        return self._idle
+
+
+def _connected(path: str) -> sqlite3.Connection:
+    """A connection in which transactions are begun by nobody but `BookFile.transaction`, and which never waits for a lock by itself."""
+    connection = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")  # Store.sync does the rest
+        # SQLite's own waiting backs off to a tenth of a second, behind which a newcomer overtakes; equal short waits are fair
+        connection.execute("PRAGMA busy_timeout=0")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _rolled_back(connection: sqlite3.Connection) -> bool:
+    """Undo what was begun; whether the connection can be used again."""
+    with suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        return True
+    return False
+
+
+def _close_all(connections: list[sqlite3.Connection], pid: int) -> None:
+    if os.getpid() == pid:
+        while connections:
+            connections.pop().close()
+
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Engine
@@ -159,7 +321,7 @@ class Store:
 
         def build(connection: Connection) -> None:
             if not database.has_tables(connection):
-                for statement in layout.statements(self.kind):
+                for statement in statements(self.kind):
                     run(connection, statement)
                 first(connection)
 

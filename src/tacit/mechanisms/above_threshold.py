@@ -26,11 +26,11 @@ from fractions import Fraction
 from typing import Any, Self
 
 from tacit.accounting import Event, NoOp, ParameterError, PureDP, Refusal
-from tacit.accounting.parameters import Number, count, number, positive, probability
 from tacit.calculus import Absolute, CalculusError, Integers, Lattice, LInfinity, Measurement, MetricError, Space, Transformation, Vectors
 from tacit.mechanisms.exponential import above, scores_of
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import discrete_laplace, from_lattice, is_private
+from tacit.parameters import Number, count, number, positive, probability
 
 Answer = bool | int | float | None
 

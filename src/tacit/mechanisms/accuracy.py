@@ -21,8 +21,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import gammaincc, gammaln, ndtri_exp
 
-from tacit.accounting import ParameterError, gaussian
-from tacit.accounting.parameters import Number, count, number, positive
+from tacit.accounting import ParameterError
+from tacit.accounting.theorems import gaussian
+from tacit.parameters import Number, count, number, positive
 
 #: Closed forms below are good to a few units in the last place; this covers them.
 _SLACK = 2.0**-48

@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Event, ParameterError
-from tacit.accounting.parameters import Number, count, number
 from tacit.calculus import DomainError, Integers, Lattice, Measurement, Rows, Space, Step
 from tacit.mechanisms.accuracy import failure
 from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from
 from tacit.mechanisms.histogram import on_counts
 from tacit.mechanisms.mechanism import Mechanism
+from tacit.parameters import Number, count, number
 
 PROOF = "a noisy histogram over public cells, then post-processing (Wilson et al. 2020, Section 5.1)"
 

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Composed, Event, NoOp, ParameterError
-from tacit.accounting.parameters import Number, count, positive
 from tacit.calculus import (
     Absolute,
     AddRemove,
@@ -44,6 +43,7 @@ from tacit.calculus.aggregates import exact_sum
 from tacit.mechanisms.accuracy import failure, rounded_up
 from tacit.mechanisms.laplace import LaplaceMechanism
 from tacit.mechanisms.mechanism import Mechanism
+from tacit.parameters import Number, count, positive
 
 PROOF = "composition of noisy sums about the middle of the bounds and, under add/remove, a noisy count; the rest is post-processing"
 

@@ -27,11 +27,11 @@ from fractions import Fraction
 from typing import Any, Self
 
 from tacit.accounting import Event, NoOp, ParameterError, Selection
-from tacit.accounting.parameters import Number, nonnegative, number, positive, probability
-from tacit.accounting.selection import gamma_for, mean_for
+from tacit.accounting.theorems.selection import gamma_for, mean_for
 from tacit.calculus import CalculusError, Measurement, Space
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import bernoulli, uniform_integers
+from tacit.parameters import Number, nonnegative, number, positive, probability
 
 Score = Callable[[Any], float]
 POISSON = math.inf

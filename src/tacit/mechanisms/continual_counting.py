@@ -30,7 +30,6 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tacit.accounting import Event, NoOp, ParameterError, Repeated
-from tacit.accounting.parameters import Number, count, positive
 from tacit.accounting.strategies import tree_block, tree_blocks, tree_levels, whole_square_root
 from tacit.calculus import Domain, DomainError, Hamming, Measurement, MetricError, Space, Vectors
 from tacit.calculus.metrics import root
@@ -39,6 +38,7 @@ from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.noisy_sums import NoisySums, tidy
 from tacit.mechanisms.smooth_sensitivity import bounded_rows
 from tacit.noise.lattice import from_lattice
+from tacit.parameters import Number, count, positive
 
 PRECISION = 2**20
 Kind = Literal["laplace", "gaussian"]

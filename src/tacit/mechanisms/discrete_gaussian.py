@@ -18,12 +18,12 @@ import numpy as np
 
 from tacit import noise
 from tacit.accounting import ZCDP, DiscreteGaussian, Event, NoOp, ParameterError, calibrate
-from tacit.accounting.parameters import Number, count, number, positive
 from tacit.calculus import L2, Measurement, Space
 from tacit.calculus.metrics import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, largest_scale, per_coordinate, rounded_up
 from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
 from tacit.mechanisms.noisy_sums import tidy
+from tacit.parameters import Number, count, number, positive
 
 PROOF = "Canonne, Kamath, Steinke 2020, Theorem 4 and Theorem 14"
 ADVICE = "L1 distances bound Euclidean ones, so cast them first (an L1 to L2 cast is free), or use geometric(scale)"

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 
 from tacit import accounting
 from tacit.accounting import Event, NoOp, ParameterError
-from tacit.accounting.parameters import Number, count, positive, probability
 from tacit.calculus import L1, DomainError, Integers, Lattice, LInfinity, Measurement, MetricError, Space, Vectors
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import choose
 from tacit.noise.exponential import exp_bounds
+from tacit.parameters import Number, count, positive, probability
 
 
 @dataclass(frozen=True)

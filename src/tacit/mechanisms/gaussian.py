@@ -19,13 +19,13 @@ from fractions import Fraction
 from typing import Literal, Self
 
 from tacit.accounting import Event, Gaussian, ParameterError, account
-from tacit.accounting.gaussian import sigma_for
-from tacit.accounting.parameters import Number, number, positive
+from tacit.accounting.theorems.gaussian import sigma_for
 from tacit.calculus import L2, Measurement, Space
 from tacit.calculus.metrics import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, largest_scale, rounded_up
 from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
 from tacit.mechanisms.noisy_sums import NoisySums, tidy
+from tacit.parameters import Number, number, positive
 
 PROOF = "post-processing of the Gaussian mechanism (Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2022, Theorem 2.7)"
 ADVICE = "L1 distances bound Euclidean ones, so cast them first (an L1 to L2 cast is free), or use laplace(scale)"

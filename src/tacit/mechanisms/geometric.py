@@ -20,12 +20,12 @@ import numpy as np
 
 from tacit import noise
 from tacit.accounting import DiscreteLaplace, Event, NoOp, ParameterError
-from tacit.accounting.parameters import Number, count, positive
 from tacit.calculus import L1, DomainError, Measurement, Space
 from tacit.mechanisms.accuracy import failure, largest_scale, per_coordinate, rounded_up
 from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
 from tacit.mechanisms.noisy_sums import tidy
 from tacit.mechanisms.verify import Interval, exp_bracket
+from tacit.parameters import Number, count, positive
 
 PROOF = "Ghosh, Roughgarden, Sundararajan 2012; the law is the discrete Laplace law (Inusah and Kozubowski 2006)"
 ADVICE = "for Euclidean distances use discrete_gaussian(sigma), or cast them to L1 first, which costs the square root of the dimension"

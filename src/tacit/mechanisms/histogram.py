@@ -23,7 +23,6 @@ from typing import Any, Literal
 import numpy as np
 
 from tacit.accounting import Event, ParameterError
-from tacit.accounting.parameters import Number
 from tacit.calculus import (
     L1,
     L2,
@@ -41,6 +40,7 @@ from tacit.calculus import (
 from tacit.calculus.domains import Domain
 from tacit.calculus.histograms import cell_step
 from tacit.mechanisms.mechanism import Mechanism
+from tacit.parameters import Number
 
 PROOF = "a row is counted in one cell (parallel composition; McSherry 2009, Theorem 4), then the noise's own guarantee"
 #: More cells than this are surely a mistake: each of them is released.

@@ -20,11 +20,11 @@ from fractions import Fraction
 from typing import Self
 
 from tacit.accounting import Event
-from tacit.accounting.parameters import Number, positive
 from tacit.calculus import L1, Measurement, Space
 from tacit.mechanisms.accuracy import failure, laplace_error, largest_scale
 from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
 from tacit.mechanisms.noisy_sums import NoisySums, tidy
+from tacit.parameters import Number, positive
 
 PROOF = "post-processing of the Laplace mechanism (Dwork, McSherry, Nissim, Smith 2006; textbook Theorem 1.9)"
 ADVICE = "for Euclidean distances use gaussian(sigma), or cast them to L1 first, which costs the square root of the dimension"
@@ -113,6 +113,6 @@ def laplace(scale: Number) -> LaplaceMechanism:
 
     >>> laplace(scale=0)
     Traceback (most recent call last):
-    tacit.accounting.errors.ParameterError: scale must be positive and finite, not 0
+    tacit.errors.ParameterError: scale must be positive and finite, not 0
     """
     return LaplaceMechanism(scale)

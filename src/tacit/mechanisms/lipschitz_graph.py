@@ -27,7 +27,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from tacit.accounting.parameters import Number, count
 from tacit.calculus import (
     L1,
     Absolute,
@@ -44,6 +43,7 @@ from tacit.calculus import (
     Transformation,
     Vectors,
 )
+from tacit.parameters import Number, count
 
 STEP = Fraction(1, 64)
 #: Added before rounding down, so that the edge of a step lies far from every fraction with a small denominator, as values of such programs

@@ -20,10 +20,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from tacit.accounting.parameters import Number, positive
 from tacit.calculus import L1, L2, Absolute, DomainError, Integers, Lattice, Measurement, MetricError, Space, Step, Vectors
 from tacit.mechanisms.noisy_sums import added
 from tacit.noise.lattice import from_lattice
+from tacit.parameters import Number, positive
 
 
 class Mechanism(Step):

@@ -25,12 +25,12 @@ import numpy as np
 
 from tacit import accounting
 from tacit.accounting import Event, NoOp, ParameterError, PureDP
-from tacit.accounting.parameters import Number, count, positive, probability
 from tacit.calculus import Measurement, Space
 from tacit.calculus.domains import WORD
 from tacit.mechanisms.exponential import Scores, above, as_array, scores_of
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import choose, geometric, uniform_integers
+from tacit.parameters import Number, count, positive, probability
 
 Noise = Literal["exponential", "gumbel"]
 

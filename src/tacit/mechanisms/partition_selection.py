@@ -28,12 +28,24 @@ from typing import Self
 import numpy as np
 
 from tacit.accounting import ApproxDP, Composed, Event, Gaussian, Group, ParameterError
-from tacit.accounting.gaussian import sigma_for
-from tacit.accounting.parameters import Number, count, positive, probability
+from tacit.accounting.theorems.gaussian import sigma_for
 from tacit.mechanisms.exponential import above
-from tacit.mechanisms.key_selection import Array, Holdings, KeySelection, LaplaceSelection, checked_keys, identity, in_order, plain_key
-from tacit.mechanisms.optimal_selection import LONGEST, OptimalSelection, optimal_probabilities, optimal_selection
+from tacit.mechanisms.key_selection import (
+    LONGEST,
+    Array,
+    Holdings,
+    KeySelection,
+    LaplaceSelection,
+    OptimalSelection,
+    checked_keys,
+    identity,
+    in_order,
+    optimal_probabilities,
+    optimal_selection,
+    plain_key,
+)
 from tacit.noise import rounded_gaussian
+from tacit.parameters import Number, count, positive, probability
 
 __all__ = [
     "GaussianSelection", "Holdings", "KeySelection", "LaplaceSelection", "OptimalSelection", "SipsSelection", "best_selection", "identity",

@@ -17,11 +17,11 @@ from fractions import Fraction
 from typing import Any, Self
 
 from tacit.accounting import Event, NoOp, PureDP
-from tacit.accounting.parameters import Number, count, positive, probability
 from tacit.calculus import Measurement, Space
 from tacit.mechanisms.exponential import above, as_array, scores_of
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import bernoulli_exp, permutation
+from tacit.parameters import Number, count, positive, probability
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,13 @@ from scipy.special import lambertw
 
 from tacit import noise
 from tacit.accounting import Event, NoOp, ParameterError, PureDP
-from tacit.accounting.parameters import Number, positive
 from tacit.calculus import L2, DomainError, Measurement, Space
 from tacit.mechanisms.accuracy import failure, largest_scale, rounded_up
 from tacit.mechanisms.gaussian import whole_length
 from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
 from tacit.mechanisms.noisy_sums import tidy
 from tacit.mechanisms.verify import Interval, exp_bracket
+from tacit.parameters import Number, positive
 
 PROOF = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi 2013, on a lattice: the triangle inequality, and one normaliser for all places"
 #: Lengths are rounded up to multiples of 2^-FINE granules.

@@ -22,12 +22,12 @@ import numpy as np
 
 from tacit import noise
 from tacit.accounting import ApproxDP, Event, Group, NoOp, ParameterError
-from tacit.accounting.parameters import Number, number, positive
 from tacit.calculus import DomainError, Measurement, Space
 from tacit.mechanisms.accuracy import failure, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.smooth_sensitivity import InterquartileRange, Quantile, Statistic, bounded_rows
 from tacit.noise.lattice import from_lattice
+from tacit.parameters import Number, number, positive
 
 
 def distance_to_unstable(sensitivities: np.ndarray, bound: int) -> int:

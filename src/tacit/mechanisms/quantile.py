@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from tacit import accounting
 from tacit.accounting import Event, NoOp, ParameterError, Repeated
-from tacit.accounting.parameters import Number, count, number, positive, probability
 from tacit.calculus import AddRemove, DomainError, Hamming, Integers, Lattice, Measurement, MetricError, Reals, ReplaceOne, Rows, Space
 from tacit.mechanisms.exponential import above
 from tacit.mechanisms.mechanism import Mechanism
@@ -34,6 +33,7 @@ from tacit.noise import choose, from_lattice, uniform_integers
 from tacit.noise.entropy import WORD
 from tacit.noise.exponential import CUTOFF, exp_bounds, rough_exp
 from tacit.noise.table import Table
+from tacit.parameters import Number, count, number, positive, probability
 
 WIDEST = 2**62
 BLOCK = 1 << 10

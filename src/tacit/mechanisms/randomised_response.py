@@ -25,11 +25,11 @@ from scipy.special import ndtri
 
 from tacit import noise
 from tacit.accounting import Event, NoOp, ParameterError, PureDP, RandomizedResponse, Repeated
-from tacit.accounting.parameters import Number, count, positive, probability
 from tacit.calculus import Categories, DomainError, Hamming, Integers, Measurement, MetricError, ReplaceOne, Rows, Space, Vectors
 from tacit.mechanisms.accuracy import failure, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.verify import Interval, exp_bracket, max_divergence
+from tacit.parameters import Number, count, positive, probability
 
 Interval_ = tuple[float, float]
 How = Literal["chebyshev", "normal", "hoeffding"]

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency
-from tacit.accounting.parameters import count
 from tacit.mechanisms.noisy_sums import Law, NoisySums
+from tacit.parameters import count
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

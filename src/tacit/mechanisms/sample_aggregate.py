@@ -28,7 +28,6 @@ import numpy as np
 
 from tacit import noise
 from tacit.accounting import Event, NoOp, PureDP
-from tacit.accounting.parameters import Number, count, number, positive
 from tacit.calculus import (
     AddRemove,
     DomainError,
@@ -49,6 +48,7 @@ from tacit.mechanisms.accuracy import laplace_error
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.smooth_sensitivity import SmoothSensitivity, bounded_rows, smooth_median
 from tacit.noise.lattice import from_lattice, round_to_lattice
+from tacit.parameters import Number, count, number, positive
 
 
 @dataclass(frozen=True)

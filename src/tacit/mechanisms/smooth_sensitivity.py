@@ -29,10 +29,10 @@ import numpy as np
 
 from tacit import noise
 from tacit.accounting import ApproxDP, Event, Group, NoOp, ParameterError, PureDP
-from tacit.accounting.parameters import Number, count, number, positive, probability
 from tacit.calculus import DomainError, Hamming, Integers, Lattice, Measurement, MetricError, ReplaceOne, Rows, Space, Vectors
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise.lattice import from_lattice
+from tacit.parameters import Number, count, number, positive, probability
 
 LARGEST = 2**60  # widths beyond would overflow a word in a difference
 MOST_RUNGS = 50_000

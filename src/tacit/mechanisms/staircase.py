@@ -22,12 +22,12 @@ import numpy as np
 
 from tacit import noise
 from tacit.accounting import Event, NoOp, ParameterError, PureDP
-from tacit.accounting.parameters import Number, positive
 from tacit.calculus import L1, Measurement, MetricError, Space
 from tacit.mechanisms.accuracy import failure, rounded_up
 from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
 from tacit.mechanisms.noisy_sums import tidy
 from tacit.mechanisms.verify import Interval, exp_bracket
+from tacit.parameters import Number, positive
 
 PROOF = "Geng and Viswanath 2014 (discrete setting, Theorem 7): the level changes by at most one within one sensitivity"
 #: How many residues are listed for one exact choice among them.

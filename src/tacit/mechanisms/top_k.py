@@ -24,11 +24,11 @@ import numpy as np
 
 from tacit import accounting
 from tacit.accounting import Event, NoOp, Repeated
-from tacit.accounting.parameters import Number, count, positive, probability
 from tacit.calculus import DomainError, Measurement, Space
 from tacit.mechanisms.exponential import above, as_array, scores_of
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import choose
+from tacit.parameters import Number, count, positive, probability
 
 
 @dataclass(frozen=True)

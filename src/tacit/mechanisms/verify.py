@@ -22,7 +22,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from tacit.accounting import AccountingError, Bound, ParameterError
-from tacit.accounting.parameters import Number, count, number
+from tacit.parameters import Number, count, number
 
 Interval = tuple[Fraction, Fraction]
 Mass = Fraction | int | Interval

@@ -24,12 +24,12 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.errors import ParameterError
-from tacit.accounting.parameters import Number, number, positive
+from tacit.errors import ParameterError
 from tacit.noise.draws import Integers, Size, shape_of, shaped
 from tacit.noise.entropy import WORD
 from tacit.noise.exponential import CUTOFF, exp_bounds, rough_exp
 from tacit.noise.table import Rationals, Table, Weights
+from tacit.parameters import Number, number, positive
 
 Weighting = Sequence[Number] | NDArray[Any]
 BLOCK = 1 << 10  # terms summed in a row before the sums are summed

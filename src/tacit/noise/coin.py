@@ -16,11 +16,11 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.parameters import Number, nonnegative, probability
 from tacit.noise.draws import Integers, Size, shaped
 from tacit.noise.entropy import WORD
 from tacit.noise.exponential import Bounds, below, exp_bounds
 from tacit.noise.source import words
+from tacit.parameters import Number, nonnegative, probability
 
 
 @overload

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.errors import ParameterError
-from tacit.accounting.parameters import count as whole
+from tacit.errors import ParameterError
 from tacit.noise.entropy import WORD
 from tacit.noise.source import is_private, note, words
+from tacit.parameters import count as whole
 
 Size = int | tuple[int, ...]
 Integers = NDArray[Any]  # int64, or Python integers in an object array where they may not fit

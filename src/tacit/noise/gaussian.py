@@ -24,12 +24,12 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.parameters import Number, positive
 from tacit.noise.draws import Integers, Size, accepted, hand_out, join, random_bits
 from tacit.noise.exponential import below, below_exp, exp_bounds
 from tacit.noise.laplace import coarsening, geometric_law
 from tacit.noise.source import words
 from tacit.noise.table import Table
+from tacit.parameters import Number, positive
 
 LARGEST = 64  # sigma of a table
 REACH = 8  # sigmas held in a table

@@ -27,11 +27,11 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.parameters import Number, positive
 from tacit.noise.draws import Integers, Size, accepted, hand_out, join, random_bits
 from tacit.noise.exponential import below_exp, exp_bounds, power_bounds
 from tacit.noise.source import words
 from tacit.noise.table import Table
+from tacit.parameters import Number, positive
 
 LARGEST = 64  # scale of a quotient
 REACH = 20  # scales held in a table: beyond lies exp(-20)

@@ -25,9 +25,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.errors import ParameterError
-from tacit.accounting.parameters import Number, nonnegative, number, positive
-from tacit.accounting.parameters import count as whole
+from tacit.errors import ParameterError
+from tacit.parameters import Number, nonnegative, number, positive
+from tacit.parameters import count as whole
 
 LIMIT = 1 << 62  # multiples beyond are cut off, so that a sum of two still fits into int64
 FINE = 32  # a step is at most scale / 2^FINE: rounding a million summands moves the sum by 1e-4 of the scale

@@ -24,7 +24,6 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.parameters import Number, positive
 from tacit.noise.coin import bernoulli_exp
 from tacit.noise.draws import Integers, Size, accepted, hand_out, join, random_bits
 from tacit.noise.entropy import WORD, Words
@@ -32,6 +31,7 @@ from tacit.noise.exponential import MARGIN, below, exp_bounds, rough_exp
 from tacit.noise.gaussian import LARGEST, gaussian_law
 from tacit.noise.laplace import geometric_law
 from tacit.noise.source import words
+from tacit.parameters import Number, positive
 
 
 def shift(sigma: Fraction) -> int:

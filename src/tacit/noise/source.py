@@ -28,9 +28,9 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any
 
-from tacit.accounting.errors import Refusal
-from tacit.accounting.parameters import count
+from tacit.errors import Refusal
 from tacit.noise.entropy import SYSTEM, Source, Words
+from tacit.parameters import count
 
 PRODUCTION = "TACIT_PRODUCTION"
 

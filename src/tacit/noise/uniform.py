@@ -13,10 +13,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.parameters import count as whole
 from tacit.noise.draws import Integers, Size, accepted, random_bits, shaped
 from tacit.noise.entropy import WORD, Words
 from tacit.noise.source import words
+from tacit.parameters import count as whole
 
 
 @overload

@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp, parse_one
 
-from tacit.ledger.period import days
+from tacit.ledger.spec import days
 from tacit.release.job import Job
 from tacit.release.kinds.table import TablePlan, TableSpec
 from tacit.release.sources import blank, desk_of

@@ -25,9 +25,9 @@ import yaml
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from tacit.accounting import AccountingError, Refusal
-from tacit.accounting.exact import exact
+from tacit.exact import exact
 from tacit.ledger import LedgerError
-from tacit.ledger.period import days
+from tacit.ledger.spec import days
 from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.faults import in_job, in_words, unknown

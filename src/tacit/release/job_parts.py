@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from tacit.accounting import Adjacency, Guarantee
-from tacit.accounting.exact import exact
+from tacit.exact import exact
 from tacit.ledger import Budget
 from tacit.tables import Unit
 from tacit.tables.source import CSV

@@ -20,7 +20,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, Laplace, account
-from tacit.accounting.exact import at_most, exact, root
+from tacit.exact import at_most, exact, root
 from tacit.ledger.pricing import price
 from tacit.release import kinds
 from tacit.release.errors import JobError

@@ -22,8 +22,8 @@ import yaml
 
 import tacit
 from tacit.accounting import Bound, Event, account, to_json
-from tacit.accounting.errors import AccountingError
-from tacit.accounting.exact import to_text
+from tacit.errors import AccountingError
+from tacit.exact import to_text
 from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.planning import JobPlan

@@ -36,9 +36,9 @@ import numpy as np
 
 from tacit import __version__
 from tacit.accounting import Account, Adjacency, Bound, Composed, Event, Gaussian, account, to_json
-from tacit.accounting.best_attack import attack_rate
 from tacit.accounting.compare import rounded_up
-from tacit.accounting.exact import at_most
+from tacit.accounting.tradeoff import attack_rate
+from tacit.exact import at_most
 from tacit.release import kinds, pictures
 from tacit.release.errors import JobError
 from tacit.release.kinds import OutputPlan

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit.accounting.exact import exact
+from tacit.exact import exact
 from tacit.release.errors import JobError
 from tacit.release.job import Job
 from tacit.release.kinds.table import TablePlan

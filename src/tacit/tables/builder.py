@@ -23,7 +23,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from tacit.accounting.exact import exact
+from tacit.exact import exact
 from tacit.tables.errors import TableError
 from tacit.tables.question import Question
 from tacit.tables.relation import Catalog, Table

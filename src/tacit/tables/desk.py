@@ -28,7 +28,7 @@ from sqlglot import exp
 
 from tacit import noise
 from tacit.accounting import Bound, Event, Guarantee, account
-from tacit.accounting.exact import at_most, exact
+from tacit.exact import at_most, exact
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer
 from tacit.tables.dialects import known_dialect

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from tacit.accounting.exact import at_most
 from tacit.accounting.guarantee import cost_of
+from tacit.exact import at_most
 from tacit.mechanisms.noisy_sums import half_width
 from tacit.tables.answer import Answer, Figures, Floats, Noise
 from tacit.tables.intervals import interval

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from tacit.accounting import Composed, Event, Guarantee
-from tacit.accounting.exact import exact
+from tacit.exact import exact
 from tacit.tables import measure as measures_of
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import Refused, TableError

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import ApproxDP, Event, Guarantee
-from tacit.accounting.exact import root
+from tacit.exact import root
 from tacit.mechanisms.partition_selection import GaussianSelection, Holdings, KeySelection, LaplaceSelection, OptimalSelection
 from tacit.tables.errors import Refused
 from tacit.tables.measure import exchanged

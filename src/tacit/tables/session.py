@@ -25,11 +25,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.accounting import Guarantee, ParameterError
-from tacit.accounting.exact import Typed
-from tacit.accounting.parameters import probability
+from tacit.exact import Typed
 from tacit.ledger import Account, Budget, DataIdentity, Ledger, paying
-from tacit.ledger.period import days
+from tacit.ledger.spec import days
 from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from
+from tacit.parameters import probability
 from tacit.tables import automatic
 from tacit.tables.answer import Answer
 from tacit.tables.builder import Query

@@ -19,7 +19,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from tacit.accounting import Event, Guarantee
-from tacit.accounting.exact import at_most, root
+from tacit.exact import at_most, root
 from tacit.mechanisms.noisy_sums import Law, NoisySums
 from tacit.tables.errors import TableError
 from tacit.tables.measure import Measure, joint_absolute, joint_square

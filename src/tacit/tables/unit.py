@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tacit.accounting import Adjacency
-from tacit.accounting.parameters import Number, count, nonnegative, probability
-from tacit.ledger.period import WINDOWS
+from tacit.accounting import Adjacency, ParameterError
+from tacit.ledger.spec import WINDOWS
+from tacit.parameters import Number, count, nonnegative, probability
 from tacit.tables.errors import Refused, TableError
 
 
@@ -87,8 +87,11 @@ class Unit:
     directed: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.adjacency, Adjacency) or self.adjacency is Adjacency.ZERO_OUT:
-            raise TableError("adjacency must be Adjacency.ADD_REMOVE or Adjacency.REPLACE_ONE")
+        try:
+            relation = Adjacency.parse(self.adjacency, among=(Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
+        except ParameterError as error:
+            raise TableError(str(error)) from None
+        object.__setattr__(self, "adjacency", relation)  # "replace-one" is read too
         if (self.window is None) != (self.when is None):
             raise TableError(code="window-incomplete")
         if self.window is not None and self.window not in WINDOWS:

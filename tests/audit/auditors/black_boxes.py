@@ -23,11 +23,11 @@ from tests.audit.auditors.auditor import (
 
 from tacit.audit.claim import Claim
 from tacit.audit.experiment import Generator
-from tacit.audit.floats import bit_attack, check_floats, porous_attack
-from tacit.audit.mechanism_report import audit_mechanism
+from tacit.audit.mechanisms.floats import bit_attack, check_floats, porous_attack
+from tacit.audit.mechanisms.report import audit_mechanism
+from tacit.audit.mechanisms.search import KINDS, attack, band, candidates, certified, certify, choose, sampled
+from tacit.audit.mechanisms.sequential import audit_until, running_lower, running_upper
 from tacit.audit.rates import epsilon_of, lower_rate, mu_of, operating_point, upper_rate
-from tacit.audit.search import KINDS, attack, band, candidates, certified, certify, choose, sampled
-from tacit.audit.sequential import audit_until, running_lower, running_upper
 
 
 def counted(draw: Generator, n: int) -> dict[str, int]:

@@ -15,17 +15,16 @@ from tests.audit.auditors.auditor import (
     response,
 )
 
-from tacit.audit.attributes import attribute_risk
-from tacit.audit.channel_builders import randomised_response
-from tacit.audit.demonstrations import Level
+from tacit.audit.demonstrations.overview import Level
+from tacit.audit.demonstrations.synthetic_inference import play
 from tacit.audit.experiment import Generator
-from tacit.audit.extraction import exposure
-from tacit.audit.leakage_audit import audit_examples, audit_local, audit_neighbours, estimate_risk
-from tacit.audit.leakage_bounds import local_epsilon_floor
-from tacit.audit.leakage_confidence import prior_upper, risk_interval, risk_upper
+from tacit.audit.leakage.attack import audit_examples, audit_local, audit_neighbours, estimate_risk, prior_upper, risk_interval, risk_upper
+from tacit.audit.leakage.bounds import local_epsilon_floor
+from tacit.audit.leakage.builders import randomised_response
+from tacit.audit.mechanisms.timing import compare_times, paired_times, regress_times, time_draws
+from tacit.audit.models.attributes import attribute_risk
+from tacit.audit.models.extraction import exposure
 from tacit.audit.rates import epsilon_of
-from tacit.audit.synthetic_inference import play
-from tacit.audit.timing import compare_times, paired_times, regress_times, time_draws
 
 
 def secrets() -> Iterator[Auditor]:

@@ -15,16 +15,22 @@ from tests.audit.auditors.auditor import (
     best_seen,
 )
 
-from tacit.audit.canaries import audit_gradients
 from tacit.audit.experiment import Generator
-from tacit.audit.games import MembershipGame
-from tacit.audit.lira import LikelihoodRatioAttack
-from tacit.audit.membership import Attack, CalibratedAttack, LossAttack, PopulationAttack, ReferenceAttack
-from tacit.audit.model_report import audit_model
-from tacit.audit.poisoning import audit_poisoning
+from tacit.audit.models.canaries import audit_gradients
+from tacit.audit.models.games import MembershipGame
+from tacit.audit.models.membership import (
+    Attack,
+    CalibratedAttack,
+    LikelihoodRatioAttack,
+    LossAttack,
+    PopulationAttack,
+    ReferenceAttack,
+    RobustAttack,
+)
+from tacit.audit.models.poisoning import audit_poisoning
+from tacit.audit.models.report import audit_model
+from tacit.audit.models.signals import Signal
 from tacit.audit.rates import epsilon_of
-from tacit.audit.rmia import RobustAttack
-from tacit.audit.signals import Signal
 
 NOISY = Signal("what the model says of the record", lambda model, records: model[np.asarray(records, dtype=np.int64)], 1.0)
 POSITIVE = Signal("the same, positive", lambda model, records: expit(model[np.asarray(records, dtype=np.int64)]), 1.0)

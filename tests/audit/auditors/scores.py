@@ -18,11 +18,11 @@ from tests.audit.auditors.auditor import (
 )
 
 from tacit.audit.experiment import Generator
-from tacit.audit.independent import coin_evidence
-from tacit.audit.membership import order_statistic
-from tacit.audit.one_run import SHARES, audit_one_run, one_run, right_guesses
-from tacit.audit.ranks import rank_attack
-from tacit.audit.roc import evidence_of, roc
+from tacit.audit.mechanisms.ranks import rank_attack
+from tacit.audit.models.independent import coin_evidence
+from tacit.audit.models.membership import order_statistic
+from tacit.audit.models.one_run import SHARES, audit_one_run, one_run, right_guesses
+from tacit.audit.models.roc import evidence_of, roc
 
 
 def scores() -> Iterator[Auditor]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.audit.selftest import mechanism_mutants, mutants, training_mutants
+from tacit.audit.selftest import mechanism_mutants, mutants
+from tacit.audit.selftest import training as training_mutants
 from tacit.audit.selftest.case import Mutant
 
 BULK = [*mechanism_mutants.mutants(), *training_mutants.mutants()]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.deep.clipping.naive_clipping import agree, clipped, distance, gradients, norms, squares
 from torch import Tensor, nn
 
-from tacit.accounting.errors import ParameterError
 from tacit.deep.clipping import ClippedSum, Clipper, ClippingError, automatic, flat, per_layer
 from tacit.deep.validate import ModelError
+from tacit.errors import ParameterError
 
 
 def mlp() -> nn.Sequential:

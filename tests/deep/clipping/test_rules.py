@@ -12,8 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.accounting.errors import ParameterError
 from tacit.deep.clipping import Adaptive, adaptive, automatic, flat, halves, per_layer
+from tacit.errors import ParameterError
 
 LENGTHS = st.lists(st.floats(0, 1e300) | st.sampled_from([0.0, math.inf, math.nan, 5e-324]), min_size=1, max_size=5)
 

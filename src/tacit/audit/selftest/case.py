@@ -16,14 +16,14 @@ from functools import partial
 from typing import Any
 
 from tacit.accounting import GDP, Adjacency, Event, Gaussian, PureDP, Repeated
-from tacit.accounting.methods import exact_pure
+from tacit.accounting.theorems.methods import exact_pure
 from tacit.audit.claim import Claim, Verdict
-from tacit.audit.events import Sampler
-from tacit.audit.floats import bit_attack
-from tacit.audit.mechanism_report import audit_mechanism
-from tacit.audit.neighbours import Neighbours
-from tacit.audit.search import Kind, attack
-from tacit.audit.sequential import held_against
+from tacit.audit.mechanisms.floats import bit_attack
+from tacit.audit.mechanisms.neighbours import Neighbours
+from tacit.audit.mechanisms.outputs import Sampler
+from tacit.audit.mechanisms.report import audit_mechanism
+from tacit.audit.mechanisms.search import Kind, attack
+from tacit.audit.mechanisms.sequential import held_against
 
 QUICK = 4  # quick mode draws one sample of this many
 LENIENT = 3  # and asks for a floor divided by this

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Adjacency
-from tacit.audit.events import outcomes
+from tacit.audit.mechanisms.outputs import outcomes
 from tacit.audit.selftest.case import Case, promise
 
 FITS = 250

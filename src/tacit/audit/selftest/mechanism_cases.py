@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Adjacency, Event
-from tacit.audit.events import outcomes
+from tacit.audit.mechanisms.outputs import outcomes
 from tacit.audit.selftest.case import Case, between, promise
 from tacit.calculus import (
     L1,

@@ -52,13 +52,13 @@ def _tables() -> list[Case]:
 
 
 def _training() -> list[Case]:
-    from tacit.audit.selftest import training_cases
+    from tacit.audit.selftest import training as training_cases
 
     return training_cases.cases()
 
 
 def _training_mutants() -> list[Mutant]:
-    from tacit.audit.selftest import training_mutants
+    from tacit.audit.selftest import training as training_mutants
 
     return training_mutants.mutants()
 

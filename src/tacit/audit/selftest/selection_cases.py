@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Adjacency, PureDP
-from tacit.audit.events import outcomes
+from tacit.audit.mechanisms.outputs import outcomes
 from tacit.audit.selftest.case import Case, between, promise
 from tacit.calculus import AddRemove, Anything, Integers, LInfinity, Measurement, ReplaceOne, Rows, Space, Vectors
 from tacit.mechanisms import (

@@ -10,13 +10,13 @@
 (16, ['0.bias', '0.weight', '2.bias', '2.weight'])
 """
 
-from tacit.deep.extra import needs
+from tacit.deep.errors import needs
 
 with needs("torch", "torch"):
     import torch as torch
 
 from tacit.deep.clipping.clipper import ClippedSum, Clipper
-from tacit.deep.clipping.errors import ClippingError
+from tacit.deep.clipping.passes import ClippingError
 from tacit.deep.clipping.rules import Adaptive, Automatic, Flat, PerLayer, Rule, adaptive, automatic, flat, halves, per_layer
 
 __all__ = [

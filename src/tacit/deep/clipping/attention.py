@@ -15,9 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tacit.deep.clipping.errors import ClippingError
 from tacit.deep.clipping.linear import linear, linear_parts
-from tacit.deep.clipping.passes import Pass
+from tacit.deep.clipping.passes import ClippingError, Pass
 
 
 def supported(layer: nn.MultiheadAttention) -> bool:

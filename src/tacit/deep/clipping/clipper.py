@@ -28,17 +28,14 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from tacit.accounting.errors import ParameterError
-from tacit.deep.clipping.errors import ClippingError
 from tacit.deep.clipping.fallback import Fallback
 from tacit.deep.clipping.layers import Forward, how
-from tacit.deep.clipping.parts import Part, working_dtype
-from tacit.deep.clipping.passes import Pass, Probe, full_precision
+from tacit.deep.clipping.parts import Part, Sums, working_dtype
+from tacit.deep.clipping.passes import ClippingError, Pass, Probe, flatten, full_precision, repeat_first
 from tacit.deep.clipping.rules import Rule
 from tacit.deep.clipping.rules import flat as flat
-from tacit.deep.clipping.sums import Sums
-from tacit.deep.clipping.trees import flatten, repeat_first
 from tacit.deep.validate import ensure_valid
+from tacit.errors import ParameterError
 
 SEVERAL = (
     "several forward passes came before one backward, and nobody can know whether their rows are the same examples; "

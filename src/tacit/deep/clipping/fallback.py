@@ -28,10 +28,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
 from tacit.deep.clipping import parts
-from tacit.deep.clipping.errors import ClippingError
 from tacit.deep.clipping.parts import Explicit, Part, blank, row_norms, weighted_rows, working_dtype
-from tacit.deep.clipping.passes import Pass, Watched
-from tacit.deep.clipping.trees import Rebuild, flatten
+from tacit.deep.clipping.passes import ClippingError, Pass, Rebuild, Watched, flatten
 
 Values = dict[str, Tensor]
 

@@ -9,6 +9,25 @@ differentiated once; what would count an example twice, or mix two examples in o
 >>> output.sum().backward()
 >>> [part.norms().tolist() for part, _ in book.take()]
 [[3.0, 3.0]]
+
+Tensors inside nested arguments and results: lists, tuples and dictionaries of tensors and of anything else.
+
+>>> tensors, rebuild = flatten((torch.zeros(2), {"mask": torch.ones(3), "flag": True}))
+>>> [len(tensor) for tensor in tensors], rebuild([1, 2])
+([2, 3], (1, {'mask': 2, 'flag': True}))
+
+Errors of clipping: each names the layer and the fix, and none holds a value of the data.
+
+Taps: where the gradient of a layer's output is read during the backward pass, and nothing else is changed.
+
+A layer computes its output with its parameters detached, so autograd spends nothing on gradients of weights. The tap is the identity on
+that output; on the way back it hands the output's gradient to whoever keeps the books.
+
+>>> seen = []
+>>> output = tap(torch.ones(2, 3), seen.append)
+>>> output.mul_(5).sum().backward()  # in-place layers may follow
+>>> seen[0][0].tolist()
+[5.0, 5.0, 5.0]
 """
 
 from __future__ import annotations
@@ -16,15 +35,101 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from tacit.deep.clipping.errors import ClippingError
+from tacit.accounting import Refusal
 from tacit.deep.clipping.parts import Explicit as Explicit
 from tacit.deep.clipping.parts import Part, combine
-from tacit.deep.clipping.tap import tap
+
+Rebuild = Callable[[Sequence[Any]], Any]
+
+
+def flatten(value: Any) -> tuple[list[Tensor], Rebuild]:
+    """The tensors in `value`, in order, and the function that puts others in their places."""
+    tensors: list[Tensor] = []
+    shape = _outline(value, tensors)
+
+    def rebuild(others: Sequence[Any]) -> Any:
+        return _fill(shape, list(others))
+
+    return tensors, rebuild
+
+
+class _Place:
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def _outline(value: Any, tensors: list[Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return _Place(len(tensors) - 1)
+    if isinstance(value, dict):
+        return {key: _outline(item, tensors) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return _rebuilt(value, [_outline(item, tensors) for item in value])
+    return value
+
+
+def _fill(shape: Any, values: list[Any]) -> Any:
+    if isinstance(shape, _Place):
+        return values[shape.index]
+    if isinstance(shape, dict):
+        return {key: _fill(item, values) for key, item in shape.items()}
+    if isinstance(shape, tuple | list):
+        return _rebuilt(shape, [_fill(item, values) for item in shape])
+    return shape
+
+
+def _rebuilt(old: Any, items: list[Any]) -> Any:
+    return type(old)(*items) if hasattr(old, "_fields") else type(old)(items)
+
+
+def repeat_first(value: Any, count: int, *, only_one: bool = False) -> Any:
+    """The arguments with one more example: the first one again, in every tensor that holds `count` of them, or only in the first such.
+
+    >>> repeat_first([torch.arange(2), torch.zeros(3), torch.ones(2)], 2)
+    [tensor([0, 1, 0]), tensor([0., 0., 0.]), tensor([1., 1., 1.])]
+    """
+    tensors, rebuild = flatten(value)
+    longer: list[Tensor] = []
+    grown = False
+    for tensor in tensors:
+        grow = tensor.ndim > 0 and len(tensor) == count and not (only_one and grown)
+        longer.append(torch.cat([tensor, tensor[:1]]) if grow else tensor)
+        grown = grown or grow
+    return rebuild(longer)
+
+
+class ClippingError(Refusal, RuntimeError):
+    """The model was used in a way in which the gradient of one example is not defined; the message says which and what to do instead."""
+
+
+Reader = Callable[[Tensor], None]
+
+
+class _Tap(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, output: Tensor, anchor: Tensor | None, reader: Reader) -> Tensor:
+        ctx.reader = reader
+        ctx.mark_dirty(output)  # so that the result is no view, which an in-place layer could not follow
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        ctx.reader(gradient)
+        return gradient, None, None
+
+
+def tap(output: Tensor, reader: Reader) -> Tensor:
+    """The output itself, in a graph that hands its gradient to `reader` even if nothing before it needs one."""
+    # a layer whose input needs no gradient has an output that needs none either: then something else must, for the tap to be reached
+    anchor = None if output.requires_grad else torch.empty(0, dtype=output.dtype, device=output.device, requires_grad=True)
+    return cast(Tensor, _Tap.apply(output, anchor, reader))  # type: ignore[no-untyped-call]
+
 
 Read = Callable[[Tensor], Iterable[Part]]
 

@@ -21,10 +21,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from tacit.deep.clipping.errors import ClippingError
 from tacit.deep.clipping.linear import linear, linear_parts
 from tacit.deep.clipping.parts import Part
-from tacit.deep.clipping.passes import Pass, Watched
+from tacit.deep.clipping.passes import ClippingError, Pass, Watched
 
 Bias = Tensor | None
 Recurrent = nn.RNN | nn.LSTM | nn.GRU

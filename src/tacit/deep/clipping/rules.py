@@ -24,9 +24,9 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from tacit.accounting.errors import ParameterError
-from tacit.accounting.parameters import positive, probability
+from tacit.errors import ParameterError
 from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.parameters import positive, probability
 
 
 @runtime_checkable

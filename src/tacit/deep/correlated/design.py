@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import ParameterError
-from tacit.accounting.parameters import count
 from tacit.accounting.strategies import Buffered, SquareRoot, Toeplitz, coefficients, inverse_coefficients, sensitivity
+from tacit.parameters import count
 
 Array = NDArray[np.float64]
 Error = Literal["max", "mean"]

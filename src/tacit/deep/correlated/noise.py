@@ -38,7 +38,6 @@ import torch
 from torch import Tensor
 
 from tacit.accounting import Adjacency, Composed, Event, MatrixMechanism, NoOp, ParameterError, Repeated
-from tacit.accounting.parameters import count
 from tacit.accounting.strategies import SquareRoot, Stated, Strategy, Toeplitz, Tree
 from tacit.deep.correlated.design import Error, banded, buffered
 from tacit.deep.correlated.streams import Stream, stream_of
@@ -46,6 +45,7 @@ from tacit.deep.errors import TrainingError
 from tacit.deep.ftrl import CyclicPoisson, Passes, Turns
 from tacit.deep.noise import standard_normal
 from tacit.deep.samplers import FullBatch, Sampler
+from tacit.parameters import count
 
 Kind = Literal["tree", "square_root", "banded", "buffered"]
 

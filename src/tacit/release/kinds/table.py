@@ -30,8 +30,8 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from tacit.accounting import Event, Guarantee, Note, to_json
-from tacit.accounting.exact import exact
-from tacit.ledger.period import days
+from tacit.exact import exact
+from tacit.ledger.spec import days
 from tacit.release.errors import JobError
 from tacit.release.faults import WORDS, placed
 from tacit.release.job_parts import Number, OutputSpec, Part, Scalar

@@ -1,0 +1,386 @@
+"""Random allocation (balls in bins): each record takes part in exactly one of t steps, chosen uniformly. Priced from both sides.
+
+Guarantees: with P the t noisy sums when the record is there and Q when it is not, dP/dQ = S/t, where S = Y_1 + ... + Y_t and the
+Y_i are independent likelihood ratios of one step under Q (Chua et al. 2024; Feldman and Shenfeld 2025). So, writing K = t e^eps,
+
+    delta when the record is removed = E_Q[(S - K)_+] / t,        when it is added = e^eps E_Q[(t e^-eps - S)_+] / t,
+
+which are stop-loss premiums of a sum of independent non-negative variables. Both are convex in each Y_i, hence grow when Y is
+replaced by a law that is larger in the convex order: a mean-preserving spread onto a lattice gives an upper bound, a
+mean-preserving contraction onto a lattice a lower bound, both with second-order error. The law of the sum comes from one Fourier
+transform of the exponentially tilted lattice law, whose rounding, wrap-around and truncation are bounded and added to the bracket.
+
+>>> bound = allocation_bracket(1.0, 100, delta=1e-5)
+>>> 0.6085 < bound.lower <= bound.upper < 0.6356, bound.width < 1e-5
+(True, True)
+
+One epoch of random allocation as a pair on a lattice of losses, to compose with other epochs and other pairs.
+
+Guarantees: of the two pairs of `epoch_laws` the first is dominated by the epoch and the second dominates it, at every alpha. A few windows,
+each with its own tilt, give the epoch's curve at the lattice points; between them convexity bounds it.
+
+>>> from tacit.accounting.pairs.likelihood_ratio import GaussianRatio
+>>> lower, upper = epoch_laws(GaussianRatio(1.0), 100, 0.01, 1e-12)
+>>> bool(lower.p.sum() <= 1 and upper.infinite > 0)
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from tacit.accounting.bound import Bound
+from tacit.accounting.engines import compose, grid_composition, lattice
+from tacit.accounting.engines.stop_loss import COARSE, POINTS, delta_once, epsilon_once, plan_for, score_floor, tail_around
+from tacit.accounting.pairs import mixture
+from tacit.accounting.pairs.finite import FinitePair
+from tacit.accounting.pairs.likelihood_ratio import GaussianRatio, Ratio, as_ratio, convex_minorant
+from tacit.accounting.pairs.pair import Array, Pair
+from tacit.accounting.theorems import gaussian
+from tacit.errors import ParameterError, UnsupportedError
+from tacit.parameters import Number, count, number, probability
+
+FAR = 100.0  # where log(t e^eps) would be beyond this only the simple bounds are given
+_EFFORT = 1 << 20  # lattice points of all windows of one side of a law together
+
+
+def _side(ratio: Ratio, steps: int, step: float, length: int, sign: int, budget: float, most: int) -> tuple[Array, Array]:
+    """Node values, at K/t = exp(sign step i), of a curve above and of one whose polygon lies below E[(sign (S - K))_+] / t.
+
+    A few windows cover the range, each with its own tilt and lattice. In each the lower curve is convex, so its chord between
+    two nodes exceeds it by at most a quarter of the change of slope times the distance: that much is taken off at the nodes.
+    Windows far below the deltas that will be asked for need less accuracy.
+    """
+    k = steps * np.exp(sign * step * np.arange(length + 1))
+    upper = np.ones(length + 1) if sign > 0 else k / steps
+    lower = np.full(length + 1, math.inf)
+    first = 0
+    points = max(COARSE // 4, min(most, int(_EFFORT / max(1.0, length * step / 0.7))))
+    while first < length:
+        last = length
+        if steps == 1:
+            mass, value = np.array([ratio.tail(float(x)) if sign > 0 else ratio.head(float(x)) for x in k]).T
+            low = high = value if sign > 0 else k * mass - value
+            bend, slack = np.abs(np.diff(mass)) + 1e-12 * mass.max(), 1e-11 * (high + k * mass)
+        else:
+            slope = plan_for(ratio, steps, k[first], sign, k[first]).slope
+            ahead = min(max(k[first] + sign * 14 / slope, 0.5 * k[first]), 2 * k[first])
+            slope = 0.5 * (slope + plan_for(ratio, steps, ahead, sign, ahead).slope)
+            inside = np.flatnonzero(np.abs(k[first:] - k[first]) <= 14 / slope)
+            last = min(first + max(int(inside[-1]), 1), first + math.ceil(0.7 / step), length)
+            ease = max(1.0, 1e6 * budget / max(float(upper[first]), 1e-300))
+            centre, reach = float(k[first + (7 * (last - first)) // 10]), float(max(k[first], k[last])) * (1 + 1e-9)
+            tail = tail_around(ratio, steps, centre, sign, _accuracy(step, ease), reach, points)
+            low, high = tail.bounds(k[first : last + 1])
+            bend, slack = tail.masses(k[first : last + 1]), 1e-11 * high
+        part = slice(first, last + 1)
+        with np.errstate(over="ignore"):
+            gap = 0.25 * bend * np.abs(np.diff(k[part])) / steps
+        upper[part] = np.minimum(upper[part], high + slack)
+        lower[part] = np.minimum(lower[part], low - slack - np.maximum(np.append(gap, 0.0), np.insert(gap, 0, 0.0)))
+        first = last
+    return np.minimum.accumulate(upper), lower
+
+
+def _accuracy(step: float, ease: float) -> Callable[[float], float]:
+    """The relative error that is no worse than what rounding losses to the lattice adds."""
+    return lambda slope: min(0.03, (step * slope) ** 2 / 8 * ease)
+
+
+def _floor(lower: Array) -> Array:
+    """Zero from the node before the first negative one on: the polygon may only be lowered."""
+    result = lower.copy()
+    result[max(int(np.argmax(np.append(~(lower >= 0), True))) - 1, 0) :] = 0.0
+    return result
+
+
+@lru_cache(maxsize=32)
+def epoch_laws(ratio: Ratio, steps: int, step: float, budget: float, most: int = POINTS // 4) -> tuple[FinitePair, FinitePair]:
+    """One epoch, record removed, with losses on multiples of step: a pair that is dominated by the true one, and one that dominates it.
+
+    `most` is the longest lattice of one window of the sum.
+    """
+    counts = []
+    for sign in (-1, 1):
+
+        def small(loss: float, sign: int = sign) -> bool:
+            at = steps * math.exp(sign * loss)
+            if steps == 1:
+                return (ratio.tail(at)[1] if sign > 0 else ratio.head(at)[0]) <= budget
+            return plan_for(ratio, steps, at, sign, at).log_premium - math.log(at if sign < 0 else steps) <= math.log(budget)
+
+        low, high = 0.0, step
+        while not small(high):
+            low, high = high, 2 * high
+            if high > FAR:
+                raise UnsupportedError(f"the losses of one epoch exceed {FAR}")
+        while high - low > max(step, 0.02 * high):
+            middle = (low + high) / 2
+            low, high = (low, middle) if small(middle) else (middle, high)
+        counts.append(max(math.ceil(high / step), 2))
+    if sum(counts) > 1 << 19:
+        raise UnsupportedError(f"the losses of one epoch spread over {sum(counts)} steps of {step}; ask for a larger tolerance")
+    left_upper, left_lower = _side(ratio, steps, step, counts[0], -1, budget, most)
+    right_upper, right_lower = _side(ratio, steps, step, counts[1], 1, budget, most)
+    index = np.arange(-counts[0], counts[1] + 1)
+    alpha = np.exp(step * index)
+    pairs = []
+    for left, right, dominates in ((_floor(left_lower), _floor(right_lower), False), (left_upper, right_upper, True)):
+        left[0] = right[0] = min(left[0], right[0])
+        if dominates:
+            left, right = np.minimum.accumulate(left), np.minimum.accumulate(right)
+        # The curve's slopes below and above alpha = 1, the former less -1, so that both tails keep their relative accuracy.
+        below = np.diff(left[::-1]) / np.diff(alpha[: counts[0] + 1])
+        above = np.diff(right) / np.diff(alpha[counts[0] :])
+        start = left[-1] / alpha[0]
+        q = np.concatenate([[start], np.diff(below, prepend=start), [1 + above[0] - below[-1]], np.diff(above, append=0.0)])
+        q = convex_minorant(q, np.insert(alpha, 0, 0.0))
+        with np.errstate(divide="ignore"):
+            log_p = np.minimum(np.log(q[1:]) + step * index, 0.0)
+        kept = np.flatnonzero(q[1:] > 0)
+        part = slice(int(kept[0]), int(kept[-1]) + 1)
+        infinite, reverse_infinite = (float(right[-1]), float(q[0])) if dominates else (0.0, 0.0)
+        losses, start_at = np.asarray(step * index[part], dtype=float), int(index[part][0])
+        pairs.append(FinitePair(losses, log_p[part], infinite=infinite, reverse_infinite=reverse_infinite, step=step, start=start_at))
+    return pairs[0], pairs[1]
+
+
+class AllocationPair(FinitePair):
+    """One epoch of one-of-`steps` allocation as a pair with its losses log(S/t) on multiples of `step`, to compose with other pairs.
+
+    rounding "up" dominates the epoch and "down" is dominated by it, so upper bounds must come from the first and lower ones from the
+    second. P-mass beyond the lattice, about `budget`, counts as infinite loss.
+
+    >>> pair = AllocationPair(1.0, 100, "remove", "up")
+    >>> from tacit.accounting import lattice
+    >>> lattice.compose([(pair.lattice(), 1)]).epsilon(1e-5).upper - 0.62094 < 1e-5
+    True
+    """
+
+    def __init__(
+        self,
+        sigma: Number | Ratio,
+        steps: int,
+        direction: str = "remove",
+        rounding: str = "up",
+        *,
+        step: float = 1e-3,
+        budget: float = 1e-15,
+    ) -> None:
+        if direction not in ("remove", "add"):
+            raise ParameterError(f"direction must be 'remove' or 'add', not {direction!r}")
+        if rounding not in ("up", "down"):
+            raise ParameterError(f"rounding must be 'up' or 'down', not {rounding!r}")
+        pair = epoch_laws(as_ratio(sigma), count("steps", steps), step, budget)[rounding == "up"]
+        pair = pair if direction == "remove" else pair.reverse()
+        super().__init__(
+            pair.losses, pair.log_p, infinite=pair.infinite, reverse_infinite=pair.reverse_infinite, step=step, start=pair.start
+        )
+
+
+_EXACT = "closed form"
+_METHOD = "random allocation, spread and contracted lattices"
+_Others = Sequence[tuple[Pair, Pair, int]]
+
+
+def _directed(others: _Others, direction: int) -> list[tuple[Pair, int]]:
+    return [(add if direction else remove, n) for remove, add, n in others]
+
+
+def _gaussian(mu: float, delta: float | None, epsilon: float | None) -> Bound:
+    if delta is not None:
+        value = gaussian.epsilon(mu, delta)
+        return Bound(max(0.0, value * (1 - 1e-11) - 1e-15), value * (1 + 1e-11) + 1e-15 if value else 0.0, _EXACT)
+    assert epsilon is not None
+    value = gaussian.delta(mu, epsilon)
+    return Bound(value * (1 - 1e-11), min(1.0, value * (1 + 1e-11) + 5e-324), _EXACT)
+
+
+def _once(ratio: Ratio, steps: int, most: float, delta: float | None, epsilon: float | None, tolerance: float) -> Bound:
+    """One epoch by itself; the add direction is worked out only where it could be the worse one."""
+    if delta is not None:
+        lower, upper = epsilon_once(ratio, steps, delta, 1, most, tolerance)
+        if delta_once(ratio, steps, lower, -1, 1e-3, COARSE)[1] > delta:
+            least, enough = epsilon_once(ratio, steps, delta, -1, most, tolerance)
+            lower, upper = max(lower, least), max(upper, enough)
+        return Bound(lower, upper, _METHOD)
+    assert epsilon is not None
+    lower, upper = delta_once(ratio, steps, epsilon, 1, 0.1 * tolerance)
+    if delta_once(ratio, steps, epsilon, -1, 1e-3, COARSE)[1] > lower:
+        least, most = delta_once(ratio, steps, epsilon, -1, 0.1 * tolerance)
+        lower, upper = max(lower, least), max(upper, most)
+    return Bound(lower, upper, _METHOD)
+
+
+def _composed(
+    ratio: Ratio,
+    blocks: Sequence[tuple[int, int]],
+    others: _Others,
+    delta: float | None,
+    epsilon: float | None,
+    level: float,
+    tolerance: float,
+) -> Bound:
+    """The bracket of (steps, count) one-of-steps epochs and other pairs, on a lattice refined until it is narrow enough."""
+    total = sum(n for _, n in blocks)
+    value, log_weight = ratio.sketch(1e3)
+    weight = np.exp(log_weight)
+    deviation = math.sqrt(float(weight @ (value - 1) ** 2) / min(t for t, _ in blocks))
+    step = min(deviation, 1.0) / 48
+
+    def ask(up: bool, direction: int) -> Bound:
+        known = [(epoch_laws(ratio, steps, step, budget, most)[up], n) for steps, n in blocks]
+        pairs = [(pair.reverse() if direction else pair, n) for pair, n in known]
+        if others:
+            aim = 10 * tolerance if epsilon is None else 100 * tolerance
+            return grid_composition.bracket([*pairs, *_directed(others, direction)], delta=delta, epsilon=epsilon, tolerance=aim)
+        composition = lattice.compose([(found, n) for pair, n in pairs if (found := pair.lattice()) is not None])
+        return composition.epsilon(delta) if delta is not None else composition.delta(epsilon or 0.0)
+
+    width, most = math.inf, COARSE  # to look around with
+    for _ in range(4):
+        budget = 1e-8 * level / total
+        upper = max(ask(True, direction).upper for direction in (0, 1))
+        lower = min(upper, max(ask(False, direction).lower for direction in (0, 1)))
+        missed = delta is None and 1e-30 < upper < 1e-4 * level  # the lattice was cut far above the delta found, which matters
+        level = level if delta is not None else max(lower, 1e-3 * upper, 1e-300)
+        narrow = 20 * tolerance * min(max(1.0, upper), 1e4) if delta is not None else 200 * tolerance * upper
+        longest = max(len(epoch_laws(ratio, steps, step, budget, most)[True].losses) for steps, _ in blocks)
+        finer = step * max(math.sqrt(0.6 * narrow / max(upper - lower, 1e-300)), 0.02, longest / 30_000)
+        done = upper - lower <= narrow or upper - lower > 0.5 * width or not finer < 0.8 * step
+        # many windows make a law dear, and the windows' own accuracy its limit
+        if delta is None and upper < compose.NEGLIGIBLE:
+            break
+        if not missed and (done or (longest * step > 14 and upper - lower <= 0.02 * upper)):
+            break
+        step, width, most = (step, math.inf, most) if missed else (finer, upper - lower, POINTS // 4)
+    return Bound(lower, upper, _METHOD)
+
+
+def allocation_bracket(
+    sigma: Number | Ratio,
+    steps: int,
+    selected: int = 1,
+    epochs: int = 1,
+    others: _Others = (),
+    *,
+    delta: float | None = None,
+    epsilon: float | None = None,
+    tolerance: float = 1e-6,
+) -> Bound:
+    """The bracket on epsilon at `delta`, or delta at `epsilon`, where a record enters `selected` of `steps` sums in each of `epochs`.
+
+    `sigma` is the noise multiplier of one sum; `others` are further (remove pair, add pair, count) composed with the epochs. The larger
+    of the two directions is bounded. One epoch is solved directly; several, or others, on a lattice of losses.
+
+    More than one step out of t, from above: a random partition of the steps into k blocks of sizes floor(t/k) and ceil(t/k), and one
+    uniform step from each block, together are a uniform k-subset, by symmetry. Given the partition the blocks are independent
+    epochs of one step each, and Q does not depend on it; the hockey stick is convex in P, so the k-fold composition dominates (Feldman
+    and Shenfeld 2025). From below: any function of the outputs, here a sum of scores that is close to the loss.
+
+    Guarantee: add/remove or zero-out, Gaussian sums of l2 sensitivity 1, records allocated independently and uniformly, all outputs seen.
+
+    >>> found = allocation_bracket(1.0, 100, epochs=10, delta=1e-5)
+    >>> round(found.lower, 3), round(found.upper, 3)
+    (1.701, 1.702)
+    """
+    ratio = as_ratio(sigma)
+    steps, selected, epochs = count("steps", steps), count("selected", selected), count("epochs", epochs)
+    if selected > steps:
+        raise ParameterError(f"selected must be at most steps ({steps}), not {selected}")
+    if (delta is None) == (epsilon is None):
+        raise ParameterError("give exactly one of delta and epsilon")
+    others = [other for other in others if other[2]]
+    if delta is not None:
+        delta = float(probability("delta", delta))
+        if delta in (0.0, 1.0):
+            bounded = not isinstance(ratio, GaussianRatio)
+            return Bound(0.0, 0.0, _EXACT) if delta else Bound(0.0 if bounded else math.inf, math.inf, "Gaussian noise has no largest loss")
+    if epsilon is not None:
+        epsilon = float(number("epsilon", epsilon))
+        if epsilon < 0:
+            # HS_a(P||Q) = 1 - a + a HS_1/a(Q||P), whatever P and Q are
+            found = allocation_bracket(ratio, steps, selected, epochs, others, epsilon=-epsilon, tolerance=tolerance)
+            base, scale = -math.expm1(epsilon), math.exp(epsilon)
+            return Bound(max(0.0, base + scale * found.lower - 4e-16), min(1.0, base + scale * found.upper + 4e-16), found.method)
+        if epsilon == math.inf:
+            if any(pair.infinite >= 1 for other in others for pair in other[:2]):
+                return Bound(1.0, 1.0, _EXACT)
+            own = 0.0 if isinstance(ratio, GaussianRatio) else selected * epochs * math.log1p(-ratio.tail(1e300)[1])
+            leak = max(-math.expm1(own + sum(n * math.log1p(-pair.infinite) for pair, n in _directed(others, i))) for i in (0, 1))
+            return Bound(leak, leak, _EXACT)
+    plain, floor = _simple(ratio, steps, selected, epochs, others, delta, epsilon)
+    if selected == steps and isinstance(ratio, GaussianRatio):
+        return plain
+    if selected == epochs == 1 and not others:
+        most = plain.upper if delta is not None else math.inf
+        if (most if epsilon is None else epsilon) + math.log(steps) > FAR:
+            return Bound(floor, plain.upper, plain.method)
+        found = _once(ratio, steps, most, delta, epsilon, tolerance)
+    else:
+        size, longer = divmod(steps, selected)
+        longer = longer if size < 50 else 0  # a shorter block dominates a longer one, and here by little
+        blocks = [(t, n * epochs) for t, n in ((size, selected - longer), (size + 1, longer)) if n]
+        try:
+            coarser = 1 if selected == 1 else 20  # the two ends are further apart than any lattice makes them
+            level = delta or max(floor, min(1e-12, _about(ratio, steps, selected, epochs, epsilon or 0.0)))
+            found = _composed(ratio, blocks, others, delta, epsilon, level, coarser * tolerance)
+        except (UnsupportedError, OverflowError):
+            return Bound(floor, plain.upper, plain.method)
+        if selected > 1:
+            found = Bound(score_floor(ratio, steps, selected, epochs, found.upper, delta, epsilon), found.upper, found.method)
+    upper, method = (found.upper, found.method) if found.upper <= plain.upper else (plain.upper, plain.method)
+    return Bound(min(max(found.lower, floor), upper), upper, method)
+
+
+def _about(ratio: Ratio, steps: int, selected: int, epochs: int, epsilon: float) -> float:
+    """A delta that the true one is probably not far below: what Rényi divergences say of Poisson sampling at the same rate."""
+    if not isinstance(ratio, GaussianRatio):
+        return 1.0
+    cap = compose.delta_cap([(mixture.poisson_gaussian(selected / steps, ratio.sigma), steps * epochs)], epsilon)
+    return max(1e-3 * cap, 1e-30)
+
+
+def _simple(
+    ratio: Ratio, steps: int, selected: int, epochs: int, others: _Others, delta: float | None, epsilon: float | None
+) -> tuple[Bound, float]:
+    """Figures without any lattice: the bracket were the chosen steps known, which is an upper bound, and a lower bound.
+
+    The latter is the larger of two: the sum of all outputs is Gaussian, and the likelihood ratio of all subsets is at least the
+    largest, so (sum_A r_A - a)_+ >= sum_A (r_A - a)_+ gives delta(eps) >= delta of the known steps at eps + log of the number of subsets.
+    """
+    if not isinstance(ratio, GaussianRatio):
+        alone_too = delta is not None and selected == epochs == 1 and not others
+        return Bound(0.0, 1.0 if delta is None else _enough(ratio, delta) if alone_too else math.inf, _METHOD), 0.0
+    alone = math.sqrt(selected * epochs) / ratio.sigma
+    # C(t, k) <= (e t / k)^k, exact for one step
+    ways = epochs * (math.log(steps) if selected == 1 else selected * (1 + math.log(steps / selected))) * (1 + 1e-12) + 1e-12
+    if delta is not None:
+        floor = max(0.0, _gaussian(alone, delta, None).lower - ways)
+    else:
+        floor = _gaussian(alone, None, (epsilon or 0.0) + ways).lower
+    results = []
+    for mu in (alone, selected * math.sqrt(epochs / steps) / ratio.sigma):
+        if not others:
+            results.append(_gaussian(mu, delta, epsilon))
+            continue
+        sides = []
+        for direction in (0, 1):
+            parts = [(mixture.gaussian(1 / mu), 1), *_directed(others, direction)]
+            sides.append(compose.epsilon(parts, delta) if delta is not None else compose.delta(parts, epsilon or 0.0))
+        results.append(sides[0].worst(sides[1]))
+    return results[0], max(floor, results[1].lower)
+
+
+def _enough(ratio: Ratio, delta: float) -> float:
+    """An epsilon that is enough for one step alone, and so for one of many, in both directions."""
+    epsilon = 1.0
+    while max(ratio.tail(math.exp(epsilon))[1], ratio.head(math.exp(-epsilon))[0]) > delta:
+        epsilon *= 2
+        if epsilon > FAR:
+            return math.inf
+    return epsilon

@@ -1,0 +1,306 @@
+"""One direction of a composition, by the best engine that applies: closed form, single step, contour, or certified grid.
+
+Most questions end at a closed form, so the other engines are loaded by the functions that turn to them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tacit.accounting.bound import Bound
+from tacit.accounting.pairs.finite import FinitePair
+from tacit.accounting.pairs.mixture import MixturePair
+from tacit.accounting.pairs.pair import Array, Disclosure, Pair, Trivial, single_delta
+from tacit.accounting.theorems import gaussian
+from tacit.errors import UnsupportedError
+
+Components = Sequence[tuple[Pair, int]]
+
+NEGLIGIBLE = 1e-32  # a delta below this need not be known to more than an order of magnitude
+_EXACT = "closed form"
+
+
+def merge(components: Components) -> list[tuple[Pair, int]]:
+    """All plain Gaussians as one, and nothing that is trivial."""
+    mu, others = 0.0, []
+    for pair, count in components:
+        if isinstance(pair, Trivial):
+            continue
+        if is_gaussian(pair):
+            mu = math.hypot(mu, math.sqrt(count) * shift(pair))
+        else:
+            others.append((pair, count))
+    if mu:
+        others.append((MixturePair([(mu, 1.0)]), 1))
+    return others
+
+
+def trim(components: Components, mass: float) -> list[tuple[Pair, int]]:
+    """Give up at most `mass` in all of what pairs that are bounds anyway can spare from their far tails."""
+    from tacit.accounting.pairs.sampled import AttainedDraws, DrawnGaussian
+
+    spare = (DrawnGaussian, AttainedDraws)
+    total = sum(count for pair, count in components if isinstance(pair, spare))
+    return [(pair.trimmed(mass / total, count) if isinstance(pair, spare) else pair, count) for pair, count in components]
+
+
+def is_gaussian(pair: Pair) -> bool:
+    """Whether the pair is two unit Gaussians."""
+    return isinstance(pair, MixturePair) and len(pair.up) == len(pair.down) == 1
+
+
+def shift(pair: Pair) -> float:
+    """The distance between the two Gaussians of a Gaussian pair."""
+    if not (isinstance(pair, MixturePair) and len(pair.up) == len(pair.down) == 1):
+        raise TypeError("not a Gaussian pair")
+    return pair.up[0][0] + pair.down[0][0]
+
+
+def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) -> Bound:
+    """The bracket on delta at any real epsilon; `tolerance` is how narrow a grid tries to make it.
+
+    >>> from tacit.accounting.pairs.mixture import gaussian as noise
+    >>> delta([(noise(1.0), 1)], 1.0).upper  # doctest: +ELLIPSIS
+    0.12693673750...
+    """
+    parts = merge(components)
+    if any(isinstance(pair, Disclosure) for pair, _ in parts):
+        return Bound(1.0, 1.0, _EXACT)
+    if epsilon == math.inf:
+        leak = -math.expm1(sum(count * math.log1p(-pair.infinite) for pair, count in parts))
+        return Bound(leak, leak, _EXACT)
+    if not parts:
+        value = max(0.0, -math.expm1(epsilon)) if epsilon < 0 else 0.0
+        return Bound(value, value, _EXACT)
+    if epsilon < 0:
+        # HS_a(P||Q) = 1 - a + a HS_1/a(Q||P)
+        other = delta([(pair.reverse(), count) for pair, count in parts], -epsilon, tolerance=tolerance)
+        scale, base = math.exp(epsilon), -math.expm1(epsilon)
+        return Bound(max(0.0, base + scale * other.lower - 4e-16), min(1.0, base + scale * other.upper + 4e-16), other.method)
+    if len(parts) == 1 and parts[0][1] == 1:
+        pair = parts[0][0]
+        if is_gaussian(pair):
+            value = gaussian.delta(shift(pair), epsilon)
+            return Bound(value * (1 - 1e-11), min(1.0, value * (1 + 1e-11)), _EXACT)
+        return Bound(*single_delta(pair, epsilon), _EXACT)
+    from tacit.accounting.engines import contour, grid_composition
+
+    # one step alone costs no more than all of them
+    parts = trim(parts, max(1e-6 * max(single_delta(pair, epsilon)[0] for pair, _ in parts), 1e-40))
+    if _decays(parts):
+        try:
+            return contour.delta(parts, epsilon)
+        except (contour.Declined, OverflowError, ZeroDivisionError):
+            pass
+    if (cap := _vanishing(parts, epsilon)) < 1e-250:
+        leak = -math.expm1(sum(count * math.log1p(-pair.infinite) for pair, count in parts)) * (1 + 1e-9)
+        return Bound(0.0, max(leak + cap, 5e-324), "Chernoff bound")
+    if delta_cap(parts, epsilon) < NEGLIGIBLE:
+        tolerance = 0.5
+    level = max(sum(count * single_delta(pair, epsilon)[0] for pair, count in parts), 1e-290)
+    large = _few_large_losses(parts, level, tolerance, epsilon=epsilon)
+    if large is not None and (large.width <= 0.03 * large.upper or large.upper < NEGLIGIBLE):
+        return large
+    found = grid_composition.bracket(parts, epsilon=epsilon, tolerance=tolerance)
+    return found if large is None else found.intersect(large)
+
+
+def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) -> Bound:
+    """The bracket on the smallest epsilon >= 0 at delta; infinite where no epsilon will do."""
+    parts = merge(components)
+    if any(isinstance(pair, Disclosure) for pair, _ in parts):
+        return Bound(math.inf, math.inf, _EXACT) if delta < 1 else Bound(0.0, 0.0, _EXACT)
+    if not parts or delta >= 1:
+        return Bound(0.0, 0.0, _EXACT)
+    if delta == 0:
+        if any(pair.infinite > 0 for pair, _ in parts):
+            return Bound(math.inf, math.inf, _EXACT)
+        top = math.fsum(count * max(pair.support()[1], 0.0) for pair, count in parts)
+        return Bound(top * (1 - 1e-15), top * (1 + 1e-15), "largest privacy loss")
+    if len(parts) == 1 and parts[0][1] == 1:
+        pair = parts[0][0]
+        if is_gaussian(pair):
+            value = gaussian.epsilon(shift(pair), delta)
+            return Bound(max(0.0, value * (1 - 1e-11) - 1e-15), value * (1 + 1e-11) + 1e-15 if value else 0.0, _EXACT)
+        return _single_epsilon(pair, delta)
+    # total variations add, so small steps may fit into delta without any epsilon
+    if sum(count * single_delta(pair, 0.0)[1] for pair, count in parts) <= delta:
+        return Bound(0.0, 0.0, "total variation")
+    from tacit.accounting.engines import contour, grid_composition
+
+    parts = trim(parts, 1e-6 * delta)
+    known = []
+    if _decays(parts):
+        try:
+            line = contour.epsilon(parts, delta)
+            if line.width <= 0.03 * line.upper or line.upper < 1e-12:
+                return line
+            known.append(line)  # so far out that the line's own errors are large
+        except (contour.Declined, OverflowError, ZeroDivisionError):
+            pass
+    large = _few_large_losses(parts, delta, tolerance, delta=delta)
+    if large is not None:
+        if large.width <= 0.03 * large.upper:
+            return large
+        known.append(large)
+    found = grid_composition.bracket(parts, delta=delta, tolerance=tolerance)
+    for other in known:
+        found = found.intersect(other)
+    if found.width > 0.05 * found.upper:  # losses so large that a grid from below cannot hold them: one step alone costs no more
+        alone = max(_single_epsilon(pair, delta).lower for pair, _ in parts)
+        found = Bound(min(max(found.lower, alone), found.upper), found.upper, found.method)
+    if found.width > 1e-4 * found.upper and (cap := epsilon_cap(parts, delta)) < found.upper:
+        return Bound(min(found.lower, cap), cap, "Rényi divergence, improved conversion")
+    return found
+
+
+def _few_large_losses(
+    parts: Components, level: float, tolerance: float, *, delta: float | None = None, epsilon: float | None = None
+) -> Bound | None:
+    """The expansion over the number of large losses, for one pair with a tail that one grid cannot hold; None where it does not apply."""
+    from tacit.accounting.engines import rare
+
+    (pair, count), *others = parts
+    if others or isinstance(pair, FinitePair) or not rare.heavy(pair, count, level):
+        return None
+    try:
+        return rare.bracket(pair, count, delta=delta, epsilon=epsilon, enough=max(1e-4, 100 * tolerance))
+    except UnsupportedError:
+        return None
+
+
+_TILTS = np.geomspace(0.02, 60.0, 40)
+
+
+def epsilon_cap(components: Components, delta: float, enough: float = 0.0) -> float:
+    """A quick upper bound on epsilon: the improved Rényi conversion on a few dozen orders; infinite where it does not apply.
+
+    Steep tilts are tried only where the usual ones do not get below `enough`.
+    """
+    from tacit.accounting.engines import contour as saddle
+
+    leak = sum(count * pair.infinite for pair, count in components)
+    if not delta > leak:
+        return math.inf
+    best = math.inf
+    for steep in (False, True):
+        tilts = _steep_tilts(components) if steep else _TILTS
+        try:
+            level = _binned_levels(components, tilts) if steep else saddle.upper_levels(components, tilts)
+        except OverflowError:
+            continue
+        if level is None:
+            continue
+        best = min(best, float(np.min((level - math.log(delta - leak) - np.log1p(tilts)) / tilts - np.log1p(1 / tilts), initial=math.inf)))
+        if best <= enough:
+            break
+    return max(0.0, best)
+
+
+def settled(components: Components, delta: float, floor: float) -> bool:
+    """Whether this direction surely needs no more than epsilon = `floor`, by the cheapest argument that shows it."""
+    from tacit.accounting.engines import contour
+
+    if epsilon_cap(components, delta, math.inf) <= floor:
+        return True
+    parts = merge(components)
+    if _decays(parts):
+        try:
+            return contour.delta(parts, floor).upper <= delta
+        except (contour.Declined, OverflowError, ZeroDivisionError):
+            pass
+    return epsilon_cap(components, delta, floor) <= floor
+
+
+def _steep_tilts(components: Components) -> Array:
+    """Tilts on the scale of the composed loss, where all losses are bounded; none otherwise."""
+    from tacit.accounting.engines import contour as saddle
+
+    if any(pair.support()[1] == math.inf or isinstance(pair, FinitePair) for pair, _ in components):
+        return np.empty(0)
+    try:
+        plan = saddle.tabulated(components, np.zeros(1))
+    except OverflowError:
+        return np.empty(0)
+    return np.empty(0) if plan is None else np.geomspace(0.5, 50.0, 24) / max(math.sqrt(float(plan.variance[0])), 1e-300)
+
+
+def _binned_levels(components: Components, c: Array) -> Array:
+    """Upper bounds on K from binned losses, at tilts that no quadrature reaches."""
+    from tacit.accounting.engines.contour import binned, inflated
+
+    total = np.zeros(len(c))
+    for pair, count in components if len(c) else ():
+        place, mass = binned(pair, pair.support()[1])
+        total += count * np.log(np.exp(np.minimum(c[:, None] * place, 700.0)) @ mass)
+    return np.asarray(inflated(total))
+
+
+def delta_cap(components: Components, epsilon: float) -> float:
+    """A quick upper bound on delta at epsilon >= 0, by the same conversion."""
+    from tacit.accounting.engines import contour as saddle
+
+    if epsilon < 0:
+        return 1.0
+    leak = sum(count * pair.infinite for pair, count in components)
+    try:
+        level = saddle.upper_levels(components, _TILTS)
+    except OverflowError:
+        return 1.0
+    if level is None:
+        return 1.0
+    c = _TILTS
+    return min(1.0, leak + math.exp(min(0.0, float(np.min(level - c * (epsilon + np.log1p(1 / c)) - np.log1p(c))))))
+
+
+def _vanishing(parts: Components, epsilon: float) -> float:
+    """Chernoff's bound on the finite part of delta at tilts steep enough to show that it is next to nothing."""
+    best = 0.0
+    for c in np.geomspace(1.0, 1e6, 25).tolist():
+        try:
+            level = sum(count * pair.kappa(c) for pair, count in parts)
+        except OverflowError:
+            break
+        best = min(best, level + 1e-9 * (1 + abs(level)) - c * epsilon)
+        if best < -800 or level == math.inf:
+            break
+    return math.exp(best)
+
+
+def _decays(parts: Components) -> bool:
+    """Whether the characteristic function dies out at high frequencies: atoms keep it alive, unless enough smooth steps wear them down."""
+    if any(isinstance(pair, MixturePair) for pair, _ in parts):  # Gaussian mixtures are smooth
+        return True
+    return sum(count * math.log(max(pair.decay(1.0, 1e12), 1e-300)) for pair, count in parts) < -30
+
+
+def _single_epsilon(pair: Pair, delta: float) -> Bound:
+    """Bisection on the closed form of one step, each end on its safe side."""
+    if pair.infinite > delta:
+        return Bound(math.inf, math.inf, _EXACT)
+    if single_delta(pair, 0.0)[1] <= delta:
+        return Bound(0.0, 0.0, _EXACT)
+    high = max(pair.support()[1], 0.0)
+    if not math.isfinite(high):
+        high = 1.0
+        while single_delta(pair, high)[1] > delta:
+            high *= 2
+            if high > 1e9:
+                return Bound(0.0, math.inf, _EXACT)
+    low = 0.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        if single_delta(pair, middle)[1] <= delta:
+            high = middle
+        else:
+            low = middle
+    upper, step = high, max(high * 1e-12, 1e-300)
+    lower = high
+    while lower > 0 and single_delta(pair, lower)[0] < delta:
+        lower, step = lower - step, 2 * step
+    return Bound(max(lower, 0.0), upper, _EXACT)

@@ -1,0 +1,1 @@
+"""The textbook's theorems, one at a time: composition, amplification, Rényi curves, conversions, selection."""

@@ -1,0 +1,350 @@
+"""One theorem at a time: what each composition theorem says about an event, for comparison with the tightest figure.
+
+>>> sorted(METHODS)[:3]
+['advanced', 'basic', 'central-limit']
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from tacit.accounting.adjacency import Adjacency, hops
+from tacit.accounting.bound import Bound, Estimate
+from tacit.accounting.events.leaves import (
+    GDP,
+    ZCDP,
+    ApproxDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Exponential,
+    Gaussian,
+    Laplace,
+    MatrixMechanism,
+    PureDP,
+    RandomizedResponse,
+    RenyiDP,
+    Staircase,
+)
+from tacit.accounting.events.tree import Composed, Event, Group, Leaf, NoOp, Repeated, Sampled, Selection, Worst
+from tacit.accounting.pairs.laplace import HalfTiltPair
+from tacit.accounting.pairs.mixture import MixturePair
+from tacit.accounting.pairs.pair import Pair
+from tacit.accounting.resolve import Resolved, Step, renyi_curve
+from tacit.accounting.theorems import gaussian
+from tacit.errors import ParameterError, UnsupportedError
+from tacit.exact import exact
+
+Row = tuple[float, float, int]
+_GUARANTEES: dict[type[Leaf], tuple[str, ...]] = {
+    PureDP: ("epsilon",),
+    ApproxDP: ("epsilon", "delta"),
+    ZCDP: ("rho",),
+    GDP: ("mu",),
+}
+#: The names in `METHODS` that give a bound.
+Theorem = Literal[
+    "basic", "advanced", "strong", "drv", "zcdp", "zcdp-improved", "rdp", "rdp-improved", "optimal", "heterogeneous", "pld"
+]
+
+#: Every theorem that can be asked for by name, with what it is.
+METHODS: dict[str, str] = {
+    "basic": "basic composition: epsilons and deltas add",
+    "advanced": "advanced composition (Steinke 2022, Theorem 3.22)",
+    "strong": "strong composition, tanh form (Smith's lecture 10, Theorem 1.1)",
+    "drv": "the first advanced composition (Dwork, Rothblum, Vadhan 2010)",
+    "zcdp": "concentrated DP, basic conversion (Bun and Steinke 2016)",
+    "zcdp-improved": "concentrated DP, improved conversion (Canonne, Kamath, Steinke 2020)",
+    "rdp": "Rényi DP, basic conversion (Mironov 2017)",
+    "rdp-improved": "Rényi DP, improved conversion (Canonne, Kamath, Steinke 2020)",
+    "optimal": "optimal composition of equal guarantees (Kairouz, Oh, Viswanath 2015)",
+    "heterogeneous": "optimal composition of any guarantees (Murtagh and Vadhan 2016)",
+    "pld": "privacy-loss distribution: the exact composition, bracketed",
+    "central-limit": "central-limit estimate; no guarantee",
+}
+
+
+def epsilon(method: str, event: Event, adjacency: Adjacency, parts: Resolved, delta: float) -> Bound | Estimate:
+    """Epsilon at delta by one theorem; `UnsupportedError` where the theorem says nothing about the event."""
+    if method not in METHODS:
+        raise ParameterError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+    if parts.leak or parts.allocations:
+        raise UnsupportedError(f"{method} has no form for truncated batches or random allocation; leave method out for the tightest figure")
+    from tacit.accounting.theorems import composition as theorems
+    from tacit.accounting.theorems import conversions
+
+    simple: dict[str, Callable[[list[Row], float], float]] = {
+        "basic": theorems.basic,
+        "advanced": theorems.advanced,
+        "strong": theorems.strong,
+        "drv": theorems.drv,
+    }
+    if method in simple:
+        return Bound(0.0, simple[method](rows(parts, method), delta), METHODS[method])
+    if method in ("optimal", "heterogeneous"):
+        return _optimal(method, parts, delta)
+    if method in ("zcdp", "zcdp-improved"):
+        total = rho(parts)
+        convert = conversions.zcdp_epsilon_basic if method == "zcdp" else conversions.zcdp_epsilon
+        return Bound(0.0, convert(total, delta) if delta else math.inf, METHODS[method])
+    if method in ("rdp", "rdp-improved"):
+        curve = renyi_curve(parts)
+        if method == "rdp-improved":
+            return Bound(0.0, conversions.epsilon_from_curve(curve, delta) if delta else math.inf, METHODS[method])
+        # the basic conversion at the improved one's best order is valid, and refined around it
+        best = conversions.order_from_curve(curve, delta)
+        orders = 1 + (best - 1) * np.geomspace(0.4, 2.5, 61)
+        return Bound(0.0, conversions.rdp_epsilon_basic(orders, curve(orders), delta), METHODS[method])
+    return central_limit(parts, delta)
+
+
+def rows(parts: Resolved, method: str = "this method") -> list[Row]:
+    """Each step as (epsilon, delta, count): its largest loss and its mass at infinity, the worse direction."""
+    if parts.renyi:
+        raise UnsupportedError(
+            f"{method} composes (epsilon, delta) guarantees, and part of this event is known only by its Rényi curve; use rdp-improved"
+        )
+    found = []
+    for step in parts.steps:
+        top = max(step.remove.support()[1], step.add.support()[1], 0.0)
+        if not math.isfinite(top):
+            raise UnsupportedError(
+                f"{method} composes (epsilon, delta) guarantees, and Gaussian noise has none without a choice of delta; use zcdp-improved, "
+                "rdp-improved or pld, or state each step as ApproxDP(epsilon, delta)"
+            )
+        found.append((top, max(step.remove.infinite, step.add.infinite), step.count))
+    return found
+
+
+def _optimal(method: str, parts: Resolved, delta: float) -> Bound:
+    from tacit.accounting.theorems import optimal
+
+    found = rows(parts, method)
+    if not found:
+        return Bound(0.0, 0.0, METHODS[method])
+    if len({(e, d) for e, d, _ in found}) == 1:
+        eps0, delta0, _ = found[0]
+        value = optimal.epsilon_optimal(eps0, delta0, sum(n for _, _, n in found), delta)
+        return Bound(value * (1 - 1e-11), value, METHODS[method])
+    if method == "optimal":
+        raise UnsupportedError("optimal composes equal guarantees, and these differ; use heterogeneous")
+    return optimal.epsilon_heterogeneous(found, delta)
+
+
+def _step_rho(step: Step) -> float:
+    """The best known rho of one use: exact for Gaussians, r^2/8 for a bounded range, eps^2/2 for a pure guarantee."""
+    return step.concentrated.rho if step.concentrated is not None else max(_pair_rho(step.remove), _pair_rho(step.add))
+
+
+def _pair_rho(pair: Pair) -> float:
+    from tacit.accounting.theorems import conversions
+
+    if isinstance(pair, MixturePair):
+        return 0.5 * (max(m for m, _ in pair.up) + max(n for n, _ in pair.down)) ** 2
+    if pair.infinite > 0:
+        raise UnsupportedError("a delta above 0 has no rho; use advanced, optimal or pld")
+    top = max(pair.support()[1], pair.reverse().support()[1])
+    if not math.isfinite(top):
+        raise UnsupportedError(f"no rho is known for {pair!r}; use rdp-improved or pld")
+    if isinstance(pair, HalfTiltPair) and pair.edge == 0 and pair.rate == 1:
+        return conversions.rho_from_range(top)
+    return conversions.rho_from_pure(top)
+
+
+def rho(parts: Resolved) -> float:
+    """The sum of the steps' rho, by theorem rather than by curve."""
+    total = math.fsum(step.count * _step_rho(step) for step in parts.steps)
+    for known in parts.renyi:
+        if known.rho is None:
+            raise UnsupportedError("part of this event is a Rényi curve that is not a zCDP guarantee; use rdp-improved")
+        total += known.count * known.rho
+    return total
+
+
+def exact_rho(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> Fraction | None:
+    """rho as a fraction, for trees of Gaussian noise, continuous or discrete, and zCDP guarantees; None for anything else.
+
+    Discrete Gaussian noise has the rho of the continuous one (Canonne, Kamath, Steinke 2020, Theorem 4).
+
+    >>> from tacit.accounting import Gaussian, Repeated
+    >>> exact_rho(Repeated(Gaussian(10), 20), Adjacency.ADD_REMOVE)
+    Fraction(1, 10)
+    """
+
+    def price(leaf: Leaf, size: int) -> Fraction | None:
+        match leaf:
+            case ZCDP():
+                return Fraction(leaf.rho) * size**2
+            case GDP():
+                return (size * Fraction(leaf.mu)) ** 2 / 2
+            case MatrixMechanism():
+                return price(leaf.gaussian, size)
+            case Gaussian():
+                return (size / Fraction(leaf.noise_multiplier)) ** 2 / 2
+            case DiscreteGaussian():
+                return (size * leaf.sensitivity / Fraction(leaf.sigma)) ** 2 / 2
+        return None
+
+    return _exact_sum(event, adjacency, price, null_record, 1)
+
+
+def exact_pure(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> Fraction | None:
+    """The sum of pure guarantees as a fraction: ten times 1/10 is 1. None for trees with anything else in them.
+
+    >>> from tacit.accounting import PureDP, Repeated
+    >>> exact_pure(Repeated(PureDP(Fraction(1, 10)), 10), Adjacency.ADD_REMOVE)
+    Fraction(1, 1)
+    """
+
+    def price(leaf: Leaf, size: int) -> Fraction | None:
+        match leaf:
+            case PureDP() | RandomizedResponse() | Staircase() | Exponential():
+                return size * Fraction(leaf.epsilon)
+            case Laplace():
+                return size / Fraction(leaf.noise_multiplier)
+            case DiscreteLaplace():
+                return size * leaf.sensitivity / Fraction(leaf.scale)
+        return None
+
+    return _exact_sum(event, adjacency, price, null_record, 1)
+
+
+def as_typed(event: Event) -> Event:
+    """The event with the floats of its stated guarantees read as the decimals that were typed: PureDP(0.1) is one tenth.
+
+    Parameters of mechanisms (noise multipliers, rates) keep their binary value: a sampler may use exactly that.
+
+    >>> from tacit.accounting import PureDP, Repeated
+    >>> as_typed(Repeated(PureDP(0.1), 10))
+    Repeated(event=PureDP(epsilon=Fraction(1, 10)), count=10)
+    """
+    match event:
+        case Composed():
+            return Composed(*(as_typed(child) for child in event.events))
+        case Repeated() | Group() | Sampled() | Selection():
+            return replace(event, event=as_typed(event.event))
+        case RenyiDP():
+            return event
+    names = _GUARANTEES.get(type(event), ())  # type: ignore[arg-type]
+    changed: dict[str, Any] = {name: exact(name, getattr(event, name)) for name in names}
+    return replace(event, **changed) if changed else event
+
+
+def stated_sum(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> tuple[Fraction, Fraction] | None:
+    """Sums of the epsilons and deltas of stated guarantees; None as soon as one step states none for this relation."""
+    match event:
+        case Repeated():
+            inner = stated_sum(event.event, adjacency, null_record=null_record)
+            return None if inner is None else (event.count * inner[0], event.count * inner[1])
+        case Composed():
+            parts = [stated_sum(child, adjacency, null_record=null_record) for child in event.events]
+            known = [part for part in parts if part is not None]
+            if len(known) < len(parts):
+                return None
+            return sum((part[0] for part in known), Fraction(0)), sum((part[1] for part in known), Fraction(0))
+        case ApproxDP() if event.adjacency is adjacency:
+            return Fraction(event.epsilon), Fraction(event.delta)
+    pure = exact_pure(event, adjacency, null_record=null_record)
+    return None if pure is None else (pure, Fraction(0))
+
+
+def squared_mu(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> Fraction:
+    """mu squared of Gaussian differential privacy, as a fraction that is not below the truth.
+
+    It is exact for trees of Gaussian noise and GDP guarantees; a pure step counts as `mu_of_pure`. Nothing else has a trade-off curve
+    above a Gaussian one, so everything else is refused.
+
+    >>> from tacit.accounting import Gaussian, Repeated
+    >>> squared_mu(Repeated(Gaussian(10), 20), Adjacency.ADD_REMOVE)
+    Fraction(1, 5)
+    """
+    return _squared_mu(event, adjacency, null_record, 1)
+
+
+def _squared_mu(event: Event, adjacency: Adjacency, null_record: bool, group: int) -> Fraction:
+    match event:
+        case NoOp():
+            return Fraction(0)
+        case Repeated():
+            return event.count * _squared_mu(event.event, adjacency, null_record, group)
+        case Composed():
+            return sum((_squared_mu(child, adjacency, null_record, group) for child in event.events), Fraction(0))
+        case Group():
+            return _squared_mu(event.event, adjacency, null_record, group * event.size)
+    unit = Group(event, group) if group > 1 else event
+    if isinstance(event, (Gaussian, GDP, MatrixMechanism)):
+        known = exact_rho(unit, adjacency, null_record=null_record)
+        if known is not None:
+            return 2 * known
+    epsilon = exact_pure(unit, adjacency, null_record=null_record)
+    if epsilon is None:
+        raise UnsupportedError(code="price-not-gaussian", event=type(event).__name__)
+    return mu_of_pure(epsilon) ** 2
+
+
+def mu_of_pure(epsilon: Fraction) -> Fraction:
+    """A mu, rounded up, such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^eps / (1 + e^eps)) (Dong, Roth, Su 2022).
+
+    >>> round(float(mu_of_pure(Fraction(1))), 6)
+    1.232035
+    """
+    from scipy.special import ndtri_exp
+
+    # concave in epsilon with slope sqrt(pi / 2) at zero, so the line is a bound, and the better one where epsilon is tiny
+    line = epsilon * Fraction("1.2533141373156")
+    value = float(epsilon)
+    if value < 1e-3:
+        return line
+    curve = -2 * float(ndtri_exp(-value - math.log1p(math.exp(-value))))
+    return min(line, Fraction(curve) * (1 + Fraction(1, 10**9)))
+
+
+def _exact_sum(
+    event: Event, adjacency: Adjacency, price: Callable[[Leaf, int], Fraction | None], null_record: bool, group: int
+) -> Fraction | None:
+    """The sum over the tree of what each leaf costs for its group; None as soon as one leaf has no such price."""
+    match event:
+        case NoOp():
+            return Fraction(0)
+        case Repeated():
+            inner = _exact_sum(event.event, adjacency, price, null_record, group)
+            return None if inner is None else event.count * inner
+        case Group():
+            return _exact_sum(event.event, adjacency, price, null_record, group * event.size)
+        case Composed():
+            parts = [_exact_sum(child, adjacency, price, null_record, group) for child in event.events]
+            return None if any(p is None for p in parts) else sum((p for p in parts if p is not None), Fraction(0))
+        case Worst() if group * (hops(event.stated, adjacency, null_record=null_record) if event.stated else 1) == 1:
+            found = [_exact_sum(child, adjacency, price, null_record, group) for child in event.events]
+            return None if any(p is None for p in found) else max(p for p in found if p is not None)
+        case Leaf():
+            return price(event, group * hops(event.adjacency, adjacency, null_record=null_record))
+    return None
+
+
+def central_limit(parts: Resolved, delta: float) -> Estimate:
+    """The loss taken as a normal of its mean and variance; for sampled Gaussians the usual mu. Often below the truth, never a guarantee."""
+    if parts.renyi:
+        raise UnsupportedError("a central limit needs the loss distribution, and part of this event is known only by its Rényi curve")
+    if len(parts.steps) == 1 and isinstance(pair := parts.steps[0].remove, MixturePair):
+        (low, _), *rest = pair.up
+        if low == 0 and len(rest) == 1 and pair.down == ((0.0, 1.0),):
+            return gaussian.clt_poisson_gaussian(rest[0][1], 1 / rest[0][0], parts.steps[0].count, delta)
+    mean = variance = 0.0
+    for step in parts.steps:
+        if step.remove.infinite > 0:
+            raise UnsupportedError("a central limit needs finite losses; part of this event may disclose everything")
+        found = step.remove.moments(np.zeros(1))
+        if found is None:
+            raise UnsupportedError("a central limit needs the mean and the variance of the loss, and part of this event has no quadrature")
+        _, first, second = found
+        mean, variance = mean + step.count * float(first[0]), variance + step.count * float(second[0])
+    if variance == 0:
+        return Estimate(0.0, "central limit (no bound)")
+    spread = math.sqrt(variance)
+    return Estimate(max(0.0, gaussian.epsilon(spread, delta) + mean - variance / 2), "central limit (no bound)")

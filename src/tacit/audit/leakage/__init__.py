@@ -1,0 +1,1 @@
+"""Leakage of channels: Bayes risk, capacity, estimators that learn from examples, and what they say about epsilon."""

@@ -1,0 +1,295 @@
+"""The four membership games as one class: what is fixed, what is fresh, and whether the attacker was right.
+
+| game | data set | model | record | asks about |
+| --- | --- | --- | --- | --- |
+| AVERAGE | fresh | fresh | fresh | a training procedure, on average |
+| FIXED_MODEL | fixed | fixed | fresh | one released model |
+| FIXED_RECORD | fresh | fresh | fixed | one person |
+| WORST_CASE | fixed | fresh | fixed | a privacy claim |
+
+>>> population = np.arange(100.0)
+>>> memorise = lambda data: set(data.tolist())  # a "training" that keeps its data
+>>> game = MembershipGame(memorise, population, size=10, game="worst case", seed=1)
+>>> result = game.run(lambda model, record: float(record[0] in model), trials=40)
+>>> result.roc.accuracy
+1.0
+
+In the games with a fixed record the OUT world is training without it; with `replace=True`, with another record in its place (E17: the IN
+world is the *training* on the data with the record, which one printed definition forgets). In AVERAGE the record is from the data or fresh
+at a fixed size, which is one record replaced. In FIXED_MODEL every candidate is in or out by a fair coin of its own, so that one run can
+be held against a claim (`tacit.audit.models.one_run`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property, partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting import Adjacency, ParameterError
+from tacit.audit.claim import Evidence
+from tacit.audit.experiment import Generator, generator, map_trials, spawn
+from tacit.audit.models.independent import coin_evidence
+from tacit.audit.models.membership import Attack
+from tacit.audit.models.one_run import audit_one_run
+from tacit.audit.models.roc import Roc, roc
+from tacit.noise import test_mode
+from tacit.parameters import count
+
+Adversary = Callable[[Any, Any], Any]
+Ints = NDArray[np.int64]
+
+
+class Game(Enum):
+    """Which of data set, model and record is fixed."""
+
+    AVERAGE = "average"
+    FIXED_MODEL = "fixed model"
+    FIXED_RECORD = "fixed record"
+    WORST_CASE = "worst case"
+
+    def describe(self, replace: bool = False) -> str:
+        """One line for a report: what was averaged over."""
+        other = "another record in its place" if replace else "no other in its place"
+        return {
+            Game.AVERAGE: "average: data, model and record fresh in every trial; one record replaced",
+            Game.FIXED_MODEL: "fixed model: one training, candidates in or out by fair coins",
+            Game.FIXED_RECORD: f"fixed record: data and model fresh in every trial; the record in, or out with {other}",
+            Game.WORST_CASE: f"worst case: data and record fixed, only training fresh; the record in, or out with {other}",
+        }[self]
+
+
+def size_of(data: Any) -> int:
+    """How many records: of an array or list, of a tuple of them, or of a mapping of them.
+
+    >>> size_of((np.zeros((5, 2)), np.zeros(5))), size_of({"x": [1, 2]}), size_of([1, 2, 3])
+    (5, 2, 3)
+    """
+    if isinstance(data, Mapping):
+        return len(next(iter(data.values())))
+    return len(data[0]) if isinstance(data, tuple) else len(data)
+
+
+def take(data: Any, chosen: Any) -> Any:
+    """The chosen records, in the form the data has.
+
+    >>> take((np.arange(4), ["a", "b", "c", "d"]), [1, 3])
+    (array([1, 3]), ['b', 'd'])
+    """
+    if isinstance(data, Mapping):
+        return {name: take(column, chosen) for name, column in data.items()}
+    if isinstance(data, tuple):
+        return tuple(take(column, chosen) for column in data)
+    if isinstance(data, list):
+        return [data[i] for i in np.asarray(chosen).tolist()]
+    if hasattr(data, "iloc"):
+        return data.iloc[np.asarray(chosen)]
+    if hasattr(data, "take") and hasattr(data, "schema"):  # an Arrow table
+        return data.take(np.asarray(chosen))
+    return data[np.asarray(chosen, dtype=np.int64)]
+
+
+def trained(train: Callable[..., Any], data: Any, seed: int | None) -> Any:
+    """One training. A trainer with a parameter called `seed` is given one; noise of Tacit's repeats with it."""
+    if seed is None:
+        return train(data)
+    with test_mode(seed):
+        return train(data, seed=seed) if _takes_seed(train) else train(data)
+
+
+def _takes_seed(train: Callable[..., Any]) -> bool:
+    try:
+        return "seed" in inspect.signature(train).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+@dataclass(frozen=True)
+class GameResult:
+    """Scores and truth of all trials, with what was played."""
+
+    scores: NDArray[np.float64]
+    bits: NDArray[np.bool_]
+    game: Game
+    attack: str
+    replace: bool
+    records: Ints
+
+    @cached_property
+    def roc(self) -> Roc:
+        """The curve of the attack in this game."""
+        return roc(self.scores, self.bits)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The relation between the two worlds."""
+        return Adjacency.REPLACE_ONE if self.replace or self.game is Game.AVERAGE else Adjacency.ADD_REMOVE
+
+    def describe(self) -> str:
+        """The game in words."""
+        return self.game.describe(self.replace)
+
+    def evidence(
+        self,
+        *,
+        delta: float = 0.0,
+        confidence: float = 0.95,
+        measure: Literal["epsilon", "mu"] = "epsilon",
+        seed: int | None = 0,
+    ) -> Evidence:
+        """What the trials prove against a claim under `adjacency`. Trials on one model share it, so they are counted as one run."""
+        shared: dict[str, Any] = {"delta": delta, "confidence": confidence, "measure": measure, "attack": self.attack}
+        if self.game is not Game.FIXED_MODEL:
+            return coin_evidence(self.scores, self.bits, game=self.describe(), coins=False, seed=seed, **shared)
+        found = audit_one_run(self.scores, self.bits, **shared)
+        return Evidence(
+            found.attack, self.describe(), found.lower, found.delta, found.confidence, found.trials, measure=found.measure,
+            estimate=found.estimate, assumptions=found.assumptions, details=found.details,
+        )  # fmt: skip
+
+
+class MembershipGame:
+    """A training, a population, and what is fixed.
+
+    `train(data) -> model` is any callable; `population` an array, a list, a tuple or mapping of arrays. In FIXED_MODEL `size` is the mean
+    number of members, out of twice as many candidates. `record` (an index) and `dataset` (indices) may be given where they are fixed.
+    `filler` is the index of the record that takes the place with `replace=True`.
+    """
+
+    def __init__(
+        self,
+        train: Callable[..., Any],
+        population: Any,
+        size: int,
+        game: Game | str = Game.AVERAGE,
+        *,
+        record: int | None = None,
+        dataset: Any = None,
+        replace: bool = False,
+        filler: int | None = None,
+        seed: int | None = None,
+        workers: int = 1,
+        progress: bool = False,
+    ) -> None:
+        self.train, self.population, self.game, self.replace = train, population, Game(game), replace
+        self.size = count("size", size)
+        self.seed, self.workers, self.progress = seed, workers, progress
+        self.coins = generator(seed)
+        total = size_of(population)
+        needed = 2 * self.size if self.game is Game.FIXED_MODEL else self.size + 2
+        if total < needed:
+            raise ParameterError(f"the population has {total} records; {self.game.value} with size {self.size} needs at least {needed}")
+        if self.game is Game.FIXED_MODEL and replace:
+            raise ParameterError("the fixed-model game flips a coin for every candidate: its relation is add-remove; use another game")
+        order = self.coins.permutation(total)
+        self.record = int(order[0]) if record is None else record
+        self.filler = int(order[1]) if filler is None else filler
+        kept = [int(i) for i in order if i not in (self.record, self.filler)][: self.size]
+        self.dataset: Ints = np.asarray(kept if dataset is None else dataset, dtype=np.int64)
+        if self.game is Game.WORST_CASE and self.record in self.dataset:
+            raise ParameterError("the fixed data set must not hold the fixed record: the game adds it in one of its worlds")
+        self.candidates: Ints = np.sort(order[: 2 * self.size])
+        self.inside = self.coins.random(2 * self.size) < 0.5
+
+    @cached_property
+    def target(self) -> Any:
+        """The one model of the fixed-model game, trained on the candidates whose coin said so."""
+        return trained(self.train, take(self.population, self.candidates[self.inside]), self._seed(self.coins))
+
+    def _seed(self, coins: Generator) -> int | None:
+        return None if self.seed is None else int(coins.integers(2**62))
+
+    def run(self, attack: Attack | Adversary, trials: int, **how: Any) -> GameResult:
+        """Play. The attack is one of `tacit.audit.models.membership`, or any function of a model and records to a score."""
+        return self.run_all([attack], trials, **how)[0]
+
+    def run_all(
+        self,
+        attacks: Sequence[Attack | Adversary],
+        trials: int,
+        *,
+        references: Sequence[Any] = (),
+        inside: NDArray[np.bool_] | None = None,
+        population: Any = None,
+    ) -> list[GameResult]:
+        """Play with several attackers on the same models. `inside[i, j]`: was reference i trained on candidate j (fixed model only)?"""
+        names = [one.describe() if isinstance(one, Attack) else getattr(one, "__name__", type(one).__name__) for one in attacks]
+        if self.game is Game.FIXED_MODEL:
+            return self._fixed_model(attacks, count("trials", trials), names, references, inside, population)
+        # As many trials in either world: the same power for fewer of them, and the attacker does not see the order.
+        bits = self.coins.permutation(np.arange(count("trials", trials, least=2)) % 2 == 0)
+        plays = [self._play(bool(bit), coins) for bit, coins in zip(bits.tolist(), spawn(self.coins, trials), strict=True)]
+        one = partial(_trial, self.train, self.population, tuple(attacks), tuple(references), population)
+        played = map_trials(one, plays, workers=self.workers, progress=self.progress, what=f"{self.game.value} game")
+        asked = np.array([play.record for play in plays])
+        return [
+            GameResult(np.array(column), bits, self.game, name, self.replace, asked)
+            for name, column in zip(names, zip(*played, strict=True), strict=True)
+        ]
+
+    def train_references(self, number: int) -> tuple[list[Any], NDArray[np.bool_]]:
+        """Models trained on candidates by coins that have nothing to do with the target's, and who was inside which."""
+        inside = self.coins.random((count("number", number), len(self.candidates))) < 0.5
+        jobs = [Play(self.candidates[row], 0, self._seed(coins)) for row, coins in zip(inside, spawn(self.coins, number), strict=True)]
+        one = partial(_train_on, self.train, self.population)
+        return map_trials(one, jobs, workers=self.workers, progress=self.progress, what="reference models"), inside
+
+    def _play(self, bit: bool, coins: Generator) -> Play:
+        total, seed = size_of(self.population), self._seed(coins)
+        if self.game is Game.AVERAGE:
+            drawn = coins.permutation(total)[: self.size + 1]
+            return Play(drawn[: self.size], int(drawn[0] if bit else drawn[self.size]), seed)
+        data = self.dataset
+        if self.game is Game.FIXED_RECORD:
+            others = coins.permutation(total)
+            data = others[(others != self.record) & (others != self.filler)][: self.size]
+        added = [self.record] if bit else [self.filler] if self.replace else []
+        return Play(np.append(data, added).astype(np.int64), self.record, seed)
+
+    def _fixed_model(
+        self, attacks: Sequence[Attack | Adversary], trials: int, names: list[str], references: Any, inside: Any, population: Any
+    ) -> list[GameResult]:
+        chosen = np.arange(len(self.candidates))
+        if trials < len(chosen):  # a choice that does not look at the coins leaves them fair
+            chosen = np.sort(self.coins.permutation(len(chosen))[:trials])
+        records = take(self.population, self.candidates[chosen])
+        known = None if inside is None else inside[:, chosen]
+        found = []
+        for attack, name in zip(attacks, names, strict=True):
+            scores = _attacked(attack, references, population, self.target, records, known)
+            values = np.asarray(scores, dtype=np.float64).reshape(len(chosen))
+            found.append(GameResult(values, self.inside[chosen], self.game, name, False, self.candidates[chosen]))
+        return found
+
+
+@dataclass(frozen=True)
+class Play:
+    """One trial before it is run: on whom to train, whom to ask about, and the seed of the training."""
+
+    data: Ints
+    record: int
+    seed: int | None
+
+
+def _attacked(attack: Attack | Adversary, references: Any, population: Any, model: Any, records: Any, inside: Any = None) -> Any:
+    if isinstance(attack, Attack):
+        return attack.fit(model, references, population).score(records, inside)
+    return attack(model, records)
+
+
+def _trial(
+    train: Callable[..., Any], population: Any, attacks: Sequence[Attack | Adversary], references: Any, others: Any, play: Play
+) -> list[float]:
+    model = trained(train, take(population, play.data), play.seed)
+    record = take(population, np.array([play.record]))
+    return [float(np.asarray(_attacked(one, references, others, model, record)).reshape(-1)[0]) for one in attacks]
+
+
+def _train_on(train: Callable[..., Any], population: Any, play: Play) -> Any:
+    return trained(train, take(population, play.data), play.seed)

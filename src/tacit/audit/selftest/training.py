@@ -1,0 +1,261 @@
+"""Faults of training loops, samplers and sessions: what is run is not what is priced.
+
+>>> [mutant.name for mutant in mutants()][0]
+'training: shuffled batches priced as Poisson'
+
+Cases for sampled mechanisms and private training: the samplers of `tacit.deep` really draw, and one loop really steps.
+
+Many canaries in one run: canary i moves coordinate i alone, by the full clipped length, and sampling and noise are independent from
+coordinate to coordinate. So one run of a sampler over n canaries gives n samples of "she was in the data", and coordinates without a canary
+give as many of "she was not".
+
+>>> [case.name for case in cases()][:2]
+['Poisson sampling', 'Poisson sampling, four steps']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting import Adjacency, Gaussian, Poisson, Repeated, Sampled
+from tacit.audit.claim import Claim
+from tacit.audit.selftest.case import Case, Mutant, promise
+from tacit.audit.selftest.table_cases import TABLE, session
+from tacit.noise import bernoulli, rounded_gaussian, test_mode, uniform_integers
+from tacit.tables import Unit
+
+DELTA = 0.05
+GRAIN = 1 << 20  # noise is drawn on a lattice this much finer than one canary
+
+
+def cases() -> list[Case]:
+    """Every sampler, and one step and several of the training loop. Needs torch."""
+    from tacit.deep.samplers import Allocation, FullBatch, Poisson
+
+    def case(name: str, sampler: Any, steps: int, noise: float, floor: float, **more: Any) -> Case:
+        claim = promise(sampler.event(Gaussian(noise), steps), text=f"{name}, noise {noise:g}")
+        return Case(name, claim, released(None, steps, noise), released(sampler, steps, noise), floor, delta=DELTA, trials=60_000, **more)
+
+    def trained(name: str, sampler: Callable[[int], Any], steps: int, noise: float, floor: float) -> Case:
+        claim = promise(sampler(4).event(Gaussian(noise), steps), text=f"{name}, noise {noise:g}")
+        first, second = (lambda n, inside=inside: stepped(sampler, n, steps, noise, inside) for inside in (False, True))
+        return Case(name, claim, first, second, floor, delta=DELTA, trials=8000, why="few canaries fit into one run")
+
+    spread = "the search sees the steps one by one and as a sum, not as the best mixture of them"
+    return [
+        case("Poisson sampling", Poisson(1, 2), 1, 1.0, 0.6),
+        case("Poisson sampling, four steps", Poisson(1, 4), 4, 0.7, 0.5, why=spread),
+        case("random allocation, four steps", Allocation(4, 4), 4, 0.7, 0.5, why=spread),
+        _fixed_size(),
+        trained("training, full batch", FullBatch, 1, 1.0, 0.6),
+        trained("training, Poisson", lambda n: Poisson(n // 2, n), 1, 0.4, 0.3),
+    ]
+
+
+def released(sampler: Any, steps: int, noise: float) -> Callable[[int], NDArray[np.float64]]:
+    """n canaries' noisy coordinates over the steps; without a sampler nobody is in the data."""
+
+    def sample(n: int) -> NDArray[np.float64]:
+        seen = rounded_gaussian(noise * GRAIN, size=(n, steps)) / GRAIN
+        if sampler is not None:
+            for step, batch in enumerate(islice(sampler.batches(n), steps)):
+                seen[batch, step] += 1
+        return seen if steps > 1 else seen[:, 0]
+
+    return sample
+
+
+def _fixed_size() -> Case:
+    from tacit.deep.samplers import FixedSize
+
+    sampler, noise = FixedSize(batch=1, size=2), 2.0
+
+    def sample(gradient: int) -> Callable[[int], NDArray[np.float64]]:
+        def run(n: int) -> NDArray[np.float64]:
+            chosen = np.array([int(batch[0]) for batch in islice(sampler.batches(2), n)])
+            return np.asarray(np.where(chosen == 0, gradient, 0) + rounded_gaussian(noise * GRAIN, size=n) / GRAIN)
+
+        return run
+
+    other = "the price covers any other record in the batch; here the other one is zero"
+    claim = promise(sampler.event(Gaussian(noise), 1), Adjacency.REPLACE_ONE, text=f"a batch of fixed size, noise {noise:g}")
+    return Case("sampling without replacement", claim, sample(-1), sample(1), 0.3, delta=DELTA, trials=40_000, why=other)
+
+
+def stepped(make: Callable[[int], Any], n: int, steps: int, noise: float, inside: bool) -> NDArray[np.float64]:
+    """The gradients that the real loop hands to the optimiser: of coordinates with a canary in the data, or of as many without one."""
+    import torch
+
+    from tacit.deep.private import make_private
+
+    class Bank(torch.nn.Module):
+        """The output for e_i is the i-th weight, so its gradient is e_i."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(2 * n, 1, bias=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(torch.nn.functional.one_hot(x, 2 * n).float())  # type: ignore[no-any-return]
+
+    class Still(torch.optim.Optimizer):
+        """Takes gradients and moves nothing. torch's own optimisers load its compiler first, which takes longer than the attack."""
+
+        def __init__(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+            super().__init__(parameters, {})
+
+        def add_param_group(self, group: dict[str, Any]) -> None:
+            self.param_groups.append({**group, "params": list(group["params"])})
+
+        def step(self, closure: Any = None) -> Any:
+            return None
+
+    model, sampler = Bank(), make(n)
+    optimizer = Still(model.parameters())
+    private = make_private(
+        model, optimizer, torch.arange(n), noise_multiplier=noise, clip=1.0, sampler=sampler, steps=steps, loss_reduction="sum",
+        physical_batch=500,
+    )  # fmt: skip
+    seen = []
+    while private.remaining():
+        for (x,) in private.loader:
+            model(x).sum().backward()
+            before = private.steps
+            optimizer.step()
+            if private.steps > before:
+                assert model.layer.weight.grad is not None
+                seen.append(model.layer.weight.grad[0].double().numpy().copy() * float(sampler.divisor))
+    both = np.array(seen).T
+    found = both[:n] if inside else both[n:]
+    return found if steps > 1 else found[:, 0]
+
+
+Draws = NDArray[Any]
+STEPS = 20
+
+
+def normal(sigma: float, shape: tuple[int, ...]) -> Draws:
+    """Gaussian noise on a fine lattice."""
+    return np.asarray(rounded_gaussian(sigma * GRAIN, size=shape) / GRAIN)
+
+
+def shuffled(target: int, n: int) -> Draws:
+    """Everybody is in exactly one batch of an epoch, all batches are equally long, and the price is that of independent coins."""
+    # 19 others push down by one, a batch of one each; the target's batch stands out whether she pushes or not (Chua et al. 2024).
+    place = uniform_integers(STEPS, size=n)
+    sums = np.full((n, STEPS), -1.0)
+    sums[np.arange(n), place] = target
+    found: Draws = np.sort(sums + normal(0.6, (n, STEPS)), axis=1)[:, ::-1][:, :1]
+    return found
+
+
+def poisson(target: int, n: int) -> Draws:
+    """The same with a coin for each batch."""
+    others = -bernoulli(1 / 2, size=(n, STEPS)).astype(float)
+    sums = others + target * bernoulli(1 / 16, size=(n, STEPS))
+    found: Draws = np.sort(sums + normal(0.6, (n, STEPS)), axis=1)[:, ::-1][:, :1]
+    return found
+
+
+def averaged_noise(target: int, n: int) -> Draws:
+    """Noise for a batch is added to each of 16 pieces and the pieces are averaged: a sixteenth of the variance is left."""
+    return np.asarray(target + normal(1.0, (n, 16)).mean(axis=1))
+
+
+def one_noise(target: int, n: int) -> Draws:
+    """Noise once, on the sum."""
+    return np.asarray(target + normal(1.0, (n,)))
+
+
+def private_divisor(records: int, n: int) -> Draws:
+    """The sum is divided by the number of records that came, so the length of the noise tells that number."""
+    found: Draws = np.abs(normal(1.0, (n, 1000)) / records).mean(axis=1)
+    return found
+
+
+def public_divisor(records: int, n: int) -> Draws:
+    """Divided by the declared number."""
+    found: Draws = np.abs(normal(1.0, (n, 1000)) / 10).mean(axis=1)
+    return found
+
+
+def reused_seed(value: int, n: int) -> Draws:
+    """Two releases about the same people with one seed: their difference is exact."""
+    with test_mode(7):
+        first = normal(2.0, (n,))
+    with test_mode(7):
+        second = normal(2.0, (n,))
+    # What is published: a total with the person and one without her field.
+    found: Draws = np.column_stack([value + first, second])
+    return found
+
+
+def fresh_seeds(value: int, n: int) -> Draws:
+    """Two releases, each with noise of its own."""
+    found: Draws = np.column_stack([value + normal(2.0, (n,)), normal(2.0, (n,))])
+    return found
+
+
+def biased_canary(target: int, n: int) -> Draws:
+    """The batch always takes the newest record, and the price has the credit of a random one."""
+    return np.asarray(target + normal(1.0, (n,)))
+
+
+def sampled_canary(target: int, n: int) -> Draws:
+    """The newest record is in the batch with probability 1/16, as priced."""
+    return np.asarray(target * bernoulli(1 / 16, size=n) + normal(1.0, (n,)))
+
+
+def _counted(unit: Unit) -> Any:
+    def run(rows: int, n: int) -> Draws:
+        people = np.repeat(np.arange(n), rows)
+        with session(people, people, np.ones(len(people)), unit) as open_:
+            answer = open_.sql(f"SELECT g, COUNT(*) AS x FROM {TABLE} GROUP BY g", keys={"g": list(range(n))}, epsilon=1)
+        return np.asarray(answer["x"], dtype=np.float64)
+
+    return run
+
+
+def mutants() -> list[Mutant]:
+    """All of them."""
+    sampled = Sampled(Poisson(1 / 16), Gaussian(1))
+    return [
+        Mutant(
+            "training: shuffled batches priced as Poisson",
+            shuffled,
+            poisson,
+            (0, 1),
+            Claim(Repeated(Sampled(Poisson(1 / STEPS), Gaussian(0.6)), STEPS), text="20 Poisson steps at 1/20, noise 0.6"),
+            8000,
+            delta=0.2,
+            bulk=True,
+        ),
+        Mutant("training: noise per microbatch", averaged_noise, one_noise, (0, 1), Claim.of(mu=1), 8000, bulk=True),
+        Mutant("training: private divisor", private_divisor, public_divisor, (10, 11), Claim.of(mu=1), 1000, bulk=True),
+        Mutant("training: seed used twice", reused_seed, fresh_seeds, (0, 1), Claim.of(mu=1), 4000, bulk=True),
+        Mutant(
+            "training: sampling that does not sample",
+            biased_canary,
+            sampled_canary,
+            (0, 1),
+            Claim(sampled, text="one Poisson step at 1/16, noise 1"),
+            8000,
+            delta=0.01,
+            bulk=True,
+        ),
+        Mutant(
+            "tables: a cap that is only declared",
+            _counted(Unit("id", max_rows=1, capped=True)),
+            _counted(Unit("id", max_rows=1)),
+            (0, 5),
+            Claim.of(epsilon=1),
+            4000,
+            "The unit says one row a person, the data has five, and nobody caps.",
+            bulk=True,
+        ),
+    ]

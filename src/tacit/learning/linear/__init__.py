@@ -1,0 +1,1 @@
+"""Linear models: classifiers, regressors, their solvers, losses and error bars."""

@@ -1,0 +1,210 @@
+"""Private linear classifiers: logistic regression and the support vector machine with a smoothed hinge.
+
+>>> from tacit.noise import test_mode
+>>> X = np.array([[0.1, 0.9], [0.8, 0.2], [0.2, 0.7], [0.9, 0.1]] * 200)
+>>> y = np.array([0, 1, 0, 1] * 200)
+>>> model = LogisticRegression(epsilon=1, delta=1e-6, bounds=(0, 1), classes=[0, 1])
+>>> with test_mode(1):
+...     float(model.fit(X, y).score(X, y))
+1.0
+>>> model.privacy_.upper <= 1, model.private_
+(True, False)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit.accounting import Adjacency, Guarantee
+from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes, declared_rows
+from tacit.learning.linear.choice import Solver, choose_solver
+from tacit.learning.linear.error_bars import to_data_units
+from tacit.learning.linear.losses import Loss, logistic, multinomial, smoothed_hinge, softmax
+from tacit.learning.linear.pure import ClassSums, CubePerturbation
+from tacit.learning.linear.solvers import LinearFit, Plan, classifier_schedule, descend, geometry, regularised_fit
+
+Array = NDArray[np.float64]
+
+
+class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+    """What linear classifiers share; see `LogisticRegression` for the parameters."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        rho: float | None = None,
+        mu: float | None = None,
+        guarantee: Guarantee | str | None = None,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        classes: ArrayLike | None = None,
+        adjacency: str = "add-remove",
+        n_public: int | None = None,
+        solver: str = "auto",
+        account: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
+            n_public=n_public, account=account, random_state=random_state,
+        )  # fmt: skip
+        self.classes = classes
+        self.solver = solver
+
+    def _loss(self, classes: int) -> Loss:
+        raise NotImplementedError
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Spend the guarantee and fit. Rows whose label was not declared count for nothing; nothing about the values raises."""
+        guarantee, adjacency = self._asked()
+        classes = declared_classes(self.classes)
+        numbers = self._numbers(X, reset=True)
+        space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
+        labels = self._targets(y, len(numbers), numeric=False)
+        rows = declared_rows(self.n_public, len(numbers), adjacency)
+        loss = self._loss(len(classes))
+        solver = choose_solver(self.solver, guarantee, adjacency, features=numbers.shape[1], rows=rows, loss=loss)
+        fitted = self._solve(solver, guarantee, adjacency, loss, space, numbers, labels, classes, rows)
+        coef, intercept = space.unscale(fitted.coef, fitted.intercept)
+        self.space_ = space
+        self.classes_ = classes
+        self.solver_ = solver
+        self.coef_, self.intercept_ = coef, intercept
+        self.noise_ = fitted.noise
+        if fitted.bar is not None:
+            bar, outputs = to_data_units(fitted.bar, space.half, space.centre), len(coef)
+            self.coef_error_, self.intercept_error_ = np.tile(bar.errors[:-1], (outputs, 1)), np.full(outputs, bar.errors[-1])
+            self.error_kind_ = bar.kind
+        return self
+
+    def _solve(
+        self,
+        solver: Solver,
+        guarantee: Guarantee,
+        adjacency: Adjacency,
+        loss: Loss,
+        space: Space,
+        numbers: Array,
+        labels: NDArray[Any],
+        classes: NDArray[Any],
+        rows: int | None,
+    ) -> LinearFit:
+        if solver == "descent":
+            plan = Plan.classifier(guarantee, adjacency, features=numbers.shape[1], rows=rows)
+            self.n_iter_ = plan.steps
+            with self._spend(plan.event, guarantee):
+                U, codes = space.scale(numbers), codes_of(labels, classes)
+                return _descent(U, codes, len(classes), loss, plan)
+        if solver == "sums":
+            sums = ClassSums.plan(guarantee, adjacency, features=numbers.shape[1], classes=len(classes), rows=rows)
+            self.n_iter_ = 1
+            with self._spend(sums.event, guarantee):
+                return sums.run(space.scale(numbers), codes_of(labels, classes))
+        if solver == "cube":
+            outputs = 1 if len(classes) == 2 else len(classes)
+            cube = CubePerturbation.plan(guarantee, adjacency, loss, features=numbers.shape[1], outputs=outputs, rows=rows)
+            self.n_iter_ = 1
+            with self._spend(cube.event, guarantee):
+                U, codes = space.scale(numbers), codes_of(labels, classes)
+                return cube.run(U, codes.astype(np.float64), codes >= 0)
+        noisy = regularised_fit(solver, guarantee, adjacency, loss, features=numbers.shape[1], rows=rows)
+        self.n_iter_ = 1
+        with self._spend(noisy.event, guarantee):
+            U, codes = space.scale(numbers), codes_of(labels, classes)
+            return noisy.run(U, codes.astype(np.float64), known=codes >= 0)
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Scores: one a row for two classes, positive for the second; one a class otherwise."""
+        numbers = self._fitted(X)
+        scores: Array = self.space_.fill(numbers) @ self.coef_.T + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class with the highest score."""
+        scores = self.decision_function(X)
+        places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        found: NDArray[Any] = self.classes_[places]
+        return found
+
+
+def _descent(U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, plan: Plan) -> LinearFit:
+    """Two classes have one score with residuals cut at 1/sqrt(2), as long as those of two scores cut at 1 are."""
+    outputs = 1 if classes == 2 else classes
+    known = (codes >= 0)[:, None]
+    labels = np.maximum(codes, 0).astype(np.float64)
+    shape = geometry(U, plan, normalise=True)
+    clip, gain = (0.5**0.5, 2.0) if outputs == 1 else (1.0, 1.0)
+    schedule = classifier_schedule(plan, shape, clip, gain)
+    return descend(U, lambda scores: loss.clipped(scores, labels) * known, plan, shape, schedule, start=np.zeros(outputs), normalise=True)
+
+
+class LogisticRegression(LinearClassifier):
+    """Private logistic regression, binary or multinomial, with scikit-learn's manners.
+
+    Parameters
+        epsilon, delta, rho, mu, guarantee: what it may cost (see `tacit.learning.estimator`); delta=0 asks for pure privacy.
+        bounds, data_norm: public bounds of the features, or of the length of a row. One of them is required.
+        classes: the labels that can occur; required, and public.
+        adjacency: "add-remove" or "replace-one". n_public: a public number of rows; without it add-remove pays for one.
+        solver: "descent" (preconditioned full-batch gradient descent), "sums" or "cube" (for delta=0: one release of the sums
+        of the classes where people are few, and objective perturbation with noise like the box of the rows), "objective" or "output"
+        perturbation (two classes), or "auto".
+        account: a ledger account to spend from. random_state: in test mode only.
+
+    Fitted: coef_, intercept_, classes_, event_, privacy_, solver_, n_iter_, noise_ (the standard deviation of the noise on one coordinate
+    of the last mean gradient), and coef_error_ and intercept_error_: standard deviations of what the noise alone did to the coefficients,
+    as error_kind_ says "exact" or a "bound" (`tacit.learning.linear.error_bars`).
+
+    Guarantee
+        Statement: fitting costs event_, at most what was asked for, for any values in X and y.
+        Conditions: bounds, classes and n_public are public; a person is one row.
+        Proved in: `preconditioned_descent` (clipped sums with exact Gaussian noise), `class_sums`, `cube_perturbation`,
+        `objective_perturbation`, `output_perturbation`.
+    """
+
+    def _loss(self, classes: int) -> Loss:
+        return logistic if classes == 2 else multinomial(classes)
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probabilities of the classes, in the order of classes_."""
+        scores = self.decision_function(X)
+        return softmax(np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores)
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """Their logarithms."""
+        found: Array = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+        return found
+
+
+class LinearSVC(LinearClassifier):
+    """A private support vector machine: hinge loss smoothed over a width of 0.5 on either side of the kink; one against the rest for
+    several classes.
+
+    Parameters, fitted attributes and guarantee are those of `LogisticRegression`.
+    """
+
+    def _loss(self, classes: int) -> Loss:
+        return smoothed_hinge(0.5) if classes == 2 else one_against_rest(classes)
+
+
+def one_against_rest(classes: int, width: float = 0.5) -> Loss:
+    """The sum of smoothed hinge losses, each class against the others; its derivative is clipped to length 1."""
+    single = smoothed_hinge(width)
+
+    def parts(function: Any, scores: Array, labels: Array) -> list[Array]:
+        return [function(scores[:, [k]], (labels.astype(int) == k).astype(np.float64)) for k in range(classes)]
+
+    return Loss(
+        f"one_against_rest({classes})",
+        lambda scores, labels: np.sum(parts(single.value, scores, labels), axis=0),
+        lambda scores, labels: np.hstack(parts(single.derivative, scores, labels)),
+        slope=classes**0.5,
+        curvature=single.curvature,
+        rank=classes,
+        certified=True,
+    )

@@ -1,0 +1,1 @@
+"""The textbook's private convex optimisation, one algorithm a module."""

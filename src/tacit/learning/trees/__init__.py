@@ -1,0 +1,1 @@
+"""Trees: one tree, forests, boosting."""

@@ -1,0 +1,1 @@
+"""Clusters, components, scalers and features."""

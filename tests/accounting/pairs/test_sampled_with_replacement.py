@@ -1,0 +1,177 @@
+"""Draws with replacement: the curve against brute force, real data sets in one and two dimensions, and revealing the count."""
+
+import math
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from tacit.accounting import Adjacency, Gaussian, Repeated, Sampled, WithReplacement, account
+from tacit.accounting.pairs.pair import single_delta
+from tacit.accounting.pairs.sampled import AttainedDraws, DrawnGaussian, draw_counts
+from tacit.accounting.theorems import amplification as amp
+
+RO = Adjacency.REPLACE_ONE
+GRID = (0.0, 0.01, 0.3, 1.0, 2.5, 6.0)
+
+
+def _never(counts: list[tuple[int, float]]) -> float:
+    return 1 - math.fsum(w for _, w in counts)
+
+
+def _brute_force(shift: float, counts: list[tuple[int, float]], epsilon: float) -> float:
+    """The maximum over a fine grid of x, each x_k at its best."""
+    alpha, x = math.exp(epsilon), np.linspace(-3, 20, 200_001)
+    value = (1 - alpha) * _never(counts) * ndtr(-x)
+    for k, w in counts:
+        d = k * shift
+        own = np.maximum(x, d / 2 + epsilon / d)
+        value = value + w * (ndtr(d - own) - alpha * ndtr(-own))
+    return float(value.max())
+
+
+def test_draw_counts_are_binomial() -> None:
+    counts, rest = draw_counts(7, 12)
+    assert rest == 0 and [k for k, _ in counts] == list(range(1, 13))
+    for k, w in counts:
+        assert w == pytest.approx(math.comb(12, k) * (1 / 7) ** k * (6 / 7) ** (12 - k), rel=1e-12)
+    many, rest = draw_counts(10**6, 10**6)
+    assert 0 < rest < 1e-50 and math.fsum(w for _, w in many) == pytest.approx(1 - math.exp(-1), rel=1e-6)
+    assert draw_counts(1, 5) == ([(5, 1.0)], 0.0)
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("size", "draws", "shift"), [(10, 10, 1.0), (10, 10, 0.1), (1000, 10, 2.0), (3, 5, 0.7), (50, 5, 6.0)])
+def test_the_curve_is_the_maximum(size: int, draws: int, shift: float) -> None:
+    counts, rest = draw_counts(size, draws)
+    pair = DrawnGaussian(shift, counts, rest)
+    for epsilon in GRID:
+        low, high = single_delta(pair, epsilon)
+        brute = _brute_force(shift, counts, epsilon)
+        assert low >= brute - 1e-12 and high <= brute + 1e-7  # the grid can only miss the maximum
+
+
+@pytest.mark.parametrize(("size", "draws", "shift"), [(10, 10, 1.0), (100, 3, 4.0), (2, 4, 0.5)])
+def test_never_worse_than_revealing_the_count(size: int, draws: int, shift: float) -> None:
+    counts, rest = draw_counts(size, draws)
+    pair, revealed = DrawnGaussian(shift, counts, rest), amp.with_replacement(amp.gaussian_groups(shift), size, draws)
+    for epsilon in GRID:
+        assert single_delta(pair, epsilon)[0] <= revealed(epsilon) * (1 + 1e-10)
+    assert single_delta(pair, 6.0)[1] < 0.999 * revealed(6.0)
+
+
+@given(st.floats(-1, 1), st.floats(-1, 1), st.floats(-1, 1), st.sampled_from([0.2, 1.0, 3.0]), st.floats(0, 4))
+def test_no_data_set_on_a_line_costs_more(old: float, new: float, rest: float, shift: float, epsilon: float) -> None:
+    """Records old, new and rest of norm at most 1/2 of the shift: exact densities of m = 4 draws from n = 3."""
+    counts, _ = draw_counts(3, 4)
+    u = np.linspace(-4 * shift - 10, 4 * shift + 10, 4001)
+
+    def density(record: float) -> np.ndarray:
+        centres = [((4 - k) * rest + k * record) * shift / 2 for k in range(5)]
+        weights = [_never(counts), *(w for _, w in counts)]
+        return sum(w * np.exp(-0.5 * (u - c) ** 2) for c, w in zip(centres, weights, strict=True)) / math.sqrt(2 * math.pi)
+
+    found = float(np.maximum(density(old) - math.exp(epsilon) * density(new), 0.0).sum() * (u[1] - u[0]))
+    assert found <= single_delta(DrawnGaussian(shift, counts), epsilon)[1] + 1e-6
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.6, math.pi / 3, 1.8, math.pi])
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 2.0])
+def test_no_data_set_in_the_plane_costs_more(angle: float, epsilon: float) -> None:
+    """One other record at the origin and at the far side; both records on the disc of the clipping norm: no half-plane is forced."""
+    counts, shift = draw_counts(3, 3)[0], 2.0
+    axis = np.linspace(-16, 16, 401)
+    x, y = np.meshgrid(axis, axis)
+    bound = single_delta(DrawnGaussian(shift, counts), epsilon)[1]
+    for rest in ((0.0, 0.0), (-0.5, 0.0), (0.0, -0.5)):
+        laws = []
+        for record in ((0.5, 0.0), (0.5 * math.cos(angle), 0.5 * math.sin(angle))):
+            weights = [_never(counts), *(w for _, w in counts)]
+            centres = [tuple(shift * ((3 - k) * r + k * v) for r, v in zip(rest, record, strict=True)) for k in range(4)]
+            bumps = (w * np.exp(-0.5 * ((x - a) ** 2 + (y - b) ** 2)) for (a, b), w in zip(centres, weights, strict=True))
+            laws.append(sum(bumps) / math.tau)
+        cell = (axis[1] - axis[0]) ** 2
+        assert float(np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0.0).sum() * cell) <= bound + 1e-6
+
+
+def test_one_threshold_for_all_counts_would_be_too_little() -> None:
+    """The mutant x_k = x, which is the pair that reveals the other record: two opposite records around nothing cost more."""
+    counts, shift = draw_counts(3, 4)[0], 3.0
+    symmetric = math.fsum(w * (2 * ndtr(k * shift / 2) - 1) for k, w in counts)  # total variation, test at 0
+    assert single_delta(AttainedDraws(shift, counts), 0.0)[1] < symmetric - 1e-3
+    assert single_delta(DrawnGaussian(shift, counts), 0.0)[1] >= symmetric
+
+
+def test_tails_keep_their_digits() -> None:
+    """P- and Q-mass beyond a loss, down to 1e-60, against mpmath with its own root of the equation."""
+    counts, _ = draw_counts(1000, 20)
+    pair, shift = DrawnGaussian(1.5, counts), 1.5
+    mpmath.mp.dps = 40
+    never = 1 - mpmath.fsum(mpmath.mpf(w) for _, w in counts)
+    for epsilon in (0.05, 1.0, 8.0, 40.0):
+        e = mpmath.mpf(epsilon)
+
+        def excess(x: mpmath.mpf, e: mpmath.mpf = e) -> mpmath.mpf:
+            terms = (w * (mpmath.exp(k * shift * x - (k * shift) ** 2 / mpmath.mpf(2) - e) - 1) for k, w in counts)
+            return mpmath.fsum(max(t, 0) for t in terms) - never * (1 - mpmath.exp(-e))
+
+        low, high = mpmath.mpf(0), mpmath.mpf(200)
+        for _ in range(140):
+            middle = (low + high) / 2
+            low, high = (middle, high) if excess(middle) < 0 else (low, middle)
+        own = {k: max(high, k * shift / mpmath.mpf(2) + e / (k * shift)) for k, _ in counts}
+        p = never * mpmath.ncdf(-high) + mpmath.fsum(w * mpmath.ncdf(k * shift - own[k]) for k, w in counts)
+        q = never * mpmath.ncdf(-high) + mpmath.fsum(w * mpmath.ncdf(-own[k]) for k, w in counts)
+        found_p, found_q = pair.masses(np.array([epsilon, math.inf]))
+        assert found_p[0] == pytest.approx(float(p), rel=2e-13) and found_q[0] == pytest.approx(float(q), rel=2e-13)
+
+
+def test_many_points_are_solved_as_well_as_few() -> None:
+    pair = DrawnGaussian(5.0, draw_counts(10**4, 10**4)[0])
+    edges = np.concatenate([[0.0], np.geomspace(1e-6, 300, 20_000)])
+    p, q = pair.masses(edges)
+    for start in (0, 5_000, 12_345, 19_000):
+        few = pair.masses(edges[start : start + 50])
+        np.testing.assert_allclose(p[start : start + 49], few[0], rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(q[start : start + 49], few[1], rtol=1e-9, atol=1e-15)
+
+
+def test_symmetric_and_whole() -> None:
+    pair = DrawnGaussian(1.0, draw_counts(5, 5)[0])
+    edges = np.array([-np.inf, -2.0, -0.5, 0.0, 0.5, 2.0, np.inf])
+    p, q = pair.masses(edges)
+    np.testing.assert_allclose(p, q[::-1], rtol=1e-12)
+    assert p.sum() + pair.atoms()[1].sum() == pytest.approx(1)
+    # moments bounded on a table agree with the same law read from the other side, and exceed their exact value by little
+    assert pair.kappa(2.0) == pytest.approx(pair.kappa(-3.0), rel=1e-6)
+    assert math.isfinite(pair.kappa(5.0)) and pair.kappa(0.0) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_trimming_stays_on_its_side() -> None:
+    counts, rest = draw_counts(100, 100)
+    upper, lower = DrawnGaussian(1.0, counts, rest), AttainedDraws(1.0, counts)
+    cut, lumped = upper.trimmed(1e-4), lower.trimmed(1e-4)
+    assert len(cut.counts) < len(counts) and 0 < cut.infinite <= 1e-4 and len(lumped.counts) < len(counts)
+    assert math.fsum(w for _, w in lumped.counts) == pytest.approx(math.fsum(w for _, w in counts), rel=1e-14)
+    for epsilon in GRID:
+        assert single_delta(cut, epsilon)[1] >= single_delta(upper, epsilon)[0]
+        assert single_delta(lumped, epsilon)[0] <= single_delta(lower, epsilon)[1]
+        assert single_delta(lumped.reverse(), epsilon)[0] <= single_delta(lower.reverse(), epsilon)[1]
+    assert upper.trimmed(1e-60) is upper and lower.trimmed(1e-60) is lower
+
+
+def test_the_ends_meet_where_few_draws_make_the_loss() -> None:
+    """Revealing how often the record was drawn left these 97%, 77% and 11% apart."""
+    cases = ((1e-3, 3.0, 1000, 1e-20, 0.02), (1e-5, 1.0, 10_000, 1e-10, 0.01), (0.01, 10.0, 100, 1e-10, 0.04))
+    for rate, sigma, steps, delta, width in cases:
+        found = account(Repeated(Sampled(WithReplacement(10**6, round(rate * 10**6)), Gaussian(sigma)), steps), RO).epsilon(delta)
+        assert found.width <= width * found.upper
+
+
+def test_grows_with_steps_and_draws() -> None:
+    prices = [account(Repeated(Sampled(WithReplacement(1000, m), Gaussian(2)), t), RO).epsilon(1e-6) for m, t in ((5, 3), (5, 9), (50, 9))]
+    assert all(a.upper <= b.upper and a.lower <= b.upper for a, b in pairwise(prices))

@@ -1,0 +1,91 @@
+"""Sums of clipped gradients: side by side in one piece of memory, equal to sums kept apart, and untouched once they are handed out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tacit.deep.clipping import Clipper, flat
+from tacit.deep.clipping.parts import Explicit, Outer, Part, Sums
+
+
+def parameters() -> dict[str, nn.Parameter]:
+    return {"weight": nn.Parameter(torch.zeros(4, 3)), "bias": nn.Parameter(torch.zeros(4)), "scale": nn.Parameter(torch.zeros(()))}
+
+
+def parts(held: dict[str, nn.Parameter]) -> list[tuple[str, Part]]:
+    """A whole matrix, two slices of a vector, and a number, of five examples."""
+    return [
+        ("weight", Outer(held["weight"], torch.randn(5, 2, 3), torch.randn(5, 2, 4))),
+        ("bias", Explicit(held["bias"], torch.randn(5, 2), start=2)),
+        ("bias", Explicit(held["bias"], torch.randn(5, 2), start=0)),
+        ("weight", Explicit(held["weight"], torch.randn(5, 4, 3))),
+        ("scale", Explicit(held["scale"], torch.randn(5))),
+    ]
+
+
+def test_sums_are_the_explicit_ones_and_lie_side_by_side() -> None:
+    held, weights = parameters(), torch.rand(5)
+    sums, wanted = Sums(held), {name: torch.zeros_like(param) for name, param in held.items()}
+    for name, part in parts(held):
+        rows = part.explicit(0, 5)
+        target = wanted[name] if part.whole else wanted[name][part.start : part.start + part.rows]
+        target += (weights.view(-1, *[1] * (rows.ndim - 1)) * rows).sum(0)
+        sums.add(name, part, weights)
+    found, together = sums.take(held)
+    assert together is not None
+    assert torch.equal(together, torch.cat([found[name].reshape(-1) for name in held]))
+    assert found["bias"].data_ptr() == together[12:].data_ptr(), "views, not copies"
+    for name in held:
+        assert torch.allclose(found[name], wanted[name], atol=1e-6)
+
+
+def test_what_got_nothing_is_zero_and_what_is_frozen_is_left_out() -> None:
+    held = parameters()
+    held["bias"].requires_grad_(False)
+    found, together = Sums(held).take(held)
+    assert list(found) == ["weight", "scale"] and together is not None and not together.any() and len(together) == 13
+
+
+def test_types_that_differ_are_kept_apart() -> None:
+    held = parameters()
+    held["bias"] = nn.Parameter(torch.zeros(4, dtype=torch.float64))
+    sums = Sums(held)
+    sums.add("bias", Explicit(held["bias"], torch.ones(5, 4, dtype=torch.float64)), torch.ones(5))
+    found, together = sums.take(held)
+    assert together is None and found["bias"].dtype == torch.float64 and found["bias"].tolist() == [5.0] * 4
+    half = {"weight": nn.Parameter(torch.zeros(2, 2, dtype=torch.bfloat16))}
+    assert Sums(half).take(half)[1] is None, "sums of half precision are made in single"
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_what_is_frozen_or_freed_on_the_way_is_summed_all_the_same(freeze: bool) -> None:
+    """A parameter that is trained from the second piece of a batch on, or up to the first."""
+    held, rows = parameters(), torch.ones(5, 4)
+    held["bias"].requires_grad_(freeze)
+    sums = Sums(held)
+    held["bias"].requires_grad_(not freeze)
+    if not freeze:
+        sums.add("bias", Explicit(held["bias"], rows), torch.ones(5))
+    found, together = sums.take(held)
+    assert together is None
+    assert ("bias" in found) != freeze
+    if not freeze:
+        assert found["bias"].tolist() == [5.0] * 4
+
+
+def test_a_collection_is_not_touched_by_the_next() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+
+    def once(clipper: Clipper) -> tuple[dict[str, Tensor], Tensor | None]:
+        model(torch.randn(6, 3)).square().mean().backward()
+        collected = clipper.collect()
+        return collected.sums, collected.together
+
+    with Clipper(model, flat(1.0)) as clipper:
+        first, together = once(clipper)
+        kept = {name: value.clone() for name, value in first.items()}
+        second, _ = once(clipper)
+    assert together is not None and all(torch.equal(first[name], kept[name]) for name in first)
+    assert not torch.equal(first["0.weight"], second["0.weight"])

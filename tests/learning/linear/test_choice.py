@@ -1,0 +1,53 @@
+"""The choice of a solver depends on public numbers only, and prefers what measures better."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import pytest
+
+from tacit.accounting import Adjacency, Guarantee, ParameterError
+from tacit.learning.linear.choice import SOLVERS, Solver, choose_solver, predicted_excess
+from tacit.learning.linear.losses import custom, hinge, logistic, multinomial
+
+AR = Adjacency.ADD_REMOVE
+
+APPROXIMATE, PURE = (Guarantee(epsilon=1, delta=1e-5), AR), (Guarantee(epsilon=1), AR)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("rows", [None, 500, 10**6])
+def test_descent_with_a_delta_and_box_shaped_noise_without(epsilon: float, rows: int | None) -> None:
+    assert choose_solver("auto", Guarantee(epsilon=epsilon, delta=1e-5), AR, features=30, rows=rows, loss=logistic) == "descent"
+    # class sums where n epsilon is below some thirty times the features
+    expected = "sums" if (rows or 1000) * epsilon < 29 * 30 else "cube"
+    assert choose_solver("auto", Guarantee(epsilon=epsilon, delta=0), AR, features=30, rows=rows, loss=logistic) == expected
+
+
+def test_predictions_fall_with_rows_and_rise_with_features() -> None:
+    for solver in ("descent", "objective", "output"):
+        at = [predicted_excess(solver, *APPROXIMATE, features=d, rows=n, loss=logistic) for d, n in ((10, 100), (10, 1000), (100, 1000))]
+        assert at[1] < at[0] and at[1] < at[2]
+
+
+def test_what_has_no_proof_is_not_chosen() -> None:
+    user = custom("mine", lambda s, y: s[:, 0], lambda s, y: s, slope=1.0, curvature=1.0)
+    for loss in (user, hinge):
+        assert all(math.isinf(predicted_excess(cast(Solver, s), *PURE, features=3, rows=10, loss=loss)) for s in SOLVERS)
+        with pytest.raises(ParameterError, match="no solver"):
+            choose_solver("auto", *PURE, features=3, rows=10, loss=loss)
+        assert choose_solver("auto", *APPROXIMATE, features=3, rows=10, loss=loss) == "descent"
+
+
+def test_several_classes_change_over_later_as_their_scores_pay_for_more() -> None:
+    several = multinomial(10)
+    assert math.isinf(predicted_excess("objective", *PURE, features=3, rows=10, loss=several)), "it fits one score"
+    chosen = {n: [choose_solver("auto", *PURE, features=10, rows=n, loss=loss) for loss in (logistic, several)] for n in (200, 400, 900)}
+    assert chosen == {200: ["sums", "sums"], 400: ["cube", "sums"], 900: ["cube", "cube"]}
+
+
+def test_box_shaped_noise_is_for_pure_promises() -> None:
+    for guarantee, adjacency in (APPROXIMATE, (Guarantee(rho=1), AR)):
+        assert math.isinf(predicted_excess("sums", guarantee, adjacency, features=3, rows=10, loss=logistic))
+        assert math.isinf(predicted_excess("cube", guarantee, adjacency, features=3, rows=10, loss=logistic))
