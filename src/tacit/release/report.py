@@ -27,8 +27,6 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import ROUND_FLOOR, Context, Decimal
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,11 +40,11 @@ from tacit.exact import at_most
 from tacit.release import kinds, pictures
 from tacit.release.errors import JobError
 from tacit.release.kinds import OutputPlan
+from tacit.release.page import bracket, listed, template
 from tacit.release.planning import JobPlan
 from tacit.tables import Unit
 
 if TYPE_CHECKING:
-    from jinja2 import Template
 
     from tacit.release.running import JobRun
 
@@ -127,27 +125,6 @@ def _part(plan: JobPlan, output: OutputPlan) -> float:
     return float(output.portion.part) / whole if whole > 0 else 0.0
 
 
-def bracket(found: Bound, delta: float) -> Record:
-    return {
-        "lower": _rounded_down(found.lower),
-        "upper": rounded_up(found.upper, 7),
-        "delta": f"{delta:g}" if delta else "",
-        "method": found.method,
-    }
-
-
-def _rounded_down(value: float) -> str:
-    """Seven digits, never above the value: a lower end is a claim too."""
-    if not math.isfinite(value):
-        return "∞"
-    return f"{Context(prec=7, rounding=ROUND_FLOOR).create_decimal(Decimal(value)).normalize():f}"
-
-
-def plain(value: float) -> float | None:
-    """JSON has no NaN and no infinity; neither says more than a dash would."""
-    return float(value) if math.isfinite(value) else None
-
-
 # --- the page ---------------------------------------------------------------------------------------------------------------------------
 
 
@@ -161,23 +138,6 @@ def render(record: Record) -> str:
     # Inside a script element only "<" could end it or begin a comment.
     embedded = json.dumps(record, allow_nan=False).replace("<", "\\u003c")
     return template(NAME).render(r=record, picture=drawn, sections=sections, noun=record.get("noun", "table"), embedded=embedded)
-
-
-def _number(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """A figure to read, with the digits that its interval tells apart."""
-    wide = math.inf if low is None or high is None else high - low
-    return pictures.number(math.nan if value is None else value, wide)
-
-
-@cache
-def template(name: str) -> Template:
-    """A template of this folder; whatever is put into it is escaped."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    folder = Path(__file__).resolve().parent / "templates"
-    environment = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, auto_reload=False)
-    environment.filters["number"] = _number
-    return environment.get_template(name)
 
 
 def read(path: Path) -> Record:
@@ -397,10 +357,6 @@ def cap(unit: Unit) -> str:
     if unit.rows_per_group is not None:
         caps.append(f"at most {unit.rows_per_group} rows a group")
     return f"{' and '.join(caps)} of one {unit.noun}, " + ("as declared" if unit.capped else "chosen at random, count")
-
-
-def listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
 
 
 def percent(share: float) -> str:

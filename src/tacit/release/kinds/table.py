@@ -32,10 +32,12 @@ from sqlglot.errors import SqlglotError
 from tacit.accounting import Event, Guarantee, Note, to_json
 from tacit.exact import exact
 from tacit.ledger.spec import days
+from tacit.release import pictures
 from tacit.release.errors import JobError
 from tacit.release.faults import WORDS, placed
 from tacit.release.job_parts import Number, OutputSpec, Part, Scalar
 from tacit.release.kinds import Notice, Portion, Record
+from tacit.release.page import bracket, listed, plain, template
 from tacit.tables import Answer, Desk, Figures, Question
 from tacit.tables.answer import MARK
 from tacit.tables.desk import explained
@@ -166,9 +168,9 @@ def keys_of(block: TableSpec, desk: Desk, question: Question, place: str) -> dic
     if unknown:
         raise JobError(f"names {unknown[0]!r}, which the question is not grouped by", place=f"{place}.keys")
     found: dict[str, Any] = {}
-    for name, listed in zip(names, (key.listed for key in question.keys), strict=True):
-        if listed is not None:
-            found[name] = listed
+    for name, known in zip(names, (key.listed for key in question.keys), strict=True):
+        if known is not None:
+            found[name] = known
         elif block.keys == "private" or given.get(name) == "private":
             found[name] = None
         elif name in given:
@@ -537,8 +539,6 @@ def post_processing(planned: TablePlan) -> list[str]:
 
 def described(planned: TablePlan, result: Answer | None) -> Record:
     """One table: the figures as published, how they were made, what to know about them."""
-    from tacit.release.report import bracket, plain
-
     found: Record = {
         "name": planned.name,
         "title": planned.spec.title,
@@ -566,16 +566,11 @@ def described(planned: TablePlan, result: Answer | None) -> Record:
 
 
 def _figures(found: Figures) -> Record:
-    from tacit.release.report import plain
-
     return {name: [plain(float(x)) for x in getattr(found, name)] for name in ("value", "low", "high")}
 
 
 def section(described: Record, confidence: str) -> str:
     """The pictures, the table, and what the statistician asks."""
-    from tacit.release import pictures
-    from tacit.release.report import template
-
     def numbers(values: Sequence[float | None]) -> list[float]:
         return [math.nan if value is None else value for value in values]
 
@@ -615,8 +610,6 @@ def _clamps(planned: TablePlan) -> list[str]:
 
 
 def _finishing(planned: TablePlan) -> list[str]:
-    from tacit.release.report import listed
-
     post = planned.spec.postprocess
     said = []
     if post.nonnegative:
