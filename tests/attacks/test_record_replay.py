@@ -18,6 +18,7 @@ from tests.tables.people import BOUNDS, REGIONS, Row, hostile_rows, loss_between
 
 from tacit import noise
 from tacit.accounting import Adjacency
+from tacit.mechanisms import NoisySums
 from tacit.noise import test_mode
 from tacit.tables import Unit
 from tacit.tables.released import integers
@@ -116,14 +117,13 @@ def test_the_recorder_notices_rows_beyond_the_cap(monkeypatch: pytest.MonkeyPatc
 
 def test_the_recorder_notices_a_scale_that_follows_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant: noise scaled by what is in the table."""
-    from tacit.tables import released
+    honest = NoisySums.add
 
-    honest = released.noisy
+    def following(noise: NoisySums, sums: Any, block: int = 0) -> Any:
+        wider = 1 + int(np.abs(np.asarray(sums, dtype=float)).sum() > 0)
+        return honest(replace(noise, scales=tuple(wider * scale for scale in noise.scales)), sums, block)
 
-    def following(share: Any, sums: Any) -> Any:
-        return honest(replace(share, scale=share.scale * (1 + int(np.abs(np.asarray(sums, dtype=float)).sum() > 0))), sums)
-
-    monkeypatch.setattr(released, "noisy", following)
+    monkeypatch.setattr(NoisySums, "add", following)
     rows = random_rows(11)
     place = places.place("duckdb")
     first, _ = record(place, rows, Unit("id", max_rows=3), "count and mean", monkeypatch)

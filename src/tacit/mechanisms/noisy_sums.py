@@ -27,10 +27,10 @@ from typing import Any, Literal, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit import noise
 from tacit.accounting import Adjacency, Event, Gaussian, Laplace, NoOp, ParameterError
 from tacit.noise.draws import Size
 from tacit.noise.lattice import from_lattice
-from tacit.noise.rounded import rounded_gaussian, rounded_laplace
 from tacit.parameters import Number, positive
 
 Floats = NDArray[np.float64]
@@ -169,7 +169,7 @@ class NoisySums:
     def draw(self, size: Size, block: int = 0) -> NDArray[Any]: ...
     def draw(self, size: Size | None = None, block: int = 0) -> int | NDArray[Any]:
         """The noise alone, in granules, for sums that are kept elsewhere, such as in a tensor."""
-        sampler = rounded_laplace if self.law == "laplace" else rounded_gaussian
+        sampler = noise.rounded_laplace if self.law == "laplace" else noise.rounded_gaussian
         found: int | NDArray[Any] = sampler(self.scales[block], size)
         return found
 
@@ -200,7 +200,7 @@ class NoisySums:
         return from_lattice(self.add(sums, block), self.granularities[block])
 
 
-def added(sums: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
+def added(sums: NDArray[Any], drawn: NDArray[Any]) -> NDArray[Any]:
     """Sums of whole numbers: of 64 bits where all of them fit, else Python integers of any length.
 
     >>> added(np.array([2**63 - 1, 5]), np.array([1, -7])).tolist()
@@ -208,12 +208,12 @@ def added(sums: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
     """
     if sums.dtype.kind in "ib" and sums.dtype != np.int64:
         sums = sums.astype(np.int64)
-    if sums.dtype == noise.dtype == np.int64:
-        found: NDArray[Any] = sums + noise
+    if sums.dtype == drawn.dtype == np.int64:
+        found: NDArray[Any] = sums + drawn
         # A sum that has gone round has the other sign than both of its parts.
-        if not ((sums ^ found) & (noise ^ found) < 0).any():
+        if not ((sums ^ found) & (drawn ^ found) < 0).any():
             return found
-    return np.asarray(sums.astype(object) + noise.astype(object))
+    return np.asarray(sums.astype(object) + drawn.astype(object))
 
 
 def tidy(value: Fraction) -> Number:

@@ -44,7 +44,7 @@ def test_half_the_noise_in_tacit_itself_ends_with_status_1(monkeypatch: pytest.M
     monkeypatch.setattr(running, "parts", lambda: [few])
     assert main(["selftest", "--quick", "--only", "laplace"]) == 0
     assert "no attack beat a claim" in capsys.readouterr().out
-    monkeypatch.setattr(importlib.import_module("tacit.mechanisms.laplace"), "noise", ThinNoise())
+    monkeypatch.setattr(importlib.import_module("tacit.mechanisms.noisy_sums"), "noise", ThinNoise())
     assert main(["selftest", "--quick", "--only", "laplace"]) == 1
     out = capsys.readouterr().out
     assert "FAILED" in out and "ABOVE ITS CLAIM" in out and "laplace on a lattice: above its claim" in out

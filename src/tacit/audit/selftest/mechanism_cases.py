@@ -36,6 +36,7 @@ from tacit.calculus import (
     Vectors,
 )
 from tacit.mechanisms import (
+    NoisySums,
     automatic_bounds,
     binary_tree,
     bounded_mean,
@@ -120,9 +121,20 @@ def _additive() -> list[Case]:
             0.85,
         ),
         added("discrete gaussian", discrete_gaussian(2), 1, L2(), 0.7, delta=DELTA),
+        _noisy_sums(),
         _staircase(),
         _planar(),
     ]
+
+
+def _noisy_sums() -> Case:
+    """Two blocks with scales of their own: moves of 3/5 and 4/5 of a scale are one scale together."""
+    sums = NoisySums("gaussian", (Fraction(5000), Fraction(10_000)), 1)
+
+    def drawn(first: int, second: int) -> Callable[[int], Any]:
+        return lambda n: np.stack([sums.add(np.full(n, first)), sums.add(np.full(n, second), 1)], axis=1) / 5000
+
+    return Case("noisy sums, two blocks", promise(sums.event), drawn(0, 0), drawn(3000, 8000), 0.8)
 
 
 def _staircase() -> Case:
