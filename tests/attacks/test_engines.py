@@ -17,9 +17,9 @@ from tests.tables.engines.places import Place
 from tacit.accounting import Guarantee
 from tacit.tables.engines.postgres import Postgres
 from tacit.tables.engines.spark import ZONE
+from tacit.tables.figures import integers
 from tacit.tables.plan import Settings, make
 from tacit.tables.question import Aggregate, Question
-from tacit.tables.released import integers
 from tacit.tables.unit import Unit
 
 NASTY: list[float | None] = [

@@ -14,8 +14,8 @@ from tests.tables.engines import servers
 from tests.tables.engines.places import Place
 
 from tacit.tables import Unit
+from tacit.tables.figures import Exact, integers
 from tacit.tables.plan import Plan
-from tacit.tables.released import Exact, integers
 
 #: For each engine: the key, and rows of it in the engine's own words, the last of which is an ordinary one.
 KEYS = [

@@ -21,7 +21,7 @@ from tacit.accounting import Adjacency
 from tacit.mechanisms import NoisySums
 from tacit.noise import test_mode
 from tacit.tables import Unit
-from tacit.tables.released import integers
+from tacit.tables.figures import integers
 
 
 @dataclass

@@ -26,8 +26,8 @@ from tacit.accounting import Adjacency, Guarantee
 from tacit.ledger import Ledger
 from tacit.noise import test_mode
 from tacit.tables import Aggregate, EngineError, Question, Refused, TableError, Unit
+from tacit.tables.figures import Exact, release
 from tacit.tables.plan import Plan, Settings, make
-from tacit.tables.released import Exact, release
 
 UNITS = {
     "rows": Unit("id", max_rows=4),

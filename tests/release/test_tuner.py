@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from tests.release.jobs import TEXT, changed
 
-from tacit.release.compare import rehearse
 from tacit.release.job import parse
 from tacit.release.planning import plan
+from tacit.release.rehearsal import rehearse
 from tacit.release.tuner import errors_of, suggestions
 
 JOB = changed(("columns:", "expected: {people: 20000, rows: 40000}\ncolumns:"), ("visits, weight: 1", "visits, weight: 30"))

@@ -17,8 +17,8 @@ from tacit.accounting import Gaussian, Guarantee, Laplace
 from tacit.ledger import Budget, Ledger
 from tacit.tables import Aggregate, Key, Question, Session, Unit
 from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables.figures import Exact, integers
 from tacit.tables.plan import Plan, Settings, make
-from tacit.tables.released import Exact, integers
 
 Row = tuple[Any, str | None, float | None, float | None]
 TABLE = "visits"

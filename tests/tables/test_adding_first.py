@@ -18,8 +18,8 @@ from tacit.accounting import Guarantee
 from tacit.tables import Aggregate, Key, Question, Unit
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import KEPT
+from tacit.tables.figures import integers
 from tacit.tables.plan import Plan, Settings, make
-from tacit.tables.released import integers
 from tacit.tables.statement import Wanted
 
 SUMS = (Aggregate("count", None, "n"), Aggregate("avg", AGE, "m"), Aggregate("sum", COST, "s"), Aggregate("count_value", COST, "k"))

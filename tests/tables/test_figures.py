@@ -15,9 +15,8 @@ from tacit.accounting import Guarantee
 from tacit.noise import test_mode
 from tacit.tables import Answer, Session, Unit
 from tacit.tables.answer import Figures
-from tacit.tables.figures import Maker, expected, figures
+from tacit.tables.figures import Exact, Maker, Released, expected, figures, release
 from tacit.tables.plan import Plan
-from tacit.tables.released import Exact, Released, release
 
 MANY, FEW = 1500, 150  # groups; fewer where each is a thousand cells
 CONFIDENCE = 0.9

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 from tests.tables.people import column
-from tests.tables.test_split import MICRO
+from tests.tables.test_statistics_split import MICRO
 
 from tacit.accounting import Guarantee
 from tacit.tables import Aggregate, Key, Question, Refused, TableError, Unit
 from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables.figures import integers
 from tacit.tables.keys import Keys, Listed, keys_of, kind_of
 from tacit.tables.plan import Settings, make
-from tacit.tables.released import integers
 
 SPEND = Guarantee(epsilon=Fraction(1), delta=MICRO)
 A, B = Key(column("a"), "a"), Key(column("b"), "b")

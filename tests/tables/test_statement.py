@@ -16,10 +16,10 @@ from tests.tables.people import AGGREGATES, REGIONS, TABLE, engine_on, exact_sum
 
 from tacit.tables import Unit
 from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.measure import Interval, Measure, measure_name, null_count, present_count, row_count, squares, total
 from tacit.tables.relation import Catalog, Relation, Table
 from tacit.tables.sql import parse
 from tacit.tables.statement import GROUP, SALT, Tallies, _salted, needs_salt, salt_marked, whole
+from tacit.tables.statistics import Interval, Measure, measure_name, null_count, present_count, row_count, squares, total
 
 
 @pytest.mark.parametrize("grouped", [True, False], ids=["grouped", "whole"])

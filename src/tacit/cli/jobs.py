@@ -224,7 +224,7 @@ def rehearse(
     from tacit.cli import output as job_output
 
     with answered(as_json, job):
-        from tacit.release.compare import rehearse as rehearsed
+        from tacit.release.rehearsal import rehearse as rehearsed
 
         asked = loaded(job)
         tables = _stand_ins(asked, Path(job).parent, public or [], rows or min(asked.expected.rows or 20_000, 200_000))

@@ -148,7 +148,7 @@ def print_table(out: Console, heads: Iterable[str], rows: Iterable[Iterable[str]
 
 if TYPE_CHECKING:
     from tacit.release import JobPlan, JobRun, OutputPlan
-    from tacit.release.compare import Rehearsal
+    from tacit.release.rehearsal import Rehearsal
     from tacit.tables.question import Output
 
 
@@ -265,7 +265,7 @@ def print_rehearsal(
     found: Rehearsal, data: str, by: str | None, groups: Mapping[str, Mapping[Any, Mapping[str, Mapping[str, float]]]]
 ) -> None:
     """Errors of the release beside those of both baselines, and what each column means."""
-    from tacit.release.baselines import SUPPRESSED
+    from tacit.release.rehearsal import SUPPRESSED
 
     out = console()
     out.print(f"{found.mark}; {found.runs} runs on {data} data", style="bold red")

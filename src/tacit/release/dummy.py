@@ -2,7 +2,7 @@
 
 The visits are made to be awkward in the ways real ones are: a few patients come very often, costs and ages are skewed, some diagnoses are
 rare, values are missing or not a number. The same edition gives the same rows. Rows for a job are those of its schema
-(`tacit.tables.dummy`), and fit together: foreign keys lead to rows that are there, the two ends of edges are the same nodes, dates lie
+(`tacit.tables.schema`), and fit together: foreign keys lead to rows that are there, the two ends of edges are the same nodes, dates lie
 about the job's period, and what the job declares to be capped is.
 
 >>> visits(4).column_names
@@ -24,11 +24,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.ledger.spec import days
-from tacit.release.baselines import owners_of
 from tacit.release.job import Job
+from tacit.release.rehearsal import owners_of
 from tacit.release.sources import TYPES
-from tacit.tables.dummy import EPOCH, REAL, TEXT, check_rows, dummy, labels, typed
-from tacit.tables.schema import Column, Schema
+from tacit.tables.schema import EPOCH, REAL, TEXT, Column, Schema, check_rows, dummy, labels, typed
 
 #: The regions of the made-up country, and what share of its patients lives in each.
 REGIONS = {"Capital": 0.34, "North": 0.24, "East": 0.16, "South": 0.14, "West": 0.09, "Islands": 0.03}

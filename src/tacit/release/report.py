@@ -37,7 +37,8 @@ from tacit.accounting import Account, Adjacency, Bound, Composed, Event, Gaussia
 from tacit.accounting.compare import rounded_up
 from tacit.accounting.tradeoff import attack_rate
 from tacit.exact import at_most
-from tacit.release import kinds, pictures
+from tacit.release import kinds
+from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.kinds import OutputPlan
 from tacit.release.page import bracket, listed, template

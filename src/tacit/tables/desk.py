@@ -34,11 +34,10 @@ from tacit.tables.answer import Answer
 from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import KEPT, Engine
 from tacit.tables.errors import TableError
-from tacit.tables.figures import answer_of, expected
+from tacit.tables.figures import Released, answer_of, expected, integers, release
 from tacit.tables.plan import Plan, Settings, multiplicity_of
 from tacit.tables.question import Question
 from tacit.tables.relation import Catalog, Relation, Table
-from tacit.tables.released import Released, integers, release
 from tacit.tables.schema import Schema
 from tacit.tables.source import Source
 from tacit.tables.sql import parse

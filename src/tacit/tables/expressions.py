@@ -28,8 +28,23 @@ from sqlglot import exp
 from tacit.tables import forms
 from tacit.tables.dialects import TO_EVEN, TRUNCATING
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.forms import ALLOWED, FLUSH, GREATEST, LEAST, MOST_NODES, NUMBERS, Value, column, number, only, settled, whole_constant
-from tacit.tables.moments import dated_value, days_between, moved_by
+from tacit.tables.forms import (
+    ALLOWED,
+    FLUSH,
+    GREATEST,
+    LEAST,
+    MOST_NODES,
+    NUMBERS,
+    Value,
+    column,
+    dated_value,
+    days_between,
+    moved_by,
+    number,
+    only,
+    settled,
+    whole_constant,
+)
 
 __all__ = ["ALLOWED", "NUMBERS", "Columns", "Value", "column", "number", "settled", "total", "why_not"]
 

@@ -26,7 +26,6 @@ from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import NUMBERS, Value, column, number, total
 from tacit.tables.forms import in_zone
 from tacit.tables.joins import Joins, Side, resolver
-from tacit.tables.owners import owned
 from tacit.tables.relation import (
     Catalog,
     Field,
@@ -39,6 +38,7 @@ from tacit.tables.relation import (
     field_of,
     named,
     nested,
+    owned,
     same_people,
     shown_type,
     told_apart,

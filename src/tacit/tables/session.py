@@ -11,38 +11,155 @@
 ['region', 'n', 'n_low', 'n_high', 'age', 'age_low', 'age_high']
 >>> float(session.left()["epsilon"]) >= 0.5
 True
+
+Bounds and caps found privately, for a price: noisy counts over public cells that double in width.
+
+The cells are public and each row (or person) is in one of them, so this is an ordinary question: COUNT(*) by a public key. Bounds are the
+outermost cells that stand out of the noise; a cap is where the wanted share of people stays below. Where nothing stands out, the whole
+public range is returned, and says so.
+
+>>> cap_from([500, 300, 150, 60, 0], 0.9, 1000, 20)
+4
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
 from tacit.accounting import Guarantee, ParameterError
 from tacit.exact import Typed
 from tacit.ledger import Account, Budget, DataIdentity, Ledger, paying
+from tacit.ledger.errors import BudgetExceeded
+from tacit.ledger.pricing import price
 from tacit.ledger.spec import days
-from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from
+from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cells, edges
+from tacit.mechanisms.noisy_sums import half_width
 from tacit.parameters import probability
-from tacit.tables import automatic
 from tacit.tables.answer import Answer
 from tacit.tables.builder import Query
 from tacit.tables.desk import Desk, Price, frozen, price_for_accuracy
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import EngineError, Refused, TableError
-from tacit.tables.figures import expected
+from tacit.tables.figures import Released, expected
 from tacit.tables.plan import Plan
-from tacit.tables.question import Question
-from tacit.tables.released import Released
+from tacit.tables.question import Aggregate, Key, Question
 from tacit.tables.schema import Schema
 from tacit.tables.source import Source
+from tacit.tables.statement import rows_of
 from tacit.tables.unit import Auto, Unit
+
+#: Cells on either side of 0: values up to 2^40 in size are told apart.
+CELLS = 40
+#: The chance that a cell without rows passes for one with rows, over all cells.
+BETA = 1e-3
+#: What bounds are at most, where nothing stands out.
+WIDEST = (-Fraction(2) ** CELLS, Fraction(2) ** CELLS)
+CELL, COUNT, ROWS = "cell", "rows", "rows_"
+
+
+@dataclass(frozen=True)
+class Search:
+    """A count over public cells: the question, and the cells."""
+
+    question: Question
+    cells: list[int]
+
+
+def bounds_search(about: Question, value: str | exp.Expression) -> Search:
+    """How many of a question's rows have a value in each cell."""
+    number = exp.cast(exp.column(value, quoted=True) if isinstance(value, str) else value.copy(), "DOUBLE")
+    counted = (Aggregate("count", None, COUNT),)
+    return Search(Question(rows_of(about), (Key(_cell(number), CELL),), counted, about.where), list(cells(CELLS)))
+
+
+def cap_search(about: Question, unit: Unit) -> tuple[Search, Unit]:
+    """How many people have so many of a question's rows, in doubling cells; and the unit that this is asked for.
+
+    The statement groups by person, so each has one line, and nothing is left to cap.
+    """
+    if unit.person is None:
+        raise Refused("a cap is for people: Unit('patient_id', max_rows=auto(epsilon=0.1))")
+    if unit.window is not None:
+        raise Refused("a cap is found for all periods at once, so a unit with a window needs a number: max_rows=12")
+    column = exp.column(unit.person, quoted=True)
+    counted = exp.alias_(exp.Count(this=exp.Star()), ROWS, quoted=True)
+    people = exp.Select(expressions=[column, counted]).from_(rows_of(about), copy=False)
+    if about.where is not None:
+        people = people.where(about.where.copy(), copy=False)
+    people.set("group", exp.Group(expressions=[column.copy()]))
+    inner = exp.Subquery(this=people, alias=exp.TableAlias(this=exp.to_identifier("people_", quoted=True)))
+    key = Key(_cell(exp.cast(exp.column(ROWS, quoted=True), "DOUBLE")), CELL)
+    alone = Unit(unit.person, max_rows=1, adjacency=unit.adjacency, capped=True)
+    return Search(Question(inner, (key,), (Aggregate("count", None, COUNT),)), list(range(CELLS + 1))), alone
+
+
+def _cell(number: exp.Expression) -> exp.Expression:
+    """The cell of a number: comparisons only, so that no engine can fail on it; NULL and NaN are in none that is listed."""
+    ifs = [exp.If(this=_between(number, -1, 1), true=exp.Literal.number(0))]
+    for power in range(1, CELLS + 1):
+        last = power == CELLS
+        for sign in (1, -1):
+            ends = (2.0 ** (power - 1), sys.float_info.max if last else 2.0**power)
+            low, high = ends if sign > 0 else (-ends[1], -ends[0])
+            ifs.append(exp.If(this=_between(number, low, high), true=_signed(sign * power)))
+    return exp.cast(exp.Case(ifs=ifs), "BIGINT")
+
+
+def _between(number: exp.Expression, low: float, high: float) -> exp.Expression:
+    return exp.Between(this=number.copy(), low=exp.cast(_signed(low), "DOUBLE"), high=exp.cast(_signed(high), "DOUBLE"))
+
+
+def _signed(value: float) -> exp.Expression:
+    literal = exp.Literal.number(repr(abs(value)))
+    return exp.Neg(this=literal) if value < 0 else literal
+
+
+def afford(account: Account, planned: Sequence[Plan], period: str | None = None) -> None:
+    """Refuse several questions that do not fit together into what is left, before the first of them is paid."""
+    left, limits = account.left(period), tuple(account.budget.limits)
+    charges = [price(plan.event, limits, plan.unit.adjacency, delta=plan.spend.delta or None) for plan in planned]
+    asked = {name: sum((charge[name] for charge in charges), Fraction(0)) for name in limits}
+    short = [name for name in limits if name in left and asked[name] > left[name]]
+    if short:
+        shown = f"{short[0]} {float(asked[short[0]]):g}, and {float(left[short[0]]):g} is left"
+        raise BudgetExceeded(
+            f"the question and the bounds and caps to be found for it cost {shown}; nothing was spent. Declare them, or ask for less",
+            account=account.name,
+            left=left,
+            asked=asked,
+            fits="bounds and caps that are declared cost nothing",
+        )
+
+
+def threshold(answer: Answer) -> float:
+    """What the noise of no cell exceeds, except with a small probability over all cells."""
+    law, deviation = answer.noise[0].law, answer.noise[0].deviation
+    scale = deviation / (2**0.5 if law == "laplace" else 1.0)
+    return float(half_width([scale], law, 1 - 2 * BETA / answer.rows)[0])
+
+
+def cap_from(counts: Sequence[float], share: float, most: int, threshold: float) -> int:
+    """The least cell's end that so large a share of people does not exceed; cells that do not stand out count as empty.
+
+    >>> cap_from([500, 300, 150, 60, 0], 0.9, 1000, 20)
+    4
+    """
+    kept = [count if count > threshold else 0.0 for count in counts]
+    running = np.cumsum(kept)
+    if not running[-1] > 0:
+        return 1
+    place = int(np.argmax(running >= share * running[-1]))
+    return max(1, min(most, int(edges(place)[1])))
+
 
 #: What `sql`, `ask`, `price` and `explain` take beside the question.
 OPTIONS = ("guarantee", "epsilon", "delta", "rho", "mu", "bounds", "keys", "weights", "law", "loss", "period", "accuracy")
@@ -153,7 +270,7 @@ class Session:
 
         `tacit.Session(session.dummy(), name="visits", unit=session.unit, budget=...)` answers the same questions about nobody.
         """
-        from tacit.tables.dummy import like
+        from tacit.tables.schema import like
 
         name = self.source.tables[0] if table is None else table
         types = self.source.columns(name)
@@ -292,9 +409,9 @@ class Session:
         self, question: Question | str, value: str | exp.Expression, *, epsilon: Typed, period: str | None = None, purpose: str = ""
     ) -> FoundBounds:
         """Bounds for a column over a question's rows, up to powers of two, by noisy counts: an answer of its own, paid for."""
-        search = automatic.bounds_search(self.desk.question(question), value)
+        search = bounds_search(self.desk.question(question), value)
         answer = self._answered(self.desk, search.question, purpose or "bounds", self._counting(search, epsilon, period))
-        return bounds_from(answer[automatic.COUNT].tolist(), automatic.threshold(answer), automatic.WIDEST)
+        return bounds_from(answer[COUNT].tolist(), threshold(answer), WIDEST)
 
     def find_cap(
         self,
@@ -307,16 +424,16 @@ class Session:
         purpose: str = "",
     ) -> int:
         """A cap on rows that about this share of people does not exceed, by noisy counts: an answer of its own, paid for."""
-        search, alone = automatic.cap_search(self.desk.question(question), self.unit)
+        search, alone = cap_search(self.desk.question(question), self.unit)
         options = self._counting(search, epsilon, period)
         answer = self._answered(replace(self.desk, unit=alone), search.question, purpose or "cap", options)
-        return automatic.cap_from(answer[automatic.COUNT].tolist(), quantile, most, automatic.threshold(answer))
+        return cap_from(answer[COUNT].tolist(), quantile, most, threshold(answer))
 
-    def _counting(self, search: automatic.Search, epsilon: Typed, period: str | None) -> dict[str, Any]:
+    def _counting(self, search: Search, epsilon: Typed, period: str | None) -> dict[str, Any]:
         """The options of a count over public cells, in the account's currency."""
         currency = self.account.budget.currency
         amount = {"epsilon" if currency in ("approximate", "pure") else currency: epsilon}
-        return {"keys": {automatic.CELL: search.cells}, "loss": False, **amount, **({} if period is None else {"period": period})}
+        return {"keys": {CELL: search.cells}, "loss": False, **amount, **({} if period is None else {"period": period})}
 
     def _foresee(self, question: Question, options: Mapping[str, Any]) -> None:
         """Refuse now what would be refused after bounds and caps were paid for: all of it is planned and priced before any of it is."""
@@ -332,16 +449,16 @@ class Session:
         planned: list[Plan] = []
         settled = self.desk
         if isinstance(cap, Auto):
-            search, alone = automatic.cap_search(question, self.unit)
+            search, alone = cap_search(question, self.unit)
             priced = self._counting(search, cap.epsilon, period)
             planned.append(self._planned(replace(self.desk, unit=alone), search.question, priced))
             settled = replace(self.desk, unit=self.unit.with_cap(cap.most))
         for name, declared in sought.items():
-            search = automatic.bounds_search(question, name)
+            search = bounds_search(question, name)
             planned.append(self._planned(settled, search.question, self._counting(search, declared.epsilon, period)))
-        widest = dict.fromkeys(sought, automatic.WIDEST)
+        widest = dict.fromkeys(sought, WIDEST)
         planned.append(self._planned(settled, question, {**options, "bounds": {**bounds, **widest}}))
-        automatic.afford(self.account, planned, period)
+        afford(self.account, planned, period)
 
     def _settle_bounds(self, question: Question, purpose: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         bounds, notes = dict(options.get("bounds") or {}), []

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from tacit.tables.engines.engine import Engine, draw_of
-from tacit.tables.engines.packing import Packed
+from tacit.tables.engines.engine import Engine, Packed, draw_of
 from tacit.tables.keys import Keys, literal
-from tacit.tables.measure import Measure, measure_name
 from tacit.tables.question import Key, Question
+from tacit.tables.statistics import Measure, measure_name
 from tacit.tables.unit import Unit
 
 PERSON, ROW, DRAW, GROUP, PEOPLE = "unit_", "row_", "draw_", "group_", "people_"
@@ -398,7 +397,7 @@ def _first(
 # --- sums where nothing is capped -----------------------------------------------------------------------------------------------------
 # A row that lacks a value has NULL in its column, which sums pass over; so the column of a sum also tells how many rows have the value and,
 # beside the count of all rows, how many lack it. A row is counted as lacking a value exactly where it adds nothing to its sum: that the two
-# exclude each other, which the price relies on (see `tacit.tables.measure`), holds by construction.
+# exclude each other, which the price relies on (see `tacit.tables.statistics`), holds by construction.
 
 ZERO, ONE = exp.Literal.number(0), exp.Literal.number(1)
 
@@ -408,7 +407,7 @@ class Tallies:
     """The measures of a question with NULL for what is not there, and how each is added up: `counts` says of which column, if any,
     the rows with a value are counted; `lacking` that those without are wanted.
 
-    >>> from tacit.tables.measure import Interval, null_count, row_count, total
+    >>> from tacit.tables.statistics import Interval, null_count, row_count, total
     >>> x, present = exp.column("x"), exp.column("present")
     >>> found = Tallies.of([row_count(), total("x", x, present, Interval(0, 100), centred=True), null_count("x", present)])
     >>> [found.added(i, lambda name: exp.column(name)).sql() for i in range(3)]

@@ -120,7 +120,7 @@ class Unit:
         return Unit(None, 1, 1, 1, adjacency, True)
 
     def _check_node(self) -> None:
-        """A node at both ends of its edges: the caps are declared, because none can be enforced (see `tacit.tables.owners`)."""
+        """A node at both ends of its edges: the caps are declared, because none can be enforced (see `tacit.tables.relation`)."""
         if not self.capped or isinstance(self.max_rows, Auto) or self.max_rows is None:
             raise TableError(code="cap-not-enforceable")
         for name in ("max_rows", "max_groups", "rows_per_group"):

@@ -163,7 +163,7 @@ def test_a_table_is_meant_where_no_kind_is_given() -> None:
 
 
 def test_a_rehearsal_says_what_it_does_not_compare() -> None:
-    from tacit.release.compare import rehearse
+    from tacit.release.rehearsal import rehearse
     from tacit.release.tuner import suggestions
 
     job = _job("{epsilon: 1, delta: 1e-6}")

@@ -19,7 +19,7 @@ from tests.noise.reference import LIVE, binomial_p
 from tacit.tables.engines.duckdb import LISTED, LISTS, SHORTEST, DuckDB, direct
 from tacit.tables.engines.engine import KEPT
 from tacit.tables.errors import EngineError, TableError
-from tacit.tables.measure import Interval, total
+from tacit.tables.statistics import Interval, total
 
 ROWS = {"id": [1, 2, 2], "x": [0.5, None, 2.0]}
 

@@ -20,9 +20,9 @@ from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine, constant, never_failing
 from tacit.tables.engines.postgres import Postgres, total
 from tacit.tables.engines.spark import Spark
+from tacit.tables.figures import integers
 from tacit.tables.plan import Settings, make
 from tacit.tables.question import Aggregate, Key, Question
-from tacit.tables.released import integers
 from tacit.tables.unit import Unit
 
 from .conftest import TEXTS, odd_table

@@ -17,9 +17,9 @@ from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine
 from tacit.tables.engines.postgres import Postgres
 from tacit.tables.engines.spark import Spark
+from tacit.tables.figures import integers
 from tacit.tables.plan import Settings, make
 from tacit.tables.relation import Catalog, Table
-from tacit.tables.released import integers
 from tacit.tables.source import Source
 from tacit.tables.sql import parse
 from tacit.tables.statement import salt_marked

@@ -32,7 +32,7 @@ from sqlglot.errors import SqlglotError
 from tacit.accounting import Event, Guarantee, Note, to_json
 from tacit.exact import exact
 from tacit.ledger.spec import days
-from tacit.release import pictures
+from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.faults import WORDS, placed
 from tacit.release.job_parts import Number, OutputSpec, Part, Scalar
@@ -41,10 +41,9 @@ from tacit.release.page import bracket, listed, plain, template
 from tacit.tables import Answer, Desk, Figures, Question
 from tacit.tables.answer import MARK
 from tacit.tables.desk import explained
-from tacit.tables.figures import expected
+from tacit.tables.figures import Released, expected
 from tacit.tables.plan import Plan, Recipe
 from tacit.tables.question import Asked
-from tacit.tables.released import Released
 
 if TYPE_CHECKING:
     from tacit.release.job import Job

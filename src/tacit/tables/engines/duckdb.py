@@ -37,6 +37,7 @@ from tacit.tables.engines.engine import (
     DECIMAL,
     INT64,
     KEPT,
+    Packing,
     Words,
     collation_probe,
     constant,
@@ -45,7 +46,6 @@ from tacit.tables.engines.engine import (
     refuse_collated,
     try_cast,
 )
-from tacit.tables.engines.packing import Packing
 from tacit.tables.errors import EngineError, TableError
 
 #: Lists of public keys are kept as small tables of the connection, which spares planning them anew: so many, and none shorter than this.

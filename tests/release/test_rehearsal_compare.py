@@ -10,9 +10,9 @@ import pytest
 from tests.release.jobs import changed
 from tests.release.test_units import CLINIC, clinic
 
-from tacit.release.compare import Rehearsal, rehearse
 from tacit.release.errors import JobError
 from tacit.release.job import parse
+from tacit.release.rehearsal import Rehearsal, rehearse
 
 #: One row a person, ten groups from large to small.
 SIZES = [4000, 2000, 1200, 800, 400, 200, 100, 60, 30, 10]

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
-from tests.tables.test_measure import NULLS, TOTAL
+from tests.tables.test_statistics_measure import NULLS, TOTAL
 
 from tacit.accounting import Adjacency, Gaussian, Guarantee, Laplace, ParameterError, account
 from tacit.tables import TableError, Unit
-from tacit.tables.measure import Measure, row_count
-from tacit.tables.split import parts_of, split
+from tacit.tables.statistics import Measure, parts_of, row_count, split
 
 MICRO = Fraction(1, 10**6)
 ONE = exp.Literal.number(1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.engines.packing import WIDTH, Packed, Packing
+from tacit.tables.engines.engine import WIDTH, Packed, Packing
 
 ENDS = st.integers(-(2**61), 2**61)
 RANGES = st.lists(st.tuples(ENDS, ENDS).map(sorted), min_size=1, max_size=6)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.release import pictures
-from tacit.release.pictures import LINES, WIDEST, Axis, attack, axis_for, crowd, cut, dots, number, shares, table, width
+from tacit.release import page as pictures
+from tacit.release.page import LINES, WIDEST, Axis, attack, axis_for, crowd, cut, dots, number, shares, table, width
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 

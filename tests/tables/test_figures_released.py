@@ -18,8 +18,8 @@ from tacit.accounting import Guarantee
 from tacit.ledger import Budget
 from tacit.noise import test_mode
 from tacit.tables import Unit
+from tacit.tables.figures import Exact, Released, _whole, integers, loss_note, release
 from tacit.tables.plan import LOSS_PARTS, LOSS_REACH
-from tacit.tables.released import Exact, Released, _whole, integers, loss_note, release
 
 UNIT = Unit("id", max_rows=3)
 

@@ -12,8 +12,7 @@ from tests.tables.test_session import UNIT, silent
 
 from tacit.ledger import Budget, Ledger
 from tacit.tables import Session, TableError
-from tacit.tables.dummy import like
-from tacit.tables.schema import Schema
+from tacit.tables.schema import Schema, like
 
 SECRET = 48_151_623
 INSTANT = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)

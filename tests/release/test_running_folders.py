@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.release import folders
+from tacit.release import running as folders
 from tacit.release.errors import JobError, OutputLost
-from tacit.release.folders import Work
 from tacit.release.kinds import table
 from tacit.release.kinds.table import record_of, released_of
-from tacit.tables.released import Released
+from tacit.release.running import Work
+from tacit.tables.figures import Released
 
 _KEYS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.text(), st.dates(), st.datetimes(), st.decimals(allow_nan=False, allow_infinity=False)
@@ -81,15 +81,15 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_the_job(tmp_path: Path) -> 
 
 
 def test_a_staged_folder_gets_its_name(tmp_path: Path) -> None:
-    staged = folders.staged(tmp_path / "out", "token")
+    staged = folders.staged_folder(tmp_path / "out", "token")
     folders.write(staged / "a.txt", "a")
     folders.publish(staged, tmp_path / "out")
     assert [file.name for file in tmp_path.iterdir()] == ["out"] and (tmp_path / "out" / "a.txt").read_text() == "a"
 
 
 def test_leftovers_of_an_earlier_attempt_are_thrown_away(tmp_path: Path) -> None:
-    folders.write(folders.staged(tmp_path / "out", "token") / "old.txt", "old")
-    assert list(folders.staged(tmp_path / "out", "token").iterdir()) == []
+    folders.write(folders.staged_folder(tmp_path / "out", "token") / "old.txt", "old")
+    assert list(folders.staged_folder(tmp_path / "out", "token").iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["folder", "empty folder", "file", "link"])
@@ -103,7 +103,7 @@ def test_what_is_there_is_never_replaced(tmp_path: Path, kind: str) -> None:
         target.symlink_to(tmp_path / "nowhere")
     if kind == "folder":
         (target / "mine.txt").write_text("mine")
-    staged = folders.staged(target, "token")
+    staged = folders.staged_folder(target, "token")
     with pytest.raises(JobError, match="never overwritten"):
         folders.publish(staged, target)
     assert staged.exists()
@@ -113,7 +113,7 @@ def test_a_rename_that_fails_publishes_nothing(tmp_path: Path, monkeypatch: pyte
     def full(*_: object) -> None:
         raise OSError("no space")
 
-    staged = folders.staged(tmp_path / "out", "token")
+    staged = folders.staged_folder(tmp_path / "out", "token")
     monkeypatch.setattr(os, "rename", full)
     with pytest.raises(JobError, match="nothing is published"):
         folders.publish(staged, tmp_path / "out")

@@ -14,9 +14,9 @@ from tests.tables.people import AGE, engine_on, exact_sums, planned, question
 
 from tacit.accounting import Adjacency, Guarantee
 from tacit.tables import Aggregate, TableError, Unit
-from tacit.tables import measure as measures
-from tacit.tables.measure import LARGEST, Interval, Measure, joint_absolute, joint_square, together
+from tacit.tables import statistics as measures
 from tacit.tables.plan import Settings, make
+from tacit.tables.statistics import LARGEST, Interval, Measure, joint_absolute, joint_square, together
 
 ONE = exp.Literal.number(1)
 ROWS = Measure("rows", ONE, 0, 1)

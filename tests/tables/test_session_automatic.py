@@ -9,8 +9,8 @@ import pytest
 from sqlglot import exp
 
 from tacit.mechanisms.doubling_cells import edges
-from tacit.tables.automatic import CELLS, _cell, cap_from
 from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables.session import CELLS, _cell, cap_from
 
 VALUES = [0.0, -0.0, 1.0, 1.5, 2.0, 2.0000001, -1.0, -3.0, 1e12, 1e300, -1e300, 5e-324, 0.5, -0.25, 4.0, 1023.0, 1025.0]
 

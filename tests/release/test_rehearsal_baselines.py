@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.release.jobs import changed
 from tests.release.test_units import CALLS, CLINIC, clinic
 
-from tacit.release.baselines import chance, owners_of, plain, sampled, units_in
 from tacit.release.job import Job, parse
 from tacit.release.planning import plan
+from tacit.release.rehearsal import chance, owners_of, plain, sampled, units_in
 from tacit.release.sources import opened
 
 _HERE = Path()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlglot import exp, parse_one
 
 from tacit.tables.expressions import total
-from tacit.tables.intervals import interval
+from tacit.tables.plan import derived
 
 
 def read(text: str) -> exp.Expression:
@@ -37,7 +37,7 @@ _NUMBERS = {"a": "DOUBLE", "c": "INTEGER"}
 )
 def test_values_lie_in_the_interval(text: str) -> None:
     value = total(read(text), _NUMBERS)
-    found = interval(value.sql, {"a": (-2, 3), "c": (1, 4)})
+    found = derived(value.sql, {"a": (-2, 3), "c": (1, 4)})
     if found is None:
         return
     points = [(a, c) for a in (-2.0, -1.5, -1e-9, 0.0, 0.7, 3.0, None) for c in (1, 2, 4, None)]
@@ -71,7 +71,7 @@ def test_values_lie_in_the_interval(text: str) -> None:
 )
 def test_intervals(text: str, low: Fraction, high: Fraction) -> None:
     types = {**_NUMBERS, "z": "DOUBLE", "d": "DATE"}
-    found = interval(total(read(text), types).sql, {"a": (-2, 3), "c": (1, 4)})
+    found = derived(total(read(text), types).sql, {"a": (-2, 3), "c": (1, 4)})
     assert found is not None
     # Ends that are no floating-point numbers are rounded outward.
     assert low - Fraction(1, 10**9) <= found.lower <= low
@@ -83,12 +83,12 @@ def test_intervals(text: str, low: Fraction, high: Fraction) -> None:
 )
 def test_no_interval_where_there_is_none(text: str) -> None:
     types = {**_NUMBERS, "z": "DOUBLE", "s": "VARCHAR"}
-    found = interval(total(read(text), types).sql, {"a": (-2, 3), "c": (1, 4)})
+    found = derived(total(read(text), types).sql, {"a": (-2, 3), "c": (1, 4)})
     assert found is None or text == "POWER(a, c)"
 
 
 def test_a_null_skipped_by_least_does_not_narrow() -> None:
     """LEAST(a, b) is b where a is NULL: taking the least upper end of both would be wrong."""
-    found = interval(total(read("LEAST(a, c)"), _NUMBERS).sql, {"a": (-2, 3), "c": (1, 40)})
+    found = derived(total(read("LEAST(a, c)"), _NUMBERS).sql, {"a": (-2, 3), "c": (1, 40)})
     assert found is not None and found.upper == 40
     assert duckdb.execute("SELECT LEAST(NULL, 40)").fetchone() == (40,)
