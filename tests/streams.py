@@ -86,7 +86,7 @@ def start(name: str) -> None:
     random.seed(seed)
     np.random.seed(seed)
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+        sys.modules["torch"].default_generator.manual_seed(seed)  # `torch.manual_seed` also queues a call for each device that is not there
     now = (now[0] + 1, seed / 2**32)
 
 

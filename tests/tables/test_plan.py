@@ -17,6 +17,7 @@ from tacit.tables.statement import rows_of
 UNIT = Unit("id", max_rows=3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "spend", [Spend(epsilon=Fraction(1), delta=Fraction(1, 10**6)), Spend(epsilon=Fraction(1))], ids=["approximate", "pure"]
 )
