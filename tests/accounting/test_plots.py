@@ -106,6 +106,7 @@ def test_a_wide_bracket_is_shaded_and_named() -> None:
     assert plot_profile(account(Gaussian(1))).axes[0].get_legend() is None
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("event", [NoOp(), NonPrivate(), PureDP(1), ApproxDP(0, 0.5), Gaussian(1e5)], ids=repr)
 def test_extreme_events_can_be_drawn(event: Event, tmp_path: Path) -> None:
     plot_cost(account(event), mark=(1.0, 1e-5) if event == NonPrivate() else None, path=tmp_path / "cost.png")

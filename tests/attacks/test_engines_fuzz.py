@@ -30,7 +30,7 @@ from tacit.tables.plan import Plan
 SECRETS = ("CANARY-3c1d", "8675309867")
 BOUNDS = {name: (-5, 10) for name in ("i", "b", "x", "y", "m")}
 #: How many questions an engine is asked: Spark takes about a second for each that is not refused.
-QUESTIONS = {"duckdb": 20, "postgres": 15, "spark": 5}
+QUESTIONS = {"duckdb": 20, "postgres": 15, "spark": 3}
 #: `make test-slow` asks several times as many.
 TIMES = pytest.mark.parametrize("times", [1, pytest.param(8, marks=pytest.mark.slow)], ids=["some", "many"])
 FIGURES = (

@@ -124,6 +124,7 @@ def test_the_contour_agrees_with_quadrature_over_two_steps(q: str, sigma: str, e
         assert abs(reference.by_contour(q, sigma, 2, epsilon, direction) / direct - 1) < mpf(10) ** -30
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("epsilon", "expected"),
     # The notes of the specification end in 285 and 296 for the last two: their quadrature was good to eight digits there.

@@ -321,6 +321,7 @@ def test_capped_numbers_of_records_have_the_binomial_law(most: int) -> None:
     assert capped(most, rate, 0.0)[0] == tuple(range(most + 1)) and capped(most, Fraction(1), small) == ((most,), (1.0,))
 
 
+@pytest.mark.slow
 def test_a_large_cap_is_compared_as_exactly_as_a_small_one() -> None:
     """Against the price of the whole group, for a cap where that is quick."""
     plan: dict[str, Any] = {"users": 10_000, "batch": 500, "steps": 200, "epsilon": 2, "delta": 1e-6}

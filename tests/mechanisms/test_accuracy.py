@@ -80,6 +80,7 @@ def test_the_tail_of_a_sum_against_a_convolution(terms: int) -> None:
         assert inner * (1 - 1e-3) <= laplace_sum_tail(terms, error) <= outer * (1 + 1e-3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("terms", "error"), [(1, 1.0), (2, 3.0), (5, 4.0), (12, 20.0)])
 def test_the_tail_of_a_sum_against_its_characteristic_function(terms: int, error: float) -> None:
     """P[|S| <= e] = (2/pi) * integral of sin(e t)/t (1 + t^2)^-k over t > 0 (Gil-Pelaez), by quadrature in mpmath."""

@@ -82,6 +82,7 @@ def test_a_split_says_whom_it_helps_and_whom_it_costs() -> None:
     assert most > 1 and f"others up to {most:.2f}" in str(one)
 
 
+@pytest.mark.slow
 def test_lower_caps_are_worth_it_where_nobody_reaches_them() -> None:
     """Rehearsed: everybody has one row, so a third of the cap costs nothing and the error falls as it was told."""
     people = 3000

@@ -16,6 +16,7 @@ from tacit.tables.statement import rows_of
 UNIT = Unit("id", max_rows=3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "spend", [Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6)), Guarantee(epsilon=Fraction(1))], ids=["approximate", "pure"]
 )

@@ -22,6 +22,7 @@ from tacit.tables.statement import GROUP, SALT, Tallies, _salted, needs_salt, sa
 from tacit.tables.statistics import Interval, Measure, measure_name, null_count, present_count, row_count, squares, total
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("grouped", [True, False], ids=["grouped", "whole"])
 @pytest.mark.parametrize("name", AGGREGATES)
 def test_only_integers_come_back(name: str, grouped: bool) -> None:
@@ -110,6 +111,7 @@ def test_every_row_has_the_same_chance_however_many_are_alike(portable: bool) ->
         assert binomial_p(many // 2, many, 0.1) < LIVE / 2, "half of them would be seen"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "unit", [Unit("id", max_rows=2), Unit("id", max_groups=2, rows_per_group=1), Unit("id", max_rows=3, capped=True)], ids=repr
 )
