@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,7 @@ class NoiseBar:
     @property
     def errors(self) -> Array:
         """Standard deviations of the coefficients and, last, of the intercept."""
-        found: Array = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
-        return found
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     def deviation(self, rows: Array, *, sampling: bool = False) -> Array:
         """Standard deviations of the scores of rows."""
@@ -69,7 +68,7 @@ class NoiseBar:
         found: Array = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", joined, total, joined), 0.0))
         return found
 
-    def factor(self, confidence: Any) -> float:
+    def factor(self, confidence: object) -> float:
         """How many deviations hold the given share: of the normal law, or by Chebyshev's inequality where the noise is not normal."""
         share = float(number("confidence", confidence))
         if not 0 < share < 1:
@@ -99,8 +98,7 @@ def least_squares_noise(inverse: Array, theta: Array, deviation: float) -> Array
     array([[4.5]])
     """
     middle = deviation**2 / 2 * ((1 + float(theta @ theta)) * np.eye(len(theta)) + np.outer(theta, theta))
-    found: Array = inverse @ middle @ inverse.T
-    return found
+    return inverse @ middle @ inverse.T
 
 
 def remembered(lengths: Array, deviations: Array, bend: Array, averaged: int, penalty: Array | float = 0.0) -> Array:

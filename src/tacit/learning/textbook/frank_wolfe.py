@@ -33,8 +33,6 @@ Array = NDArray[np.float64]
 Gradients = Callable[[Array], Array]
 ROWS = 1 << 13  # people summed at a time
 
-__all__ = ["FrankWolfe", "L1Ball", "laplace_scale", "steps_for", "theory_steps"]
-
 
 def laplace_scale(sensitivity: float, steps: int, epsilon: float, delta: float) -> float:
     """Theorem 6.21's Laplace scale for a summed loss: sensitivity * sqrt(8 T ln(1/delta)) / epsilon. A noisy minimum of scores that can
