@@ -179,20 +179,12 @@ class PrivateEstimator(BaseEstimator):
     space_: RowSpace
 
     def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        data_norm: float | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, adjacency: str = "add-remove", n_public: int | None = None,
+        account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         # a record of parameters, as scikit-learn wants it: nothing is checked before fit
         self.epsilon = epsilon
         self.delta = delta

@@ -124,24 +124,16 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):
     quadratic = True  # whether the loss is the squared one: then the bar of a descent knows what its steps forget
 
     def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        data_norm: float | None = None,
-        label_bounds: Bounds | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, adjacency=adjacency, n_public=n_public, account=account,
+            random_state=random_state,
         )  # fmt: skip
         self.label_bounds = label_bounds
 
@@ -244,26 +236,16 @@ class LinearRegression(LinearRegressor):
     solvers: tuple[str, ...] = ("auto", "descent", "moments", "objective")
 
     def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        data_norm: float | None = None,
-        label_bounds: Bounds | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        solver: str = "auto",
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *, solver: str = "auto",
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
         )  # fmt: skip
         self.solver = solver
 
@@ -305,27 +287,16 @@ class Ridge(LinearRegression):
     solvers = ("auto", "descent", "moments")
 
     def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        data_norm: float | None = None,
-        label_bounds: Bounds | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        solver: str = "auto",
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, alpha: float = 1.0, *, solver: str = "auto",
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
-            n_public=n_public, solver=solver, account=account, random_state=random_state,
+            solver=solver, epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
         )  # fmt: skip
         self.alpha = alpha
 
@@ -341,27 +312,16 @@ class Lasso(LinearRegressor):
     """
 
     def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        data_norm: float | None = None,
-        label_bounds: Bounds | None = None,
-        steps: int | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, radius: float = 1.0, *, steps: int | None = None,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
         )  # fmt: skip
         self.radius = radius
         self.steps = steps
@@ -398,26 +358,16 @@ class HuberRegressor(_DescentRegressor):
     steps = 8
 
     def __init__(
-        self,
-        threshold: float,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        data_norm: float | None = None,
-        label_bounds: Bounds | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, threshold: float, *,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
         )  # fmt: skip
         self.threshold = threshold
 
@@ -433,26 +383,16 @@ class QuantileRegressor(_DescentRegressor):
     """Private quantile regression with the pinball loss smoothed over a tenth of the labels' half width."""
 
     def __init__(
-        self,
-        quantile: float = 0.5,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        data_norm: float | None = None,
-        label_bounds: Bounds | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, quantile: float = 0.5, *,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
         )  # fmt: skip
         self.quantile = quantile
 

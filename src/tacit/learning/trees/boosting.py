@@ -151,28 +151,16 @@ class GradientBoostingClassifier(PrivateClassifier):
     """
 
     def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        learning_rate: float = 0.3,
-        max_depth: int = 1,
-        max_features: int = 1,
-        bins: int = 8,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        data_norm: float | None = None,
-        classes: ArrayLike | None = None,
-        adjacency: str = "add-remove",
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, n_estimators: int = 100, *, learning_rate: float = 0.3, max_depth: int = 1,
+        max_features: int = 1, bins: int = 8,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, classes: ArrayLike | None = None, adjacency: str = "add-remove",
+        account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm,
-            adjacency=adjacency, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, adjacency=adjacency, account=account, random_state=random_state,
         )  # fmt: skip
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate

@@ -179,26 +179,16 @@ class TreeClassifier(PrivateClassifier):
     """What classifiers made of trees share: rows go into public bins, a plan releases trees and counts, a subclass reads them."""
 
     def __init__(
-        self,
-        max_depth: int | None = None,
-        *,
-        bins: int = 16,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        data_norm: float | None = None,
-        classes: ArrayLike | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, max_depth: int | None = None, *, bins: int = 16,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, classes: ArrayLike | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, adjacency=adjacency, n_public=n_public, account=account,
+            random_state=random_state,
         )  # fmt: skip
         self.max_depth = max_depth
         self.bins = bins
@@ -421,24 +411,12 @@ class RandomForestClassifier(TreeClassifier):
     """
 
     def __init__(
-        self,
-        n_estimators: int | None = None,
-        *,
-        max_depth: int | None = None,
-        bins: int = 32,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        data_norm: float | None = None,
-        classes: ArrayLike | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, n_estimators: int | None = None, *, max_depth: int | None = None, bins: int = 32,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, classes: ArrayLike | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
             max_depth, bins=bins, epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
             bounds=bounds, data_norm=data_norm, classes=classes, adjacency=adjacency, n_public=n_public,

@@ -42,21 +42,14 @@ class Scaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """What the scalers share: a shift and a scale for each feature, for values cut to the public bounds."""
 
     def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        adjacency: str = "add-remove",
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        adjacency: str = "add-remove", account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, adjacency=adjacency, account=account, random_state=random_state
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            adjacency=adjacency, account=account, random_state=random_state,
         )  # fmt: skip
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
@@ -154,22 +147,14 @@ class MinMaxScaler(Scaler):
     """
 
     def __init__(
-        self,
-        *,
-        tail: float = 0.05,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Bounds | None = None,
-        adjacency: str = "add-remove",
-        account: Account | None = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *, tail: float = 0.05,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        adjacency: str = "add-remove", account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, adjacency=adjacency, account=account, random_state=random_state
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            adjacency=adjacency, account=account, random_state=random_state,
         )  # fmt: skip
         self.tail = tail
 
