@@ -1,8 +1,9 @@
 """Private estimators with scikit-learn's API, and the convex optimisation they stand on.
 
-An estimator takes a guarantee, and public bounds of the rows, beside its own parameters. Its `fit` reserves the price before it touches
-the data, and adds noise as the price says. Use the estimators for models, and the textbook's algorithms (`GradientDescent`, `FrankWolfe`,
-...) for a loss and gradients of your own. `losses` holds the losses that are proved to be fit for both.
+An estimator takes a guarantee and public bounds of the rows beside its own parameters. Its `fit` reserves the
+price before it touches the data, and adds the noise that the price is for. Use the textbook's algorithms
+(`GradientDescent`, `FrankWolfe`, ...) for a loss and gradients of your own; `losses` holds losses whose
+constants are proved.
 
 >>> model = LogisticRegression(epsilon=1, delta=1e-6, bounds=(0, 1), classes=[0, 1])
 >>> model.get_params()["epsilon"]
@@ -32,9 +33,9 @@ from tacit.learning.unsupervised.scalers import MinMaxScaler, StandardScaler
 
 # Estimators, and the pieces for one of your own.
 __all__ = ["DecisionTreeClassifier", "GaussianNB", "GradientBoostingClassifier", "HuberRegressor", "Lasso"]
-__all__ += ["LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegressor", "QuantileRegressor", "Ridge"]
+__all__ += ["LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegressor", "QuantileRegressor"]
 __all__ += ["PCA", "KMeans", "MinMaxScaler", "NystroemFeatures", "RandomFourierFeatures", "StandardScaler"]
-__all__ += ["Pipeline", "PrivateEstimator", "RandomForestClassifier", "RowSpace", "pipeline_event"]
+__all__ += ["Pipeline", "PrivateEstimator", "RandomForestClassifier", "Ridge", "RowSpace", "pipeline_event"]
 # Private convex optimisation: losses, sets, solvers, and what no solver can beat.
 __all__ += ["Box", "Everything", "L1Ball", "L2Ball", "Loss", "losses"]
 __all__ += ["ExponentialERM", "FollowTheLeader", "FrankWolfe", "GradientDescent", "ObjectivePerturbation"]

@@ -1,12 +1,13 @@
-"""The base of every private estimator: it checks what was asked for, pays before it touches the data, and says what the fit cost.
+"""The base of every private estimator: it checks what is asked, pays, fits, and says what the fit cost.
 
-A private estimator is a scikit-learn estimator (clone, get_params, pipelines, grid search) with a few parameters more:
+A private estimator is a scikit-learn estimator (clone, get_params, pipelines, grid search) with a few more
+parameters:
 
 - `epsilon` and `delta`, `rho`, `mu`, or `guarantee` (a `Guarantee` or its text): what fitting may cost. Exactly one way, no default.
 - `bounds` or `data_norm`: what is public about a row. Missing is an error, not a warning: a bound read from the data leaks it.
 - `adjacency`: "add-remove" (the number of rows is private) or "replace-one" (it is public). `n_public` declares a number of rows public.
-- `account`: an account of a ledger. The price is reserved before the data is touched and committed after; a failed fit stays spent.
-  In a grid search every fit is a spend: the account refuses when the budget is gone.
+- `account`: an account of a ledger. The price is reserved before the data is touched and committed after; a
+  failed fit stays spent. In a grid search every fit is a spend: the account refuses when the budget is gone.
 - `random_state`: accepted only inside `tacit.noise.test_mode`; a model drawn from a seed is not private.
 
 After `fit`: `event_` (the price), `privacy_` (its certified bracket: epsilon at the delta asked for, rho or mu), `private_`
@@ -84,11 +85,13 @@ class RowSpace:
         """Rows in public units, every one of them finite and inside; a feature with equal bounds becomes 0."""
         if self.norm is not None:
             # half is norm / sqrt(d): a row on the sphere gets length sqrt(d), like the corners of the box
-            return clip_rows(np.where(np.isnan(X), 0.0, X) / np.where(self.half > 0, self.half, 1.0), float(np.sqrt(len(self.half))))
+            known = np.where(np.isnan(X), 0.0, X) / np.where(self.half > 0, self.half, 1.0)
+            return clip_rows(known, float(np.sqrt(len(self.half))))
         known = np.where(np.isnan(X), self.centre, X)
         lower, upper = self.centre - self.half, self.centre + self.half
         inside = np.clip(known, lower, upper) - self.centre
-        return np.clip(np.where(self.half > 0, inside / np.where(self.half > 0, self.half, 1.0), 0.0), -1.0, 1.0)
+        scaled = np.where(self.half > 0, inside / np.where(self.half > 0, self.half, 1.0), 0.0)
+        return np.clip(scaled, -1.0, 1.0)
 
     def fill(self, X: Array) -> Array:
         """Rows to predict for: a missing value counts as the centre, as in training; infinities are cut where sums stay finite."""
@@ -122,7 +125,7 @@ def interval(name: str, bounds: object, length: int) -> tuple[Array, Array]:
 
 
 def readable(values: object) -> object:
-    """Texts among numbers, read as numbers; other texts count as missing. An error would show a value, and tell that it is there.
+    """Texts among numbers, read as numbers; other texts count as missing, as an error would show a value.
 
     >>> readable(np.array([[1, "2.5"], ["n/a", 4]], dtype=object)).tolist()
     [[1, 2.5], [nan, 4]]
@@ -146,9 +149,16 @@ def _as_number(value: object) -> object:
         return float("nan")
 
 
+def float_matrix(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Array:
+    """X as a matrix of floats. Shapes and types are checked; values, and how many rows there are, are not."""
+    return validate_data(
+        estimator, readable(X), reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0
+    )
+
+
 @dataclass(frozen=True)
 class Request:
-    """A fit that was asked for: its public terms are checked, and of the data only shapes and types were looked at."""
+    """A fit that was asked for. Its public terms are checked; of the data, only shapes and types are."""
 
     guarantee: Guarantee
     adjacency: Adjacency
@@ -168,9 +178,9 @@ class Request:
 class PrivateEstimator(BaseEstimator):
     """What all private estimators share. A subclass checks its public parameters, says what it will cost, and then touches the data.
 
-    A subclass defines `__init__` with its parameters as keywords (by name, as scikit-learn wants them), and `fit`, which calls
-    `_request(X)` and then, inside `with self._spend(event, guarantee):`, whatever touches values. Everything before `_spend` sees
-    shapes and types only.
+    A subclass defines `__init__` and `fit`. scikit-learn wants every parameter named in `__init__`, so the
+    common ones are repeated there, after the estimator's own. `fit` calls `_request(X)`, which sees shapes
+    and types only, and touches values inside `with self._spend(event, guarantee):`.
     """
 
     event_: Event
@@ -201,7 +211,8 @@ class PrivateEstimator(BaseEstimator):
     def __sklearn_clone__(self) -> Self:
         """A clone shares the account: a copy of the handle is a handle on the same book."""
         given = self.get_params(deep=False)
-        return type(self)(**{name: value if name == "account" else clone(value, safe=False) for name, value in given.items()})
+        own = {key: value if key == "account" else clone(value, safe=False) for key, value in given.items()}
+        return type(self)(**own)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -230,11 +241,11 @@ class PrivateEstimator(BaseEstimator):
         guarantee, adjacency = self._asked()
         numbers = self._numbers(X, reset=True)
         space = RowSpace.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
-        return Request(guarantee, adjacency, numbers, space, declared_rows(self.n_public, len(numbers), adjacency))
+        rows = declared_rows(self.n_public, len(numbers), adjacency)
+        return Request(guarantee, adjacency, numbers, space, rows)
 
     def _numbers(self, X: ArrayLike, *, reset: bool) -> Array:
-        """X as a matrix of floats. Shapes and types are checked; values, and how many rows there are, are not."""
-        return validate_data(self, readable(X), reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
+        return float_matrix(self, X, reset=reset)
 
     @staticmethod
     def _targets(y: ArrayLike | None, rows: int, kind: type | None = None) -> Labels:
@@ -282,7 +293,8 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
 class Fitting:
     """The block in which an estimator touches its data; after it the estimator says what the fit cost.
 
-    A class, because a generator would keep what went wrong inside in a frame (see `tacit.ledger.withheld`).
+    It is a class because a generator would keep the original exception in its frame (see
+    `tacit.ledger.withheld`).
     """
 
     def __init__(self, estimator: PrivateEstimator, event: Event, guarantee: Guarantee) -> None:

@@ -1,7 +1,8 @@
 """Private Gaussian naive Bayes: counts, sums and squares of every class in one noisy table.
 
-Means and variances are read off the table and shrunk by the noise that they are known to carry. All of the budget goes into the one
-release; use this classifier where features say their part alone and people are too few for logistic regression.
+Means and variances are read off the table and shrunk by the noise that they are known to carry. All of the
+budget goes into the one release. Use this classifier where features are roughly independent within a class,
+and people are too few for logistic regression.
 
 >>> from tacit.noise import test_mode
 >>> X = np.array([[0.1, 0.9], [0.8, 0.2], [0.2, 0.7], [0.9, 0.1]] * 200)

@@ -1,8 +1,9 @@
 """A private pipeline: several private steps, one composed event, one line in the book.
 
-The `Pipeline` here reserves the total before any step touches the data. It can, because an event depends on public numbers only: clones of
-the steps are fitted to rows of zeros first, and the prices they show are those of the fit. scikit-learn's own `Pipeline` works with
-private steps too; each step then spends for itself, and `pipeline_event` says what the whole cost.
+The `Pipeline` here reserves the total before any step touches the data. It can, because an event depends on
+public numbers only: clones of the steps are fitted to rows of zeros first, and the prices they show are those
+of the fit. scikit-learn's own `Pipeline` works with private steps too; each step then spends for itself, and
+`pipeline_event` says what the whole cost.
 
 >>> from tacit.learning import LogisticRegression, StandardScaler
 >>> from tacit.noise import test_mode
@@ -52,7 +53,7 @@ def pipeline_event(pipeline: SklearnPipeline) -> Event:
 
 
 def _idle(step: Any) -> bool:
-    """Whether a step learns nothing from the data: no step at all, or an estimator that says it need not be fitted."""
+    """Whether a step learns nothing from the data: no step, or an estimator that need not be fitted."""
     return step is None or step == "passthrough" or (not hasattr(step, "event_") and not get_tags(step).requires_fit)
 
 

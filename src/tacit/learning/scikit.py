@@ -1,7 +1,8 @@
-"""The border to scikit-learn, which ships no types: its base classes and checks, declared once as this room uses them.
+"""The border to scikit-learn, which ships no types: what this room uses of it, declared once.
 
-The other modules take scikit-learn's names from here. So one place says what to install where scikit-learn is missing, and mypy
-checks every estimator against the declarations below. At run time the names are scikit-learn's own.
+The other modules take scikit-learn's names from here. So one place says what to install where scikit-learn is
+missing, and mypy checks every estimator against the declarations below. At run time the names are
+scikit-learn's own.
 
 >>> BaseEstimator.__module__
 'sklearn.base'
@@ -16,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import PackageMissing
 
-__all__ = ["BaseEstimator", "ClassNamePrefixFeaturesOutMixin", "ClassifierMixin", "ClusterMixin", "OneToOneFeatureMixin"]
-__all__ += ["RegressorMixin", "SklearnPipeline", "TransformerMixin"]
+__all__ = ["BaseEstimator", "ClassNamePrefixFeaturesOutMixin", "ClassifierMixin", "ClusterMixin"]
+__all__ += ["OneToOneFeatureMixin", "RegressorMixin", "SklearnPipeline", "TransformerMixin"]
 __all__ += ["check_array", "check_is_fitted", "clone", "column_or_1d", "get_tags", "validate_data"]
 
 if TYPE_CHECKING:
@@ -53,9 +54,7 @@ if TYPE_CHECKING:
     class SklearnPipeline(BaseEstimator):
         steps: list[tuple[str, Any]]
 
-        def __init__(
-            self, steps: list[tuple[str, Any]], *, transform_input: Any = None, memory: Any = None, verbose: bool = False
-        ) -> None: ...
+        def __init__(self, steps: list[tuple[str, Any]], **settings: Any) -> None: ...
         def __getattr__(self, name: str) -> Any: ...  # predict, transform, score: what the last step has
         def _validate_steps(self) -> None: ...
         def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self: ...
@@ -66,12 +65,8 @@ if TYPE_CHECKING:
     def get_tags(estimator: object) -> Any: ...
     def check_is_fitted(estimator: object) -> None: ...
     def column_or_1d(y: NDArray[np.generic], *, warn: bool = False) -> NDArray[np.generic]: ...
-    def check_array(
-        array: object, *, dtype: type | None, ensure_2d: bool, ensure_all_finite: bool, ensure_min_samples: int
-    ) -> NDArray[np.generic]: ...
-    def validate_data(
-        estimator: object, X: object, *, reset: bool, dtype: type, ensure_all_finite: bool, ensure_min_samples: int
-    ) -> NDArray[np.float64]: ...
+    def check_array(array: object, *, dtype: type | None, **checks: bool | int) -> NDArray[np.generic]: ...
+    def validate_data(estimator: object, X: object, **checks: object) -> NDArray[np.float64]: ...
 else:
     try:
         from sklearn.base import (
@@ -88,4 +83,5 @@ else:
         from sklearn.utils import check_array, column_or_1d, get_tags
         from sklearn.utils.validation import check_is_fitted, validate_data
     except ImportError as error:  # pragma: no cover - the extra is there in development
-        raise PackageMissing(code="package-missing", package="scikit-learn", install="'tacit[learn]'") from error
+        install = "'tacit[learn]'"
+        raise PackageMissing(code="package-missing", package="scikit-learn", install=install) from error

@@ -1,7 +1,8 @@
 """Private linear classifiers: logistic regression and the support vector machine with a smoothed hinge.
 
-They share their solvers, which public numbers choose between before the data is touched: descent in a private geometry where there is a
-delta, noisy sums of the classes or objective perturbation where there is none. `linear.solvers` and `linear.pure` hold the proofs.
+They share their solvers. Public numbers choose one before the data is touched: descent in a private geometry
+where there is a delta, noisy sums of the classes or objective perturbation where there is none. The proofs
+stand beside the solvers, in `linear.solvers`, `linear.perturbation` and `linear.pure`.
 
 >>> from tacit.noise import test_mode
 >>> X = np.array([[0.1, 0.9], [0.8, 0.2], [0.2, 0.7], [0.9, 0.1]] * 200)
@@ -24,7 +25,15 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting import Guarantee
 from tacit.learning.estimator import Array, Bounds, Labels, PrivateClassifier, Request, codes_of
 from tacit.learning.linear.error_bars import to_data_units
-from tacit.learning.linear.losses import Function, Loss, log_probabilities, logistic, multinomial, smoothed_hinge, softmax
+from tacit.learning.linear.losses import (
+    Function,
+    Loss,
+    log_probabilities,
+    logistic,
+    multinomial,
+    smoothed_hinge,
+    softmax,
+)
 from tacit.learning.linear.pure import ClassSums, CubePerturbation
 from tacit.learning.linear.solvers import (
     LinearFit,
@@ -63,10 +72,9 @@ class LinearClassifier(PrivateClassifier):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Spend the guarantee and fit. Rows whose label was not declared count for nothing; nothing about the values raises."""
         request, classes, labels = self._labelled(X, y)
-        loss, space = self._loss(len(classes)), request.space
-        solver = choose_solver(
-            self.solver, request.guarantee, request.adjacency, features=request.features, rows=request.rows, loss=loss
-        )
+        loss, space, features = self._loss(len(classes)), request.space, request.features
+        terms = (self.solver, request.guarantee, request.adjacency)
+        solver = choose_solver(*terms, features=features, rows=request.rows, loss=loss)
         fitted = self._solve(solver, loss, request, labels, classes)
         coef, intercept = space.unscale(fitted.coef, fitted.intercept)
         self.space_ = space
@@ -80,9 +88,12 @@ class LinearClassifier(PrivateClassifier):
             self.error_kind_ = bar.kind
         return self
 
-    def _solve(self, solver: Solver, loss: Loss, request: Request, labels: Labels, classes: Labels) -> LinearFit:
+    def _solve(
+        self, solver: Solver, loss: Loss, request: Request, labels: Labels, classes: Labels
+    ) -> LinearFit:
         """Plan, pay, and only then look at rows and labels."""
-        guarantee, adjacency, features, rows = request.guarantee, request.adjacency, request.features, request.rows
+        guarantee, adjacency = request.guarantee, request.adjacency
+        features, rows = request.features, request.rows
         self.n_iter_ = 1
         if solver == "descent":
             plan = Plan.classifier(guarantee, adjacency, features=features, rows=rows)
@@ -95,7 +106,9 @@ class LinearClassifier(PrivateClassifier):
                 return sums.run(request.scaled(), codes_of(labels, classes))
         if solver == "cube":
             outputs = 1 if len(classes) == 2 else len(classes)
-            cube = CubePerturbation.plan(guarantee, adjacency, loss, features=features, outputs=outputs, rows=rows)
+            cube = CubePerturbation.plan(
+                guarantee, adjacency, loss, features=features, outputs=outputs, rows=rows
+            )
             with self._spend(cube.event, guarantee):
                 codes = codes_of(labels, classes)
                 return cube.run(request.scaled(), codes.astype(np.float64), codes >= 0)
@@ -137,9 +150,9 @@ class LogisticRegression(LinearClassifier):
         bounds, data_norm: public bounds of the features, or of the length of a row. One of them is required.
         classes: the labels that can occur; required, and public.
         adjacency: "add-remove" or "replace-one". n_public: a public number of rows; without it add-remove pays for one.
-        solver: "descent" (preconditioned full-batch gradient descent), "sums" or "cube" (for delta=0: one release of the sums
-        of the classes where people are few, and objective perturbation with noise like the box of the rows), "objective" or "output"
-        perturbation (two classes), or "auto".
+        solver: "descent" (preconditioned full-batch gradient descent); for delta=0 "sums" (one release of the
+        sums of the classes, where people are few) or "cube" (objective perturbation with noise in the shape
+        of the rows' box); "objective" or "output" perturbation (two classes); or "auto".
         account: a ledger account to spend from. random_state: in test mode only.
 
     Fitted: coef_, intercept_, classes_, event_, privacy_, solver_, n_iter_, noise_ (the standard deviation of the noise on one coordinate
@@ -149,8 +162,8 @@ class LogisticRegression(LinearClassifier):
     Guarantee
         Statement: fitting costs event_, at most what was asked for, for any values in X and y.
         Conditions: bounds, classes and n_public are public; a person is one row.
-        Proved in: `preconditioned_descent` (clipped sums with exact Gaussian noise), `class_sums`, `cube_perturbation`,
-        `objective_perturbation`, `output_perturbation`.
+        Proved in: `solvers.descend` (clipped sums with exact Gaussian noise), `pure.ClassSums`,
+        `pure.CubePerturbation`, `perturbation.ObjectivePerturbation`, `perturbation.OutputPerturbation`.
     """
 
     def _loss(self, classes: int) -> Loss:

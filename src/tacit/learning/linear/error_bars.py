@@ -1,6 +1,7 @@
 """Error bars of linear models: how far the noise, and the noise alone, may have moved coefficients and predictions.
 
-Everything here is post-processing: it reads the plan and what was released, never the data. A bar says what its number is worth:
+Everything here is post-processing: it reads the plan and what was released, never the data. A bar says what
+kind of number it is:
 
 - "exact": the noise was added to the coefficients themselves (output perturbation), so its deviation is that of the plan.
 - "first order": the noise went through a formula that is linear in it but for terms of the second order (least squares from a noisy matrix;
@@ -8,7 +9,8 @@ Everything here is post-processing: it reads the plan and what was released, nev
 - "bound": at most this (objective perturbation, by strong convexity; descent on other convex losses, to first order, as if no step forgot
   anything).
 
-What the sample itself leaves uncertain is not in it; where the release tells (the noisy matrix does), it is kept apart as `sampling`.
+What the sample itself leaves uncertain is not included; where the release shows it (the noisy matrix does),
+it is kept apart as `sampling`.
 
 >>> bar = NoiseBar(np.diag([0.04, 0.01]), "exact")
 >>> bar.deviation(np.array([[1.0], [3.0]])).round(3)

@@ -70,7 +70,7 @@ class Loss:
         return math.isfinite(self.curvature)
 
     def clipped(self, scores: Array, labels: Array) -> Array:
-        """The derivative, at most `slope` long, whatever the function returns: NaN counts as 0."""
+        """The derivative, clipped to a length of `slope` whatever the function returns; NaN counts as 0."""
         found = np.asarray(self.derivative(scores, labels), dtype=np.float64)
         return clip_rows(found, self.slope) if math.isfinite(self.slope) else np.nan_to_num(found)
 
@@ -89,7 +89,7 @@ class Loss:
 
 
 def custom(name: str, value: Function, derivative: Function, *, slope: float, curvature: float = math.inf, outputs: int = 1) -> Loss:
-    """A loss of one's own: its derivative is clipped to `slope`; its curvature is taken for step lengths only, never for privacy.
+    """A loss of your own. Its derivative is clipped to `slope`; privacy never rests on its curvature.
 
     >>> mine = custom("cosh", lambda s, y: np.log(np.cosh(s[:, 0] - y)), lambda s, y: np.tanh(s - y[:, None]), slope=1, curvature=1)
     >>> mine.certified
@@ -217,7 +217,8 @@ def smoothed_quantile(level: float = 0.5, width: float = 0.1) -> Loss:
 
     def value(scores: Array, labels: Array) -> Array:
         gap = labels - scores[:, 0]
-        return np.where(gap >= h, q * gap, np.where(gap <= -h, (q - 1) * gap, gap * gap / (4 * h) + (q - 0.5) * gap + h / 4))
+        inner = np.where(gap <= -h, (q - 1) * gap, gap * gap / (4 * h) + (q - 0.5) * gap + h / 4)
+        return np.where(gap >= h, q * gap, inner)
 
     def derivative(scores: Array, labels: Array) -> Array:
         gap = labels[:, None] - scores

@@ -81,7 +81,9 @@ def descended(slope_at: Callable[[Array], Array], theta: Array, target: float, *
 
 
 def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float, tilt: Array, distance: float) -> Array:
-    """The same for several scores, with parameters and tilt (scores, features): Newton steps by conjugate gradients, then as above.
+    """As `minimise`, for several scores: parameters and tilt are (scores, features).
+
+    Newton steps are found by conjugate gradients.
 
     >>> from tacit.learning.linear.losses import logistic
     >>> v, y = np.array([[1.0], [1.0]]), np.array([1.0, 0.0])

@@ -1,8 +1,9 @@
 """Linear classifiers under pure privacy: noise in the shape of a box, and two solvers that use it.
 
-Rows in public units are bounded coordinate by coordinate, so the noise is too: `cube_noise` has a density that depends on the largest
-coordinate alone, and is drawn exactly, on integers. `ClassSums` reads a classifier off one release and is for few people;
-`CubePerturbation` is objective perturbation and is for more. `solvers.choose_solver` says which, from public numbers.
+Rows in public units are bounded coordinate by coordinate, so the noise is too: `cube_noise` has a density
+that depends on the largest coordinate alone, and is drawn exactly, on integers. `ClassSums` reads a
+classifier off one release and is for few people; `CubePerturbation` is objective perturbation and is for
+more. `solvers.choose_solver` says which, from public numbers.
 
 >>> from tacit.learning.linear.losses import logistic
 >>> plan = ClassSums.plan(Guarantee(epsilon=0.1, delta=0), Adjacency.ADD_REMOVE, features=30, classes=2, rows=455)
@@ -16,14 +17,15 @@ coordinate alone, and is drawn exactly, on integers. `ClassSums` reads a classif
 >>> round(deviation(30) / (2**0.5 * 30), 2)  # beside Laplace noise for 30 bounded coordinates
 0.43
 
-*The noise.* One person moves a sum of rows in [-1, 1]^d by a vector of that cube. Laplace noise on every coordinate would pay for the
-corners of the l1 ball around it, a deviation of sqrt(2) d / epsilon each; noise by the largest coordinate pays d / (sqrt(3) epsilon), less
-than half (the K-norm mechanism of Hardt and Talwar 2010, for the cube).
+*The noise.* One person moves a sum of rows in [-1, 1]^d by a vector of that cube. Laplace noise on every
+coordinate would pay for the corners of the l1 ball around it, a deviation of sqrt(2) d / epsilon each; noise
+by the largest coordinate pays d / (sqrt(3) epsilon), less than half (the K-norm mechanism of Hardt and Talwar
+2010, for the cube).
 
-*Its law.* P(z) on the integer vectors in proportion to exp(-|z|_max / scale). It is a mixture of uniform laws on cubes [-r, r]^d, with r
-drawn in proportion to (2r + 1)^d q^r, q = exp(-1/scale). A sum of d + 1 geometric variables is r with probability in proportion to
-(r + 1) ... (r + d) q^r, and is kept with probability (2r + 1)^d / ((2r + 2) (2r + 4) ... (2r + 2d)), by d coins of rational
-probability. Nothing is rounded.
+*Its law.* P(z) on the integer vectors in proportion to exp(-|z|_max / scale). It is a mixture of uniform laws
+on cubes [-r, r]^d, with r drawn in proportion to (2r + 1)^d q^r, q = exp(-1/scale). A sum of d + 1 geometric
+variables is r with probability in proportion to (r + 1) ... (r + d) q^r, and is kept with probability (2r +
+1)^d / ((2r + 2) (2r + 4) ... (2r + 2d)), by d coins of rational probability. Nothing is rounded.
 """
 
 from __future__ import annotations
@@ -111,13 +113,15 @@ SIGNAL, WITHIN = 0.05, 0.3  # expected variances of a coordinate: of the means o
 
 @dataclass(frozen=True)
 class ClassSums:
-    """A linear classifier from one pure release: the sum of the rows of every class, for when there are too few people for more.
+    """A linear classifier from one pure release, the sums of the rows of every class; for few people.
 
-    With n epsilon below some thirty times the number of features, the noise of a second look costs more than it shows. A person is in one
-    class only, so the sums of all classes together cost what one of them costs. The rest is computed from them: the centre of the rows
-    (shrunk as its noise demands), for every class the sum of its rows around that centre, and its share. That is one step of multinomial
-    logistic regression from 0 with centred rows, beside the logarithms of the shares: where the sums are lost in noise, the steps are
-    short and the larger class is predicted. `noise` is the standard deviation on every coordinate of every sum.
+    With n epsilon below some thirty times the number of features, the noise of a second look costs more than
+    it shows. A person is in one class only, so the sums of all classes together cost what one of them costs.
+    The rest is computed from them: the centre of the rows (shrunk as its noise demands), for every class the
+    sum of its rows around that centre, and its share. That is one step of multinomial logistic regression
+    from 0 with centred rows, beside the logarithms of the shares: where the sums are lost in noise, the steps
+    are short and the larger class is predicted. `noise` is the standard deviation on every coordinate of
+    every sum.
 
     Guarantee
         Statement: costs PureDP(epsilon).
@@ -208,24 +212,28 @@ LARGEST = 1 << 20  # parameters are cut off here
 
 @dataclass(frozen=True)
 class CubePerturbation:
-    """Objective perturbation with cube noise. The ridge, all scales and the event are fixed before the data is touched.
+    """Objective perturbation with cube noise; ridge, scales and event are fixed before the data is touched.
 
-    1. *Centre.* A fifth of epsilon buys a noisy mean of the rows, shrunk as its noise demands. Around it the coordinates are clipped to a
-       part of their range: noise falls with the range, and most of the signal stays.
-    2. *Tilt.* The minimiser of the sum of losses with a ridge and a tilt of cube noise, one for each score, which pays for the sum of the
-       absolute residuals of a person (2 for softmax, however many classes there are). The ridge lets noise alone reach parameters of
-       length 1, and what its determinant costs is exact: log(1 + curvature |row|^2 / ridge) for each rank, not half of epsilon.
-    3. *Distance.* A lattice point near the minimiser is released with a little cube noise, which pays for the distance between them.
+    1. *Centre.* A fifth of epsilon buys a noisy mean of the rows, shrunk as its noise demands. Around it the
+       coordinates are clipped to a part of their range: noise falls with the range, and most signal stays.
+    2. *Tilt.* The minimiser of the sum of losses with a ridge and a tilt of cube noise, one for each score,
+       which pays for the sum of the absolute residuals of a person (2 for softmax, however many classes there
+       are). The ridge lets noise alone reach parameters of length 1, and what its determinant costs is exact:
+       log(1 + curvature |row|^2 / ridge) for each rank, not half of epsilon.
+    3. *Distance.* A lattice point near the minimiser is released with a little cube noise, which pays for the
+       distance between them.
 
     Guarantee
         Statement: costs `event`: the centre, the exact minimiser given the centre, and the distance to it, each pure.
         Conditions: a loss with a proved curvature, rank and bound on the sum of its absolute derivatives.
-        Proved in: the centre is `noisy_box_sum`. The minimiser as in `ObjectivePerturbation`: at fixed parameters a person changes the
-        log determinant by at most rank * log(1 + curvature |row|^2 / ridge), exchanging one by no more, as the two changes have opposite
-        signs; and the tilt of score k by the derivative by that score times a row of the cube, so that the largest coordinates of the
-        tilts change by a total of at most the bound on the sum of derivatives. The tilt is a lattice point with law
-        exp(-sum_k |z_k|_max / scale), and the exact minimiser that of the lattice point moved uniformly within its cell: a density, which
-        a cell more for each score pays for. The lattice point itself is computed with; the difference is in `distance`.
+        Proved in: the centre is `noisy_box_sum`. The minimiser as in `ObjectivePerturbation`: at fixed
+        parameters a person changes the log determinant by at most rank * log(1 + curvature |row|^2 / ridge),
+        exchanging one by no more, as the two changes have opposite signs; and the tilt of score k by the
+        derivative by that score times a row of the cube, so that the largest coordinates of the tilts change
+        by a total of at most the bound on the sum of derivatives. The tilt is a lattice point with law
+        exp(-sum_k |z_k|_max / scale), and the exact minimiser that of the lattice point moved uniformly
+        within its cell: a density, which a cell more for each score pays for. The lattice point itself is
+        computed with; the difference is in `distance`.
     """
 
     guarantee: Guarantee

@@ -1,7 +1,8 @@
 """Private linear regressions: least squares, ridge, lasso, robust, quantile and Poisson regression.
 
-All of them move labels from public bounds to [-1, 1], fit there, and move the model back. Least squares is fitted by descent or from one
-noisy matrix (`MomentPlan`), the lasso by Frank-Wolfe, the others by descent. Error bars come with the fit and cost nothing.
+All of them move labels from public bounds to [-1, 1], fit there, and move the model back. Least squares is
+fitted by descent or from one noisy matrix (`MomentPlan`), the lasso by Frank-Wolfe, the others by descent.
+Error bars come with the fit and cost nothing.
 
 >>> from tacit.noise import test_mode
 >>> X = np.linspace(0, 10, 4001)[:, None]
@@ -43,13 +44,15 @@ PLENTY = 1000  # n mu above so many times the features: noise is negligible, and
 
 @dataclass(frozen=True)
 class MomentPlan:
-    """Least squares from one Gaussian release: the second moment of (row, 1, label) holds everything a linear regression needs.
+    """Least squares from one Gaussian release of the second moment of (row, 1, label), which is all it needs.
 
-    The release gives X'X, X'y, the number of rows and the means together, at the sensitivity of the whole vector instead of a third of the
-    budget each. Two things make its noise small: the three parts are weighted so that the noise falls where it does least harm, and rows
-    longer than a public reach are weighted down *together with their label* (Mallows 1975), which leaves a linear model unbiased where
-    clipping the row alone would not. The ridge adapts to the noise (as in AdaSSP, Wang 2018, which spends a third of its budget on the
-    least eigenvalue; here it is read off the release): an eigenvalue is inverted by Wiener's filter at the edge of the noise's spectrum.
+    The release gives X'X, X'y, the number of rows and the means together, at the sensitivity of the whole
+    vector instead of a third of the budget each. Two things make its noise small: the three parts are
+    weighted so that the noise falls where it does least harm, and rows longer than a public reach are
+    weighted down *together with their label* (Mallows 1975), which leaves a linear model unbiased where
+    clipping the row alone would not. The ridge adapts to the noise (as in AdaSSP, Wang 2018, which spends a
+    third of its budget on the least eigenvalue; here it is read off the release): an eigenvalue is inverted
+    by Wiener's filter at the edge of the noise's spectrum.
 
     >>> from tacit.noise import test_mode
     >>> U = np.linspace(-1, 1, 2001)[:, None]
@@ -166,9 +169,10 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):
         return 0.0
 
     def _descent(self, request: Request, y: Array, ends: Ends, steps: int) -> LinearFit:
-        plan = Plan.regressor(request.guarantee, request.adjacency, features=request.features, rows=request.rows, steps=steps)
+        guarantee, features, rows = request.guarantee, request.features, request.rows
+        plan = Plan.regressor(guarantee, request.adjacency, features=features, rows=rows, steps=steps)
         self.n_iter_ = plan.steps
-        with self._spend(plan.event, request.guarantee):
+        with self._spend(plan.event, guarantee):
             U, labels = request.scaled(), self._labels(y, *ends)
             shape = geometry(U, plan, normalise=False)
             schedule, loss = self._schedule(plan, shape, ends), self._loss(ends)
@@ -252,8 +256,8 @@ class LinearRegression(LinearRegressor):
     def _solve(self, request: Request, y: Array, ends: Ends) -> LinearFit:
         if self.solver not in self.solvers:
             raise ParameterError(f"solver must be one of {', '.join(map(repr, self.solvers))}, not {self.solver!r}")
-        guarantee, adjacency, features, rows = request.guarantee, request.adjacency, request.features, request.rows
-        penalty = self._penalty()
+        guarantee, adjacency = request.guarantee, request.adjacency
+        features, rows, penalty = request.features, request.rows, self._penalty()
         self.solver_ = self._chosen(guarantee, features, rows) if self.solver == "auto" else self.solver
         if self.solver_ == "descent":
             return self._descent(request, y, ends, steps=6)
@@ -329,7 +333,8 @@ class Lasso(LinearRegressor):
     def _solve(self, request: Request, y: Array, ends: Ends) -> LinearFit:
         guarantee, radius = request.guarantee, float(positive("radius", self.radius))
         strength = guarantee.gaussian_mu * 4 if guarantee.floats.epsilon is None else guarantee.floats.epsilon
-        steps = steps_for(request.rows or UNKNOWN_ROWS, strength) if self.steps is None else count("steps", self.steps)
+        rows = request.rows or UNKNOWN_ROWS
+        steps = steps_for(rows, strength) if self.steps is None else count("steps", self.steps)
         # one coordinate more, the constant 1, is the intercept: it shares the ball
         ball = L1Ball(request.features + 1, radius)
         plan = FrankWolfe.plan(guarantee, request.adjacency, ball, gradient_bound=1.0, steps=steps)

@@ -1,8 +1,10 @@
-"""Solvers of linear models, and the choice between them: rows in public units in, a linear function and its error bar out.
+"""Solvers of linear models, and the choice between them.
 
-`choose_solver` predicts the excess risk of every solver from public numbers (rows, features, budget) and takes the least, before any data
-is touched. `Plan` with `geometry` and `descend` is preconditioned gradient descent; `regularised_fit` is objective or output perturbation.
-The solvers for pure privacy stand in `linear.pure`, least squares from one noisy matrix in `linear.regressors`.
+A solver takes rows in public units, and gives a linear function with its error bar. `choose_solver` predicts
+the excess risk of each one from public numbers (rows, features, budget), before any data is touched. `Plan`
+with `geometry` and `descend` is preconditioned gradient descent; `regularised_fit` is objective or output
+perturbation. The solvers for pure privacy stand in `linear.pure`, least squares from one noisy matrix in
+`linear.regressors`.
 
 >>> from tacit.learning.linear.losses import logistic
 >>> relation = Adjacency.ADD_REMOVE
@@ -16,18 +18,21 @@ The solvers for pure privacy stand in `linear.pure`, least squares from one nois
 >>> plan = Plan.classifier(guarantee, relation, features=30, rows=455)
 >>> plan.steps, plan.shape_share, guarantee.typed_price(plan.event, relation).upper <= 1
 (12, 0.0, True)
->>> plan = regularised_fit("objective", Guarantee(epsilon=1, delta=0), relation, logistic, features=3, rows=100)
+>>> pure = Guarantee(epsilon=1, delta=0)
+>>> plan = regularised_fit("objective", pure, relation, logistic, features=3, rows=100)
 >>> type(plan.method).__name__, plan.guarantee.typed_price(plan.event, plan.adjacency).upper <= 1
 ('ObjectivePerturbation', True)
 
-*Descent.* The noise of a gradient step is the same in every direction, and what it does to a prediction grows with the length of the row
-it is measured on. So the budget goes further when rows are centred and round before the descent:
+*Descent.* The noise of a gradient step is the same in every direction, and what it does to a prediction grows
+with the length of the row it is measured on. So the budget goes further when rows are centred and round
+before the descent:
 
 1. *Geometry.* A noisy mean of the rows (shrunk towards the public centre by as much as its known noise demands: James and Stein 1961) and,
    where the budget carries d^2 numbers, a noisy second moment, whose inverse root makes the rows round. Directions below the noise are
    left alone.
-2. *Steps.* Full-batch steps on the sum of per-person gradients. The influence of a person is bounded twice: the row is weighted down to
-   unit length (Mallows 1975) and the residual is clipped to a public schedule. The model itself stays linear in the row.
+2. *Steps.* Full-batch steps on the sum of per-person gradients. The influence of a person is bounded twice:
+   the row is weighted down to unit length (Mallows 1975) and the residual is clipped to a public schedule.
+   The model itself stays linear in the row.
 
 Every choice (which releases, how many steps, how long) is a formula in public numbers: features, classes, the budget and a number of
 rows that is declared or paid for. Everything after the releases is post-processing.
@@ -47,7 +52,12 @@ from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, Pa
 from tacit.learning.estimator import UNKNOWN_ROWS, Array
 from tacit.learning.linear.error_bars import NoiseBar, remembered
 from tacit.learning.linear.losses import Loss
-from tacit.learning.linear.perturbation import RADIUS, ObjectivePerturbation, OutputPerturbation, gaussian_scale
+from tacit.learning.linear.perturbation import (
+    RADIUS,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    gaussian_scale,
+)
 from tacit.mechanisms.row_sums import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
 
 #: The derivative of every person's loss at the scores, one column for each output.
@@ -60,7 +70,7 @@ COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
 
 Solver = Literal["descent", "objective", "output", "sums", "cube"]
 SOLVERS: tuple[Solver, ...] = ("descent", "objective", "output", "sums", "cube")
-ONE_STEP = 0.04  # what one step leaves of the excess, where noise is no matter; measured
+ONE_STEP = 0.04  # what one step leaves of the excess where there is no noise; measured
 
 
 def predicted_excess(
@@ -68,8 +78,8 @@ def predicted_excess(
 ) -> float:
     """The excess risk per row to expect for rows of unit length and an optimum within `radius`; infinite where the solver does not apply.
 
-    These are the rates of chapter 6 and of Bassily, Smith and Thakurta 2014, with the constants of the solvers as implemented. They rank
-    solvers; they do not bound the error of a fit.
+    These are the rates of chapter 6 and of Bassily, Smith and Thakurta 2014, with the constants of the
+    solvers as implemented. They rank solvers; they do not bound the error of a fit.
 
     >>> from tacit.learning.linear.losses import logistic
     >>> pure, relation = Guarantee(epsilon=1), Adjacency.ADD_REMOVE
@@ -110,7 +120,10 @@ def choose_solver(solver: str, guarantee: Guarantee, adjacency: Adjacency, *, fe
     if solver not in (*SOLVERS, "auto"):
         raise ParameterError(f"solver must be 'auto', {', '.join(map(repr, SOLVERS))}, not {solver!r}")
     known = rows or UNKNOWN_ROWS
-    predictions = {s: predicted_excess(s, guarantee, adjacency, features=features, rows=known, loss=loss) for s in SOLVERS}
+    predictions = {
+        each: predicted_excess(each, guarantee, adjacency, features=features, rows=known, loss=loss)
+        for each in SOLVERS
+    }
     if solver == "auto":
         best = min(predictions, key=lambda s: predictions[s])
         if math.isinf(predictions[best]):
@@ -235,8 +248,10 @@ def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
 
 
 def row_count(U: Array, rows: int | None, mu: float, share: float, adjacency: Adjacency) -> float:
-    """The number of rows: public, or released with this share of the squared budget. Below its noise a count says nothing, so it is at
-    least that."""
+    """The number of rows: public, or released with this share of the squared budget.
+
+    A count below its noise says nothing, so the number is at least that.
+    """
     if rows is not None:
         return float(rows)
     multiplier = 1 / (mu * math.sqrt(share))

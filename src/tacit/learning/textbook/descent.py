@@ -1,7 +1,9 @@
-"""Noisy gradient descent as in the textbook: on all rows (`GradientDescent`), or on batches in three scenarios (`StochasticDescent`).
+"""Noisy gradient descent as in the textbook: on all rows, or on batches in three scenarios.
 
-Each step adds noise to the sum of clipped per-person gradients and projects onto the constraint set. Privacy rests on clipping alone; no
-convexity or smoothness is needed. For convex Lipschitz losses the average of the points has the optimal excess risk.
+`GradientDescent` uses all rows, `StochasticDescent` batches of them. Each step adds noise to the sum of
+clipped per-person gradients and projects onto the constraint set. Privacy rests on clipping alone; no
+convexity or smoothness is needed. For convex Lipschitz losses the average of the points has the optimal
+excess risk.
 
 >>> from tacit.learning.textbook.sets import L2Ball
 >>> round(book_multiplier(100, 1.0, 1e-5), 4)
@@ -18,9 +20,11 @@ True
 The scenarios of stochastic descent, each with the sampler that its price is for:
 
 1. "pure": batches without replacement, gradients clipped in l1, Laplace noise; epsilon-DP when one person is replaced.
-2. "full-batch": every step uses all people, clipped in l2, Gaussian noise; concentrated DP when one person is replaced.
-3. "poisson": each person joins a batch with probability batch/size, clipped in l2, Gaussian noise; when one person is added or removed.
-   The divisor is the expected batch, fixed and public: the size of the batch that was drawn is private.
+2. "full-batch": every step uses all people, clipped in l2, Gaussian noise; concentrated DP when one person is
+   replaced.
+3. "poisson": each person joins a batch with probability batch/size, clipped in l2, Gaussian noise; when one
+   person is added or removed. The divisor is the expected batch, fixed and public: the size of the batch that
+   was drawn is private.
 
 The object that samples is the object that is priced. `tacit.accounting.theorems.dpsgd` has the same scenarios as closed forms.
 """
@@ -218,14 +222,16 @@ class StochasticDescent:
         return self.multiplier * self.clip * (1 if self.scenario == "poisson" else 2) / self.batch
 
     def sample(self, people: int) -> NDArray[np.int64]:
-        """The members of one batch, drawn as priced. In the third scenario each person joins independently of the others."""
+        """The members of one batch, drawn as priced; under "poisson" each person joins independently."""
         if self.scenario == "poisson":
             return np.flatnonzero(bernoulli(Fraction(self.batch, self.size), people)).astype(np.int64)
         if people != self.size:
             raise ParameterError(f"this scenario is priced for {self.size} people, a public number; plan for the size of the data")
         return np.arange(people) if self.batch == self.size else np.asarray(permutation(people)[: self.batch], dtype=np.int64)
 
-    def run(self, gradients: BatchGradients, people: int, constraint: ConstraintSet, *, length: float) -> Array:
+    def run(
+        self, gradients: BatchGradients, people: int, constraint: ConstraintSet, *, length: float
+    ) -> Array:
         """Projected steps of `length` against the noisy mean gradient; the average of the second half of the points."""
         theta = constraint.project(np.zeros(constraint.dimension))
         total, first = np.zeros_like(theta), self.steps // 2

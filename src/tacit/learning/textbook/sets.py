@@ -1,5 +1,8 @@
 """Constraint sets of parameters: where to project, how wide they are, and what their corners are.
 
+The algorithms of the textbook stay inside such a set; its diameter enters their bounds. A set of your own
+needs what `ConstraintSet` names.
+
 >>> ball = L2Ball(2, radius=1.0)
 >>> ball.project(np.array([3.0, 4.0])), ball.diameter(2), ball.contains(np.array([0.6, 0.8]))
 (array([0.6, 0.8]), 2.0, True)

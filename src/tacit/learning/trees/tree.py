@@ -1,8 +1,9 @@
 """Private decision trees, and random forests of them.
 
-One tree chooses its splits by the exponential mechanism among public thresholds, and releases the class counts of its leaves with exact
-noise. A forest has random splits, which cost nothing, and the counts of all its leaves come from one noisy table. Use a tree for a model
-that can be read, or under pure privacy; a forest for accuracy where there is a delta.
+One tree chooses its splits by the exponential mechanism among public thresholds, and releases the class
+counts of its leaves with exact noise. A forest has random splits, which cost nothing, and the counts of all
+its leaves come from one noisy table. Use a tree for a model that can be read, or under pure privacy; a forest
+for accuracy where there is a delta.
 
 >>> from tacit.noise import test_mode
 >>> X = np.repeat([[0.1, 0.9], [0.8, 0.9], [0.2, 0.1], [0.9, 0.1]], 200, axis=0)
@@ -14,19 +15,20 @@ that can be read, or under pure privacy; a forest for accuracy where there is a 
 >>> model.privacy_.upper <= 1
 True
 
-*A tree.* All nodes of a level hold different people, so a level of any width costs one choice (parallel composition: McSherry 2009,
-Theorem 4). The score of a split is how many people it would classify right, the largest class on either side: one person changes it by 0
-or 1, all scores in the same direction, so the choice is twice as sharp as for Gini's index at the same price. Scores are whole numbers and
-the choice is exact.
+*A tree.* All nodes of a level hold different people, so a level of any width costs one choice (parallel
+composition: McSherry 2009, Theorem 4). The score of a split is how many people it would classify right, the
+largest class on either side: one person changes it by 0 or 1, all scores in the same direction, so the choice
+is twice as sharp as for Gini's index at the same price. Scores are whole numbers and the choice is exact.
 
 Where the budget is too small for a choice to tell good splits from bad ones, which public numbers say, splits are random and cost nothing,
 and all of the budget goes into the *labels* of the leaves: permute and flip (McKenna and Sheldon 2020) is surer of a leaf's largest class
 than noisy counts are.
 
-*A forest.* Every tree sees all people. One person is in one leaf of each of T trees, so the table has sensitivity sqrt(T) and the counts
-of a tree carry sqrt(T) times the noise of one; summed over trees the noise grows by another sqrt(T) and the signal by T: the forest is as
-accurate as if each tree had the whole budget. Cutting the people into T disjoint parts loses a factor sqrt(T) against that. Under a budget
-too small for any of it, the forest is one tree with private splits, whose choices are worth more than an average of guesses.
+*A forest.* Every tree sees all people. One person is in one leaf of each of T trees, so the table has
+sensitivity sqrt(T) and the counts of a tree carry sqrt(T) times the noise of one; summed over trees the noise
+grows by another sqrt(T) and the signal by T: the forest is as accurate as if each tree had the whole budget.
+Cutting the people into T disjoint parts loses a factor sqrt(T) against that. Under a budget too small for any
+of it, the forest is one tree with private splits, whose choices are worth more than an average of guesses.
 """
 
 from __future__ import annotations
@@ -41,7 +43,17 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Adjacency, Composed, Event, Exponential, Gaussian, Guarantee, Laplace, PureDP, Repeated
+from tacit.accounting import (
+    Adjacency,
+    Composed,
+    Event,
+    Exponential,
+    Gaussian,
+    Guarantee,
+    Laplace,
+    PureDP,
+    Repeated,
+)
 from tacit.calculus import Integers, LInfinity, Vectors
 from tacit.calculus import Space as Scores
 from tacit.learning.estimator import UNKNOWN_ROWS, Array, Bounds, PrivateClassifier, codes_of
@@ -195,7 +207,7 @@ class TreeClassifier(PrivateClassifier):
         self.classes = classes
 
     def _plan(self, guarantee: Guarantee, adjacency: Adjacency, *, classes: int, features: int, rows: int | None) -> Planned:
-        """One tree with private splits, as sharp as the guarantee allows; a subclass may plan more of them."""
+        """One tree with private splits, as sharp as the guarantee allows; a subclass may plan more trees."""
         splits = features * (count("bins", self.bins, least=2) - 1)
         return TreePlan.make(guarantee, adjacency, classes=classes, depth=self.max_depth, rows=rows, splits=splits)
 
@@ -207,10 +219,9 @@ class TreeClassifier(PrivateClassifier):
         """Spend the guarantee and grow. Rows whose label was not declared count for nothing."""
         request, classes, labels = self._labelled(X, y)
         parts = count("bins", self.bins, least=2)
-        plan = self._plan(
-            request.guarantee, request.adjacency, classes=len(classes), features=request.features, rows=request.rows
-        )
-        with self._spend(plan.event, request.guarantee):
+        guarantee, features, rows = request.guarantee, request.features, request.rows
+        plan = self._plan(guarantee, request.adjacency, classes=len(classes), features=features, rows=rows)
+        with self._spend(plan.event, guarantee):
             bins, codes = to_bins(request.scaled(), parts), codes_of(labels, classes)
             shapes, counts = plan.run(bins, codes, len(classes), parts)
         self.space_, self.classes_, self.parts_ = request.space, classes, parts
@@ -231,7 +242,7 @@ class DecisionTreeClassifier(TreeClassifier):
         most 6. One more than log2 of the classes where splits are random.
         bins: thresholds cut the public bounds of a feature into this many equal parts.
         epsilon, delta, rho, mu, guarantee, bounds, data_norm, classes, adjacency, n_public, account, random_state: see
-        `tacit.learning.LogisticRegression`; delta=0 is welcome.
+        `tacit.learning.LogisticRegression`; delta=0 works too.
 
     Fitted: tree_ (the splits), counts_ (noisy class counts of the leaves), classes_, event_, privacy_, and noise_, the standard deviation
     of a count. Where only labels were paid for (see above), counts_ gives a leaf's share of the public number of rows to its label.
@@ -308,8 +319,10 @@ class TreePlan:
         level, leaf = _parts(self.size, self.depth)
         shape = grow(bins, codes, classes, parts=parts, depth=self.depth, epsilon=level, adjacency=relation)
         cells = np.where(codes >= 0, shape.leaves(bins) * classes + codes, -1)[:, None]
-        ones, size, multiplier = np.ones((len(bins), 1)), leaves * classes, float(1 / leaf)
-        counts = noisy_table(ones, cells, size=size, bound=1.0, multiplier=multiplier, adjacency=relation, laplace=True)
+        counts = noisy_table(
+            np.ones((len(bins), 1)), cells, size=leaves * classes, bound=1.0, multiplier=float(1 / leaf),
+            adjacency=relation, laplace=True,
+        )  # fmt: skip
         return [shape], counts.reshape(1, leaves, classes)
 
 
@@ -372,7 +385,8 @@ class ForestPlan:
     def make(cls, guarantee: Guarantee, adjacency: Adjacency, *, trees: int, depth: int | None, rows: int | None) -> ForestPlan:
         """Depth grows with half the logarithm of rows times mu: the leaves that hold more people than noise."""
         known = (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu
-        levels = min(max(round(0.5 * math.log2(max(known, 1.0))), 3), DEEPEST_FOREST) if depth is None else count("max_depth", depth)
+        deep = min(max(round(0.5 * math.log2(max(known, 1.0))), 3), DEEPEST_FOREST)
+        levels = deep if depth is None else count("max_depth", depth)
         event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
         return cls(guarantee, adjacency, trees, levels, event, mu)
 
@@ -436,7 +450,7 @@ class RandomForestClassifier(TreeClassifier):
         self.log_shares_, self.log_prior_ = log_shares(counts, noise)
 
     def _scores(self, X: ArrayLike) -> Array:
-        """Logarithms of the product of a class's shares in the row's leaves, each relative to its share of all rows."""
+        """Logarithms of a product: the class's shares in the row's leaves, relative to those of all rows."""
         bins = self._bins(X)
         parts = [shares[shape.leaves(bins)] for shape, shares in zip(self.trees_, self.log_shares_, strict=True)]
         found: Array = np.sum(parts, axis=0) + self.log_prior_

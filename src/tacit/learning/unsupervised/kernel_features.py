@@ -20,19 +20,13 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from tacit.accounting import Bound, NoOp, ParameterError
-from tacit.learning.estimator import Array, readable
-from tacit.learning.scikit import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    check_is_fitted,
-    validate_data,
-)
+from tacit.learning.estimator import Array, float_matrix
+from tacit.learning.scikit import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, check_is_fitted
 from tacit.parameters import count, positive
 
 
 def public_uniforms(seed: int, purpose: str, size: int) -> Array:
-    """Numbers in (0, 1) that every caller gets from the same seed: SHAKE-256 of the seed and the purpose. Never noise.
+    """Numbers in (0, 1), the same for the same seed: SHAKE-256 of the seed and the purpose. Never noise.
 
     >>> public_uniforms(0, "example", 2).round(3)
     array([0.377, 0.155])
@@ -51,7 +45,7 @@ class PublicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return tags
 
     def _matrix(self, X: ArrayLike, *, reset: bool) -> Array:
-        found = validate_data(self, readable(X), reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
+        found = float_matrix(self, X, reset=reset)
         return np.clip(np.where(np.isnan(found), 0.0, found), -1e100, 1e100)
 
     def _free(self) -> None:

@@ -60,8 +60,9 @@ class Plan:
 
         def event(mu: float) -> Event:
             parts = shares.events(adjacency, mu)
-            step = [Repeated(Gaussian(math.sqrt(taken / left) / mu, adjacency=adjacency), taken)] if taken else []
-            return Composed(*parts, *step)
+            if taken:
+                parts.append(Repeated(Gaussian(math.sqrt(taken / left) / mu, adjacency=adjacency), taken))
+            return Composed(*parts)
 
         found, mu = guarantee.settle(event, adjacency)
         return cls(shares, taken, found, mu)
@@ -78,7 +79,8 @@ class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):
     Parameters
         n_clusters: how many clusters. steps: how many noisy steps of Lloyd's algorithm.
         epsilon, delta, rho, mu, guarantee, bounds, data_norm, adjacency, n_public, account, random_state: see
-        `tacit.learning.estimator`. Delta must be positive. Distances are measured in units of the public bounds.
+        `tacit.learning.estimator`. Delta must be positive. Distances are measured in units of the public
+        bounds.
         reach: rows are clipped to this part of the longest possible length around the released centre when the axes are released.
 
     Fitted: cluster_centers_ (in the units of the data), n_iter_, n_axes_, event_, privacy_. Labels of the training rows are not kept:

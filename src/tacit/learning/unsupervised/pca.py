@@ -90,8 +90,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
     Parameters
         n_components: how many axes; all by default.
         epsilon, delta, rho, mu, guarantee, bounds, data_norm, adjacency, n_public, account, random_state: see
-        `tacit.learning.estimator`. Delta must be positive. Features are measured in units of their public bounds, so a feature
-        with wide bounds does not dominate.
+        `tacit.learning.estimator`. Delta must be positive. Features are measured in units of their public
+        bounds, so a feature with wide bounds does not dominate.
         reach: rows are clipped to this part of the longest possible length around the released centre.
 
     Fitted: components_ (rows of length 1, orthogonal, in units of the bounds), mean_ (in the units of the data), explained_variance_ and

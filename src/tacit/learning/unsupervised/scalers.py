@@ -135,7 +135,8 @@ class MinMaxScaler(Scaler):
 
     Parameters
         bounds: public bounds of the features; required. Without a guarantee they are used as they are, free of charge.
-        epsilon, delta, rho, mu, guarantee: with a guarantee, quantiles within the bounds by the exponential mechanism; delta=0 is welcome.
+        epsilon, delta, rho, mu, guarantee: with a guarantee, quantiles within the bounds by the exponential
+        mechanism; delta=0 works too.
         tail: the part of the rows beyond each of the two quantiles.
         adjacency, account, random_state: see `tacit.learning.estimator`.
 
