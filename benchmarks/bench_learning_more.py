@@ -34,12 +34,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB as PlainNB
 from sklearn.tree import DecisionTreeClassifier as PlainTree
 
-from tacit.learning.naive_bayes import GaussianNB
-from tacit.learning.trees.boosting import GradientBoostingClassifier
-from tacit.learning.trees.forest import RandomForestClassifier
-from tacit.learning.trees.tree import DecisionTreeClassifier
-from tacit.learning.unsupervised.kmeans import KMeans
-from tacit.learning.unsupervised.pca import PCA
+from tacit.learning import PCA, DecisionTreeClassifier, GaussianNB, GradientBoostingClassifier, KMeans, RandomForestClassifier
 from tacit.noise import test_mode
 
 PATIENCE = 6.0  # seconds for one model of the peer at one epsilon

@@ -16,10 +16,10 @@ from tacit.learning.linear import losses
 from tacit.learning.linear.newton import minimise
 from tacit.learning.linear.perturbation import ObjectivePerturbation, book_ridge, least_ridge, noise_moments
 from tacit.learning.linear.perturbation import excess_bound as tilt_bound
+from tacit.learning.textbook.descent import GradientDescent, book_multiplier, excess_bound, final_excess_bound, step_length
 from tacit.learning.textbook.exponential_erm import ExponentialERM
 from tacit.learning.textbook.frank_wolfe import FrankWolfe, laplace_scale, theory_steps
 from tacit.learning.textbook.ftrl import FollowTheLeader, PrefixSums, book_tree_multiplier
-from tacit.learning.textbook.gradient_descent import GradientDescent, book_multiplier, excess_bound, final_excess_bound, step_length
 from tacit.learning.textbook.rates import hard_instance, linear_excess, too_good_to_be_private
 from tacit.learning.textbook.sets import Everything, L1Ball, L2Ball
 from tacit.noise import test_mode

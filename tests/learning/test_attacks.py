@@ -14,7 +14,7 @@ from tests.attacks.attack import Draw, lower_bound
 from tacit.accounting import Adjacency, Guarantee, account
 from tacit.learning.linear.losses import squared
 from tacit.learning.linear.perturbation import OutputPerturbation
-from tacit.learning.textbook.gradient_descent import GradientDescent
+from tacit.learning.textbook.descent import GradientDescent
 from tacit.learning.textbook.sets import Everything
 
 AR = Adjacency.ADD_REMOVE

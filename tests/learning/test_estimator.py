@@ -1,4 +1,4 @@
-"""What every private estimator keeps: a promise, public bounds, a book, no seeds, no data in errors, scikit-learn's manners."""
+"""What every private estimator keeps: a promise, public bounds, a book, no seeds, no data in errors, scikit-learn's API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tacit.learning import (
     QuantileRegressor,
     Ridge,
 )
-from tacit.learning.estimator import Space, codes_of, declared_classes, interval
+from tacit.learning.estimator import RowSpace, codes_of, declared_classes, interval
 from tacit.ledger import Budget, BudgetExceeded, Ledger, ReleaseFailed
 from tacit.noise import SeedRefusedError, test_mode
 
@@ -204,14 +204,14 @@ def test_scikit_learns_checks(name: str) -> None:
 
 
 def test_public_units() -> None:
-    box = Space.of(2, bounds=([0, -1], [10, 1]))
+    box = RowSpace.of(2, bounds=([0, -1], [10, 1]))
     assert box.scale(np.array([[5.0, 1.0], [-7.0, 0.5]])).tolist() == [[0.0, 1.0], [-1.0, 0.5]]
     coef, intercept = box.unscale(np.array([[2.0, 3.0]]), np.array([1.0]))
     rows = np.array([[4.0, 0.2], [9.0, -0.7]])
     assert rows @ coef.T + intercept == pytest.approx(box.scale(rows) @ np.array([[2.0], [3.0]]) + 1)
-    ball = Space.of(4, data_norm=6.0)
+    ball = RowSpace.of(4, data_norm=6.0)
     assert np.linalg.norm(ball.scale(np.full((1, 4), 1e9))) == pytest.approx(2)
-    assert Space.of(1, bounds=(3, 3)).scale(np.array([[8.0]])).tolist() == [[0.0]]
+    assert RowSpace.of(1, bounds=(3, 3)).scale(np.array([[8.0]])).tolist() == [[0.0]]
 
 
 @pytest.mark.parametrize("bounds", [(1, 0), (0,), "01", ([0, 0, 0], 1), (0, math.inf), (math.nan, 1)])

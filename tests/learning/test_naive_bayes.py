@@ -1,4 +1,4 @@
-"""Naive Bayes: right without noise, good manners, and an attack that stays below the claim."""
+"""Naive Bayes: right without noise, scikit-learn's API, and an attack that stays below the claim."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from tests.attacks.attack import Draw, lower_bound
-from tests.learning.manners import check_manners, check_sklearn
+from tests.learning.sklearn_api import check_api, check_sklearn
 
 from tacit.accounting import Adjacency, Guarantee, ParameterError
 from tacit.learning.naive_bayes import GaussianNB, moments
@@ -35,8 +35,8 @@ def test_without_noise_the_moments_are_those_of_the_classes() -> None:
 
 
 @pytest.mark.parametrize("promise", [{"epsilon": 1.0, "delta": 1e-5}, {"rho": 0.1, "adjacency": "replace-one"}], ids=["epsilon", "rho"])
-def test_manners(promise: dict[str, Any], tmp_path: Path) -> None:
-    check_manners(GaussianNB(bounds=(-3, 3), classes=[0, 1], **promise), tmp_path)
+def test_api(promise: dict[str, Any], tmp_path: Path) -> None:
+    check_api(GaussianNB(bounds=(-3, 3), classes=[0, 1], **promise), tmp_path)
 
 
 def test_scikit_learns_checks() -> None:

@@ -223,7 +223,7 @@ FITTING = "learning/estimator.py:Fitting.__init__"
 
 def fitted(name: str) -> Callable[..., object]:
     def run(account: Account | None, patched: pytest.MonkeyPatch) -> object:
-        patched.setattr(learning.Space, "scale", explode)  # the first thing that every fit does with values
+        patched.setattr(learning.RowSpace, "scale", explode)  # the first thing that every fit does with values
         return MODELS[name](account).fit(X, Y)
 
     return run
@@ -247,7 +247,7 @@ def fitted_to_a_label_that_fails(account: Account | None) -> object:
 
 @case(FITTING)
 def fitted_with_a_seed(account: Account | None, patched: pytest.MonkeyPatch) -> object:
-    patched.setattr(learning.Space, "scale", explode)
+    patched.setattr(learning.RowSpace, "scale", explode)
     with tacit.noise.test_mode(1):
         return learning.StandardScaler(**PLAIN, account=account, random_state=3).fit(X)
 
@@ -454,7 +454,7 @@ def test_a_failure_inside_shows_nothing(
 
 def test_a_search_that_prints_its_failures_prints_nothing_of_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """scikit-learn's search puts the tracebacks of failed fits into a warning."""
-    monkeypatch.setattr(learning.Space, "scale", explode)
+    monkeypatch.setattr(learning.RowSpace, "scale", explode)
     search = GridSearchCV(
         MODELS["GaussianNB"](None), {"epsilon": [0.5, 0.6]}, cv=2, error_score=0.0, refit=False
     )

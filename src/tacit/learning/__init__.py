@@ -1,69 +1,43 @@
-"""Private estimators with scikit-learn's manners, and the convex optimisation they stand on.
+"""Private estimators with scikit-learn's API, and the convex optimisation they stand on.
+
+An estimator takes a guarantee and public bounds of the rows beside its own parameters. Its `fit` reserves the
+price before it touches the data, and adds the noise that the price is for. Use the textbook's algorithms
+(`GradientDescent`, `FrankWolfe`, ...) for a loss and gradients of your own; `losses` holds losses whose
+constants are proved.
 
 >>> model = LogisticRegression(epsilon=1, delta=1e-6, bounds=(0, 1), classes=[0, 1])
 >>> model.get_params()["epsilon"]
 1
 """
 
-from tacit.learning.estimator import PrivateEstimator, Space
+from tacit.learning.estimator import PrivateEstimator, RowSpace
+from tacit.learning.linear import losses
 from tacit.learning.linear.classifiers import LinearSVC, LogisticRegression
 from tacit.learning.linear.losses import Loss
 from tacit.learning.linear.perturbation import ObjectivePerturbation, OutputPerturbation
 from tacit.learning.linear.regressors import HuberRegressor, Lasso, LinearRegression, PoissonRegressor, QuantileRegressor, Ridge
 from tacit.learning.naive_bayes import GaussianNB
 from tacit.learning.pipeline import Pipeline, pipeline_event
+from tacit.learning.textbook.descent import GradientDescent, StochasticDescent
 from tacit.learning.textbook.exponential_erm import ExponentialERM
 from tacit.learning.textbook.frank_wolfe import FrankWolfe
 from tacit.learning.textbook.ftrl import FollowTheLeader, PrefixSums
-from tacit.learning.textbook.gradient_descent import GradientDescent
 from tacit.learning.textbook.rates import RateCard, hard_instance, too_good_to_be_private
 from tacit.learning.textbook.sets import Box, Everything, L1Ball, L2Ball
-from tacit.learning.textbook.stochastic import StochasticDescent
 from tacit.learning.trees.boosting import GradientBoostingClassifier
-from tacit.learning.trees.forest import RandomForestClassifier
-from tacit.learning.trees.tree import DecisionTreeClassifier
+from tacit.learning.trees.tree import DecisionTreeClassifier, RandomForestClassifier
 from tacit.learning.unsupervised.kernel_features import NystroemFeatures, RandomFourierFeatures
 from tacit.learning.unsupervised.kmeans import KMeans
 from tacit.learning.unsupervised.pca import PCA
 from tacit.learning.unsupervised.scalers import MinMaxScaler, StandardScaler
 
-__all__ = [
-    "PCA",
-    "Box",
-    "DecisionTreeClassifier",
-    "Everything",
-    "ExponentialERM",
-    "FollowTheLeader",
-    "FrankWolfe",
-    "GaussianNB",
-    "GradientBoostingClassifier",
-    "GradientDescent",
-    "HuberRegressor",
-    "KMeans",
-    "L1Ball",
-    "L2Ball",
-    "Lasso",
-    "LinearRegression",
-    "LinearSVC",
-    "LogisticRegression",
-    "Loss",
-    "MinMaxScaler",
-    "NystroemFeatures",
-    "ObjectivePerturbation",
-    "OutputPerturbation",
-    "Pipeline",
-    "PoissonRegressor",
-    "PrefixSums",
-    "PrivateEstimator",
-    "QuantileRegressor",
-    "RandomForestClassifier",
-    "RandomFourierFeatures",
-    "RateCard",
-    "Ridge",
-    "Space",
-    "StandardScaler",
-    "StochasticDescent",
-    "hard_instance",
-    "pipeline_event",
-    "too_good_to_be_private",
-]
+# Estimators, and the pieces for one of your own.
+__all__ = ["DecisionTreeClassifier", "GaussianNB", "GradientBoostingClassifier", "HuberRegressor", "Lasso"]
+__all__ += ["LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegressor", "QuantileRegressor"]
+__all__ += ["PCA", "KMeans", "MinMaxScaler", "NystroemFeatures", "RandomFourierFeatures", "StandardScaler"]
+__all__ += ["Pipeline", "PrivateEstimator", "RandomForestClassifier", "Ridge", "RowSpace", "pipeline_event"]
+# Private convex optimisation: losses, sets, solvers, and what no solver can beat.
+__all__ += ["Box", "Everything", "L1Ball", "L2Ball", "Loss", "losses"]
+__all__ += ["ExponentialERM", "FollowTheLeader", "FrankWolfe", "GradientDescent", "ObjectivePerturbation"]
+__all__ += ["OutputPerturbation", "PrefixSums", "StochasticDescent"]
+__all__ += ["RateCard", "hard_instance", "too_good_to_be_private"]

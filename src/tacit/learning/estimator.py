@@ -1,13 +1,13 @@
-"""The base of every private estimator: a guarantee in, an event out, the book in between, and nothing of the data in an error.
+"""The base of every private estimator: it checks what is asked, pays, fits, and says what the fit cost.
 
-A private estimator is an ordinary scikit-learn estimator (clone, get_params, pipelines, grid search) with a few parameters more:
+A private estimator is a scikit-learn estimator (clone, get_params, pipelines, grid search) with a few more
+parameters:
 
 - `epsilon` and `delta`, `rho`, `mu`, or `guarantee` (a `Guarantee` or its text): what fitting may cost. Exactly one way, no default.
 - `bounds` or `data_norm`: what is public about a row. Missing is an error, not a warning: a bound read from the data leaks it.
 - `adjacency`: "add-remove" (the number of rows is private) or "replace-one" (it is public). `n_public` declares a number of rows public.
-- `account`: an account of a ledger. The price is reserved before the data is touched and committed after; a failed fit stays spent. In a
-grid
-  search every fit is a spend: the price of a search is the sum over its fits, and the account refuses when it is gone.
+- `account`: an account of a ledger. The price is reserved before the data is touched and committed after; a
+  failed fit stays spent. In a grid search every fit is a spend: the account refuses when the budget is gone.
 - `random_state`: accepted only inside `tacit.noise.test_mode`; a model drawn from a seed is not private.
 
 After `fit`: `event_` (the price), `privacy_` (its certified bracket: epsilon at the delta asked for, rho or mu), `private_`
@@ -16,7 +16,7 @@ After `fit`: `event_` (the price), `privacy_` (its certified bracket: epsilon at
 Missing values and infinities raise nothing: whether an error is raised would itself be an answer. NaN becomes the middle of the
 public bounds (0 under `data_norm`), values beyond the bounds become the bound.
 
->>> Space.of(2, bounds=(0, 10)).scale(np.array([[0.0, 5.0], [float("nan"), 1e308]]))
+>>> RowSpace.of(2, bounds=(0, 10)).scale(np.array([[0.0, 5.0], [float("nan"), 1e308]]))
 array([[-1.,  0.],
        [ 0.,  1.]])
 """
@@ -32,51 +32,31 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Adjacency, Event, Guarantee, PackageMissing, ParameterError
-from tacit.ledger import paying, withheld
+from tacit.accounting import Adjacency, Bound, Event, Guarantee, ParameterError
+from tacit.learning.scikit import (
+    BaseEstimator,
+    ClassifierMixin,
+    check_array,
+    check_is_fitted,
+    clone,
+    column_or_1d,
+    validate_data,
+)
+from tacit.ledger import Account, paying, withheld
+from tacit.mechanisms.row_sums import clip_rows
 from tacit.noise import SeedRefusedError, is_private, test_mode
 from tacit.parameters import count, number, positive
 
-try:
-    from sklearn.base import (  # type: ignore[import-untyped,unused-ignore]
-        BaseEstimator,
-        ClassifierMixin,
-        ClassNamePrefixFeaturesOutMixin,
-        ClusterMixin,
-        OneToOneFeatureMixin,
-        RegressorMixin,
-        TransformerMixin,
-        clone,
-    )
-    from sklearn.utils import check_array, column_or_1d  # type: ignore[import-untyped,unused-ignore]
-    from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped,unused-ignore]
-except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise PackageMissing(code="package-missing", package="scikit-learn", install="'tacit[learn]'") from error
-
 Array = NDArray[np.float64]
-Bounds = Sequence[Any]
-
-#: The mixins are handed on, so that only this module must say what to install where scikit-learn is missing.
-__all__ = [
-    "ClassNamePrefixFeaturesOutMixin",
-    "ClassifierMixin",
-    "ClusterMixin",
-    "OneToOneFeatureMixin",
-    "PrivateEstimator",
-    "RegressorMixin",
-    "Space",
-    "TransformerMixin",
-    "codes_of",
-    "declared_classes",
-    "declared_rows",
-    "interval",
-    "label_interval",
-    "readable",
-]
+#: Labels of classes: numbers, texts, whatever the caller declares.
+Labels = NDArray[np.generic]
+#: (lower, upper), each one number or one for each feature.
+Bounds = Sequence[ArrayLike] | NDArray[np.generic]
+UNKNOWN_ROWS = 1000  # plans choose shares and steps for so many rows where the number is private
 
 
 @dataclass(frozen=True)
-class Space:
+class RowSpace:
     """What is public about a row: a box, moved to [-1, 1] in every coordinate, or a Euclidean ball, scaled to radius sqrt(d)."""
 
     centre: Array
@@ -84,10 +64,10 @@ class Space:
     norm: float | None = None
 
     @classmethod
-    def of(cls, features: int, *, bounds: Bounds | None = None, data_norm: float | None = None) -> Space:
+    def of(cls, features: int, *, bounds: Bounds | None = None, data_norm: float | None = None) -> RowSpace:
         """The space of rows of `features` numbers; bounds are (lower, upper), each one number or one for each feature.
 
-        >>> Space.of(2, bounds=([0, 0], [1, 4])).half
+        >>> RowSpace.of(2, bounds=([0, 0], [1, 4])).half
         array([0.5, 2. ])
         """
         if (bounds is None) == (data_norm is None):
@@ -105,17 +85,17 @@ class Space:
         """Rows in public units, every one of them finite and inside; a feature with equal bounds becomes 0."""
         if self.norm is not None:
             # half is norm / sqrt(d): a row on the sphere gets length sqrt(d), like the corners of the box
-            return _clip(np.where(np.isnan(X), 0.0, X) / np.where(self.half > 0, self.half, 1.0), float(np.sqrt(len(self.half))))
+            known = np.where(np.isnan(X), 0.0, X) / np.where(self.half > 0, self.half, 1.0)
+            return clip_rows(known, float(np.sqrt(len(self.half))))
         known = np.where(np.isnan(X), self.centre, X)
         lower, upper = self.centre - self.half, self.centre + self.half
         inside = np.clip(known, lower, upper) - self.centre
-        found: Array = np.clip(np.where(self.half > 0, inside / np.where(self.half > 0, self.half, 1.0), 0.0), -1.0, 1.0)
-        return found
+        scaled = np.where(self.half > 0, inside / np.where(self.half > 0, self.half, 1.0), 0.0)
+        return np.clip(scaled, -1.0, 1.0)
 
     def fill(self, X: Array) -> Array:
         """Rows to predict for: a missing value counts as the centre, as in training; infinities are cut where sums stay finite."""
-        found: Array = np.clip(np.where(np.isnan(X), self.centre, X), -1e100, 1e100)
-        return found
+        return np.clip(np.where(np.isnan(X), self.centre, X), -1e100, 1e100)
 
     def unscale(self, coef: Array, intercept: Array) -> tuple[Array, Array]:
         """A linear function of scaled rows as one of the rows themselves: (coefficients, intercepts)."""
@@ -123,13 +103,7 @@ class Space:
         return original, intercept - original @ self.centre
 
 
-def _clip(rows: Array, radius: float) -> Array:
-    from tacit.mechanisms.row_sums import clip_rows
-
-    return clip_rows(rows, radius)
-
-
-def interval(name: str, bounds: Any, length: int) -> tuple[Array, Array]:
+def interval(name: str, bounds: object, length: int) -> tuple[Array, Array]:
     """Public bounds as two arrays of the given length.
 
     >>> interval("bounds", (0, [1, 2]), 2)
@@ -150,8 +124,8 @@ def interval(name: str, bounds: Any, length: int) -> tuple[Array, Array]:
     return ends[0], ends[1]
 
 
-def readable(values: Any) -> Any:
-    """Texts among numbers read as numbers, or as missing where they are none: an error would show one, and tell that it is there.
+def readable(values: object) -> object:
+    """Texts among numbers, read as numbers; other texts count as missing, as an error would show a value.
 
     >>> readable(np.array([[1, "2.5"], ["n/a", 4]], dtype=object)).tolist()
     [[1, 2.5], [nan, 4]]
@@ -159,13 +133,14 @@ def readable(values: Any) -> Any:
     if hasattr(values, "iloc") and all(getattr(kind, "kind", "O") in "biuf" for kind in np.atleast_1d(getattr(values, "dtypes", "O"))):
         return values  # a data frame of numbers: keep its names
     if hasattr(values, "iloc"):
-        return values.map(_as_number)
+        frame: Any = values  # pandas ships no types
+        return frame.map(_as_number)
     if isinstance(values, np.ndarray) and values.dtype.kind in "OUS":
         return np.array([_as_number(value) for value in values.ravel().tolist()], dtype=object).reshape(values.shape)
     return values
 
 
-def _as_number(value: Any) -> Any:
+def _as_number(value: object) -> object:
     if not isinstance(value, str | bytes):
         return value
     try:
@@ -174,29 +149,52 @@ def _as_number(value: Any) -> Any:
         return float("nan")
 
 
-class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
+def float_matrix(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Array:
+    """X as a matrix of floats. Shapes and types are checked; values, and how many rows there are, are not."""
+    return validate_data(
+        estimator, readable(X), reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0
+    )
+
+
+@dataclass(frozen=True)
+class Request:
+    """A fit that was asked for. Its public terms are checked; of the data, only shapes and types are."""
+
+    guarantee: Guarantee
+    adjacency: Adjacency
+    numbers: Array  # private: to be touched once the fit is paid for
+    space: RowSpace
+    rows: int | None  # where their number is public
+
+    @property
+    def features(self) -> int:
+        return int(self.numbers.shape[1])
+
+    def scaled(self) -> Array:
+        """The rows in public units."""
+        return self.space.scale(self.numbers)
+
+
+class PrivateEstimator(BaseEstimator):
     """What all private estimators share. A subclass checks its public parameters, says what it will cost, and then touches the data.
 
-    A subclass defines `__init__` with its parameters as keywords (by name, as scikit-learn wants them), and `fit`, which calls in this
-    order: `_asked()`, `_numbers(X, y)`, and then, inside `with self._spend(event, guarantee):`, whatever touches values.
-    Everything before `_spend` sees shapes and types only.
+    A subclass defines `__init__` and `fit`. scikit-learn wants every parameter named in `__init__`, so the
+    common ones are repeated there, after the estimator's own. `fit` calls `_request(X)`, which sees shapes
+    and types only, and touches values inside `with self._spend(event, guarantee):`.
     """
 
+    event_: Event
+    privacy_: Bound
+    private_: bool
+    space_: RowSpace
+
     def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, adjacency: str = "add-remove", n_public: int | None = None,
+        account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         # a record of parameters, as scikit-learn wants it: nothing is checked before fit
         self.epsilon = epsilon
         self.delta = delta
@@ -212,10 +210,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
 
     def __sklearn_clone__(self) -> Self:
         """A clone shares the account: a copy of the handle is a handle on the same book."""
-        own = {name: value for name, value in self.get_params(deep=False).items() if name != "account"}
-        copies = {name: clone(value, safe=False) for name, value in own.items()}
-        made: Self = type(self)(**copies, **({"account": self.account} if "account" in self.get_params(deep=False) else {}))
-        return made
+        given = self.get_params(deep=False)
+        own = {key: value if key == "account" else clone(value, safe=False) for key, value in given.items()}
+        return type(self)(**own)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -226,8 +223,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
     def _asked(self) -> tuple[Guarantee, Adjacency]:
         """The guarantee and the relation that were asked for; nothing about the data is looked at."""
         adjacency = Adjacency.parse(self.adjacency, among=(Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
-        shorthand: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
-        guarantee = Guarantee.of(self.guarantee, **shorthand, state_delta=True).positive()
+        guarantee = Guarantee.of(
+            self.guarantee, epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu, state_delta=True
+        ).positive()
         if guarantee.currency == "renyi":
             raise ParameterError("a model takes epsilon with delta, rho or mu, not Rényi orders")
         if self.random_state is not None:
@@ -238,20 +236,25 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
             count("random_state", self.random_state, least=0)
         return guarantee, adjacency
 
+    def _request(self, X: ArrayLike) -> Request:
+        """The fit that is asked for; whatever can be refused without looking at a value is refused here."""
+        guarantee, adjacency = self._asked()
+        numbers = self._numbers(X, reset=True)
+        space = RowSpace.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
+        rows = declared_rows(self.n_public, len(numbers), adjacency)
+        return Request(guarantee, adjacency, numbers, space, rows)
+
     def _numbers(self, X: ArrayLike, *, reset: bool) -> Array:
-        """X as a matrix of floats. Shapes and types are checked; values, and how many rows there are, are not."""
-        found: Array = validate_data(self, readable(X), reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
-        return found
+        return float_matrix(self, X, reset=reset)
 
     @staticmethod
-    def _targets(y: ArrayLike, rows: int, *, numeric: bool) -> NDArray[Any]:
+    def _targets(y: ArrayLike | None, rows: int, kind: type | None = None) -> Labels:
         """y as one column, as long as X; only its shape can raise."""
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        kinds: dict[str, Any] = {"dtype": np.float64} if numeric else {"dtype": None}
-        found: NDArray[Any] = column_or_1d(
-            check_array(readable(y) if numeric else y, ensure_2d=False, ensure_all_finite=False, ensure_min_samples=0, **kinds), warn=True
-        )
+        given = y if kind is None else readable(y)
+        found = check_array(given, dtype=kind, ensure_2d=False, ensure_all_finite=False, ensure_min_samples=0)
+        found = column_or_1d(found, warn=True)
         if len(found) != rows:
             raise ValueError("Found input variables with inconsistent numbers of samples: X and y must have the same number of rows")
         return found
@@ -265,10 +268,33 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
         return self._numbers(X, reset=False)
 
 
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):
+    """What classifiers share: the labels are declared, and the class with the highest score is predicted."""
+
+    classes: ArrayLike | None
+    classes_: Labels
+
+    def _labelled(self, X: ArrayLike, y: ArrayLike) -> tuple[Request, Labels, Labels]:
+        """The fit that is asked for, the declared classes, and the labels of the rows."""
+        request, classes = self._request(X), declared_classes(self.classes)
+        return request, classes, self._targets(y, len(request.numbers))
+
+    def _scores(self, X: ArrayLike) -> Array:
+        """One score a class for every row."""
+        raise NotImplementedError
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """The class with the highest score."""
+        scores = self._scores(X)
+        found: Labels = self.classes_[scores.argmax(axis=1)]
+        return found
+
+
 class Fitting:
     """The block in which an estimator touches its data; after it the estimator says what the fit cost.
 
-    A class, because a generator would keep what went wrong inside in a frame (see `tacit.ledger.withheld`).
+    It is a class because a generator would keep the original exception in its frame (see
+    `tacit.ledger.withheld`).
     """
 
     def __init__(self, estimator: PrivateEstimator, event: Event, guarantee: Guarantee) -> None:
@@ -302,7 +328,7 @@ class Fitting:
         self.estimator.private_ = self.payment.private
 
 
-def declared_classes(classes: ArrayLike | None) -> NDArray[Any]:
+def declared_classes(classes: ArrayLike | None) -> Labels:
     """The public list of labels, sorted. It is never read from the data: which labels occur is private.
 
     >>> declared_classes(["yes", "no"]).tolist()
@@ -310,13 +336,13 @@ def declared_classes(classes: ArrayLike | None) -> NDArray[Any]:
     """
     if classes is None:
         raise ParameterError("classes is missing: list the labels that can occur, such as classes=[0, 1]; they must be public")
-    found: NDArray[Any] = np.unique(np.asarray(classes))
+    found: Labels = np.unique(np.asarray(classes))
     if found.ndim != 1 or len(found) < 2 or len(found) != np.size(np.asarray(classes)):
         raise ParameterError("classes must be a list of at least two different labels")
     return found
 
 
-def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+def codes_of(y: Labels, classes: Labels) -> NDArray[np.int64]:
     """The place of each label in the declared classes, -1 for a label that was not declared; such rows count for nothing.
 
     >>> codes_of(np.array([1, 0, 7]), np.array([0, 1])).tolist()
@@ -326,7 +352,7 @@ def codes_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     return np.array([lookup.get(label, -1) for label in y.tolist()], dtype=np.int64)
 
 
-def declared_rows(n_public: Any, rows: int, adjacency: Adjacency) -> int | None:
+def declared_rows(n_public: object, rows: int, adjacency: Adjacency) -> int | None:
     """The number of rows where it is public: declared, or fixed by the relation; None where it must be paid for.
 
     >>> declared_rows(None, 10, Adjacency.REPLACE_ONE), declared_rows(None, 10, Adjacency.ADD_REMOVE)
@@ -337,7 +363,7 @@ def declared_rows(n_public: Any, rows: int, adjacency: Adjacency) -> int | None:
     return max(rows, 1) if adjacency is Adjacency.REPLACE_ONE else None
 
 
-def label_interval(label_bounds: Any) -> tuple[float, float]:
+def label_interval(label_bounds: object) -> tuple[float, float]:
     """The public bounds of the labels of a regression."""
     if label_bounds is None:
         raise ParameterError("label_bounds is missing: give (lower, upper), public knowledge about the labels, not taken from this data")

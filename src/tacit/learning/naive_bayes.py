@@ -1,4 +1,8 @@
-"""Private Gaussian naive Bayes: counts, sums and squares of every class in one noisy table, and estimates shrunk by the noise they carry.
+"""Private Gaussian naive Bayes: counts, sums and squares of every class in one noisy table.
+
+Means and variances are read off the table and shrunk by the noise that they are known to carry. All of the
+budget goes into the one release. Use this classifier where features are roughly independent within a class,
+and people are too few for logistic regression.
 
 >>> from tacit.noise import test_mode
 >>> X = np.array([[0.1, 0.9], [0.8, 0.2], [0.2, 0.7], [0.9, 0.1]] * 200)
@@ -15,24 +19,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Gaussian, Guarantee
-from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes
-from tacit.learning.linear.losses import softmax
+from tacit.learning.estimator import Array, Bounds, PrivateClassifier, RowSpace, codes_of
+from tacit.learning.linear.losses import log_probabilities, softmax
+from tacit.ledger import Account
 from tacit.mechanisms.row_sums import clip_rows, farthest_table, noisy_table
 
-Array = NDArray[np.float64]
 COUNT, SQUARES = 0.5, 0.3  # weights of the count and of the squares in a row, beside 1 for the values themselves
 REACH = 0.5  # rows are clipped to this part of the longest possible length
 FLOOR = 0.15  # of a difference that is all noise on average: its direction still says something
 LEAST, MOST = 0.01, 4.0  # variances, in units of that length for a row; below the least one feature would decide alone
 
 
-class GaussianNB(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+class GaussianNB(PrivateClassifier):
     """Private naive Bayes with a Gaussian for each class and feature.
 
     Parameters
@@ -51,36 +55,25 @@ class GaussianNB(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused
     """
 
     def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        classes: ArrayLike | None = None,
-        adjacency: str = "add-remove",
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, classes: ArrayLike | None = None, adjacency: str = "add-remove",
+        account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm,
-            adjacency=adjacency, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, adjacency=adjacency, account=account, random_state=random_state,
         )  # fmt: skip
         self.classes = classes
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Spend the guarantee and fit. Rows whose label was not declared count for nothing."""
-        guarantee, adjacency = self._asked()
-        classes = declared_classes(self.classes)
-        numbers = self._numbers(X, reset=True)
-        space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
-        labels = self._targets(y, len(numbers), numeric=False)
-        event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
-        with self._spend(event, guarantee):
-            V, codes = self._rows(space, numbers), codes_of(labels, classes)
+        request, classes, labels = self._labelled(X, y)
+        space, adjacency = request.space, request.adjacency
+        event, mu = request.guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
+        with self._spend(event, request.guarantee):
+            V, codes = self._rows(space, request.numbers), codes_of(labels, classes)
             found = moments(V, codes, len(classes), 1 / mu, adjacency)
         self.space_, self.classes_ = space, classes
         self.class_count_, self.class_prior_ = found.counts, found.counts / found.counts.sum()
@@ -90,10 +83,10 @@ class GaussianNB(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused
         return self
 
     @staticmethod
-    def _rows(space: Space, numbers: Array) -> Array:
+    def _rows(space: RowSpace, numbers: Array) -> Array:
         return clip_rows(space.scale(numbers) / REACH, math.sqrt(numbers.shape[1]))
 
-    def _joint(self, X: ArrayLike) -> Array:
+    def _scores(self, X: ArrayLike) -> Array:
         numbers = self._fitted(X)
         V, found = self._rows(self.space_, numbers), self.moments_
         scores = np.empty((len(V), len(self.classes_)))
@@ -102,20 +95,13 @@ class GaussianNB(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused
             scores[:, place] = math.log(self.class_prior_[place]) + found.offset[place] - 0.5 * far.sum(axis=1)
         return scores
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most probable class."""
-        scores = self._joint(X)
-        found: NDArray[Any] = self.classes_[scores.argmax(axis=1)]
-        return found
-
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities of the classes, in the order of classes_."""
-        return softmax(self._joint(X))
+        return softmax(self._scores(X))
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
-        """Their logarithms."""
-        found: Array = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
-        return found
+        """Logarithms of the probabilities."""
+        return log_probabilities(self.predict_proba(X))
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """A private pipeline: several private steps, one composed event, one line in the book.
 
-scikit-learn's own `Pipeline` works with private steps too, each of which spends for itself; `pipeline_event` then says what the whole cost.
-The `Pipeline` here reserves the total before any step touches the data. It can, because an event depends on public numbers only: clones of
-the steps are fitted to rows of zeros first, and the prices they show are those of the fit.
+The `Pipeline` here reserves the total before any step touches the data. It can, because an event depends on
+public numbers only: clones of the steps are fitted to rows of zeros first, and the prices they show are those
+of the fit. scikit-learn's own `Pipeline` works with private steps too; each step then spends for itself, and
+`pipeline_event` says what the whole cost.
 
->>> from tacit.learning import LogisticRegression
->>> from tacit.learning.unsupervised.scalers import StandardScaler
+>>> from tacit.learning import LogisticRegression, StandardScaler
 >>> from tacit.noise import test_mode
 >>> X = np.repeat([[1.0, 9.0], [8.0, 2.0]], 500, axis=0)
 >>> model = Pipeline([
@@ -28,19 +28,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit.accounting import Adjacency, Composed, Event, Guarantee, NoOp, PackageMissing, ParameterError, account
-from tacit.ledger import paying
+from tacit.accounting import Adjacency, Composed, Event, Guarantee, NoOp, ParameterError, account
+from tacit.learning.scikit import SklearnPipeline, clone, get_tags
+from tacit.ledger import Account, paying
 from tacit.parameters import Number
 
-try:
-    from sklearn import pipeline as sk  # type: ignore[import-untyped,unused-ignore]
-    from sklearn.base import clone  # type: ignore[import-untyped,unused-ignore]
-    from sklearn.utils import get_tags  # type: ignore[import-untyped,unused-ignore]
-except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise PackageMissing(code="package-missing", package="scikit-learn", install="'tacit[learn]'") from error
 
-
-def pipeline_event(pipeline: Any) -> Event:
+def pipeline_event(pipeline: SklearnPipeline) -> Event:
     """What fitting a pipeline cost: the composition of its steps' events; steps that learn nothing cost nothing.
 
     Guarantee
@@ -49,7 +43,7 @@ def pipeline_event(pipeline: Any) -> Event:
         Conditions: every step carries `event_`, or learns nothing from the data.
 
     >>> from sklearn.pipeline import Pipeline as Plain
-    >>> from tacit.learning.unsupervised.scalers import MinMaxScaler
+    >>> from tacit.learning import MinMaxScaler
     >>> pipeline_event(Plain([("scale", MinMaxScaler(bounds=(0, 1)))]).fit(np.zeros((2, 1))))
     NoOp()
     """
@@ -59,12 +53,12 @@ def pipeline_event(pipeline: Any) -> Event:
 
 
 def _idle(step: Any) -> bool:
-    """Whether a step learns nothing from the data: nothing at all, or an estimator that says it need not be fitted."""
+    """Whether a step learns nothing from the data: no step, or an estimator that need not be fitted."""
     return step is None or step == "passthrough" or (not hasattr(step, "event_") and not get_tags(step).requires_fit)
 
 
 def _event_of(name: str, step: Any) -> Event:
-    if isinstance(step, sk.Pipeline):
+    if isinstance(step, SklearnPipeline):
         return pipeline_event(step)
     if _idle(step):
         return NoOp()
@@ -74,7 +68,7 @@ def _event_of(name: str, step: Any) -> Event:
     raise ParameterError(f"step {name!r} ({type(step).__name__}) carries no event_: it reads the data and nothing says what that costs")
 
 
-class Pipeline(sk.Pipeline):  # type: ignore[misc,unused-ignore]
+class Pipeline(SklearnPipeline):
     """Private steps with one total.
 
     Parameters
@@ -94,7 +88,7 @@ class Pipeline(sk.Pipeline):  # type: ignore[misc,unused-ignore]
         steps: list[tuple[str, Any]],
         *,
         delta: Number | None = None,
-        account: Any = None,
+        account: Account | None = None,
         transform_input: Any = None,
         memory: Any = None,
         verbose: bool = False,
@@ -117,9 +111,9 @@ class Pipeline(sk.Pipeline):  # type: ignore[misc,unused-ignore]
         rows, columns = np.shape(X)[0], np.shape(X)[1:]
         copies = [(name, _rehearsed(step)) for name, step in self.steps]
         for name, step in copies:
-            if not _idle(step) and not hasattr(step, "epsilon") and not isinstance(step, sk.Pipeline):
+            if not _idle(step) and not hasattr(step, "epsilon") and not isinstance(step, SklearnPipeline):
                 _event_of(name, _stood_in(step, columns))  # before any fit to the data: a step without a price is refused
-        stand_in = sk.Pipeline(copies)
+        stand_in = SklearnPipeline(copies)
         # labels are declared by the classifiers themselves; any label is as good for the price
         stand_in.fit(np.zeros((rows, *columns)), None if y is None else np.zeros(rows))
         return pipeline_event(stand_in)
@@ -145,7 +139,7 @@ class Pipeline(sk.Pipeline):  # type: ignore[misc,unused-ignore]
         with paying(payer, event, purpose="fit Pipeline", delta=delta or None) as payment:
             fitted = fit()
         found = pipeline_event(self)
-        if found != event:  # never: an event is a function of public numbers
+        if found != event:  # cannot happen while an event is a function of public numbers
             raise ParameterError("a step's price changed between the reservation and the fit; it must depend on public numbers only")
         self.event_ = event
         total = account(event, stated)
@@ -155,10 +149,8 @@ class Pipeline(sk.Pipeline):  # type: ignore[misc,unused-ignore]
 
 
 def _rehearsed(step: Any) -> Any:
-    """A copy for the rehearsal; a seed is left out, as the rehearsal is not a fit."""
-    if step is None or step == "passthrough":
-        return step
-    return clone(step)
+    """A copy to be fitted to zeros."""
+    return step if step is None or step == "passthrough" else clone(step)
 
 
 def _stood_in(step: Any, columns: tuple[int, ...]) -> Any:
@@ -173,7 +165,7 @@ def _stated(steps: list[tuple[str, Any]]) -> tuple[Adjacency, list[Number], bool
     """The relation of all private steps, which must be one, their deltas, and whether one of them is in rho or mu."""
     relations, deltas, concentrated = set(), [], False
     for _, step in steps:
-        if isinstance(step, sk.Pipeline):
+        if isinstance(step, SklearnPipeline):
             stated, more, other = _stated(step.steps)
             relations.add(stated)
             deltas += more

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression as Plain
 
 from tacit.accounting import ParameterError
 from tacit.learning import HuberRegressor, Lasso, LinearRegression, LogisticRegression, Ridge
-from tacit.learning.estimator import Space
+from tacit.learning.estimator import RowSpace
 from tacit.learning.linear.error_bars import NoiseBar, least_squares_noise, remembered, to_data_units
 from tacit.noise import test_mode
 
@@ -76,7 +76,7 @@ def test_least_squares_noise_is_the_sum_over_all_entries_of_the_matrix() -> None
 
 def test_units_are_those_of_the_coefficients() -> None:
     """Unit vectors through the same change of units as the coefficients; a feature with equal bounds has no error."""
-    space = Space.of(3, bounds=([0, -1, 5], [4, 1, 5]))
+    space = RowSpace.of(3, bounds=([0, -1, 5], [4, 1, 5]))
     columns = []
     for unit in np.eye(4):
         coef, intercept = space.unscale(unit[None, :3], unit[3:])

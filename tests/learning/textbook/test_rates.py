@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tacit.accounting import Adjacency, Guarantee
-from tacit.learning.textbook.gradient_descent import GradientDescent
+from tacit.learning.textbook.descent import GradientDescent
 from tacit.learning.textbook.rates import RateCard, hard_instance, linear_excess, too_good_to_be_private
 from tacit.learning.textbook.sets import L2Ball
 from tacit.noise import test_mode

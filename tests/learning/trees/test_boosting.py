@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
-from tests.learning.manners import check_manners, check_sklearn
+from tests.learning.sklearn_api import check_api, check_sklearn
 
 from tacit.accounting import Adjacency, Gaussian, Guarantee, ParameterError, Repeated
 from tacit.learning.linear.losses import softmax
@@ -54,8 +54,8 @@ def test_every_level_is_priced_and_the_noise_grows_with_the_features_drawn() -> 
     "promise", [{"epsilon": 1.0, "delta": 1e-5, "max_depth": 2, "max_features": 2}, {"rho": 0.1, "adjacency": "replace-one"}],
     ids=["epsilon", "rho"],
 )  # fmt: skip
-def test_manners(promise: dict[str, Any], tmp_path: Path) -> None:
-    check_manners(GradientBoostingClassifier(3, bounds=(-3, 3), classes=[0, 1], **promise), tmp_path)
+def test_api(promise: dict[str, Any], tmp_path: Path) -> None:
+    check_api(GradientBoostingClassifier(3, bounds=(-3, 3), classes=[0, 1], **promise), tmp_path)
 
 
 def test_scikit_learns_checks() -> None:

@@ -16,7 +16,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.model_selection import train_test_split
 from tests.attacks.attack import Draw, lower_bound
-from tests.learning.manners import check_manners, check_sklearn
+from tests.learning.sklearn_api import check_api, check_sklearn
 
 from tacit.accounting import Adjacency, Guarantee, ParameterError, PureDP, account
 from tacit.learning.trees.tree import (
@@ -147,8 +147,8 @@ def test_wine_at_a_tenth() -> None:
     "promise", [{"epsilon": 1.0, "delta": 1e-5}, {"epsilon": 1.0, "delta": 0}, {"rho": 0.1, "adjacency": "replace-one"}],
     ids=["epsilon", "pure", "rho"],
 )  # fmt: skip
-def test_manners(promise: dict[str, Any], tmp_path: Path) -> None:
-    check_manners(DecisionTreeClassifier(2, bounds=(-3, 3), classes=[0, 1], **promise), tmp_path)
+def test_api(promise: dict[str, Any], tmp_path: Path) -> None:
+    check_api(DecisionTreeClassifier(2, bounds=(-3, 3), classes=[0, 1], **promise), tmp_path)
 
 
 def test_scikit_learns_checks() -> None:

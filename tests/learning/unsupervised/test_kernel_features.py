@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from tests.learning.manners import check_sklearn
+from tests.learning.sklearn_api import check_sklearn
 
 from tacit.accounting import NoOp, ParameterError
 from tacit.learning.unsupervised.kernel_features import NystroemFeatures, RandomFourierFeatures, public_uniforms

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from tests.attacks.attack import Draw, lower_bound
-from tests.learning.manners import check_manners, check_sklearn
+from tests.learning.sklearn_api import check_api, check_sklearn
 
 from tacit.accounting import Adjacency, Guarantee, ParameterError
 from tacit.learning.unsupervised.kmeans import KMeans, distances, lloyd_step, normal_centres
@@ -47,8 +47,8 @@ def test_the_first_centres_are_those_of_a_normal_distribution() -> None:
 
 
 @pytest.mark.parametrize("promise", [{"epsilon": 1.0, "delta": 1e-5}, {"rho": 0.1, "adjacency": "replace-one"}], ids=["epsilon", "rho"])
-def test_manners(promise: dict[str, Any], tmp_path: Path) -> None:
-    check_manners(KMeans(2, bounds=(-3, 3), **promise), tmp_path)
+def test_api(promise: dict[str, Any], tmp_path: Path) -> None:
+    check_api(KMeans(2, bounds=(-3, 3), **promise), tmp_path)
 
 
 def test_scikit_learns_checks() -> None:

@@ -1,4 +1,4 @@
-"""Principal components: those of linear algebra without noise, noise at the right edge, good manners, far better than the peer."""
+"""Principal components: those of linear algebra without noise, noise at the right edge, scikit-learn's API, far better than the peer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA as Plain
-from tests.learning.manners import check_manners, check_sklearn
+from tests.learning.sklearn_api import check_api, check_sklearn
 
 from tacit.accounting import Adjacency, Composed, Guarantee, ParameterError
 from tacit.learning.unsupervised.pca import PCA, Shares, principal_axes
@@ -48,8 +48,8 @@ def test_the_edge_is_where_noise_ends(adjacency: Adjacency) -> None:
 
 
 @pytest.mark.parametrize("promise", [{"epsilon": 1.0, "delta": 1e-5}, {"rho": 0.1, "adjacency": "replace-one"}], ids=["epsilon", "rho"])
-def test_manners(promise: dict[str, Any], tmp_path: Path) -> None:
-    check_manners(PCA(2, bounds=(-3, 3), **promise), tmp_path)
+def test_api(promise: dict[str, Any], tmp_path: Path) -> None:
+    check_api(PCA(2, bounds=(-3, 3), **promise), tmp_path)
 
 
 def test_scikit_learns_checks() -> None:

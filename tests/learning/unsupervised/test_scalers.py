@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from tests.learning.manners import check_manners, check_sklearn
+from tests.learning.sklearn_api import check_api, check_sklearn
 
 from tacit.accounting import NoOp, ParameterError
 from tacit.learning.unsupervised.scalers import MinMaxScaler, StandardScaler
@@ -56,8 +56,8 @@ def test_with_a_large_budget_quantiles_are_those_of_the_data() -> None:
     ],
     ids=["standard, epsilon", "standard, rho", "min-max, pure", "min-max, replaced"],
 )
-def test_manners(model: Any, tmp_path: Path) -> None:
-    check_manners(model, tmp_path)
+def test_api(model: Any, tmp_path: Path) -> None:
+    check_api(model, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Linear models: classifiers, regressors, their solvers, losses and error bars."""
+"""Private linear models: losses, solvers, perturbation, error bars, and the estimators built from them."""

@@ -1,5 +1,9 @@
 """Private linear classifiers: logistic regression and the support vector machine with a smoothed hinge.
 
+They share their solvers. Public numbers choose one before the data is touched: descent in a private geometry
+where there is a delta, noisy sums of the classes or objective perturbation where there is none. The proofs
+stand beside the solvers, in `linear.solvers`, `linear.perturbation` and `linear.pure`.
+
 >>> from tacit.noise import test_mode
 >>> X = np.array([[0.1, 0.9], [0.8, 0.2], [0.2, 0.7], [0.9, 0.1]] * 200)
 >>> y = np.array([0, 1, 0, 1] * 200)
@@ -13,45 +17,51 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Adjacency, Guarantee
-from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes, declared_rows
-from tacit.learning.linear.choice import Solver, choose_solver
+from tacit.accounting import Guarantee
+from tacit.learning.estimator import Array, Bounds, Labels, PrivateClassifier, Request, codes_of
 from tacit.learning.linear.error_bars import to_data_units
-from tacit.learning.linear.losses import Loss, logistic, multinomial, smoothed_hinge, softmax
+from tacit.learning.linear.losses import (
+    Function,
+    Loss,
+    log_probabilities,
+    logistic,
+    multinomial,
+    smoothed_hinge,
+    softmax,
+)
 from tacit.learning.linear.pure import ClassSums, CubePerturbation
-from tacit.learning.linear.solvers import LinearFit, Plan, classifier_schedule, descend, geometry, regularised_fit
+from tacit.learning.linear.solvers import (
+    LinearFit,
+    Plan,
+    Solver,
+    choose_solver,
+    classifier_schedule,
+    descend,
+    geometry,
+    regularised_fit,
+)
+from tacit.ledger import Account
 
-Array = NDArray[np.float64]
 
-
-class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+class LinearClassifier(PrivateClassifier):
     """What linear classifiers share; see `LogisticRegression` for the parameters."""
 
     def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        classes: ArrayLike | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        solver: str = "auto",
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *, solver: str = "auto",
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, classes: ArrayLike | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, adjacency=adjacency, n_public=n_public, account=account,
+            random_state=random_state,
         )  # fmt: skip
         self.classes = classes
         self.solver = solver
@@ -61,15 +71,11 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Spend the guarantee and fit. Rows whose label was not declared count for nothing; nothing about the values raises."""
-        guarantee, adjacency = self._asked()
-        classes = declared_classes(self.classes)
-        numbers = self._numbers(X, reset=True)
-        space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
-        labels = self._targets(y, len(numbers), numeric=False)
-        rows = declared_rows(self.n_public, len(numbers), adjacency)
-        loss = self._loss(len(classes))
-        solver = choose_solver(self.solver, guarantee, adjacency, features=numbers.shape[1], rows=rows, loss=loss)
-        fitted = self._solve(solver, guarantee, adjacency, loss, space, numbers, labels, classes, rows)
+        request, classes, labels = self._labelled(X, y)
+        loss, space, features = self._loss(len(classes)), request.space, request.features
+        terms = (self.solver, request.guarantee, request.adjacency)
+        solver = choose_solver(*terms, features=features, rows=request.rows, loss=loss)
+        fitted = self._solve(solver, loss, request, labels, classes)
         coef, intercept = space.unscale(fitted.coef, fitted.intercept)
         self.space_ = space
         self.classes_ = classes
@@ -83,40 +89,33 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,
         return self
 
     def _solve(
-        self,
-        solver: Solver,
-        guarantee: Guarantee,
-        adjacency: Adjacency,
-        loss: Loss,
-        space: Space,
-        numbers: Array,
-        labels: NDArray[Any],
-        classes: NDArray[Any],
-        rows: int | None,
+        self, solver: Solver, loss: Loss, request: Request, labels: Labels, classes: Labels
     ) -> LinearFit:
+        """Plan, pay, and only then look at rows and labels."""
+        guarantee, adjacency = request.guarantee, request.adjacency
+        features, rows = request.features, request.rows
+        self.n_iter_ = 1
         if solver == "descent":
-            plan = Plan.classifier(guarantee, adjacency, features=numbers.shape[1], rows=rows)
+            plan = Plan.classifier(guarantee, adjacency, features=features, rows=rows)
             self.n_iter_ = plan.steps
             with self._spend(plan.event, guarantee):
-                U, codes = space.scale(numbers), codes_of(labels, classes)
-                return _descent(U, codes, len(classes), loss, plan)
+                return _descent(request.scaled(), codes_of(labels, classes), len(classes), loss, plan)
         if solver == "sums":
-            sums = ClassSums.plan(guarantee, adjacency, features=numbers.shape[1], classes=len(classes), rows=rows)
-            self.n_iter_ = 1
+            sums = ClassSums.plan(guarantee, adjacency, features=features, classes=len(classes), rows=rows)
             with self._spend(sums.event, guarantee):
-                return sums.run(space.scale(numbers), codes_of(labels, classes))
+                return sums.run(request.scaled(), codes_of(labels, classes))
         if solver == "cube":
             outputs = 1 if len(classes) == 2 else len(classes)
-            cube = CubePerturbation.plan(guarantee, adjacency, loss, features=numbers.shape[1], outputs=outputs, rows=rows)
-            self.n_iter_ = 1
+            cube = CubePerturbation.plan(
+                guarantee, adjacency, loss, features=features, outputs=outputs, rows=rows
+            )
             with self._spend(cube.event, guarantee):
-                U, codes = space.scale(numbers), codes_of(labels, classes)
-                return cube.run(U, codes.astype(np.float64), codes >= 0)
-        noisy = regularised_fit(solver, guarantee, adjacency, loss, features=numbers.shape[1], rows=rows)
-        self.n_iter_ = 1
+                codes = codes_of(labels, classes)
+                return cube.run(request.scaled(), codes.astype(np.float64), codes >= 0)
+        noisy = regularised_fit(solver, guarantee, adjacency, loss, features=features, rows=rows)
         with self._spend(noisy.event, guarantee):
-            U, codes = space.scale(numbers), codes_of(labels, classes)
-            return noisy.run(U, codes.astype(np.float64), known=codes >= 0)
+            codes = codes_of(labels, classes)
+            return noisy.run(request.scaled(), codes.astype(np.float64), known=codes >= 0)
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Scores: one a row for two classes, positive for the second; one a class otherwise."""
@@ -124,11 +123,11 @@ class LinearClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,
         scores: Array = self.space_.fill(numbers) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> Labels:
         """The class with the highest score."""
         scores = self.decision_function(X)
         places = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-        found: NDArray[Any] = self.classes_[places]
+        found: Labels = self.classes_[places]
         return found
 
 
@@ -144,16 +143,16 @@ def _descent(U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, plan:
 
 
 class LogisticRegression(LinearClassifier):
-    """Private logistic regression, binary or multinomial, with scikit-learn's manners.
+    """Private logistic regression, binary or multinomial, with scikit-learn's API.
 
     Parameters
         epsilon, delta, rho, mu, guarantee: what it may cost (see `tacit.learning.estimator`); delta=0 asks for pure privacy.
         bounds, data_norm: public bounds of the features, or of the length of a row. One of them is required.
         classes: the labels that can occur; required, and public.
         adjacency: "add-remove" or "replace-one". n_public: a public number of rows; without it add-remove pays for one.
-        solver: "descent" (preconditioned full-batch gradient descent), "sums" or "cube" (for delta=0: one release of the sums
-        of the classes where people are few, and objective perturbation with noise like the box of the rows), "objective" or "output"
-        perturbation (two classes), or "auto".
+        solver: "descent" (preconditioned full-batch gradient descent); for delta=0 "sums" (one release of the
+        sums of the classes, where people are few) or "cube" (objective perturbation with noise in the shape
+        of the rows' box); "objective" or "output" perturbation (two classes); or "auto".
         account: a ledger account to spend from. random_state: in test mode only.
 
     Fitted: coef_, intercept_, classes_, event_, privacy_, solver_, n_iter_, noise_ (the standard deviation of the noise on one coordinate
@@ -163,8 +162,8 @@ class LogisticRegression(LinearClassifier):
     Guarantee
         Statement: fitting costs event_, at most what was asked for, for any values in X and y.
         Conditions: bounds, classes and n_public are public; a person is one row.
-        Proved in: `preconditioned_descent` (clipped sums with exact Gaussian noise), `class_sums`, `cube_perturbation`,
-        `objective_perturbation`, `output_perturbation`.
+        Proved in: `solvers.descend` (clipped sums with exact Gaussian noise), `pure.ClassSums`,
+        `pure.CubePerturbation`, `perturbation.ObjectivePerturbation`, `perturbation.OutputPerturbation`.
     """
 
     def _loss(self, classes: int) -> Loss:
@@ -176,9 +175,8 @@ class LogisticRegression(LinearClassifier):
         return softmax(np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores)
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
-        """Their logarithms."""
-        found: Array = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
-        return found
+        """Logarithms of the probabilities."""
+        return log_probabilities(self.predict_proba(X))
 
 
 class LinearSVC(LinearClassifier):
@@ -196,7 +194,7 @@ def one_against_rest(classes: int, width: float = 0.5) -> Loss:
     """The sum of smoothed hinge losses, each class against the others; its derivative is clipped to length 1."""
     single = smoothed_hinge(width)
 
-    def parts(function: Any, scores: Array, labels: Array) -> list[Array]:
+    def parts(function: Function, scores: Array, labels: Array) -> list[Array]:
         return [function(scores[:, [k]], (labels.astype(int) == k).astype(np.float64)) for k in range(classes)]
 
     return Loss(

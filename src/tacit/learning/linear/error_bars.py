@@ -1,6 +1,7 @@
 """Error bars of linear models: how far the noise, and the noise alone, may have moved coefficients and predictions.
 
-Everything here is post-processing: it reads the plan and what was released, never the data. A bar says what its number is worth:
+Everything here is post-processing: it reads the plan and what was released, never the data. A bar says what
+kind of number it is:
 
 - "exact": the noise was added to the coefficients themselves (output perturbation), so its deviation is that of the plan.
 - "first order": the noise went through a formula that is linear in it but for terms of the second order (least squares from a noisy matrix;
@@ -8,7 +9,8 @@ Everything here is post-processing: it reads the plan and what was released, nev
 - "bound": at most this (objective perturbation, by strong convexity; descent on other convex losses, to first order, as if no step forgot
   anything).
 
-What the sample itself leaves uncertain is not in it; where the release tells (the noisy matrix does), it is kept apart as `sampling`.
+What the sample itself leaves uncertain is not included; where the release shows it (the noisy matrix does),
+it is kept apart as `sampling`.
 
 >>> bar = NoiseBar(np.diag([0.04, 0.01]), "exact")
 >>> bar.deviation(np.array([[1.0], [3.0]])).round(3)
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +57,7 @@ class NoiseBar:
     @property
     def errors(self) -> Array:
         """Standard deviations of the coefficients and, last, of the intercept."""
-        found: Array = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
-        return found
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     def deviation(self, rows: Array, *, sampling: bool = False) -> Array:
         """Standard deviations of the scores of rows."""
@@ -69,7 +70,7 @@ class NoiseBar:
         found: Array = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", joined, total, joined), 0.0))
         return found
 
-    def factor(self, confidence: Any) -> float:
+    def factor(self, confidence: object) -> float:
         """How many deviations hold the given share: of the normal law, or by Chebyshev's inequality where the noise is not normal."""
         share = float(number("confidence", confidence))
         if not 0 < share < 1:
@@ -99,8 +100,7 @@ def least_squares_noise(inverse: Array, theta: Array, deviation: float) -> Array
     array([[4.5]])
     """
     middle = deviation**2 / 2 * ((1 + float(theta @ theta)) * np.eye(len(theta)) + np.outer(theta, theta))
-    found: Array = inverse @ middle @ inverse.T
-    return found
+    return inverse @ middle @ inverse.T
 
 
 def remembered(lengths: Array, deviations: Array, bend: Array, averaged: int, penalty: Array | float = 0.0) -> Array:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import ParameterError
+from tacit.mechanisms.row_sums import clip_rows
 from tacit.parameters import nonnegative, number, positive
 
 Array = NDArray[np.float64]
@@ -69,9 +70,7 @@ class Loss:
         return math.isfinite(self.curvature)
 
     def clipped(self, scores: Array, labels: Array) -> Array:
-        """The derivative, at most `slope` long, whatever the function returns: NaN counts as 0."""
-        from tacit.mechanisms.row_sums import clip_rows
-
+        """The derivative, clipped to a length of `slope` whatever the function returns; NaN counts as 0."""
         found = np.asarray(self.derivative(scores, labels), dtype=np.float64)
         return clip_rows(found, self.slope) if math.isfinite(self.slope) else np.nan_to_num(found)
 
@@ -90,7 +89,7 @@ class Loss:
 
 
 def custom(name: str, value: Function, derivative: Function, *, slope: float, curvature: float = math.inf, outputs: int = 1) -> Loss:
-    """A loss of one's own: its derivative is clipped to `slope`; its curvature is taken for step lengths only, never for privacy.
+    """A loss of your own. Its derivative is clipped to `slope`; privacy never rests on its curvature.
 
     >>> mine = custom("cosh", lambda s, y: np.log(np.cosh(s[:, 0] - y)), lambda s, y: np.tanh(s - y[:, None]), slope=1, curvature=1)
     >>> mine.certified
@@ -101,13 +100,11 @@ def custom(name: str, value: Function, derivative: Function, *, slope: float, cu
 
 def _sign(labels: Array) -> Array:
     """Labels 0 and 1 as -1 and 1, as a column."""
-    found: Array = 2.0 * labels[:, None] - 1.0
-    return found
+    return 2.0 * labels[:, None] - 1.0
 
 
 def _logistic_value(scores: Array, labels: Array) -> Array:
-    found: Array = np.logaddexp(0.0, -_sign(labels) * scores)[:, 0]
-    return found
+    return np.logaddexp(0.0, -_sign(labels) * scores)[:, 0]
 
 
 def _logistic_derivative(scores: Array, labels: Array) -> Array:
@@ -129,6 +126,11 @@ def softmax(scores: Array) -> Array:
     shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
     found: Array = shifted / shifted.sum(axis=1, keepdims=True)
     return found
+
+
+def log_probabilities(shares: Array) -> Array:
+    """Logarithms of probabilities; one of 0 counts as the least normal float."""
+    return np.log(np.maximum(shares, np.finfo(np.float64).tiny))
 
 
 def multinomial(classes: int) -> Loss:
@@ -166,12 +168,10 @@ def squared(reach: float = math.inf) -> Loss:
     def value(scores: Array, labels: Array) -> Array:
         gap = np.abs(scores[:, 0] - labels)
         inner = np.minimum(gap, limit)
-        found: Array = inner * inner / 2 + np.where(gap > inner, inner * (gap - inner), 0.0)
-        return found
+        return inner * inner / 2 + np.where(gap > inner, inner * (gap - inner), 0.0)
 
     def derivative(scores: Array, labels: Array) -> Array:
-        found: Array = np.clip(scores - labels[:, None], -limit, limit)
-        return found
+        return np.clip(scores - labels[:, None], -limit, limit)
 
     return Loss("squared" if math.isinf(limit) else f"squared({limit:g})", value, derivative, limit, 1.0, certified=True)
 
@@ -195,13 +195,11 @@ def smoothed_hinge(width: float = 0.5) -> Loss:
 
     def value(scores: Array, labels: Array) -> Array:
         gap = 1 - (_sign(labels) * scores)[:, 0]
-        found: Array = np.where(gap <= -h, 0.0, np.where(gap >= h, gap, (gap + h) ** 2 / (4 * h)))
-        return found
+        return np.where(gap <= -h, 0.0, np.where(gap >= h, gap, (gap + h) ** 2 / (4 * h)))
 
     def derivative(scores: Array, labels: Array) -> Array:
         sign = _sign(labels)
-        found: Array = -sign * np.clip((1 - sign * scores + h) / (2 * h), 0.0, 1.0)
-        return found
+        return -sign * np.clip((1 - sign * scores + h) / (2 * h), 0.0, 1.0)
 
     return Loss(f"smoothed_hinge({h:g})", value, derivative, 1.0, 1 / (2 * h), certified=True)
 
@@ -219,13 +217,12 @@ def smoothed_quantile(level: float = 0.5, width: float = 0.1) -> Loss:
 
     def value(scores: Array, labels: Array) -> Array:
         gap = labels - scores[:, 0]
-        found: Array = np.where(gap >= h, q * gap, np.where(gap <= -h, (q - 1) * gap, gap * gap / (4 * h) + (q - 0.5) * gap + h / 4))
-        return found
+        inner = np.where(gap <= -h, (q - 1) * gap, gap * gap / (4 * h) + (q - 0.5) * gap + h / 4)
+        return np.where(gap >= h, q * gap, inner)
 
     def derivative(scores: Array, labels: Array) -> Array:
         gap = labels[:, None] - scores
-        found: Array = -np.clip(gap / (2 * h) + q - 0.5, q - 1, q)
-        return found
+        return -np.clip(gap / (2 * h) + q - 0.5, q - 1, q)
 
     return Loss(f"smoothed_quantile({q:g}, {h:g})", value, derivative, max(q, 1 - q), 1 / (2 * h), certified=True)
 
@@ -241,12 +238,10 @@ def poisson(largest_label: float, largest_score: float) -> Loss:
     def value(scores: Array, labels: Array) -> Array:
         s = scores[:, 0]
         inner = np.clip(s, -end, end)
-        found: Array = np.exp(inner) + np.exp(inner) * (s - inner) - np.clip(labels, 0.0, most) * s
-        return found
+        return np.exp(inner) + np.exp(inner) * (s - inner) - np.clip(labels, 0.0, most) * s
 
     def derivative(scores: Array, labels: Array) -> Array:
-        found: Array = np.exp(np.clip(scores, -end, end)) - np.clip(labels, 0.0, most)[:, None]
-        return found
+        return np.exp(np.clip(scores, -end, end)) - np.clip(labels, 0.0, most)[:, None]
 
     return Loss(f"poisson({most:g}, {end:g})", value, derivative, max(most, math.exp(end)), math.exp(end), certified=True)
 

@@ -4,6 +4,7 @@ The objective sum_i l(<theta, v_i>, y_i) + ridge/2 |theta|^2 + <tilt, theta> is 
 g lies within g / ridge of the minimiser. `minimise` iterates until that is below the distance asked for: privacy proofs charge for exactly
 this distance.
 
+>>> from tacit.learning.linear.losses import logistic
 >>> v, y = np.array([[1.0], [1.0]]), np.array([1.0, 0.0])
 >>> minimise(logistic, v, y, ridge=1.0, tilt=np.array([0.0]), distance=1e-9)
 array([0.])
@@ -16,19 +17,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.learning.linear.losses import Loss, logistic
+from tacit.learning.linear.losses import Loss
 
 Array = NDArray[np.float64]
 PROBE = 1e-4  # half the distance over which a second derivative is measured
 TURNS = 200
 
-__all__ = ["descended", "gradient", "logistic", "minimise", "minimise_scores"]
-
 
 def gradient(loss: Loss, rows: Array, labels: Array, theta: Array, ridge: float, tilt: Array) -> Array:
     """The gradient of the objective."""
-    found: Array = rows.T @ loss.derivative((rows @ theta)[:, None], labels)[:, 0] + ridge * theta + tilt
-    return found
+    return rows.T @ loss.derivative((rows @ theta)[:, None], labels)[:, 0] + ridge * theta + tilt
 
 
 def minimise(loss: Loss, rows: Array, labels: Array, *, ridge: float, tilt: Array, distance: float) -> Array:
@@ -83,8 +81,11 @@ def descended(slope_at: Callable[[Array], Array], theta: Array, target: float, *
 
 
 def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float, tilt: Array, distance: float) -> Array:
-    """The same for several scores, with parameters and tilt (scores, features): Newton steps by conjugate gradients, then as above.
+    """As `minimise`, for several scores: parameters and tilt are (scores, features).
 
+    Newton steps are found by conjugate gradients.
+
+    >>> from tacit.learning.linear.losses import logistic
     >>> v, y = np.array([[1.0], [1.0]]), np.array([1.0, 0.0])
     >>> minimise_scores(logistic, v, y, ridge=1.0, tilt=np.array([[2.0]]), distance=1e-6).round(4)  # 2 sigmoid(t) - 1 + t + 2 = 0
     array([[-1.3967]])
@@ -96,8 +97,7 @@ def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float, til
         return float(loss.value(rows @ at.T, labels).sum() + ridge * (at * at).sum() / 2 + (tilt * at).sum())
 
     def slope_at(at: Array) -> Array:
-        found: Array = loss.derivative(rows @ at.T, labels).T @ rows + ridge * at + tilt
-        return found
+        return loss.derivative(rows @ at.T, labels).T @ rows + ridge * at + tilt
 
     slope = slope_at(theta)
     for _ in range(TURNS):

@@ -1,27 +1,30 @@
-"""Output perturbation: the minimiser of a strongly convex sum, plus noise as large as one person can move it.
+"""Objective and output perturbation: minimise a regularised sum of losses, with noise before or after.
 
-With a ridge, one person moves the minimiser of a sum of losses by at most slope / ridge: the gradients of the two objectives differ by one
-person's gradient, and the objective is ridge-strongly convex. (In means, the familiar 2 L / (n lambda) with ridge = n lambda.)
+Objective perturbation draws its noise once, before the optimisation, as a random linear term that tilts the
+objective: the stronger the data, the less the tilt moves the minimum. Output perturbation adds noise to the
+minimiser. Both release one point and need a loss with a proved curvature. They keep an epsilon, also with
+delta = 0; `linear.solvers` uses them for models with one score.
 
 >>> farthest_minimiser(1.0, 4.0, Adjacency.ADD_REMOVE), farthest_minimiser(1.0, 4.0, Adjacency.REPLACE_ONE)
 (0.25, 0.5)
-
-Objective perturbation: the minimiser of a regularised sum of losses with a random linear term, released once.
-
-The noise is drawn once, before the optimisation, and tilts the objective; the stronger the data, the less the tilt moves the minimum. The
-proof needs a smooth loss and the *exact* minimiser, which no computer has. What is released here is a lattice point near it with exact
-output
-noise, and the distance between the two (of the solver, and of rounding the tilt and the point) is charged.
-
 >>> round(least_ridge(1.0, 0.25), 5), round(book_ridge(1.0, 0.25), 5)
 (0.38537, 0.63537)
 >>> noise_moments(10, 1.0, 1.0)
 (20.0, 440.0)
 
-*The price.* Write the density of the minimiser at theta as that of the tilt b = -grad(theta) times the Jacobian det(Hessian) (printed
-inverted in (6.16) to (6.24); Claim 6.8 is symmetric in it). Adding a person changes the log determinant by at most rank * log(1 +
-curvature / ridge), and the tilt by their gradient, whose direction is the row, whatever theta: so the other term is, for Laplace noise,
-at most slope * |row|_1 / scale; and for Gaussian noise at most mu^2/2 + mu |N| with N standard normal and mu = slope / sigma.
+*Objective perturbation.* The proof needs a smooth loss and the *exact* minimiser, which no computer has. What
+is released here is a lattice point near it with exact output noise, and the distance between the two (of the
+solver, and of rounding the tilt and the point) is charged. Write the density of the minimiser at theta as
+that of the tilt b = -grad(theta) times the Jacobian det(Hessian) (printed inverted in (6.16) to (6.24); Claim
+6.8 is symmetric in it). Adding a person changes the log determinant by at most rank * log(1 + curvature /
+ridge), and the
+tilt by their gradient, whose direction is the row, whatever theta: so the other term is, for Laplace noise,
+at most slope * |row|_1 / scale; and for Gaussian noise at most mu^2/2 + mu |N| with N standard normal and mu
+= slope / sigma.
+
+*Output perturbation.* With a ridge, one person moves the minimiser of a sum of losses by at most slope /
+ridge: the gradients of the two objectives differ by one person's gradient, and the objective is
+ridge-strongly convex. (In means, the familiar 2 L / (n lambda) with ridge = n lambda.)
 """
 
 from __future__ import annotations
@@ -94,7 +97,7 @@ def tail(epsilon: float, mu: float, determinant: float, adjacency: Adjacency) ->
 
 @dataclass(frozen=True)
 class ObjectivePerturbation:
-    """A plan: the ridge, the scale of the tilt, the scale of the output noise, and the event, all fixed before the data is touched.
+    """A plan of objective perturbation: the ridge, the scales of tilt and output noise, and the event.
 
     Guarantee
         Statement: costs `event`: (MAIN epsilon, delta) for the exact minimiser, REST epsilon for the distance to it.
@@ -197,7 +200,7 @@ def farthest_minimiser(slope: float, ridge: float, adjacency: Adjacency) -> floa
 
 @dataclass(frozen=True)
 class OutputPerturbation:
-    """A plan: the ridge, the noise and the event.
+    """A plan of output perturbation: the ridge, the noise and the event.
 
     Guarantee
         Statement: costs Gaussian(multiplier), or epsilon-DP with Laplace noise where delta is 0.

@@ -1,50 +1,31 @@
-"""Linear classifiers under pure privacy: a noisy centre, then objective perturbation with noise in the shape of the box of the rows.
+"""Linear classifiers under pure privacy: noise in the shape of a box, and two solvers that use it.
 
-Rows in public units are bounded coordinate by coordinate. So the noise is too (`cube_noise`): for one score a tilt whose density depends on
-its largest coordinate, for several scores one such tilt for each, which pays for the sum of the absolute residuals of a person (2 for
-softmax, however many classes there are).
+Rows in public units are bounded coordinate by coordinate, so the noise is too: `cube_noise` has a density
+that depends on the largest coordinate alone, and is drawn exactly, on integers. `ClassSums` reads a
+classifier off one release and is for few people; `CubePerturbation` is objective perturbation and is for
+more. `solvers.choose_solver` says which, from public numbers.
 
-1. *Centre.* A fifth of epsilon buys a noisy mean of the rows, shrunk as its noise demands. Around it the coordinates are clipped to a
-   part of their range: noise falls with the range, and most of the signal stays.
-2. *Tilt.* The minimiser of the sum of losses with a ridge and the tilt. The ridge lets noise alone reach parameters of length 1, and what
-   its determinant costs is exact: log(1 + curvature |row|^2 / ridge) for each rank, not half of epsilon.
-3. *Distance.* What is released is a lattice point near the minimiser with a little cube noise, which pays for the distance between them.
-
+>>> from tacit.learning.linear.losses import logistic
+>>> plan = ClassSums.plan(Guarantee(epsilon=0.1, delta=0), Adjacency.ADD_REMOVE, features=30, classes=2, rows=455)
+>>> plan.guarantee.keeps(plan.event, plan.adjacency), round(plan.noise)
+(True, 188)
 >>> plan = CubePerturbation.plan(Guarantee(epsilon=1, delta=0), Adjacency.ADD_REMOVE, logistic, features=30, outputs=1, rows=455)
 >>> plan.guarantee.typed_price(plan.event, plan.adjacency).upper <= 1, round(plan.determinant, 3)
 (True, 0.055)
 >>> round(plan.tilt_epsilon, 3)  # what is left of epsilon for the tilt: all but the centre, the determinant and the distance
 0.725
-
-Pure noise in the shape of a box: for sums of rows whose every coordinate is bounded, exactly, on integers.
-
-One person moves a sum of rows in [-1, 1]^d by a vector of that cube. Laplace noise on every coordinate would pay for the corners of the
-l1 ball around it, a deviation of sqrt(2) d / epsilon each; noise with a density that depends on the *largest* coordinate alone pays
-d / (sqrt(3) epsilon), less than half (the K-norm mechanism of Hardt and Talwar 2010, for the cube).
-
->>> from tacit.noise import test_mode
->>> with test_mode(1):
-...     cube_noise(1000, 3).shape
-(3,)
 >>> round(deviation(30) / (2**0.5 * 30), 2)  # beside Laplace noise for 30 bounded coordinates
 0.43
 
-*The law.* P(z) on the integer vectors in proportion to exp(-|z|_max / scale). It is a mixture of uniform laws on cubes [-r, r]^d, with r
-drawn in proportion to (2r + 1)^d q^r, q = exp(-1/scale). A sum of d + 1 geometric variables is r with probability in proportion to
-(r + 1) ... (r + d) q^r, and is kept with probability (2r + 1)^d / ((2r + 2) (2r + 4) ... (2r + 2d)), by d coins of rational
-probability. Nothing is rounded.
+*The noise.* One person moves a sum of rows in [-1, 1]^d by a vector of that cube. Laplace noise on every
+coordinate would pay for the corners of the l1 ball around it, a deviation of sqrt(2) d / epsilon each; noise
+by the largest coordinate pays d / (sqrt(3) epsilon), less than half (the K-norm mechanism of Hardt and Talwar
+2010, for the cube).
 
-A linear classifier from one pure release: the sum of the rows of every class, for when there are too few people for more.
-
-With n epsilon below some thirty times the number of features, the noise of a second look costs more than it shows. A person is in one class
-only, so the sums of all classes together cost what one of them costs, and everything else is computed from them: the centre of the rows
-(shrunk as its noise demands), for every class the sum of its rows around that centre, and its share. That is one step of multinomial
-logistic regression from 0 with centred rows, beside the logarithms of the shares: where the sums are lost in noise, the steps are short and
-the larger class is foretold.
-
->>> plan = ClassSums.plan(Guarantee(epsilon=0.1, delta=0), Adjacency.ADD_REMOVE, features=30, classes=2, rows=455)
->>> plan.guarantee.keeps(plan.event, plan.adjacency), round(plan.noise)
-(True, 188)
+*Its law.* P(z) on the integer vectors in proportion to exp(-|z|_max / scale). It is a mixture of uniform laws
+on cubes [-r, r]^d, with r drawn in proportion to (2r + 1)^d q^r, q = exp(-1/scale). A sum of d + 1 geometric
+variables is r with probability in proportion to (r + 1) ... (r + d) q^r, and is kept with probability (2r +
+1)^d / ((2r + 2) (2r + 4) ... (2r + 2d)), by d coins of rational probability. Nothing is rounded.
 """
 
 from __future__ import annotations
@@ -58,15 +39,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, Composed, Event, Guarantee, ParameterError, PureDP
+from tacit.learning.estimator import Array
 from tacit.learning.linear.error_bars import NoiseBar
-from tacit.learning.linear.losses import Loss, logistic
+from tacit.learning.linear.losses import Loss
 from tacit.learning.linear.newton import minimise_scores
 from tacit.learning.linear.solvers import LinearFit, shrink
 from tacit.mechanisms.row_sums import BITS, farthest
 from tacit.noise import bernoulli, from_lattice, geometric, round_to_lattice, uniform_integers
 from tacit.parameters import Number, count, positive
-
-Array = NDArray[np.float64]
 
 
 def cube_noise(scale: Number, dimension: int) -> NDArray[Any]:
@@ -77,8 +57,7 @@ def cube_noise(scale: Number, dimension: int) -> NDArray[Any]:
     """
     exact, places = Fraction(positive("scale", scale)), count("dimension", dimension)
     radius = _radius(exact, places)
-    found: NDArray[Any] = uniform_integers(2 * radius + 1, places) - radius
-    return found
+    return uniform_integers(2 * radius + 1, places) - radius
 
 
 def _radius(scale: Fraction, dimension: int) -> int:
@@ -134,7 +113,15 @@ SIGNAL, WITHIN = 0.05, 0.3  # expected variances of a coordinate: of the means o
 
 @dataclass(frozen=True)
 class ClassSums:
-    """A plan: `noise` is the standard deviation on every coordinate of every sum.
+    """A linear classifier from one pure release, the sums of the rows of every class; for few people.
+
+    With n epsilon below some thirty times the number of features, the noise of a second look costs more than
+    it shows. A person is in one class only, so the sums of all classes together cost what one of them costs.
+    The rest is computed from them: the centre of the rows (shrunk as its noise demands), for every class the
+    sum of its rows around that centre, and its share. That is one step of multinomial logistic regression
+    from 0 with centred rows, beside the logarithms of the shares: where the sums are lost in noise, the steps
+    are short and the larger class is predicted. `noise` is the standard deviation on every coordinate of
+    every sum.
 
     Guarantee
         Statement: costs PureDP(epsilon).
@@ -214,8 +201,6 @@ class ClassSums:
         return NoiseBar(self.noise**2 * (covariance + trust**2 * counted @ counted.T), "first order", gaussian=False)
 
 
-__all__ = ["CubePerturbation", "logistic"]
-
 CENTRE, REST = 0.2, 0.02  # shares of epsilon: the centre, and the distance to the exact minimiser
 REACH = 0.4  # coordinates are clipped to this part of their range around the centre
 CONSTANT = 0.3  # the constant coordinate beside coordinates in [-1, 1]
@@ -227,17 +212,28 @@ LARGEST = 1 << 20  # parameters are cut off here
 
 @dataclass(frozen=True)
 class CubePerturbation:
-    """A plan: the ridge, the scales of all noise and the event, fixed before the data is touched.
+    """Objective perturbation with cube noise; ridge, scales and event are fixed before the data is touched.
+
+    1. *Centre.* A fifth of epsilon buys a noisy mean of the rows, shrunk as its noise demands. Around it the
+       coordinates are clipped to a part of their range: noise falls with the range, and most signal stays.
+    2. *Tilt.* The minimiser of the sum of losses with a ridge and a tilt of cube noise, one for each score,
+       which pays for the sum of the absolute residuals of a person (2 for softmax, however many classes there
+       are). The ridge lets noise alone reach parameters of length 1, and what its determinant costs is exact:
+       log(1 + curvature |row|^2 / ridge) for each rank, not half of epsilon.
+    3. *Distance.* A lattice point near the minimiser is released with a little cube noise, which pays for the
+       distance between them.
 
     Guarantee
         Statement: costs `event`: the centre, the exact minimiser given the centre, and the distance to it, each pure.
         Conditions: a loss with a proved curvature, rank and bound on the sum of its absolute derivatives.
-        Proved in: the centre is `noisy_box_sum`. The minimiser as in `objective_perturbation`: at fixed parameters a person changes the
-        log determinant by at most rank * log(1 + curvature |row|^2 / ridge), exchanging one by no more, as the two changes have opposite
-        signs; and the tilt of score k by the derivative by that score times a row of the cube, so that the largest coordinates of the
-        tilts change by a total of at most the bound on the sum of derivatives. The tilt is a lattice point with law
-        exp(-sum_k |z_k|_max / scale), and the exact minimiser that of the lattice point moved uniformly within its cell: a density, which
-        a cell more for each score pays for. The lattice point itself is computed with; the difference is in `distance`.
+        Proved in: the centre is `noisy_box_sum`. The minimiser as in `ObjectivePerturbation`: at fixed
+        parameters a person changes the log determinant by at most rank * log(1 + curvature |row|^2 / ridge),
+        exchanging one by no more, as the two changes have opposite signs; and the tilt of score k by the
+        derivative by that score times a row of the cube, so that the largest coordinates of the tilts change
+        by a total of at most the bound on the sum of derivatives. The tilt is a lattice point with law
+        exp(-sum_k |z_k|_max / scale), and the exact minimiser that of the lattice point moved uniformly
+        within its cell: a density, which a cell more for each score pays for. The lattice point itself is
+        computed with; the difference is in `distance`.
     """
 
     guarantee: Guarantee
@@ -306,8 +302,7 @@ class CubePerturbation:
             total, n = total[:-1], float(total[-1])
         noise *= farthest(1.0, relation) / self.centre_epsilon
         n = max(n, noise) if self.rows is None else n  # below its noise the count says nothing
-        found: Array = np.clip(shrink(total / n, noise / n), -1.0, 1.0)
-        return found
+        return np.clip(shrink(total / n, noise / n), -1.0, 1.0)
 
     def released(self, rows: Array, labels: Array) -> Array:
         """The parameters, (outputs, features + 1), for rows whose coordinates lie in [-1, 1] and whose constant is CONSTANT, or 0."""
@@ -315,8 +310,7 @@ class CubePerturbation:
         tilt = from_lattice(self._noise(self.tilt_scale, TILT_STEP), TILT_STEP).reshape(self.outputs, width)
         found = minimise_scores(self.loss, rows, labels, ridge=self.ridge, tilt=tilt, distance=self.solver_distance)
         point = round_to_lattice(found.ravel(), STEP, bounds=(-LARGEST, LARGEST))
-        released: Array = from_lattice(point + self._noise(self.output_scale, STEP), STEP).reshape(self.outputs, width)
-        return released
+        return from_lattice(point + self._noise(self.output_scale, STEP), STEP).reshape(self.outputs, width)
 
     def _noise(self, scale: float, step: Fraction) -> NDArray[np.int64]:
         return np.concatenate([cube_noise(Fraction(scale) / step, self.features + 1) for _ in range(self.outputs)])

@@ -1,4 +1,8 @@
-"""Private linear regressions: least squares, ridge, robust, quantile and Poisson regression.
+"""Private linear regressions: least squares, ridge, lasso, robust, quantile and Poisson regression.
+
+All of them move labels from public bounds to [-1, 1], fit there, and move the model back. Least squares is
+fitted by descent or from one noisy matrix (`MomentPlan`), the lasso by Frank-Wolfe, the others by descent.
+Error bars come with the fit and cost nothing.
 
 >>> from tacit.noise import test_mode
 >>> X = np.linspace(0, 10, 4001)[:, None]
@@ -8,46 +12,30 @@
 ...     fitted = model.fit(X, y)
 >>> fitted.score(X, y) > 0.99, fitted.privacy_.upper <= 1
 (True, True)
-
-Least squares from one noisy matrix: the second moment of (row, 1, label) holds everything a linear regression needs.
-
-One release with exact Gaussian noise gives X'X, X'y, the number of rows and the means together, at the sensitivity of the whole vector
-instead of a third of the budget each. Two things make its noise small: the three parts are weighted so that the noise falls where it does
-least harm, and rows longer than a public reach are weighted down *together with their label* (Mallows 1975), which leaves a linear model
-unbiased where clipping the row alone would not. The ridge adapts to the noise (as in AdaSSP, Wang 2018, which spends a third of its budget
-on the least eigenvalue; here it is read off the release): an eigenvalue is inverted by Wiener's filter at the edge of the noise's spectrum.
-
->>> from tacit.noise import test_mode
->>> U = np.linspace(-1, 1, 2001)[:, None]
->>> plan = MomentPlan.make(Guarantee(epsilon=10, delta=1e-5), Adjacency.ADD_REMOVE, features=1, rows=2001)
->>> with test_mode(0):
-...     found = plan.run(U, 0.5 * U[:, 0] + 0.1)
->>> found.coef.round(2), found.intercept.round(2)
-(array([[0.5]]), array([0.1]))
->>> bool(abs(found.coef[0, 0] - 0.5) < 4 * found.bar.errors[0])
-True
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError
-from tacit.learning.estimator import PrivateEstimator, RegressorMixin, Space, declared_rows, label_interval
-from tacit.learning.linear.choice import UNKNOWN_ROWS
+from tacit.learning.estimator import UNKNOWN_ROWS, Array, Bounds, PrivateEstimator, Request, label_interval
 from tacit.learning.linear.error_bars import NoiseBar, least_squares_noise, to_data_units
 from tacit.learning.linear.losses import Loss, huber, poisson, smoothed_quantile, squared
 from tacit.learning.linear.solvers import Geometry, LinearFit, Plan, Schedule, descend, geometry, regressor_schedule, regularised_fit
-from tacit.learning.textbook.frank_wolfe import FrankWolfe, L1Ball, steps_for
+from tacit.learning.scikit import RegressorMixin
+from tacit.learning.textbook.frank_wolfe import FrankWolfe, steps_for
+from tacit.learning.textbook.sets import L1Ball
+from tacit.ledger import Account
 from tacit.mechanisms.row_sums import farthest_moment, noisy_second_moment
 from tacit.parameters import count, nonnegative, positive
 
-Array = NDArray[np.float64]
+Ends = tuple[float, float]  # public bounds of the labels
 ONE, LABEL = 0.3, 0.6  # lengths of the constant and of the label in a vector of length 1; the row has the rest
 ROW = math.sqrt(1 - ONE**2 - LABEL**2)
 REACH = 0.6  # rows beyond this part of the longest possible length are weighted down
@@ -56,7 +44,25 @@ PLENTY = 1000  # n mu above so many times the features: noise is negligible, and
 
 @dataclass(frozen=True)
 class MomentPlan:
-    """One Gaussian release of a second moment, fixed before the data is touched.
+    """Least squares from one Gaussian release of the second moment of (row, 1, label), which is all it needs.
+
+    The release gives X'X, X'y, the number of rows and the means together, at the sensitivity of the whole
+    vector instead of a third of the budget each. Two things make its noise small: the three parts are
+    weighted so that the noise falls where it does least harm, and rows longer than a public reach are
+    weighted down *together with their label* (Mallows 1975), which leaves a linear model unbiased where
+    clipping the row alone would not. The ridge adapts to the noise (as in AdaSSP, Wang 2018, which spends a
+    third of its budget on the least eigenvalue; here it is read off the release): an eigenvalue is inverted
+    by Wiener's filter at the edge of the noise's spectrum.
+
+    >>> from tacit.noise import test_mode
+    >>> U = np.linspace(-1, 1, 2001)[:, None]
+    >>> plan = MomentPlan.make(Guarantee(epsilon=10, delta=1e-5), Adjacency.ADD_REMOVE, features=1, rows=2001)
+    >>> with test_mode(0):
+    ...     found = plan.run(U, 0.5 * U[:, 0] + 0.1)
+    >>> found.coef.round(2), found.intercept.round(2)
+    (array([[0.5]]), array([0.1]))
+    >>> bool(abs(found.coef[0, 0] - 0.5) < 4 * found.bar.errors[0])
+    True
 
     Guarantee
         Statement: costs Gaussian(multiplier). Conditions: labels are cut to [-1, 1] and rows weighted down to `reach` before anything is
@@ -109,67 +115,45 @@ class MomentPlan:
         gram, cross, labels = moment[:-1, :-1], moment[:-1, -1], moment[-1, -1]
         people = max(float(moment[-2, -2]) / ONE**2, 1.0)
         residual = max(float(labels - 2 * theta @ cross + theta @ gram @ theta), 0.0) / people
-        found: Array = residual * inverse
-        return found
+        return residual * inverse
 
 
 AMPLE = 200  # n mu, in features, from which one noisy matrix is hardly noisy
 
 
-class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+class LinearRegressor(RegressorMixin, PrivateEstimator):
     """What linear regressions share: labels are moved from `label_bounds` to [-1, 1], fitted there, and the model is moved back."""
 
     quadratic = True  # whether the loss is the squared one: then the bar of a descent knows what its steps forget
 
     def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        label_bounds: Any = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, adjacency=adjacency, n_public=n_public, account=account,
+            random_state=random_state,
         )  # fmt: skip
         self.label_bounds = label_bounds
 
     def _labels(self, y: Array, lower: float, upper: float) -> Array:
         """Labels in [-1, 1]; a missing one counts as the middle."""
         middle, half = (lower + upper) / 2, (upper - lower) / 2
-        found: Array = np.clip((np.where(np.isnan(y), middle, y) - middle) / half, -1.0, 1.0)
-        return found
+        return np.clip((np.where(np.isnan(y), middle, y) - middle) / half, -1.0, 1.0)
 
-    def _solve(
-        self,
-        guarantee: Guarantee,
-        adjacency: Adjacency,
-        space: Space,
-        numbers: Array,
-        y: Array,
-        rows: int | None,
-        ends: tuple[float, float],
-    ) -> LinearFit:
+    def _solve(self, request: Request, y: Array, ends: Ends) -> LinearFit:
         raise NotImplementedError
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Spend the guarantee and fit; nothing about the values raises."""
-        guarantee, adjacency = self._asked()
-        ends = label_interval(self.label_bounds)
-        numbers = self._numbers(X, reset=True)
-        space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
-        labels = self._targets(y, len(numbers), numeric=True)
-        rows = declared_rows(self.n_public, len(numbers), adjacency)
-        fitted = self._solve(guarantee, adjacency, space, numbers, labels, rows, ends)
+        request, ends = self._request(X), label_interval(self.label_bounds)
+        space = request.space
+        labels = self._targets(y, len(request.numbers), np.float64).astype(np.float64, copy=False)
+        fitted = self._solve(request, labels, ends)
         coef, intercept = space.unscale(fitted.coef, fitted.intercept)
         self.space_ = space
         self.coef_, self.intercept_ = coef[0], float(intercept[0])
@@ -184,21 +168,12 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,un
         """What the squared coefficients in public units are weighed with."""
         return 0.0
 
-    def _descent(
-        self,
-        guarantee: Guarantee,
-        adjacency: Adjacency,
-        space: Space,
-        numbers: Array,
-        y: Array,
-        rows: int | None,
-        ends: tuple[float, float],
-        steps: int,
-    ) -> LinearFit:
-        plan = Plan.regressor(guarantee, adjacency, features=numbers.shape[1], rows=rows, steps=steps)
+    def _descent(self, request: Request, y: Array, ends: Ends, steps: int) -> LinearFit:
+        guarantee, features, rows = request.guarantee, request.features, request.rows
+        plan = Plan.regressor(guarantee, request.adjacency, features=features, rows=rows, steps=steps)
         self.n_iter_ = plan.steps
         with self._spend(plan.event, guarantee):
-            U, labels = space.scale(numbers), self._labels(y, *ends)
+            U, labels = request.scaled(), self._labels(y, *ends)
             shape = geometry(U, plan, normalise=False)
             schedule, loss = self._schedule(plan, shape, ends), self._loss(ends)
             start = np.array([self._start(ends)])
@@ -208,19 +183,19 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc,un
             )  # fmt: skip
         return self._restored(found, ends)
 
-    def _restored(self, found: LinearFit, ends: tuple[float, float]) -> LinearFit:
+    def _restored(self, found: LinearFit, ends: Ends) -> LinearFit:
         """The fit in units of the labels."""
         middle, half = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 2
         bar = None if found.bar is None else found.bar.scaled(half)
         return LinearFit(found.coef * half, found.intercept * half + middle, found.noise * half, bar)
 
-    def _loss(self, ends: tuple[float, float]) -> Loss:
+    def _loss(self, ends: Ends) -> Loss:
         return squared(2.0)
 
-    def _schedule(self, plan: Plan, shape: Geometry, ends: tuple[float, float]) -> Schedule:
+    def _schedule(self, plan: Plan, shape: Geometry, ends: Ends) -> Schedule:
         return regressor_schedule(plan, shape)
 
-    def _start(self, ends: tuple[float, float]) -> float:
+    def _start(self, ends: Ends) -> float:
         return 0.0
 
     def predict(self, X: ArrayLike) -> Array:
@@ -265,57 +240,39 @@ class LinearRegression(LinearRegressor):
     solvers: tuple[str, ...] = ("auto", "descent", "moments", "objective")
 
     def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        label_bounds: Any = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        solver: str = "auto",
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *, solver: str = "auto",
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
         )  # fmt: skip
         self.solver = solver
 
-    def _solve(
-        self,
-        guarantee: Guarantee,
-        adjacency: Adjacency,
-        space: Space,
-        numbers: Array,
-        y: Array,
-        rows: int | None,
-        ends: tuple[float, float],
-    ) -> LinearFit:
+    def _solve(self, request: Request, y: Array, ends: Ends) -> LinearFit:
         if self.solver not in self.solvers:
             raise ParameterError(f"solver must be one of {', '.join(map(repr, self.solvers))}, not {self.solver!r}")
-        penalty, features = self._penalty(), numbers.shape[1]
-        self.solver_ = self._chosen(guarantee, adjacency, features, rows) if self.solver == "auto" else self.solver
+        guarantee, adjacency = request.guarantee, request.adjacency
+        features, rows, penalty = request.features, request.rows, self._penalty()
+        self.solver_ = self._chosen(guarantee, features, rows) if self.solver == "auto" else self.solver
         if self.solver_ == "descent":
-            return self._descent(guarantee, adjacency, space, numbers, y, rows, ends, steps=6)
+            return self._descent(request, y, ends, steps=6)
         if self.solver_ == "moments":
             plan = MomentPlan.make(guarantee, adjacency, features, rows)
             with self._spend(plan.event, guarantee):
-                found = plan.run(space.scale(numbers), self._labels(y, *ends), penalty)
+                found = plan.run(request.scaled(), self._labels(y, *ends), penalty)
             return self._restored(found, ends)
         # residuals cut at half the width of the labels, and parameters about as long: both are public units
         noisy = regularised_fit("objective", guarantee, adjacency, squared(1.0), features=features, rows=rows, radius=1.0)
         with self._spend(noisy.event, guarantee):
-            found = noisy.run(space.scale(numbers), self._labels(y, *ends))
+            found = noisy.run(request.scaled(), self._labels(y, *ends))
         return self._restored(found, ends)
 
-    def _chosen(self, guarantee: Guarantee, adjacency: Adjacency, features: int, rows: int | None) -> str:
+    def _chosen(self, guarantee: Guarantee, features: int, rows: int | None) -> str:
         """Descent's noise shrinks with the residuals, the moments' only with the labels; but descent clips residuals, which biases skewed
         ones. So the moments are chosen where their noise is predicted to be about a fiftieth of the labels' half width, or less."""
         if guarantee.pure and "objective" in self.solvers:
@@ -334,27 +291,16 @@ class Ridge(LinearRegression):
     solvers = ("auto", "descent", "moments")
 
     def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        label_bounds: Any = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        solver: str = "auto",
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, alpha: float = 1.0, *, solver: str = "auto",
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
-            n_public=n_public, solver=solver, account=account, random_state=random_state,
+            solver=solver, epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
         )  # fmt: skip
         self.alpha = alpha
 
@@ -370,50 +316,32 @@ class Lasso(LinearRegressor):
     """
 
     def __init__(
-        self,
-        radius: float = 1.0,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        label_bounds: Any = None,
-        steps: int | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, radius: float = 1.0, *, steps: int | None = None,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
         )  # fmt: skip
         self.radius = radius
         self.steps = steps
 
-    def _solve(
-        self,
-        guarantee: Guarantee,
-        adjacency: Adjacency,
-        space: Space,
-        numbers: Array,
-        y: Array,
-        rows: int | None,
-        ends: tuple[float, float],
-    ) -> LinearFit:
-        radius = float(positive("radius", self.radius))
+    def _solve(self, request: Request, y: Array, ends: Ends) -> LinearFit:
+        guarantee, radius = request.guarantee, float(positive("radius", self.radius))
         strength = guarantee.gaussian_mu * 4 if guarantee.floats.epsilon is None else guarantee.floats.epsilon
-        steps = steps_for(rows or UNKNOWN_ROWS, strength) if self.steps is None else count("steps", self.steps)
+        rows = request.rows or UNKNOWN_ROWS
+        steps = steps_for(rows, strength) if self.steps is None else count("steps", self.steps)
         # one coordinate more, the constant 1, is the intercept: it shares the ball
-        ball = L1Ball(numbers.shape[1] + 1, radius)
-        plan = FrankWolfe.plan(guarantee, adjacency, ball, gradient_bound=1.0, steps=steps)
+        ball = L1Ball(request.features + 1, radius)
+        plan = FrankWolfe.plan(guarantee, request.adjacency, ball, gradient_bound=1.0, steps=steps)
         self.n_iter_ = plan.steps
         with self._spend(plan.event, guarantee):
-            U, labels = np.hstack([np.clip(space.scale(numbers), -1, 1), np.ones((len(numbers), 1))]), self._labels(y, *ends)
+            U = np.hstack([np.clip(request.scaled(), -1, 1), np.ones((len(y), 1))])
+            labels = self._labels(y, *ends)
             theta = plan.run(lambda at: U * np.clip(U @ at - labels, -1.0, 1.0)[:, None])
         return self._restored(LinearFit(theta[None, :-1], theta[-1:], 2 * plan.sensitivity / plan.step_epsilon), ends)
 
@@ -424,18 +352,9 @@ class _DescentRegressor(LinearRegressor):
     quadratic = False
     steps = 12
 
-    def _solve(
-        self,
-        guarantee: Guarantee,
-        adjacency: Adjacency,
-        space: Space,
-        numbers: Array,
-        y: Array,
-        rows: int | None,
-        ends: tuple[float, float],
-    ) -> LinearFit:
+    def _solve(self, request: Request, y: Array, ends: Ends) -> LinearFit:
         self._loss(ends)  # a bad parameter is refused before the data is touched
-        return self._descent(guarantee, adjacency, space, numbers, y, rows, ends, self.steps)
+        return self._descent(request, y, ends, self.steps)
 
 
 class HuberRegressor(_DescentRegressor):
@@ -444,33 +363,23 @@ class HuberRegressor(_DescentRegressor):
     steps = 8
 
     def __init__(
-        self,
-        threshold: float,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        label_bounds: Any = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, threshold: float, *,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
         )  # fmt: skip
         self.threshold = threshold
 
-    def _loss(self, ends: tuple[float, float]) -> Loss:
+    def _loss(self, ends: Ends) -> Loss:
         return huber(2 * float(positive("threshold", self.threshold)) / (ends[1] - ends[0]))
 
-    def _schedule(self, plan: Plan, shape: Geometry, ends: tuple[float, float]) -> Schedule:
+    def _schedule(self, plan: Plan, shape: Geometry, ends: Ends) -> Schedule:
         slope = min(self._loss(ends).slope, 2.0)
         return regressor_schedule(plan, shape, start=slope, decay=1.0, least=slope)
 
@@ -479,33 +388,23 @@ class QuantileRegressor(_DescentRegressor):
     """Private quantile regression with the pinball loss smoothed over a tenth of the labels' half width."""
 
     def __init__(
-        self,
-        quantile: float = 0.5,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        label_bounds: Any = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, quantile: float = 0.5, *,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, label_bounds: Bounds | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, label_bounds=label_bounds, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
         )  # fmt: skip
         self.quantile = quantile
 
-    def _loss(self, ends: tuple[float, float]) -> Loss:
+    def _loss(self, ends: Ends) -> Loss:
         return smoothed_quantile(self.quantile, 0.1)
 
-    def _schedule(self, plan: Plan, shape: Geometry, ends: tuple[float, float]) -> Schedule:
+    def _schedule(self, plan: Plan, shape: Geometry, ends: Ends) -> Schedule:
         # the expected second derivative is the density of the residuals at 0: about 1 where they spread over a third of the half width
         slope = self._loss(ends).slope
         steps = regressor_schedule(plan, shape, start=slope, decay=1.0, least=slope, curvature=1.0)
@@ -521,23 +420,22 @@ class PoissonRegressor(_DescentRegressor):
     steps = 12
 
     def _labels(self, y: Array, lower: float, upper: float) -> Array:
-        found: Array = np.clip(np.where(np.isnan(y), 0.0, y), 0.0, upper)
+        return np.clip(np.where(np.isnan(y), 0.0, y), 0.0, upper)
+
+    def _restored(self, found: LinearFit, ends: Ends) -> LinearFit:
         return found
 
-    def _restored(self, found: LinearFit, ends: tuple[float, float]) -> LinearFit:
-        return found
-
-    def _loss(self, ends: tuple[float, float]) -> Loss:
+    def _loss(self, ends: Ends) -> Loss:
         if ends[0] != 0 or ends[1] <= 1:
             raise ParameterError(f"label_bounds of counts must be (0, upper) with upper above 1, not {ends}")
         whole = poisson(ends[1], math.log(ends[1]))
         # in units of the upper bound: residuals in [-1, 1], curvature the expected share of it
         return Loss(whole.name, whole.value, lambda s, y: whole.derivative(s, y) / ends[1], 1.0, 1.0, certified=True)
 
-    def _schedule(self, plan: Plan, shape: Geometry, ends: tuple[float, float]) -> Schedule:
+    def _schedule(self, plan: Plan, shape: Geometry, ends: Ends) -> Schedule:
         return regressor_schedule(plan, shape, start=0.7, decay=0.8, least=0.15, curvature=0.3)
 
-    def _start(self, ends: tuple[float, float]) -> float:
+    def _start(self, ends: Ends) -> float:
         return math.log(ends[1] / 4)
 
     def predict(self, X: ArrayLike) -> Array:
@@ -545,5 +443,4 @@ class PoissonRegressor(_DescentRegressor):
         return self._answer(super().predict(X))
 
     def _answer(self, scores: Array) -> Array:
-        found: Array = np.exp(np.clip(scores, -700.0, math.log(label_interval(self.label_bounds)[1])))
-        return found
+        return np.exp(np.clip(scores, -700.0, math.log(label_interval(self.label_bounds)[1])))

@@ -1,27 +1,41 @@
-"""Objective and output perturbation as solvers of linear models: rows in public units in, a linear function out.
+"""Solvers of linear models, and the choice between them.
 
->>> plan = regularised_fit("objective", Guarantee(epsilon=1, delta=0), Adjacency.ADD_REMOVE, logistic, features=3, rows=100)
+A solver takes rows in public units, and gives a linear function with its error bar. `choose_solver` predicts
+the excess risk of each one from public numbers (rows, features, budget), before any data is touched. `Plan`
+with `geometry` and `descend` is preconditioned gradient descent; `regularised_fit` is objective or output
+perturbation. The solvers for pure privacy stand in `linear.pure`, least squares from one noisy matrix in
+`linear.regressors`.
+
+>>> from tacit.learning.linear.losses import logistic
+>>> relation = Adjacency.ADD_REMOVE
+>>> choose_solver("auto", Guarantee(epsilon=1, delta=1e-5), relation, features=10, rows=1000, loss=logistic)
+'descent'
+>>> choose_solver("auto", Guarantee(epsilon=1, delta=0), relation, features=10, rows=1000, loss=logistic)
+'cube'
+>>> choose_solver("auto", Guarantee(epsilon=0.1, delta=0), relation, features=10, rows=1000, loss=logistic)
+'sums'
+>>> guarantee = Guarantee(epsilon=1, delta=1e-5)
+>>> plan = Plan.classifier(guarantee, relation, features=30, rows=455)
+>>> plan.steps, plan.shape_share, guarantee.typed_price(plan.event, relation).upper <= 1
+(12, 0.0, True)
+>>> pure = Guarantee(epsilon=1, delta=0)
+>>> plan = regularised_fit("objective", pure, relation, logistic, features=3, rows=100)
 >>> type(plan.method).__name__, plan.guarantee.typed_price(plan.event, plan.adjacency).upper <= 1
 ('ObjectivePerturbation', True)
 
-Linear models by few, well-aimed gradient steps: a private centre and shape of the rows first, then full-batch descent in that geometry.
-
-The noise of a gradient step is the same in every direction, and what it does to a prediction grows with the length of the row it is
-measured on. So the budget goes further when rows are centred and round before the descent:
+*Descent.* The noise of a gradient step is the same in every direction, and what it does to a prediction grows
+with the length of the row it is measured on. So the budget goes further when rows are centred and round
+before the descent:
 
 1. *Geometry.* A noisy mean of the rows (shrunk towards the public centre by as much as its known noise demands: James and Stein 1961) and,
    where the budget carries d^2 numbers, a noisy second moment, whose inverse root makes the rows round. Directions below the noise are
    left alone.
-2. *Descent.* Full-batch steps on the sum of per-person gradients. The influence of a person is bounded twice: the row is weighted down to
-   unit length (Mallows 1975) and the residual is clipped to a public schedule. The model itself stays linear in the row.
+2. *Steps.* Full-batch steps on the sum of per-person gradients. The influence of a person is bounded twice:
+   the row is weighted down to unit length (Mallows 1975) and the residual is clipped to a public schedule.
+   The model itself stays linear in the row.
 
 Every choice (which releases, how many steps, how long) is a formula in public numbers: features, classes, the budget and a number of
 rows that is declared or paid for. Everything after the releases is post-processing.
-
->>> guarantee, adjacency = Guarantee(epsilon=1, delta=1e-5), Adjacency.ADD_REMOVE
->>> plan = Plan.classifier(guarantee, adjacency, features=30, rows=455)
->>> plan.steps, plan.shape_share, guarantee.typed_price(plan.event, adjacency).upper <= 1
-(12, 0.0, True)
 """
 
 from __future__ import annotations
@@ -29,18 +43,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, Repeated
-from tacit.learning.linear.choice import UNKNOWN_ROWS, Solver
+from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, ParameterError, Repeated
+from tacit.learning.estimator import UNKNOWN_ROWS, Array
 from tacit.learning.linear.error_bars import NoiseBar, remembered
-from tacit.learning.linear.losses import Loss, logistic
-from tacit.learning.linear.perturbation import RADIUS, ObjectivePerturbation, OutputPerturbation
+from tacit.learning.linear.losses import Loss
+from tacit.learning.linear.perturbation import (
+    RADIUS,
+    ObjectivePerturbation,
+    OutputPerturbation,
+    gaussian_scale,
+)
 from tacit.mechanisms.row_sums import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
 
-Array = NDArray[np.float64]
 #: The derivative of every person's loss at the scores, one column for each output.
 Derivative = Callable[[Array], Array]
 
@@ -48,6 +67,72 @@ REACH = 0.5  # rows are clipped to this part of the longest possible length befo
 SHORT = 1e-9  # rows shorter than this are not stretched
 FEW = 10.0  # n mu below which a classifier takes one step
 COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
+
+Solver = Literal["descent", "objective", "output", "sums", "cube"]
+SOLVERS: tuple[Solver, ...] = ("descent", "objective", "output", "sums", "cube")
+ONE_STEP = 0.04  # what one step leaves of the excess where there is no noise; measured
+
+
+def predicted_excess(
+    solver: Solver, guarantee: Guarantee, adjacency: Adjacency, *, features: int, rows: int, loss: Loss, radius: float = 1.0
+) -> float:
+    """The excess risk per row to expect for rows of unit length and an optimum within `radius`; infinite where the solver does not apply.
+
+    These are the rates of chapter 6 and of Bassily, Smith and Thakurta 2014, with the constants of the
+    solvers as implemented. They rank solvers; they do not bound the error of a fit.
+
+    >>> from tacit.learning.linear.losses import logistic
+    >>> pure, relation = Guarantee(epsilon=1), Adjacency.ADD_REMOVE
+    >>> [round(predicted_excess(s, pure, relation, features=10, rows=1000, loss=logistic), 4) for s in SOLVERS]
+    [inf, 0.0566, 0.2378, 0.0515, 0.0231]
+    """
+    if solver == "descent":
+        if guarantee.pure:
+            return math.inf
+        # the first term of (6.47) is an optimisation error that steps remove; this is the noise
+        return loss.slope * radius * math.sqrt(features) / (rows * guarantee.gaussian_mu)
+    if solver in ("sums", "cube"):
+        if not guarantee.pure or not loss.smooth or not loss.certified:
+            return math.inf
+        assert guarantee.floats.epsilon is not None
+        # cube noise has the length d^(3/2) / sqrt(3), where rows are as long as half the diagonal of their cube; several scores pay for
+        # the sum of their derivatives, several sums do not. Both shrink what noise hides, so that they are never worse than no model
+        noise = 2 / math.sqrt(3) * features / (guarantee.floats.epsilon * rows)
+        several = loss.total_slope(loss.rank + 1) if loss.rank > 1 else loss.slope
+        found = ONE_STEP * loss.slope + noise if solver == "sums" else 2 * several * noise
+        return radius * min(found, loss.slope)
+    if not loss.smooth or not loss.certified or loss.rank > 1 or guarantee.floats.epsilon is None:
+        return math.inf  # their proofs need a curvature; and they fit one score
+    assert guarantee.floats.epsilon is not None and guarantee.floats.delta is not None
+    if guarantee.pure:
+        noise = 2 * math.sqrt(2) * features * loss.slope / guarantee.floats.epsilon
+    else:
+        noise = math.sqrt(features) * gaussian_scale(guarantee, adjacency, loss, guarantee.floats.epsilon)
+    if solver == "objective":
+        # Theorem 6.9 as corrected: 2 |C| times the root of the expected squared noise, with |C| the radius here
+        return 2 * radius * noise / rows
+    # output perturbation: noise 2 L / (n lambda) times dimension, at the lambda that balances it with the regularisation's bias
+    return math.sqrt(2) * radius * math.sqrt(noise * loss.slope / rows)
+
+
+def choose_solver(solver: str, guarantee: Guarantee, adjacency: Adjacency, *, features: int, rows: int | None, loss: Loss) -> Solver:
+    """The solver asked for, refused where it cannot keep the guarantee; or the best by prediction for "auto"."""
+    if solver not in (*SOLVERS, "auto"):
+        raise ParameterError(f"solver must be 'auto', {', '.join(map(repr, SOLVERS))}, not {solver!r}")
+    known = rows or UNKNOWN_ROWS
+    predictions = {
+        each: predicted_excess(each, guarantee, adjacency, features=features, rows=known, loss=loss)
+        for each in SOLVERS
+    }
+    if solver == "auto":
+        best = min(predictions, key=lambda s: predictions[s])
+        if math.isinf(predictions[best]):
+            raise ParameterError(f"no solver keeps this guarantee with the loss {loss.name}; give a positive delta, or rho")
+        return best
+    chosen = cast(Solver, solver)
+    if math.isinf(predictions[chosen]):
+        raise ParameterError(f"solver {solver!r} cannot keep this guarantee with the loss {loss.name}; solver='auto' picks one that can")
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -136,8 +221,7 @@ class Geometry:
     bend: Array
 
     def apply(self, U: Array) -> Array:
-        found: Array = (U - self.centre) @ self.shape
-        return found
+        return (U - self.centre) @ self.shape
 
 
 def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
@@ -148,11 +232,7 @@ def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
     d, relation = plan.features, plan.adjacency
     reach = REACH * math.sqrt(d)
     held = _stretched if normalise else clip_rows
-    if plan.rows is not None:
-        n = float(plan.rows)
-    else:
-        multiplier = plan.multiplier(COUNT_SHARE)
-        n = max(noisy_count(len(U), multiplier=multiplier, adjacency=relation), multiplier)  # below its noise the count says nothing
+    n = row_count(U, plan.rows, plan.mu, COUNT_SHARE, relation)
     centre = np.zeros(d)
     if plan.centre_share:
         multiplier = plan.multiplier(plan.centre_share)
@@ -165,6 +245,17 @@ def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
         spare = 1.0 if normalise else 1.2  # clipped rows keep their lengths: leave room above the typical one
         shape, spread, bend = _round(moment, farthest_moment(reach, relation) * multiplier * math.sqrt(d) / n, spare)
     return Geometry(n, centre, shape, spread, bend)
+
+
+def row_count(U: Array, rows: int | None, mu: float, share: float, adjacency: Adjacency) -> float:
+    """The number of rows: public, or released with this share of the squared budget.
+
+    A count below its noise says nothing, so the number is at least that.
+    """
+    if rows is not None:
+        return float(rows)
+    multiplier = 1 / (mu * math.sqrt(share))
+    return max(noisy_count(len(U), multiplier=multiplier, adjacency=adjacency), multiplier)
 
 
 def _deviation(plan: Plan, multiplier: float) -> float:
@@ -312,9 +403,6 @@ def regressor_schedule(
     return Schedule(clips, space.spread * 0.1 / (0.1 + slope_noise) * whole, 0.25 / (0.25 + level_noise) * whole, 1)
 
 
-__all__ = ["Regularised", "logistic", "regularised_fit"]
-
-
 @dataclass(frozen=True)
 class Regularised:
     """A planned fit of a linear model with one score a row."""
@@ -344,10 +432,9 @@ def regularised_fit(
     solver: Solver, guarantee: Guarantee, adjacency: Adjacency, loss: Loss, *, features: int, rows: int | None, radius: float = RADIUS
 ) -> Regularised:
     """The plan of a solver for rows in the box [-1, 1]^features and parameters of a typical length of `radius`."""
+    method: ObjectivePerturbation | OutputPerturbation
     if solver == "objective":
-        return Regularised(
-            guarantee, adjacency, ObjectivePerturbation.plan(guarantee, adjacency, loss, features + 1, radius=radius), features
-        )
-    return Regularised(
-        guarantee, adjacency, OutputPerturbation.plan(guarantee, adjacency, loss, features + 1, rows=rows or UNKNOWN_ROWS), features
-    )
+        method = ObjectivePerturbation.plan(guarantee, adjacency, loss, features + 1, radius=radius)
+    else:
+        method = OutputPerturbation.plan(guarantee, adjacency, loss, features + 1, rows=rows or UNKNOWN_ROWS)
+    return Regularised(guarantee, adjacency, method, features)

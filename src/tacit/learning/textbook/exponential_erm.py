@@ -1,9 +1,9 @@
-"""The exponential mechanism for empirical risk: a parameter from a public grid, those with less total loss exponentially more likely.
+"""The exponential mechanism for empirical risk: a point of a public grid, likelier the less its loss.
 
-Pure privacy without convexity. What counts is the *range* of one person's loss over the grid: with c the factor in the exponent, all
-privacy losses lie in an interval of width c times that range, so that c = epsilon / range is epsilon-DP when a person is added or removed;
-the
-textbook's epsilon / (2 L |C|) is half of that, and right for exchanging one.
+It gives pure privacy and needs no convexity; use it in few dimensions, where a grid is small. What counts is
+the *range* of one person's loss over the grid: with c the factor in the exponent, all privacy losses lie in
+an interval of width c times that range. So c = epsilon / range is epsilon-DP when a person is added or
+removed; the textbook's epsilon / (2 L |C|) is half of that, and right for exchanging one.
 
 >>> grid = np.linspace(-1, 1, 41)[:, None]
 >>> plan = ExponentialERM(Guarantee(epsilon=1, delta=0), Adjacency.ADD_REMOVE, grid, lipschitz=1.0)
@@ -64,8 +64,7 @@ class ExponentialERM:
         Conditions: candidates and width are public. No convexity.
         Proved in: McSherry and Talwar 2007; Durfee and Rogers 2019 for the range. Losses are whole numbers of granules, and the width
         counts one more granule for rounding. Correction: Algorithm 1's exponent is half of what add/remove allows; the proof of Theorem
-        6.4
-        prints e^(-epsilon/2) for both ends.
+        6.4 prints e^(-epsilon/2) for both ends.
     """
 
     guarantee: Guarantee

@@ -1,9 +1,10 @@
-"""Private Frank-Wolfe: walk towards corners of a polytope, each chosen by the exponential mechanism; the price depends on the logarithm of
-their number.
+"""Private Frank-Wolfe: walk towards corners of the l1 ball, each chosen by the exponential mechanism.
 
-A step needs only the best corner, not the gradient, so noise enters through a choice among 2 p candidates and the dimension through its
-logarithm. Two corrections to the textbook: the loss is a *sum*, so scores move by L1 |C|_1 whatever n (the printed scale is n times too
-small, and breaks privacy); and the step is 2/(t+2), since a constant step 1/T leaves 1/e of the initial error.
+A step needs only the best corner, not the gradient. So noise enters through a choice among 2 p candidates,
+and the error grows with the logarithm of the dimension only: use it for sparse models of many features. Two
+corrections to the textbook: the loss is a *sum*, so scores move by L1 |C|_1 whatever n (the printed scale is
+n times too small, and breaks privacy); and the step is 2/(t+2), since a constant step 1/T leaves 1/e of the
+initial error.
 
 >>> plan = FrankWolfe.plan(Guarantee(epsilon=1, delta=1e-6), Adjacency.ADD_REMOVE, L1Ball(200), gradient_bound=2.0, steps=40)
 >>> round(plan.step_epsilon, 4), plan.sensitivity
@@ -32,8 +33,6 @@ from tacit.parameters import count, positive
 Array = NDArray[np.float64]
 Gradients = Callable[[Array], Array]
 ROWS = 1 << 13  # people summed at a time
-
-__all__ = ["FrankWolfe", "L1Ball", "laplace_scale", "steps_for", "theory_steps"]
 
 
 def laplace_scale(sensitivity: float, steps: int, epsilon: float, delta: float) -> float:

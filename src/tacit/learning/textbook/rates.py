@@ -1,9 +1,9 @@
-"""What no private algorithm can beat, and what good ones reach: the rate card of convex optimisation, hard instances, and a test from
-below.
+"""The rates of private convex optimisation: what good algorithms reach, and what none can beat.
 
-Rates are for the excess of a *summed* loss of Lipschitz constant 1 over a set of diameter 1, up to constants (and logarithms for strongly
-convex losses); scale by L |C|. A solver whose error on the hard instance lies far below the lower bound is not private, whatever it
-claims.
+`RateCard` holds the rates at given public numbers, `hard_instance` draws data on which the lower bound is
+tight. Rates are for the excess of a *summed* loss of Lipschitz constant 1 over a set of diameter 1, up to
+constants (and logarithms for strongly convex losses); scale by L |C|. A solver whose error on the hard
+instance lies far below the lower bound is not private, whatever it claims.
 
 >>> card = RateCard.of(dimension=100, rows=10_000, epsilon=1.0, delta=1e-6)
 >>> round(card.convex, 1), round(card.lower, 1), round(card.population, 4)
@@ -33,8 +33,8 @@ SUSPICIOUS = 1 / 20
 class RateCard:
     """Rates at given public numbers.
 
-    `convex` and `strongly_convex` are reached by known algorithms, `lower` by none of them undercut (Theorem 6.26), `population` the excess
-    true risk of a mean loss, and `l1` the same over the l1 ball.
+    `convex` and `strongly_convex` are reached by known algorithms, and none goes below `lower` (Theorem
+    6.26). `population` is the excess true risk of a mean loss, and `l1` the same over the l1 ball.
     """
 
     dimension: int

@@ -1,5 +1,8 @@
 """Constraint sets of parameters: where to project, how wide they are, and what their corners are.
 
+The algorithms of the textbook stay inside such a set; its diameter enters their bounds. A set of your own
+needs what `ConstraintSet` names.
+
 >>> ball = L2Ball(2, radius=1.0)
 >>> ball.project(np.array([3.0, 4.0])), ball.diameter(2), ball.contains(np.array([0.6, 0.8]))
 (array([0.6, 0.8]), 2.0, True)
@@ -57,8 +60,8 @@ class Everything:
 
 
 @dataclass(frozen=True)
-class L2Ball:
-    """Points of Euclidean length at most `radius`."""
+class _Ball:
+    """What balls around 0 are given by."""
 
     dimension: int
     radius: float = 1.0
@@ -66,6 +69,11 @@ class L2Ball:
     def __post_init__(self) -> None:
         count("dimension", self.dimension)
         positive("radius", self.radius)
+
+
+@dataclass(frozen=True)
+class L2Ball(_Ball):
+    """Points of Euclidean length at most `radius`."""
 
     def project(self, theta: Array) -> Array:
         length = float(np.linalg.norm(theta))
@@ -84,15 +92,8 @@ class L2Ball:
 
 
 @dataclass(frozen=True)
-class L1Ball:
+class L1Ball(_Ball):
     """Points whose absolute coordinates sum to at most `radius`; its corners are radius times plus or minus a unit vector."""
-
-    dimension: int
-    radius: float = 1.0
-
-    def __post_init__(self) -> None:
-        count("dimension", self.dimension)
-        positive("radius", self.radius)
 
     def project(self, theta: Array) -> Array:
         """Soft thresholding at the level that brings the sum to the radius (Duchi et al. 2008).
@@ -140,8 +141,7 @@ class Box:
             raise ParameterError(f"lower must be below upper, both finite, not {self.lower} and {self.upper}")
 
     def project(self, theta: Array) -> Array:
-        found: Array = np.clip(theta, self.lower, self.upper)
-        return found
+        return np.clip(theta, self.lower, self.upper)
 
     def diameter(self, q: float = 2) -> float:
         """Two opposite corners.

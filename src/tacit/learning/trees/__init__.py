@@ -1,1 +1,1 @@
-"""Trees: one tree, forests, boosting."""
+"""Private tree models: single trees, forests and gradient boosting."""

@@ -19,15 +19,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated
-from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes
+from tacit.learning.estimator import Array, Bounds, PrivateClassifier, codes_of
 from tacit.learning.linear.losses import softmax
-from tacit.learning.trees.tree import Array, Shape, Whole, to_bins
+from tacit.learning.trees.tree import Shape, Whole, to_bins
+from tacit.ledger import Account
 from tacit.mechanisms.row_sums import farthest_table, noisy_table
 from tacit.noise import permutation
 from tacit.parameters import count, positive
@@ -122,7 +123,7 @@ class BoostingPlan:
         return found
 
 
-def _gain(sums: Array, noise: float, bins: NDArray[Any]) -> Array:
+def _gain(sums: Array, noise: float, bins: Whole) -> Array:
     """The fall of the loss that a side of a split promises, less what noise alone would promise: |gradient|^2 / people."""
     deviation = noise * np.sqrt(bins)
     people = np.maximum(sums[..., 0] / PEOPLE, 2 * deviation)
@@ -131,16 +132,15 @@ def _gain(sums: Array, noise: float, bins: NDArray[Any]) -> Array:
     return found
 
 
-class GradientBoostingClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+class GradientBoostingClassifier(PrivateClassifier):
     """Private gradient boosting of the logistic loss, for two classes or more.
 
     Parameters
         n_estimators: trees; many short steps average the noise out.
         learning_rate, max_depth: the length of a step and the levels of a tree.
         max_features: how many features each level looks at, drawn at random. bins: parts of the public bounds of a feature.
-        epsilon, delta, rho, mu, guarantee, bounds, data_norm, classes, adjacency, account, random_state:
-            see `tacit.learning.LogisticRegression`;
-        delta must be positive.
+        epsilon, delta, rho, mu, guarantee, bounds, data_norm, classes, adjacency, account, random_state: see
+        `tacit.learning.LogisticRegression`; delta must be positive.
 
     Fitted: trees_ (shape and leaf values), classes_, event_, privacy_, and noise_, the standard deviation of a bin's sum of gradients.
 
@@ -151,28 +151,16 @@ class GradientBoostingClassifier(ClassifierMixin, PrivateEstimator):  # type: ig
     """
 
     def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        learning_rate: float = 0.3,
-        max_depth: int = 1,
-        max_features: int = 1,
-        bins: int = 8,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        classes: ArrayLike | None = None,
-        adjacency: str = "add-remove",
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, n_estimators: int = 100, *, learning_rate: float = 0.3, max_depth: int = 1,
+        max_features: int = 1, bins: int = 8,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, classes: ArrayLike | None = None, adjacency: str = "add-remove",
+        account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm,
-            adjacency=adjacency, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, adjacency=adjacency, account=account, random_state=random_state,
         )  # fmt: skip
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -183,26 +171,23 @@ class GradientBoostingClassifier(ClassifierMixin, PrivateEstimator):  # type: ig
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Spend the guarantee and fit. Rows whose label was not declared count for nothing."""
-        guarantee, adjacency = self._asked()
-        classes, parts = declared_classes(self.classes), count("bins", self.bins, least=2)
-        numbers = self._numbers(X, reset=True)
-        space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
-        labels = self._targets(y, len(numbers), numeric=False)
+        request, classes, labels = self._labelled(X, y)
+        parts = count("bins", self.bins, least=2)
         rate = float(positive("learning_rate", self.learning_rate))
         if rate > 10:
             raise ParameterError(f"learning_rate must be above 0 and at most 10, not {rate}")
         plan = BoostingPlan.make(
-            guarantee,
-            adjacency,
+            request.guarantee,
+            request.adjacency,
             rounds=count("n_estimators", self.n_estimators),
             depth=count("max_depth", self.max_depth),
-            features=min(count("max_features", self.max_features), numbers.shape[1]),
+            features=min(count("max_features", self.max_features), request.features),
             rate=rate,
         )
-        with self._spend(plan.event, guarantee):
-            bins, codes = to_bins(space.scale(numbers), parts), codes_of(labels, classes)
+        with self._spend(plan.event, request.guarantee):
+            bins, codes = to_bins(request.scaled(), parts), codes_of(labels, classes)
             trees = plan.run(bins, codes, len(classes), parts)
-        self.space_, self.classes_, self.parts_ = space, classes, parts
+        self.space_, self.classes_, self.parts_ = request.space, classes, parts
         self.trees_, self.noise_ = trees, plan.noise
         return self
 
@@ -215,15 +200,8 @@ class GradientBoostingClassifier(ClassifierMixin, PrivateEstimator):  # type: ig
     def decision_function(self, X: ArrayLike) -> Array:
         """Scores: one a row for two classes, positive for the second; one a class otherwise."""
         scores = self._scores(X)
-        found: Array = scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-        return found
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Probabilities of the classes, in the order of classes_."""
         return softmax(self._scores(X))
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most probable class."""
-        scores = self._scores(X)
-        found: NDArray[Any] = self.classes_[scores.argmax(axis=1)]
-        return found

@@ -1,13 +1,9 @@
-"""Private decision trees: splits chosen by the exponential mechanism among public thresholds, class counts of the leaves with exact noise.
+"""Private decision trees, and random forests of them.
 
-All nodes of a level hold different people, so a level of any width costs one choice (parallel composition: McSherry 2009, Theorem 4). The
-score of a split is how many people it would classify right, the largest class on either side: one person changes it by 0 or 1, all scores
-in the same direction, so the choice is twice as sharp as for Gini's index at the same price. Scores are whole numbers and the choice is
-exact.
-
-Where the budget is too small for a choice to tell good splits from bad ones, which public numbers say, splits are random and cost nothing,
-and all of the budget goes into the *labels* of the leaves: permute and flip (McKenna and Sheldon 2020) is surer of a leaf's largest class
-than noisy counts are.
+One tree chooses its splits by the exponential mechanism among public thresholds, and releases the class
+counts of its leaves with exact noise. A forest has random splits, which cost nothing, and the counts of all
+its leaves come from one noisy table. Use a tree for a model that can be read, or under pure privacy; a forest
+for accuracy where there is a delta.
 
 >>> from tacit.noise import test_mode
 >>> X = np.repeat([[0.1, 0.9], [0.8, 0.9], [0.2, 0.1], [0.9, 0.1]], 200, axis=0)
@@ -18,6 +14,21 @@ than noisy counts are.
 1.0
 >>> model.privacy_.upper <= 1
 True
+
+*A tree.* All nodes of a level hold different people, so a level of any width costs one choice (parallel
+composition: McSherry 2009, Theorem 4). The score of a split is how many people it would classify right, the
+largest class on either side: one person changes it by 0 or 1, all scores in the same direction, so the choice
+is twice as sharp as for Gini's index at the same price. Scores are whole numbers and the choice is exact.
+
+Where the budget is too small for a choice to tell good splits from bad ones, which public numbers say, splits are random and cost nothing,
+and all of the budget goes into the *labels* of the leaves: permute and flip (McKenna and Sheldon 2020) is surer of a leaf's largest class
+than noisy counts are.
+
+*A forest.* Every tree sees all people. One person is in one leaf of each of T trees, so the table has
+sensitivity sqrt(T) and the counts of a tree carry sqrt(T) times the noise of one; summed over trees the noise
+grows by another sqrt(T) and the signal by T: the forest is as accurate as if each tree had the whole budget.
+Cutting the people into T disjoint parts loses a factor sqrt(T) against that. Under a budget too small for any
+of it, the forest is one tree with private splits, whose choices are worth more than an average of guesses.
 """
 
 from __future__ import annotations
@@ -27,27 +38,41 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Adjacency, Composed, Event, Exponential, Guarantee, Laplace, PureDP, Repeated
+from tacit.accounting import (
+    Adjacency,
+    Composed,
+    Event,
+    Exponential,
+    Gaussian,
+    Guarantee,
+    Laplace,
+    PureDP,
+    Repeated,
+)
 from tacit.calculus import Integers, LInfinity, Vectors
 from tacit.calculus import Space as Scores
-from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes, declared_rows
-from tacit.learning.linear.choice import UNKNOWN_ROWS
+from tacit.learning.estimator import UNKNOWN_ROWS, Array, Bounds, PrivateClassifier, codes_of
+from tacit.learning.linear.losses import softmax
+from tacit.ledger import Account
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.mechanisms.row_sums import farthest_table, noisy_table
 from tacit.noise import choose, uniform_integers
 from tacit.parameters import count
 
-Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 LEAF_SHARE = 0.5  # of the price, for the counts of the leaves; the levels share the rest
 DEEPEST = 6  # by default
 SHARP = 0.5  # a choice among m splits is off by about log(m) / epsilon people; it is worth its price where a node holds half of that
 GUESS_MARGIN = 0.3  # random thresholds of a single tree keep away from the ends of the bounds by this part of the range
+POOR = 64.0  # rows times mu below which one tree with private splits is better than many with random ones
+MANY = 60  # trees by default
+DEEPEST_FOREST = 8
+MARGIN = 0.15  # random thresholds keep away from the ends of the bounds by this part of the range, where few rows are
 
 
 @dataclass(frozen=True)
@@ -66,8 +91,7 @@ class Shape:
         node, rows = np.zeros(len(bins), dtype=np.int64), np.arange(len(bins))
         for _ in range(self.depth):
             node = 2 * node + 1 + (bins[rows, self.feature[node]] > self.threshold[node])
-        found: Whole = node - len(self.feature)
-        return found
+        return node - len(self.feature)
 
 
 def to_bins(U: Array, bins: int) -> Whole:
@@ -76,8 +100,7 @@ def to_bins(U: Array, bins: int) -> Whole:
     >>> to_bins(np.array([[-1.0, -0.1, 1.0]]), 4).tolist()
     [[0, 1, 3]]
     """
-    found: Whole = np.clip(np.floor((U + 1) / 2 * bins), 0, bins - 1).astype(np.int64)
-    return found
+    return np.clip(np.floor((U + 1) / 2 * bins), 0, bins - 1).astype(np.int64)
 
 
 def split_scores(bins: Whole, codes: Whole, classes: int, parts: int) -> Whole:
@@ -164,37 +187,29 @@ class Planned(Protocol):
         """The trees and the noisy class counts of their leaves, an array (trees, leaves, classes)."""
 
 
-class TreeClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+class TreeClassifier(PrivateClassifier):
     """What classifiers made of trees share: rows go into public bins, a plan releases trees and counts, a subclass reads them."""
 
     def __init__(
-        self,
-        max_depth: int | None = None,
-        *,
-        bins: int = 16,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        classes: ArrayLike | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, max_depth: int | None = None, *, bins: int = 16,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, classes: ArrayLike | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, adjacency=adjacency, n_public=n_public, account=account,
+            random_state=random_state,
         )  # fmt: skip
         self.max_depth = max_depth
         self.bins = bins
         self.classes = classes
 
     def _plan(self, guarantee: Guarantee, adjacency: Adjacency, *, classes: int, features: int, rows: int | None) -> Planned:
-        raise NotImplementedError
+        """One tree with private splits, as sharp as the guarantee allows; a subclass may plan more trees."""
+        splits = features * (count("bins", self.bins, least=2) - 1)
+        return TreePlan.make(guarantee, adjacency, classes=classes, depth=self.max_depth, rows=rows, splits=splits)
 
     def _keep(self, shapes: list[Shape], counts: Array, noise: float) -> None:
         """Take what was released."""
@@ -202,17 +217,14 @@ class TreeClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc,un
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Spend the guarantee and grow. Rows whose label was not declared count for nothing."""
-        guarantee, adjacency = self._asked()
-        classes, parts = declared_classes(self.classes), count("bins", self.bins, least=2)
-        numbers = self._numbers(X, reset=True)
-        space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
-        labels = self._targets(y, len(numbers), numeric=False)
-        rows = declared_rows(self.n_public, len(numbers), adjacency)
-        plan = self._plan(guarantee, adjacency, classes=len(classes), features=numbers.shape[1], rows=rows)
+        request, classes, labels = self._labelled(X, y)
+        parts = count("bins", self.bins, least=2)
+        guarantee, features, rows = request.guarantee, request.features, request.rows
+        plan = self._plan(guarantee, request.adjacency, classes=len(classes), features=features, rows=rows)
         with self._spend(plan.event, guarantee):
-            bins, codes = to_bins(space.scale(numbers), parts), codes_of(labels, classes)
+            bins, codes = to_bins(request.scaled(), parts), codes_of(labels, classes)
             shapes, counts = plan.run(bins, codes, len(classes), parts)
-        self.space_, self.classes_, self.parts_ = space, classes, parts
+        self.space_, self.classes_, self.parts_ = request.space, classes, parts
         self._keep(shapes, counts, plan.noise)
         return self
 
@@ -230,7 +242,7 @@ class DecisionTreeClassifier(TreeClassifier):
         most 6. One more than log2 of the classes where splits are random.
         bins: thresholds cut the public bounds of a feature into this many equal parts.
         epsilon, delta, rho, mu, guarantee, bounds, data_norm, classes, adjacency, n_public, account, random_state: see
-        `tacit.learning.LogisticRegression`; delta=0 is welcome.
+        `tacit.learning.LogisticRegression`; delta=0 works too.
 
     Fitted: tree_ (the splits), counts_ (noisy class counts of the leaves), classes_, event_, privacy_, and noise_, the standard deviation
     of a count. Where only labels were paid for (see above), counts_ gives a leaf's share of the public number of rows to its label.
@@ -240,10 +252,6 @@ class DecisionTreeClassifier(TreeClassifier):
         Conditions: bounds, classes and n_public are public; a person is one row.
         Proved in: `grow`, and `row_sums.noisy_table` for the counts; or `leaf_labels` for random splits.
     """
-
-    def _plan(self, guarantee: Guarantee, adjacency: Adjacency, *, classes: int, features: int, rows: int | None) -> TreePlan:
-        splits = features * (count("bins", self.bins, least=2) - 1)
-        return TreePlan.make(guarantee, adjacency, classes=classes, depth=self.max_depth, rows=rows, splits=splits)
 
     def _keep(self, shapes: list[Shape], counts: Array, noise: float) -> None:
         self.tree_, self.counts_, self.noise_ = shapes[0], counts[0], noise
@@ -255,10 +263,10 @@ class DecisionTreeClassifier(TreeClassifier):
         found: Array = (counts / counts.sum(axis=1, keepdims=True))[self.tree_.leaves(bins)]
         return found
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class with the largest noisy count in each row's leaf."""
+    def _scores(self, X: ArrayLike) -> Array:
+        """The noisy class counts of each row's leaf."""
         bins = self._bins(X)
-        found: NDArray[Any] = self.classes_[self.counts_.argmax(axis=1)[self.tree_.leaves(bins)]]
+        found: Array = self.counts_[self.tree_.leaves(bins)]
         return found
 
 
@@ -312,14 +320,9 @@ class TreePlan:
         shape = grow(bins, codes, classes, parts=parts, depth=self.depth, epsilon=level, adjacency=relation)
         cells = np.where(codes >= 0, shape.leaves(bins) * classes + codes, -1)[:, None]
         counts = noisy_table(
-            np.ones((len(bins), 1)),
-            cells,
-            size=leaves * classes,
-            bound=1.0,
-            multiplier=float(1 / leaf),
-            adjacency=relation,
-            laplace=True,
-        )
+            np.ones((len(bins), 1)), cells, size=leaves * classes, bound=1.0, multiplier=float(1 / leaf),
+            adjacency=relation, laplace=True,
+        )  # fmt: skip
         return [shape], counts.reshape(1, leaves, classes)
 
 
@@ -328,7 +331,7 @@ def leaf_labels(leaf: Whole, codes: Whole, leaves: int, classes: int, *, epsilon
 
     Guarantee
         Statement: costs PureDP(epsilon).
-        Conditions: which leaf a person is in depends on her own row and on public splits.
+        Conditions: which leaf a person is in depends on that person's row and on public splits.
         Proved in: a person who comes or goes raises or lowers one count of one leaf by 1, so the scores are monotone (McKenna and Sheldon
         2020, Theorem 1 and its remark on monotone scores) and the other leaves stay as they are. One who is exchanged does so twice, in
         one leaf or in two, at half the rate each.
@@ -365,3 +368,109 @@ def _parts(size: Fraction, levels: int) -> tuple[Fraction, Fraction]:
     """The epsilon of a level and of the leaves; the latter such that its inverse is a float, as the noise needs it."""
     leaf = 1 / Fraction(math.nextafter(float(1 / (size * Fraction(LEAF_SHARE))), math.inf))
     return size * (1 - Fraction(LEAF_SHARE)) / levels, leaf
+
+
+@dataclass(frozen=True)
+class ForestPlan:
+    """How many trees of random splits, how deep, and the one Gaussian release that prices them."""
+
+    guarantee: Guarantee
+    adjacency: Adjacency
+    trees: int
+    depth: int
+    event: Event
+    mu: float
+
+    @classmethod
+    def make(cls, guarantee: Guarantee, adjacency: Adjacency, *, trees: int, depth: int | None, rows: int | None) -> ForestPlan:
+        """Depth grows with half the logarithm of rows times mu: the leaves that hold more people than noise."""
+        known = (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu
+        deep = min(max(round(0.5 * math.log2(max(known, 1.0))), 3), DEEPEST_FOREST)
+        levels = deep if depth is None else count("max_depth", depth)
+        event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
+        return cls(guarantee, adjacency, trees, levels, event, mu)
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the noise of a count."""
+        return float(farthest_table(self.trees, self.adjacency, counts=True)) / self.mu
+
+    def run(self, bins: Whole, codes: Whole, classes: int, parts: int) -> tuple[list[Shape], Array]:
+        """The trees and their noisy class counts, an array (trees, leaves, classes)."""
+        shapes = [random_shape(bins.shape[1], self.depth, parts, MARGIN) for _ in range(self.trees)]
+        cells = np.column_stack([np.where(codes >= 0, shape.leaves(bins) * classes + codes, -1) for shape in shapes])
+        size = 2**self.depth * classes
+        counts = noisy_table(
+            np.ones((len(bins), 1)), cells, size=size, bound=1.0, multiplier=1 / self.mu, adjacency=self.adjacency, counts=True
+        )
+        return shapes, counts.reshape(self.trees, 2**self.depth, classes)
+
+
+class RandomForestClassifier(TreeClassifier):
+    """A private random forest.
+
+    Parameters
+        n_estimators: trees with random splits; by default 60, or one tree with private splits where the budget is too small for them,
+        or where delta is 0.
+        max_depth: levels of splits, by default by the budget. bins: thresholds cut the public bounds of a feature into so many parts.
+        epsilon, delta, rho, mu, guarantee, bounds, data_norm, classes, adjacency, n_public, account, random_state: see
+        `tacit.learning.LogisticRegression`.
+
+    Fitted: trees_, counts_ (noisy), classes_, event_, privacy_, and noise_, the standard deviation of a count.
+
+    Guarantee
+        Statement: fitting costs event_, at most what was asked for, for any values in X and y.
+        Conditions: bounds, classes and n_public are public; a person is one row.
+        Proved in: `row_sums.noisy_table` with one view for each tree; or `TreePlan`.
+    """
+
+    def __init__(
+        self, n_estimators: int | None = None, *, max_depth: int | None = None, bins: int = 32,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, classes: ArrayLike | None = None, adjacency: str = "add-remove",
+        n_public: int | None = None, account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            max_depth, bins=bins, epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
+            bounds=bounds, data_norm=data_norm, classes=classes, adjacency=adjacency, n_public=n_public,
+            account=account, random_state=random_state,
+        )  # fmt: skip
+        self.n_estimators = n_estimators
+
+    def _plan(self, guarantee: Guarantee, adjacency: Adjacency, *, classes: int, features: int, rows: int | None) -> Planned:
+        poor = guarantee.pure or (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu < POOR
+        if self.n_estimators is None and poor:
+            return super()._plan(guarantee, adjacency, classes=classes, features=features, rows=rows)
+        trees = MANY if self.n_estimators is None else count("n_estimators", self.n_estimators)
+        return ForestPlan.make(guarantee, adjacency, trees=trees, depth=self.max_depth, rows=rows)
+
+    def _keep(self, shapes: list[Shape], counts: Array, noise: float) -> None:
+        self.trees_, self.counts_, self.noise_ = shapes, counts, noise
+        self.log_shares_, self.log_prior_ = log_shares(counts, noise)
+
+    def _scores(self, X: ArrayLike) -> Array:
+        """Logarithms of a product: the class's shares in the row's leaves, relative to those of all rows."""
+        bins = self._bins(X)
+        parts = [shares[shape.leaves(bins)] for shape, shares in zip(self.trees_, self.log_shares_, strict=True)]
+        found: Array = np.sum(parts, axis=0) + self.log_prior_
+        return found
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Shares of the classes: the geometric mean over the trees."""
+        return softmax(self._scores(X) / len(self.trees_))
+
+
+def log_shares(counts: Array, noise: float) -> tuple[Array, Array]:
+    """Logarithms of the classes' shares of each leaf relative to the shares of all rows, and of the latter.
+
+    Leaves are drawn towards the shares of all rows by as many imagined people as two deviations of the noise. A single tree takes the
+    noisy counts as they are.
+    """
+    if len(counts) == 1:
+        return np.log(np.maximum(counts, 0.0) + noise / 2), np.zeros(counts.shape[2])
+    everyone = np.maximum(counts.sum(axis=(0, 1)) / len(counts), noise / len(counts))
+    prior = everyone / everyone.sum()
+    filled = np.maximum(counts, 0.0) + 2 * noise * prior
+    shares: Array = np.log(filled / filled.sum(axis=2, keepdims=True)) - np.log(prior)
+    return shares, np.log(prior)

@@ -1,1 +1,1 @@
-"""Clusters, components, scalers and features."""
+"""Private clusters and principal components, scalers, and features for kernel methods."""

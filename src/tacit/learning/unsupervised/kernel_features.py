@@ -16,39 +16,27 @@ import hashlib
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from tacit.accounting import Bound, NoOp, PackageMissing, ParameterError
-from tacit.learning.estimator import readable
+from tacit.accounting import Bound, NoOp, ParameterError
+from tacit.learning.estimator import Array, float_matrix
+from tacit.learning.scikit import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, check_is_fitted
 from tacit.parameters import count, positive
-
-try:
-    from sklearn.base import (  # type: ignore[import-untyped,unused-ignore]
-        BaseEstimator,
-        ClassNamePrefixFeaturesOutMixin,
-        TransformerMixin,
-    )
-    from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped,unused-ignore]
-except ImportError as error:  # pragma: no cover - the extra is there in development
-    raise PackageMissing(code="package-missing", package="scikit-learn", install="'tacit[learn]'") from error
-
-Array = NDArray[np.float64]
 
 
 def public_uniforms(seed: int, purpose: str, size: int) -> Array:
-    """Numbers in (0, 1) that everybody gets from the same seed: SHAKE-256 of the seed and the purpose. Never noise.
+    """Numbers in (0, 1), the same for the same seed: SHAKE-256 of the seed and the purpose. Never noise.
 
     >>> public_uniforms(0, "example", 2).round(3)
     array([0.377, 0.155])
     """
     stream = hashlib.shake_256(f"tacit public {purpose} {count('seed', seed, least=0)}".encode()).digest(8 * size)
     words = np.frombuffer(stream, dtype="<u8") >> np.uint64(12)
-    found: Array = (words.astype(np.float64) + 0.5) / 2.0**52
-    return found
+    return (words.astype(np.float64) + 0.5) / 2.0**52
 
 
-class PublicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc,unused-ignore]
+class PublicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What these transformers share: they read the number of features when fitted and nothing else, and missing values raise nothing."""
 
     def __sklearn_tags__(self) -> Any:
@@ -57,7 +45,7 @@ class PublicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return tags
 
     def _matrix(self, X: ArrayLike, *, reset: bool) -> Array:
-        found: Array = validate_data(self, readable(X), reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0)
+        found = float_matrix(self, X, reset=reset)
         return np.clip(np.where(np.isnan(found), 0.0, found), -1e100, 1e100)
 
     def _free(self) -> None:
@@ -99,9 +87,7 @@ class RandomFourierFeatures(PublicFeatures):
         check_is_fitted(self)
         angles = np.clip(self._matrix(X, reset=False) @ self.directions_.T, -1e15, 1e15)
         found = np.hstack([np.cos(angles), np.sin(angles)])[:, : self.components_kept_] / np.sqrt(len(self.directions_))
-        length = np.sqrt((found * found).sum(axis=1, keepdims=True))
-        cut: Array = found / np.maximum(length, 1.0)
-        return cut
+        return _cut(found)
 
     @property
     def _n_features_out(self) -> int:
@@ -144,13 +130,17 @@ class NystroemFeatures(PublicFeatures):
         """Features of rows; missing values count as 0."""
         check_is_fitted(self)
         found = _kernel(self._matrix(X, reset=False), self.places_, self.gamma_) @ self.root_
-        length = np.sqrt((found * found).sum(axis=1, keepdims=True))
-        cut: Array = found / np.maximum(length, 1.0)
-        return cut
+        return _cut(found)
 
     @property
     def _n_features_out(self) -> int:
         return len(self.places_)
+
+
+def _cut(rows: Array) -> Array:
+    """Rows longer than 1, which only rounding makes, cut to length 1."""
+    found: Array = rows / np.maximum(np.sqrt((rows * rows).sum(axis=1, keepdims=True)), 1.0)
+    return found
 
 
 def _kernel(left: Array, right: Array, gamma: float) -> Array:

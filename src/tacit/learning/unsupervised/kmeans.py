@@ -20,20 +20,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, Repeated
-from tacit.learning.estimator import ClusterMixin, PrivateEstimator, Space, TransformerMixin, declared_rows
-from tacit.learning.linear.choice import UNKNOWN_ROWS
-from tacit.learning.unsupervised.pca import COUNT_SHARE, Shares, checked_reach, principal_axes
+from tacit.learning.estimator import UNKNOWN_ROWS, Array, Bounds, PrivateEstimator
+from tacit.learning.linear.solvers import COUNT_SHARE
+from tacit.learning.scikit import ClusterMixin, TransformerMixin
+from tacit.learning.unsupervised.pca import Shares, checked_reach, principal_axes
+from tacit.ledger import Account
 from tacit.mechanisms.row_sums import clip_rows, farthest_table, noisy_table
 from tacit.parameters import count
 
-Array = NDArray[np.float64]
 MOST_AXES = 8
 COUNT_WEIGHT = 0.5  # length of the part of a row that counts, beside 1 for the rest
 POINTS = 1000  # of the public grid on which the first centres are found
@@ -59,11 +60,9 @@ class Plan:
 
         def event(mu: float) -> Event:
             parts = shares.events(adjacency, mu)
-            return (
-                Composed(*parts, Repeated(Gaussian(math.sqrt(taken / left) / mu, adjacency=adjacency), taken))
-                if taken
-                else Composed(*parts)
-            )
+            if taken:
+                parts.append(Repeated(Gaussian(math.sqrt(taken / left) / mu, adjacency=adjacency), taken))
+            return Composed(*parts)
 
         found, mu = guarantee.settle(event, adjacency)
         return cls(shares, taken, found, mu)
@@ -74,14 +73,14 @@ class Plan:
         return math.sqrt(self.steps / (1 - self.shares.count - self.shares.centre - self.shares.shape)) / self.mu
 
 
-class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):
     """Private k-means clustering.
 
     Parameters
         n_clusters: how many clusters. steps: how many noisy steps of Lloyd's algorithm.
-        epsilon, delta, rho, mu, guarantee, bounds, data_norm, adjacency, n_public, account, random_state:
-            see `tacit.learning.estimator`. Delta must be
-        positive. Distances are measured in units of the public bounds.
+        epsilon, delta, rho, mu, guarantee, bounds, data_norm, adjacency, n_public, account, random_state: see
+        `tacit.learning.estimator`. Delta must be positive. Distances are measured in units of the public
+        bounds.
         reach: rows are clipped to this part of the longest possible length around the released centre when the axes are released.
 
     Fitted: cluster_centers_ (in the units of the data), n_iter_, n_axes_, event_, privacy_. Labels of the training rows are not kept:
@@ -94,26 +93,16 @@ class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[
     """
 
     def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        steps: int = 3,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        reach: float = 0.4,
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, n_clusters: int = 8, *, steps: int = 3, reach: float = 0.4,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, adjacency: str = "add-remove", n_public: int | None = None,
+        account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, adjacency=adjacency, n_public=n_public, account=account,
+            random_state=random_state,
         )  # fmt: skip
         self.n_clusters = n_clusters
         self.steps = steps
@@ -121,16 +110,14 @@ class KMeans(TransformerMixin, ClusterMixin, PrivateEstimator):  # type: ignore[
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Spend the guarantee and find the centres."""
-        guarantee, adjacency = self._asked()
-        numbers = self._numbers(X, reset=True)
-        space = Space.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
+        request = self._request(X)
+        adjacency, space, rows = request.adjacency, request.space, request.rows
         clusters, steps, reach = count("n_clusters", self.n_clusters), count("steps", self.steps, least=0), checked_reach(self.reach)
-        rows = declared_rows(self.n_public, len(numbers), adjacency)
-        plan = Plan.make(guarantee, adjacency, features=numbers.shape[1], rows=rows, steps=steps)
-        with self._spend(plan.event, guarantee):
-            U = space.scale(numbers)
+        plan = Plan.make(request.guarantee, adjacency, features=request.features, rows=rows, steps=steps)
+        with self._spend(plan.event, request.guarantee):
+            U = request.scaled()
             found = principal_axes(U, adjacency, plan.shares, plan.mu, rows=rows, reach=reach)
-            values, axes = found.leading(min(MOST_AXES, numbers.shape[1]))
+            values, axes = found.leading(min(MOST_AXES, request.features))
             seen = max(1, int((values > found.edge).sum()))
             spread = np.maximum(values[:seen] - found.edge / 2, 1e-4) if values[0] > found.edge else np.full(1, 1e-4)
             flat = (U - found.centre) @ axes[:seen].T

@@ -18,18 +18,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, ParameterError
-from tacit.learning.estimator import ClassNamePrefixFeaturesOutMixin, PrivateEstimator, Space, TransformerMixin, declared_rows
-from tacit.mechanisms.row_sums import farthest, farthest_moment, noisy_count, noisy_second_moment, noisy_sum
+from tacit.learning.estimator import Array, Bounds, PrivateEstimator
+from tacit.learning.linear.solvers import COUNT_SHARE, row_count, shrink
+from tacit.learning.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from tacit.ledger import Account
+from tacit.mechanisms.row_sums import farthest, farthest_moment, noisy_second_moment, noisy_sum
 from tacit.parameters import count, number
 
-Array = NDArray[np.float64]
-COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
 CENTRE_SHARE = 0.1
 CENTRE_REACH = 0.8  # rows are clipped to this part of the longest length before their mean is taken
 
@@ -66,37 +67,31 @@ class Shares:
 
 
 def principal_axes(U: Array, adjacency: Adjacency, shares: Shares, mu: float, *, rows: int | None, reach: float) -> Axes:
-    """Release count, centre and second moment of rows in the public units of `Space`.
+    """Release count, centre and second moment of rows in the public units of `RowSpace`.
 
     Guarantee
         Statement: costs the composition of `shares.events`. Proved in: `row_sums`.
     """
     d, relation = U.shape[1], adjacency
-    if rows is not None:
-        n = float(rows)
-    else:
-        multiplier = 1 / (mu * math.sqrt(shares.count))
-        n = max(noisy_count(len(U), multiplier=multiplier, adjacency=relation), multiplier)
+    n = row_count(U, rows, mu, shares.count, relation)
     centre = np.zeros(d)
     if shares.centre:
         bound, multiplier = CENTRE_REACH * math.sqrt(d), 1 / (mu * math.sqrt(shares.centre))
         centre = noisy_sum(U, bound=bound, multiplier=multiplier, adjacency=relation) / n
-        level, total = multiplier * farthest(bound, relation) / n, float(centre @ centre)
-        centre = centre * max(0.0, 1 - d * level**2 / total) if total > 0 else centre  # James and Stein 1961
-        centre = np.clip(centre, -1.0, 1.0)
+        centre = np.clip(shrink(centre, multiplier * farthest(bound, relation) / n), -1.0, 1.0)
     bound, multiplier = reach * math.sqrt(d), 1 / (mu * math.sqrt(shares.shape))
     moment = noisy_second_moment(U - centre, bound=bound, multiplier=multiplier, adjacency=relation) / n
     return Axes(n, centre, moment, math.sqrt(2 * d) * multiplier * farthest_moment(bound, relation) / n)
 
 
-class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
     """Private principal component analysis.
 
     Parameters
         n_components: how many axes; all by default.
-        epsilon, delta, rho, mu, guarantee, bounds, data_norm, adjacency, n_public, account, random_state:
-            see `tacit.learning.estimator`. Delta must be
-        positive. Features are measured in units of their public bounds, so a feature with wide bounds does not dominate.
+        epsilon, delta, rho, mu, guarantee, bounds, data_norm, adjacency, n_public, account, random_state: see
+        `tacit.learning.estimator`. Delta must be positive. Features are measured in units of their public
+        bounds, so a feature with wide bounds does not dominate.
         reach: rows are clipped to this part of the longest possible length around the released centre.
 
     Fitted: components_ (rows of length 1, orthogonal, in units of the bounds), mean_ (in the units of the data), explained_variance_ and
@@ -109,45 +104,33 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
     """
 
     def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        data_norm: float | None = None,
-        adjacency: str = "add-remove",
-        n_public: int | None = None,
-        reach: float = 0.4,
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, n_components: int | None = None, *, reach: float = 0.4,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        data_norm: float | None = None, adjacency: str = "add-remove", n_public: int | None = None,
+        account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds, data_norm=data_norm, adjacency=adjacency,
-            n_public=n_public, account=account, random_state=random_state,
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            data_norm=data_norm, adjacency=adjacency, n_public=n_public, account=account,
+            random_state=random_state,
         )  # fmt: skip
         self.n_components = n_components
         self.reach = reach
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Spend the guarantee and find the axes."""
-        guarantee, adjacency = self._asked()
-        numbers = self._numbers(X, reset=True)
-        features = numbers.shape[1]
-        space = Space.of(features, bounds=self.bounds, data_norm=self.data_norm)
+        request = self._request(X)
+        adjacency, features, rows, space = request.adjacency, request.features, request.rows, request.space
         components = features if self.n_components is None else count("n_components", self.n_components)
         if components > features:
             raise ParameterError(f"n_components must be at most the number of features, {features}, not {components}")
-        rows = declared_rows(self.n_public, len(numbers), adjacency)
         reach = checked_reach(self.reach)
         counted = 0.0 if rows is not None else COUNT_SHARE
         shares = Shares(counted, CENTRE_SHARE, 1 - counted - CENTRE_SHARE)
-        event, mu = guarantee.settle(lambda mu: Composed(*shares.events(adjacency, mu)), adjacency)
-        with self._spend(event, guarantee):
-            found = principal_axes(space.scale(numbers), adjacency, shares, mu, rows=rows, reach=reach)
+        event, mu = request.guarantee.settle(lambda mu: Composed(*shares.events(adjacency, mu)), adjacency)
+        with self._spend(event, request.guarantee):
+            found = principal_axes(request.scaled(), adjacency, shares, mu, rows=rows, reach=reach)
         values, axes = found.leading(components)
         total = max(float(np.trace(found.moment)), float(np.maximum(values, 0).sum()), np.finfo(np.float64).tiny)
         self.space_, self.n_components_ = space, components
@@ -161,21 +144,19 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
     def transform(self, X: ArrayLike) -> Array:
         """Rows, cut to the public bounds, as coordinates along the axes; in units of the bounds."""
         numbers = self._fitted(X)
-        found: Array = (self.space_.scale(numbers) - self.centre_) @ self.components_.T
-        return found
+        return (self.space_.scale(numbers) - self.centre_) @ self.components_.T
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Coordinates as rows in the units of the data."""
         units = np.asarray(X, dtype=np.float64) @ self.components_ + self.centre_
-        found: Array = self.space_.centre + units * self.space_.half
-        return found
+        return self.space_.centre + units * self.space_.half
 
     @property
     def _n_features_out(self) -> int:
         return int(self.n_components_)
 
 
-def checked_reach(reach: Any) -> float:
+def checked_reach(reach: object) -> float:
     """A part of the longest length: above 0, at most 2 (a row and a centre can be two radii apart)."""
     found = float(number("reach", reach))
     if not 0 < found <= 2:

@@ -22,40 +22,34 @@ from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tacit import calculus
 from tacit.accounting import Adjacency, Bound, Composed, Gaussian, Guarantee, NoOp, ParameterError, Repeated
-from tacit.learning.estimator import OneToOneFeatureMixin, PrivateEstimator, Space, TransformerMixin
+from tacit.learning.estimator import Array, Bounds, PrivateEstimator, RowSpace
+from tacit.learning.scikit import OneToOneFeatureMixin, TransformerMixin
 from tacit.learning.trees.tree import largest
+from tacit.ledger import Account
 from tacit.mechanisms import quantile
 from tacit.mechanisms.row_sums import farthest, noisy_sum
 from tacit.parameters import number
 
-Array = NDArray[np.float64]
 COUNT, SQUARES = 0.5, 0.7  # weights of the count and of the squares in a row, beside 1 for the values themselves
 GRID = 1 << 12  # public values between which a quantile is chosen
 
 
-class Scaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc,unused-ignore]
+class Scaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """What the scalers share: a shift and a scale for each feature, for values cut to the public bounds."""
 
     def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        adjacency: str = "add-remove",
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        adjacency: str = "add-remove", account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, adjacency=adjacency, account=account, random_state=random_state
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            adjacency=adjacency, account=account, random_state=random_state,
         )  # fmt: skip
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
@@ -65,7 +59,7 @@ class Scaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  # type:
         Adjacency.parse(self.adjacency, among=(Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
         numbers = self._numbers(X, reset=True)
         self._check()
-        space = Space.of(numbers.shape[1], bounds=self.bounds)
+        space = RowSpace.of(numbers.shape[1], bounds=self.bounds)
         if asked is None:
             self.event_, self.privacy_, self.private_ = NoOp(), Bound(0.0, 0.0), True
             self._publish(space, -np.ones(numbers.shape[1]), np.ones(numbers.shape[1]))
@@ -77,16 +71,15 @@ class Scaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  # type:
     def _check(self) -> None:
         """Check the parameters of this scaler."""
 
-    def _learn(self, space: Space, numbers: Array, guarantee: Guarantee, adjacency: Adjacency) -> None:
+    def _learn(self, space: RowSpace, numbers: Array, guarantee: Guarantee, adjacency: Adjacency) -> None:
         raise NotImplementedError
 
-    def _publish(self, space: Space, low: Array, high: Array) -> None:
+    def _publish(self, space: RowSpace, low: Array, high: Array) -> None:
         raise NotImplementedError
 
     def _inside(self, X: ArrayLike) -> Array:
         numbers = self._fitted(X)
-        found: Array = self.space_.centre + self.space_.half * self.space_.scale(numbers)
-        return found
+        return self.space_.centre + self.space_.half * self.space_.scale(numbers)
 
 
 class StandardScaler(Scaler):
@@ -104,7 +97,7 @@ class StandardScaler(Scaler):
         Conditions: bounds are public; a person is one row. Proved in: `row_sums.noisy_sum`.
     """
 
-    def _learn(self, space: Space, numbers: Array, guarantee: Guarantee, adjacency: Adjacency) -> None:
+    def _learn(self, space: RowSpace, numbers: Array, guarantee: Guarantee, adjacency: Adjacency) -> None:
         event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
         d = numbers.shape[1]
         root, bound = math.sqrt(d), math.sqrt(d * (1 + COUNT**2 + SQUARES**2))
@@ -122,7 +115,7 @@ class StandardScaler(Scaler):
         deviation = np.sqrt(variance)
         self._publish(space, mean - deviation, mean + deviation)
 
-    def _publish(self, space: Space, low: Array, high: Array) -> None:
+    def _publish(self, space: RowSpace, low: Array, high: Array) -> None:
         self.mean_ = space.centre + space.half * (low + high) / 2
         self.scale_ = np.where(space.half > 0, space.half, 1.0) * (high - low) / 2
         self.var_ = self.scale_**2
@@ -130,13 +123,11 @@ class StandardScaler(Scaler):
     def transform(self, X: ArrayLike) -> Array:
         """Values, cut to the public bounds, in deviations from the mean."""
         inside = self._inside(X)
-        found: Array = (inside - self.mean_) / self.scale_
-        return found
+        return (inside - self.mean_) / self.scale_
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Back to the units of the data."""
-        found: Array = np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_
-        return found
+        return np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_
 
 
 class MinMaxScaler(Scaler):
@@ -144,7 +135,8 @@ class MinMaxScaler(Scaler):
 
     Parameters
         bounds: public bounds of the features; required. Without a guarantee they are used as they are, free of charge.
-        epsilon, delta, rho, mu, guarantee: with a guarantee, quantiles within the bounds by the exponential mechanism; delta=0 is welcome.
+        epsilon, delta, rho, mu, guarantee: with a guarantee, quantiles within the bounds by the exponential
+        mechanism; delta=0 works too.
         tail: the part of the rows beyond each of the two quantiles.
         adjacency, account, random_state: see `tacit.learning.estimator`.
 
@@ -156,22 +148,14 @@ class MinMaxScaler(Scaler):
     """
 
     def __init__(
-        self,
-        *,
-        tail: float = 0.05,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
-        guarantee: Guarantee | str | None = None,
-        bounds: Any = None,
-        adjacency: str = "add-remove",
-        account: Any = None,
-        random_state: int | None = None,
-    ) -> None:
+        self, *, tail: float = 0.05,
+        epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+        mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
+        adjacency: str = "add-remove", account: Account | None = None, random_state: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
-            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee,
-            bounds=bounds, adjacency=adjacency, account=account, random_state=random_state
+            epsilon=epsilon, delta=delta, rho=rho, mu=mu, guarantee=guarantee, bounds=bounds,
+            adjacency=adjacency, account=account, random_state=random_state,
         )  # fmt: skip
         self.tail = tail
 
@@ -179,7 +163,7 @@ class MinMaxScaler(Scaler):
         if not 0 < float(number("tail", self.tail)) < 0.5:
             raise ParameterError(f"tail must be above 0 and below 0.5, not {self.tail}")
 
-    def _learn(self, space: Space, numbers: Array, guarantee: Guarantee, adjacency: Adjacency) -> None:
+    def _learn(self, space: RowSpace, numbers: Array, guarantee: Guarantee, adjacency: Adjacency) -> None:
         d, replaced = numbers.shape[1], adjacency is Adjacency.REPLACE_ONE
         metric = calculus.ReplaceOne() if replaced else calculus.AddRemove()
         grid = calculus.Space(calculus.Rows(calculus.Integers(0, GRID)), metric)
@@ -196,7 +180,7 @@ class MinMaxScaler(Scaler):
         ends[1] = np.maximum(ends[1], ends[0] + 1)
         self._publish(space, ends[0] / GRID * 2 - 1, ends[1] / GRID * 2 - 1)
 
-    def _publish(self, space: Space, low: Array, high: Array) -> None:
+    def _publish(self, space: RowSpace, low: Array, high: Array) -> None:
         self.data_min_ = space.centre + space.half * low
         self.data_max_ = space.centre + space.half * high
         width = self.data_max_ - self.data_min_
@@ -205,10 +189,8 @@ class MinMaxScaler(Scaler):
     def transform(self, X: ArrayLike) -> Array:
         """Values in [0, 1]."""
         inside = self._inside(X)
-        found: Array = np.clip((inside - self.data_min_) * self.scale_, 0.0, 1.0)
-        return found
+        return np.clip((inside - self.data_min_) * self.scale_, 0.0, 1.0)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Back to the units of the data."""
-        found: Array = np.asarray(X, dtype=np.float64) / self.scale_ + self.data_min_
-        return found
+        return np.asarray(X, dtype=np.float64) / self.scale_ + self.data_min_

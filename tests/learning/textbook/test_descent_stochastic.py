@@ -7,8 +7,8 @@ import pytest
 
 from tacit.accounting import ParameterError, account
 from tacit.accounting.theorems.dpsgd import full_batch_zcdp, poisson_renyi, pure_without_replacement
+from tacit.learning.textbook.descent import Scenario, StochasticDescent
 from tacit.learning.textbook.sets import Everything
-from tacit.learning.textbook.stochastic import Scenario, StochasticDescent
 from tacit.noise import test_mode
 
 COMMON = {"size": 1000, "steps": 100, "clip": 0.5, "epsilon": 1.0}

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from tacit.accounting import Adjacency, Guarantee, ParameterError
-from tacit.learning.linear.choice import SOLVERS, Solver, choose_solver, predicted_excess
 from tacit.learning.linear.losses import custom, hinge, logistic, multinomial
+from tacit.learning.linear.solvers import SOLVERS, Solver, choose_solver, predicted_excess
 
 AR = Adjacency.ADD_REMOVE
 

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from tests.learning.manners import check_manners, check_sklearn
+from tests.learning.sklearn_api import check_api, check_sklearn
 
 from tacit.accounting import Adjacency, Gaussian, Guarantee, ParameterError
-from tacit.learning.trees.forest import MARGIN, ForestPlan, RandomForestClassifier, log_shares
-from tacit.learning.trees.tree import random_shape
+from tacit.learning.trees.tree import MARGIN, ForestPlan, RandomForestClassifier, log_shares, random_shape
 from tacit.noise import test_mode
 
 AR = Adjacency.ADD_REMOVE
@@ -55,8 +54,8 @@ def test_shares_without_noise_are_shares() -> None:
     [{"epsilon": 1.0, "delta": 1e-5, "n_estimators": 5}, {"epsilon": 1.0, "delta": 0}, {"rho": 0.1, "adjacency": "replace-one"}],
     ids=["epsilon", "pure", "rho"],
 )
-def test_manners(promise: dict[str, Any], tmp_path: Path) -> None:
-    check_manners(RandomForestClassifier(bounds=(-3, 3), classes=[0, 1], max_depth=2, **promise), tmp_path)
+def test_api(promise: dict[str, Any], tmp_path: Path) -> None:
+    check_api(RandomForestClassifier(bounds=(-3, 3), classes=[0, 1], max_depth=2, **promise), tmp_path)
 
 
 def test_scikit_learns_checks() -> None:

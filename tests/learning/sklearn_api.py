@@ -32,7 +32,7 @@ EXPECTED = {
 }
 
 
-def check_manners(model: Any, path: Any, *, floor: float = 0.9) -> None:
+def check_api(model: Any, path: Any, *, floor: float = 0.9) -> None:
     """Price within the promise; nothing about the values raises; the book is asked; seeds only in test mode; pickles and clones."""
     fitted = clone(model).fit(X, Y)
     stated = Adjacency.parse(model.adjacency)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.accounting import Adjacency, Guarantee, ParameterError
-from tacit.learning.textbook.gradient_descent import GradientDescent
+from tacit.learning.textbook.descent import GradientDescent
 from tacit.learning.textbook.sets import Everything, L2Ball
 from tacit.noise import test_mode
 
