@@ -81,10 +81,9 @@ def show(
         chosen = [found for found in ledger.accounts() if account is None or found.spec.id in {s.id for s in standings}]
         assumptions = sorted({line for found in chosen for line in found.assumptions()})
         if plot is not None:
-            from tacit.ledger.report import plot_spending
-
             names = {s.account for s in standings}
-            plot_spending({name: rows for name, rows in report.timeline(ledger).items() if name in names}, path=plot)
+            timeline = {name: rows for name, rows in report.timeline(ledger).items() if name in names}
+            report.plot_spending(timeline, path=plot)
         if as_json:
             found: dict[str, Any] = {
                 "head": ledger.head(),

@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp, parse_one
 
-from tacit.ledger.spec import days
+from tacit.ledger import days
 from tacit.release.desk import Desk
 from tacit.release.job import Job
 from tacit.release.planning import OutputPlan

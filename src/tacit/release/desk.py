@@ -18,8 +18,7 @@ from sqlglot import exp
 from tacit import noise
 from tacit.accounting import AccountingError, Guarantee, Note
 from tacit.exact import exact
-from tacit.ledger.errors import LedgerError
-from tacit.ledger.spec import days
+from tacit.ledger import LedgerError, days
 from tacit.release.errors import JobError, OutputFailed
 from tacit.release.faults import WORDS, in_job
 from tacit.release.job import Job

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tacit.ledger.spec import days
+from tacit.ledger import days
 from tacit.release.baselines import owners_of
 from tacit.release.job import Job
 from tacit.release.sources import TYPES

@@ -22,8 +22,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from tacit.accounting import AccountingError, Refusal
 from tacit.exact import exact
-from tacit.ledger import LedgerError
-from tacit.ledger.spec import days
+from tacit.ledger import LedgerError, days
 from tacit.release.errors import JobError
 from tacit.release.faults import in_job, in_words, unknown
 from tacit.release.job_parts import (

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, Laplace, account
 from tacit.exact import at_most, exact, root
-from tacit.ledger.pricing import price
+from tacit.ledger import price
 from tacit.release.desk import SHOWN_DELTA, Desk, placed
 from tacit.release.errors import JobError
 from tacit.release.job import Job

@@ -33,8 +33,7 @@ import pyarrow as pa
 
 from tacit import noise
 from tacit.accounting import Composed, Event, from_json
-from tacit.ledger import Account, Ledger, LedgerError
-from tacit.ledger.account import Receipt, Reservation
+from tacit.ledger import Account, Ledger, LedgerError, Receipt, Reservation
 from tacit.release import checks, publication, record, registry
 from tacit.release.desk import Desk, answered
 from tacit.release.errors import JobError, OutputLost

@@ -17,9 +17,7 @@ from fractions import Fraction
 import numpy as np
 from sqlglot import exp
 
-from tacit.ledger import Account
-from tacit.ledger.errors import BudgetExceeded
-from tacit.ledger.pricing import price
+from tacit.ledger import Account, BudgetExceeded, price
 from tacit.mechanisms.doubling_cells import edges
 from tacit.tables.plan import Plan
 from tacit.tables.question import Aggregate, Key, Question

@@ -28,9 +28,7 @@ from sqlglot import exp
 from tacit import noise
 from tacit.accounting import Guarantee, ParameterError
 from tacit.exact import Typed
-from tacit.ledger import Account, Budget, DataIdentity, Ledger
-from tacit.ledger.errors import LedgerError
-from tacit.ledger.spec import days
+from tacit.ledger import Account, Budget, DataIdentity, Ledger, LedgerError, days
 from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cells
 from tacit.mechanisms.noisy_sums import half_width
 from tacit.parameters import probability
@@ -483,7 +481,7 @@ def _threshold(answer: Answer) -> float:
 
 def _plain(record: object) -> bool:
     """Whether an answer can be kept as JSON: dates, for one, cannot, and such an answer is simply not kept."""
-    from tacit.ledger.journal import canonical
+    from tacit.ledger import canonical
 
     try:
         canonical(record)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tacit.accounting import Adjacency, ParameterError
-from tacit.ledger.spec import WINDOWS
+from tacit.ledger import WINDOWS
 from tacit.parameters import Number, count, nonnegative, probability
 from tacit.tables.errors import TableError
 from tacit.tables.links import parted
