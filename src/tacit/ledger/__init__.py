@@ -21,10 +21,9 @@ from tacit.ledger.errors import BudgetExceeded, LedgerBroken, LedgerBusy, Ledger
 from tacit.ledger.filters import Filter, Reading, odometer, theorem
 from tacit.ledger.identity import DataIdentity
 from tacit.ledger.journal import canonical
-from tacit.ledger.payers import Frozen
 from tacit.ledger.paying import OPEN, Payment, paying, withheld
 from tacit.ledger.pricing import price
-from tacit.ledger.queryable import InteractiveMeasurement, Queryable, queryable
+from tacit.ledger.queryable import Frozen, InteractiveMeasurement, Queryable, queryable
 from tacit.ledger.spec import WINDOWS, days
 from tacit.ledger.verify import Verification
 

@@ -18,13 +18,13 @@ from tacit.accounting import Event, Guarantee, from_json, to_json
 from tacit.accounting.theorems.methods import as_typed
 from tacit.exact import Typed, from_text, to_text
 from tacit.ledger import journal
-from tacit.ledger.booking import booked, charge_of, keys, refusal_for, refused, room
+from tacit.ledger.booking import Totals, booked, charge_of, keys, refusal_for, refused, room
 from tacit.ledger.budget import Budget, typed
 from tacit.ledger.errors import LedgerError, ReleaseFailed
 from tacit.ledger.filters import Reading, in_words, odometer
 from tacit.ledger.journal import canonical
 from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, paying
-from tacit.ledger.spec import Amount, Spec, Totals, days, overlaps
+from tacit.ledger.spec import Amount, Spec, days, overlaps
 from tacit.ledger.store import Connection
 from tacit.noise import Seen, is_private, watch
 

@@ -25,9 +25,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.ledger.booking import Key
+from tacit.ledger.booking import Key, Totals
 from tacit.ledger.errors import LedgerBroken, LedgerError
-from tacit.ledger.spec import Spec, Totals
+from tacit.ledger.spec import Spec
 from tacit.ledger.store import Connection, Store, run, run_many
 
 #: The hash that the first entry points to.

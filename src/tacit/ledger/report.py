@@ -35,12 +35,13 @@ from tacit.exact import from_text
 from tacit.ledger import journal
 from tacit.ledger.account import NOT_PRIVATE, Account
 from tacit.ledger.book import Ledger
+from tacit.ledger.booking import Totals
 from tacit.ledger.filters import in_words
 from tacit.ledger.journal import parse_head
 from tacit.ledger.paying import DONE, OPEN
-from tacit.ledger.spec import Spec, Totals
+from tacit.ledger.spec import Spec
 from tacit.ledger.store import Connection, run
-from tacit.ledger.verify import Replay
+from tacit.ledger.verify import Rebuild
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -269,15 +270,15 @@ def share(spec: Spec, totals: Totals) -> float:
 
 def timeline(ledger: Ledger) -> dict[str, list[tuple[datetime.datetime, float]]]:
     """For each account the share of its budget used after each spend on it or below it, over time (the fullest period, with a window)."""
-    replay = Replay()
+    rebuild = Rebuild()
     found: dict[str, list[tuple[datetime.datetime, float]]] = {}
     for fields in ledger.entries():
-        for _ in replay.take(fields["seq"], fields):
+        for _ in rebuild.take(fields["seq"], fields):
             pass  # verification speaks about faults; the picture shows what is there
         if fields["kind"] in ("spend", "reserve"):
             when = datetime.datetime.fromisoformat(fields["time"])
-            for spec in replay.path(fields["account"]):
-                used = share(spec, replay.totals[spec.id, fields.get("period", "") if spec.window else ""])
+            for spec in rebuild.path(fields["account"]):
+                used = share(spec, rebuild.totals[spec.id, fields.get("period", "") if spec.window else ""])
                 rows = found.setdefault(spec.name, [])
                 rows.append((when, max(used, rows[-1][1]) if rows else used))
     return found
