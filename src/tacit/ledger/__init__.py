@@ -21,7 +21,7 @@ from tacit.ledger.errors import BudgetExceeded, LedgerBroken, LedgerBusy, Ledger
 from tacit.ledger.filters import Filter, Reading, odometer, theorem
 from tacit.ledger.identity import DataIdentity
 from tacit.ledger.journal import canonical
-from tacit.ledger.paying import OPEN, Payment, paying, withheld
+from tacit.ledger.paying import OPEN, Payment, Terms, paying, withheld
 from tacit.ledger.pricing import price
 from tacit.ledger.queryable import Frozen, InteractiveMeasurement, Queryable, queryable
 from tacit.ledger.spec import WINDOWS, days
@@ -30,7 +30,7 @@ from tacit.ledger.verify import Verification
 # The book, its accounts and their budgets; `report` is a module, loaded when it is first imported.
 __all__ = ["WINDOWS", "Account", "Budget", "DataIdentity", "Ledger", "Spent", "Verification", "days", "report"]
 # Spending.
-__all__ += ["OPEN", "Payment", "Receipt", "Releasable", "Reservation", "paying", "withheld"]
+__all__ += ["OPEN", "Payment", "Receipt", "Releasable", "Reservation", "Terms", "paying", "withheld"]
 # Prices and filters.
 __all__ += ["Filter", "Reading", "canonical", "odometer", "price", "theorem"]
 # Data that answers questions under a budget.

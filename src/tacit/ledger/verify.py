@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -217,17 +217,19 @@ def _tables(connection: Connection, last: tuple[int, str], rebuild: Rebuild) -> 
     if hashlib.sha256(facts.get("secret", "").encode()).hexdigest() != rebuild.secret:
         yield "the secret of the book was changed"
     # Each table as rows (key, value): what is stored, and what it must be.
-    expected: dict[str, dict[object, object]] = {
+    expected: dict[str, Mapping[Any, object]] = {
         "tacit_accounts": {key: (spec.parent, canonical(spec.to_record())) for key, spec in rebuild.specs.items()},
-        "tacit_names": dict(rebuild.names),
-        "tacit_identities": dict(rebuild.identities),
+        "tacit_names": rebuild.names,
+        "tacit_identities": rebuild.identities,
         "tacit_totals": {key: canonical(value.to_record()) for key, value in rebuild.totals.items()},
     }
-    stored: dict[str, list[tuple[object, object]]] = {
-        "tacit_accounts": [(key, (parent, spec)) for key, parent, spec in _all(connection, "id, parent, spec", "tacit_accounts")],
-        "tacit_names": [(name, account) for name, account in _all(connection, "name, account", "tacit_names")],
-        "tacit_identities": [(key, account) for key, account in _all(connection, '"key", account', "tacit_identities")],
-        "tacit_totals": [((account, period), body) for account, period, body in _all(connection, "account, period, body", "tacit_totals")],
+    accounts = _all(connection, "SELECT id, parent, spec FROM tacit_accounts")
+    totals = _all(connection, "SELECT account, period, body FROM tacit_totals")
+    stored = {
+        "tacit_accounts": [(key, (parent, spec)) for key, parent, spec in accounts],
+        "tacit_names": _all(connection, "SELECT name, account FROM tacit_names"),
+        "tacit_identities": _all(connection, 'SELECT "key", account FROM tacit_identities'),
+        "tacit_totals": [((account, period), body) for account, period, body in totals],
     }
     for table, rows in stored.items():
         found, wanted = dict(rows), expected[table]
@@ -236,6 +238,6 @@ def _tables(connection: Connection, last: tuple[int, str], rebuild: Rebuild) -> 
             yield f"{table} differs from what the entries say, for {', '.join(differing[:5]) or 'repeated rows'}"
 
 
-def _all(connection: Connection, columns: str, table: str) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = run(connection, f"SELECT {columns} FROM {table}").fetchall()
+def _all(connection: Connection, query: str) -> list[Any]:
+    rows: list[Any] = run(connection, query).fetchall()
     return rows
