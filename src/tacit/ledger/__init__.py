@@ -17,7 +17,15 @@ reads the book.
 from tacit.ledger.account import Account, Receipt, Releasable, Reservation, Spent
 from tacit.ledger.book import Ledger
 from tacit.ledger.budget import Budget
-from tacit.ledger.errors import BudgetExceeded, LedgerBroken, LedgerBusy, LedgerError, LedgerUnwritable, PriceError, ReleaseFailed
+from tacit.ledger.errors import (
+    BudgetExceeded,
+    LedgerBroken,
+    LedgerBusy,
+    LedgerError,
+    LedgerUnwritable,
+    PriceError,
+    ReleaseFailed,
+)
 from tacit.ledger.filters import Filter, Reading, odometer, theorem
 from tacit.ledger.identity import DataIdentity
 from tacit.ledger.journal import canonical
@@ -28,7 +36,8 @@ from tacit.ledger.spec import WINDOWS, days
 from tacit.ledger.verify import Verification
 
 # The book, its accounts and their budgets; `report` is a module, loaded when it is first imported.
-__all__ = ["WINDOWS", "Account", "Budget", "DataIdentity", "Ledger", "Spent", "Verification", "days", "report"]
+__all__ = ["WINDOWS", "Account", "Budget", "DataIdentity", "Ledger", "Spent", "Verification", "days"]
+__all__ += ["report"]
 # Spending.
 __all__ += ["OPEN", "Payment", "Receipt", "Releasable", "Reservation", "Terms", "paying", "withheld"]
 # Prices and filters.
@@ -36,4 +45,5 @@ __all__ += ["Filter", "Reading", "canonical", "odometer", "price", "theorem"]
 # Data that answers questions under a budget.
 __all__ += ["Frozen", "InteractiveMeasurement", "Queryable", "queryable"]
 # Refusals.
-__all__ += ["BudgetExceeded", "LedgerBroken", "LedgerBusy", "LedgerError", "LedgerUnwritable", "PriceError", "ReleaseFailed"]
+__all__ += ["BudgetExceeded", "LedgerBroken", "LedgerBusy", "LedgerError", "LedgerUnwritable", "PriceError"]
+__all__ += ["ReleaseFailed"]

@@ -78,7 +78,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Receipt:
-    """A spend as it stands in the book: its entry's number and hash, what it was charged, and whether its draws were private."""
+    """A spend as it stands in the book: its entry, its charge, and whether its draws were private."""
 
     entry: int
     hash: str
@@ -91,7 +91,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class _Request:
-    """A spend before the book is opened: all of it public parameters. `fields` are written into the entry as they are."""
+    """A spend before the book is opened: public parameters only. `fields` go into the entry as they are."""
 
     path: list[Spec]
     charge: dict[str, Amount]
@@ -102,7 +102,7 @@ class _Request:
 
 
 class Account:
-    """A handle on one account of a book. It is cheap to make and holds nothing that could become out of date."""
+    """A handle on one account of a book; cheap to make, and never out of date."""
 
     def __init__(self, ledger: Ledger, spec: Spec) -> None:
         self.ledger = ledger
@@ -124,8 +124,13 @@ class Account:
         return self.ledger.account(name, budget, parent=self, **terms)
 
     def path(self) -> list[Spec]:
-        """This account's terms and those of every account above it, nearest first."""
-        return self.ledger.store.read(lambda connection: self.ledger.path(connection, self.spec))
+        """This account's terms and those of every account above it, nearest first. They never change."""
+        known, path = self.ledger.specs, [self.spec]
+        while path[-1].parent is not None:
+            if path[-1].parent not in known:
+                return self.ledger.store.read(lambda connection: self.ledger.path(connection, self.spec))
+            path.append(known[path[-1].parent])
+        return path
 
     # --- what was spent -----------------------------------------------------------------------------------------------------------
 
@@ -174,7 +179,7 @@ class Account:
         return self._spent(self.ledger.store.read(work))
 
     def _spent(self, totals: Mapping[str, Amount]) -> Spent:
-        """The totals under their own names; those with a prefix (`moved.`, `plain.`) are for the book only."""
+        """The totals without a prefix; those with one (`moved.`, `plain.`) are for the book only."""
         return Spent(self.budget, {name: value for name, value in totals.items() if "." not in name})
 
     def odometer(self, delta: Typed = 0, *, period: str | None = None) -> Reading:
@@ -197,15 +202,16 @@ class Account:
     # --- spending -----------------------------------------------------------------------------------------------------------------
 
     def spend(self, event: Event, **terms: Unpack[Terms]) -> Receipt:
-        """Reserve and commit in one entry, durable on return: touch the data only afterwards. `Terms` says what the terms are."""
+        """Book a spend in one entry, durable on return: touch the data only afterwards."""
         return self._book("spend", self._request(event, **terms))
 
     def reserve(self, event: Event, **terms: Unpack[Terms]) -> Reservation:
-        """Book a price and hand the rest to the caller. Use `paying` instead, unless you are building something like it.
+        """Book a price, and leave the rest to the caller. Use `paying` instead.
 
-        `paying` reserves, and it also withholds errors that may quote a row and concludes the entry. A caller of
-        `reserve` must do both. Where the account caches and the identical question (with the same event and
-        period) was answered before, nothing is booked, and the reservation carries that answer with `cached` set.
+        `paying` reserves, and it also withholds errors that may quote a row and concludes the entry. A caller
+        of `reserve` must do both. Where the account caches and the identical question (with the same event
+        and period) was answered before, nothing is booked, and the reservation carries that answer with
+        `cached` set.
         """
         request = self._request(event, **terms)
         key = request.question_key
@@ -220,7 +226,12 @@ class Account:
         return Reservation(self, self._book("reserve", request), question_key=key)
 
     def paying(
-        self, event: Event, *, error: type[Exception] = ReleaseFailed, advice: str = "", **terms: Unpack[Terms]
+        self,
+        event: Event,
+        *,
+        error: type[Exception] = ReleaseFailed,
+        advice: str = "",
+        **terms: Unpack[Terms],
     ) -> Payment:
         """`with account.paying(event, purpose=...) as payment:` books, runs, withholds errors, commits.
 
@@ -244,19 +255,16 @@ class Account:
 
         found = []
         for fields, status in self.ledger.store.read(work):
-            reservation, event = self._reserved(fields, status), from_json(json.dumps(fields["event"]))
+            charge = {name: from_text(value) for name, value in fields["charge"].items()}
+            receipt = Receipt(int(fields["seq"]), str(fields["hash"]), charge, bool(fields["private"]))
+            reservation = Reservation(self, receipt, question_key=fields.get("question_key"))
+            reservation.status = status
+            event = from_json(json.dumps(fields["event"]))
             found.append(Payment(self, event, reservation=reservation, error=error, advice=advice))
         return found
 
-    def _reserved(self, fields: Mapping[str, Any], status: str) -> Reservation:
-        charge = {name: from_text(value) for name, value in fields["charge"].items()}
-        receipt = Receipt(int(fields["seq"]), str(fields["hash"]), charge, bool(fields["private"]))
-        reservation = Reservation(self, receipt, question_key=fields.get("question_key"))
-        reservation.status = status
-        return reservation
-
     def release(self, measurement: Releasable, data: Any, distance: Any = 1, **terms: Unpack[Terms]) -> Any:
-        """Pay for a measurement and run it. A failure after that is charged, and its error says nothing of why."""
+        """Pay for a measurement and run it. A failure after that is charged, and its reason withheld."""
         insist = getattr(measurement, "insist_on_proof", None)
         if insist is not None:
             insist()  # what has no proof is refused before anything is booked
@@ -304,35 +312,26 @@ class Account:
         if question is not None:
             asked = json.loads(canonical(question))
             key = hashlib.sha256(canonical([self.spec.id, asked, record, when]).encode()).hexdigest()
-        given = {"period": when, "purpose": purpose, "run": run, "analyst": analyst, "correction": bool(correction)}
-        given |= {"question": asked, "question_key": key}
+        given: dict[str, object] = {"period": when, "purpose": purpose, "run": run, "analyst": analyst}
+        given |= {"correction": bool(correction), "question": asked, "question_key": key}
         # a term that was not given is not written, so that entries stay as short as they always were
         fields = {"event": record} | {name: value for name, value in given.items() if value}
         return _Request(path, charge, when, bool(correction), fields, key)
 
     def _priced(self, event: Event, delta: Fraction | None, correction: bool) -> tuple[list[Spec], dict[str, Amount], dict[str, Any]]:
-        """The accounts on the way up, the charge, and the event's record; kept, because most callers ask the same few things."""
+        """The accounts on the way up, the charge, and the event's record; kept for the next equal event."""
         try:
             found = self.ledger.priced.get((self.spec.id, event, delta, correction))
         except TypeError:
             found = None  # not an event; the pricing below says so
         if found is None:
-            path = self._path_cached()
+            path = self.path()
             charge = charge_of(event, path, delta=delta, correction=correction)
             found = path, charge, json.loads(to_json(as_typed(event)))
             if len(self.ledger.priced) > 1000:
                 self.ledger.priced.clear()
             self.ledger.priced[self.spec.id, event, delta, correction] = found
         return found
-
-    def _path_cached(self) -> list[Spec]:
-        known = self.ledger._specs
-        path = [self.spec]
-        while path[-1].parent is not None:
-            if path[-1].parent not in known:
-                return self.path()
-            path.append(known[path[-1].parent])
-        return path
 
     def _book(self, kind: str, request: _Request) -> Receipt:
         path, charge, period = request.path, request.charge, request.period
@@ -375,7 +374,7 @@ class Account:
                 raise LedgerError(f"reservation {receipt.entry} was concluded before; a new attempt is a new spend")
             journal.append(connection, [fields])
 
-        # The spend itself is on the disk since the reservation. A power cut may lose this mark, and refunds nothing.
+        # The spend is on the disk since the reservation. A power cut may lose this mark, and refunds nothing.
         self.ledger.store.write(work, durable=False)
 
 
@@ -447,7 +446,7 @@ class Reservation:
 
 
 def _belongs(fields: Mapping[str, Any], run: str) -> bool:
-    """Whether an entry belongs to a run. In old books, which lack the field, the run is named at the end of the purpose."""
+    """Whether an entry belongs to a run. Old books lack the field, and name it at the end of the purpose."""
     named = fields.get("run")
     return bool(named == run if named is not None else str(fields.get("purpose", "")).endswith(f"(run {run})"))
 

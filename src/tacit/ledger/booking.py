@@ -1,16 +1,17 @@
 """What a spend does to the totals of an account and of every account above it.
 
 Everything here is a pure function of terms, totals and a charge. The book runs it when it books a spend, and
-`tacit.ledger.verify` runs it again to check the book. An account's `rule` says how its children's totals weigh
-on its own:
+`tacit.ledger.verify` runs it again to check the book. An account's `rule` says how its children's totals
+weigh on its own:
 
 - `sum`: the parent is charged what the child is charged.
-- `max`: the children hold disjoint parts of the data and a person is in one of them (add/remove). The parent's
-  total is that of the dearest child, so a spend costs only the change in the maximum (parallel composition).
-- `two-largest`: the same under replace-one, where a person may move from one part to another. The move removes
-  them from one child and adds them to another, so the two largest *add/remove* totals add up; a change within
-  one child costs that child's replace-one total. Both are kept, the second under the prefix `moved.`, and the
-  parent pays the larger.
+- `max`: the children hold disjoint parts of the data and a person is in one of them (add/remove). The
+  parent's total is that of the dearest child, so a spend costs only the change in the maximum (parallel
+  composition).
+- `two-largest`: the same under replace-one, where a person may move from one part to another. The move
+  removes them from one child and adds them to another, so the two largest *add/remove* totals add up; a
+  change within one child costs that child's replace-one total. Both are kept, the second under the prefix
+  `moved.`, and the parent pays the larger.
 - `collusion=False`: the children are analysts who do not pool answers. The parent's total is that of the
   analyst who learned most.
 
@@ -66,7 +67,7 @@ class Totals:
     def charged(self, charge: Mapping[str, Amount]) -> Totals:
         """After a spend in the account's own name."""
         total = {name: plus(value, charge[name]) for name, value in self.total.items()}
-        if self.direct is self.total:  # an account that nobody else spends from
+        if self.direct is self.total:  # an account without children
             return Totals(total, total, self.top)
         return Totals({name: plus(value, charge[name]) for name, value in self.direct.items()}, total, self.top)
 
@@ -178,7 +179,7 @@ def keys(path: Sequence[Spec], period: str) -> list[Key]:
 
 
 def booked(path: Sequence[Spec], now: Mapping[Key, Totals], charge: Mapping[str, Amount], period: str) -> dict[Key, Totals]:
-    """The totals after the charge, for the account (first in `path`) and everything above it. Whether they fit is `refused`'s question."""
+    """The totals after the charge, for the whole path; `refused` says whether they fit."""
     after: dict[Key, Totals] = {}
     for place, spec in enumerate(path):
         own = period if spec.window is not None else ""
@@ -202,13 +203,10 @@ def refused(path: Sequence[Spec], after: Mapping[Key, Totals], period: str) -> S
     """The first account, from the bottom, whose limits the totals would pass; None if all fit."""
     for spec in path:
         total = after[spec.id, period if spec.window is not None else ""].total
-        if any(_above(total[name], limit) for name, limit in spec.limits().items()):
+        # a total without a known bound is above every limit
+        if any((amount := total[name]) is None or amount > limit for name, limit in spec.limits().items()):
             return spec
     return None
-
-
-def _above(amount: Amount, limit: Fraction) -> bool:
-    return amount is None or amount > limit
 
 
 def room(path: Sequence[Spec], now: Mapping[Key, Totals], period: str, *, correction: bool) -> dict[str, Fraction]:

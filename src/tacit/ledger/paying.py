@@ -138,9 +138,8 @@ class Payment:
     @property
     def answer(self) -> object:
         """The kept answer, where `cached`."""
-        return (
-            self._reservation.answer if self._reservation is not None and self._reservation.cached else None
-        )
+        reservation = self._reservation
+        return reservation.answer if reservation is not None and reservation.cached else None
 
     @property
     def private(self) -> bool:

@@ -19,9 +19,9 @@ data is touched, and changes nothing.
 {'pure': Fraction(1, 2)}
 {'pure': Fraction(1, 2)}
 
-Parts of a partition cost the largest of their totals where rows are added and removed. Where a row is replaced,
-it may leave one part and enter another: the two largest add up, or one part sees a replacement, whichever is
-more (spec 06, A5.6).
+Parts of a partition cost the largest of their totals where rows are added and removed. Where a row is
+replaced, it may leave one part and enter another: the two largest add up, or one part sees a replacement,
+whichever is more (spec 06, A5.6).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ Prices = dict[str, Fraction]
 Charge = Callable[[int], Prices]
 Spread = Callable[[Number], Number]
 
-#: Interleaving interactive mechanisms costs no more than running them one after the other, and this is where it is proved. That prices
-#: may be chosen as one goes along, as under a filter, is in Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang 2023.
+#: Where it is proved that interleaving interactive mechanisms costs no more than one after the other. That
+#: prices may be chosen on the way, as under a filter: Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023.
 CONCURRENT = {
     PURE: "Vadhan and Wang 2021",
     APPROXIMATE: "Lyu 2022; Vadhan and Zhang 2023",
@@ -64,7 +64,7 @@ CONCURRENT = {
 
 
 class Frozen(LedgerError):
-    """An interactive child may not be asked any more: something else was asked in between, and interleaving is not proved for it."""
+    """A conversation that may not go on: it was interrupted, and interleaving is not proved for it."""
 
 
 # --- who pays ---------------------------------------------------------------------------------------------
@@ -220,7 +220,9 @@ def _difference(first: Prices, second: Prices) -> Prices:
 
 @dataclass(frozen=True)
 class InteractiveMeasurement:
-    """A mechanism one talks to: `start(data)` returns a function from question to answer; all answers together cost `privacy(distance)`.
+    """A mechanism that answers a series of questions; all answers together cost `privacy(distance)`.
+
+    `start(data)` returns a function from question to answer.
 
     `concurrent=False` marks a guarantee that was shown only for conversations which nothing interrupts.
     """
@@ -253,8 +255,10 @@ class Queryable:
         return next(iter(self._roots())).left
 
     def ask(self, query: Step | InteractiveMeasurement, *, delta: Number | None = None) -> Any:
-        """A measurement is paid for and answered; a transformation gives a queryable of what it computes; a conversation is opened.
+        """Put a question.
 
+        A measurement is paid for and answered, a transformation gives a queryable of its output, and an
+        interactive measurement opens a conversation.
         `delta` is what a Gaussian question may use of an (epsilon, delta) budget.
         """
         if isinstance(query, InteractiveMeasurement):
@@ -284,7 +288,7 @@ class Queryable:
         return Queryable(step.output, payers, _once(lambda: step.function(self._load())))
 
     def _in_place(self, query: Step, plan: Measurement) -> Callable[[], Event] | None:
-        """What a replacement within this part costs, where the question can be bound to that relation and so knows better."""
+        """What a replacement within this part costs, where the question has a price of its own for it."""
         if not isinstance(self.space.metric, calculus.AddRemove) or isinstance(query, (calculus.Measurement, calculus.Transformation)):
             return None
         try:
@@ -304,7 +308,7 @@ class Queryable:
         in_place: Callable[[], Event] | None = None,
         child: Child | None = None,
     ) -> None:
-        """Charge everybody who pays, or nobody; then freeze the conversations that must not be interrupted."""
+        """Charge all payers, or none if one refuses; then freeze what must not be interrupted."""
         with contextlib.ExitStack() as held:
             for root in sorted(self._roots(), key=id):
                 held.enter_context(root.lock)
@@ -337,7 +341,7 @@ class Queryable:
         return child
 
     def allot(self, budget: Budget | Guarantee | str) -> Queryable:
-        """The same data with a budget of its own, all of which is paid for now: one analyst's share, or one layer of several."""
+        """The same data with a budget of its own, such as an analyst's share; all of it is paid now."""
         budget = Budget.of(budget)
         guarantee = budget.guarantee.as_event()
         root = Root(budget, self.space.metric.adjacency or Adjacency.ADD_REMOVE, 1, self._roots()[0].interleaves)
@@ -345,7 +349,7 @@ class Queryable:
         return Queryable(self.space, {root: _same}, self._load)
 
     def sequence(self, losses: Sequence[Event], *, delta: Number | None = None) -> Programme:
-        """As many questions as there are losses, each within its own; they were fixed in advance, so they are priced as one plan."""
+        """One question for each loss. The losses are fixed in advance, so they are priced as one plan."""
         if not losses:
             raise LedgerError("losses is empty; state what each question may cost, such as [PureDP(0.1)] * 10")
         for loss in losses:
@@ -373,12 +377,15 @@ class Queryable:
         for key in listed:
             part = Part(made)
             made.parts.append(part)
-            found[key] = Queryable(space, {part: _same}, _once(lambda key=key: _select(self._load(), by, key)))  # type: ignore[misc]
+            found[key] = Queryable(space, {part: _same}, self._selected(by, key))
         return found
+
+    def _selected(self, by: Callable[[Any], Hashable] | str, key: Hashable) -> Callable[[], Any]:
+        return _once(lambda: _select(self._load(), by, key))
 
 
 class Conversation(Child):
-    """An interactive mechanism at work. Frozen for good once something interrupts it that must not."""
+    """An interactive mechanism at work. It is frozen for good once something interrupts it that must not."""
 
     def __init__(self, mechanism: InteractiveMeasurement, load: Callable[[], Any], event: Event, adjacency: Adjacency | None) -> None:
         self.name, self.event, self.concurrent = mechanism.name, event, mechanism.concurrent
@@ -452,7 +459,7 @@ def join(
     stability: tuple[Spread, Spread],
     proof: str,
 ) -> Queryable:
-    """What is computed from two queryables. Both pay; one that is on both sides pays for the sum of the distances.
+    """What is computed from two queryables. Both pay; a payer on both sides pays for the sum of distances.
 
     `stability` bounds the change of the output by a change of the first and of the second input alone; a change of both adds them.
     """
@@ -510,7 +517,7 @@ def _both(first: Spread, second: Spread) -> Spread:
 
 
 def _once(make: Callable[[], Any]) -> Callable[[], Any]:
-    """Computed at the first call and kept, by one thread at a time."""
+    """A function that computes its value at the first call and keeps it; one thread at a time."""
     kept: list[Any] = []
     lock = threading.Lock()
 
@@ -524,7 +531,7 @@ def _once(make: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _select(data: Any, by: Callable[[Any], Hashable] | str, key: Hashable) -> Any:
-    """The rows with this key, in order; a row whose key cannot be told is in no part."""
+    """The rows with this key, in order. A row whose key cannot be computed is silently in no part."""
     if isinstance(data, Mapping):
         names = list(data)
         rows = [dict(zip(names, row, strict=True)) for row in zip(*(list(data[name]) for name in names), strict=True)]

@@ -1,4 +1,4 @@
-"""The terms of an account: its budget, its place in the tree of accounts, and how its children's spends add up.
+"""The terms of an account: its budget, its place in the tree of accounts, and how children's spends add up.
 
 Terms are fixed when the account is opened, written into the book, and never changed. `Spec.checked` refuses
 terms that no theorem covers together. This module also reads the periods of accounts with a time window
@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
@@ -36,13 +36,6 @@ _FORMS = {
     "year": (re.compile(r"(\d{4})"), "2026"),
 }
 WINDOWS = tuple(_FORMS)
-
-
-def check_window(window: str | None) -> str | None:
-    """A known window or none."""
-    if window is not None and window not in _FORMS:
-        raise LedgerError(f"window must be one of {', '.join(WINDOWS)} or None, not {window!r}")
-    return window
 
 
 def days(window: str, period: object) -> tuple[datetime.date, datetime.date]:
@@ -109,7 +102,8 @@ Amount = Fraction | None  # None: no bound is known
 class Spec:
     """The terms of an account. `id` is the number of the entry that opened it; `parent` is the id of the account above, or None.
 
-    - `rule`: how its children's totals combine (see `tacit.ledger.booking`); `growing`: records may arrive while the account is in use.
+    - `rule`: how its children's totals combine (see `tacit.ledger.booking`).
+    - `growing`: records may arrive while the account is in use.
     - `collusion`: whether its children are taken to pool their answers. False bounds each child alone.
     - `window`: the budget holds for each period of this length, and every spend names its period.
     - `null_record`: computations treat an absent record as a fixed public one.
@@ -138,7 +132,8 @@ class Spec:
         if not isinstance(self.adjacency, Adjacency):
             raise LedgerError(f"adjacency must be an Adjacency such as Adjacency.ADD_REMOVE, not {self.adjacency!r}")
         theorem(self.budget.currency)
-        check_window(self.window)
+        if self.window is not None and self.window not in WINDOWS:
+            raise LedgerError(f"window must be one of {', '.join(WINDOWS)} or None, not {self.window!r}")
         self._checked_rule()
         if parent is not None:
             self._checked_parent(parent)
@@ -209,19 +204,8 @@ class Spec:
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-able form without the id, which is the number of the entry it stands in."""
-        return {
-            "name": self.name,
-            "budget": self.budget.to_record(),
-            "parent": self.parent,
-            "adjacency": self.adjacency.value,
-            "unit": self.unit,
-            "rule": self.rule,
-            "collusion": self.collusion,
-            "window": self.window,
-            "growing": self.growing,
-            "null_record": self.null_record,
-            "cache": self.cache,
-        }
+        terms = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "id"}
+        return terms | {"budget": self.budget.to_record(), "adjacency": self.adjacency.value}
 
     @staticmethod
     def from_record(id: int, record: Mapping[str, Any]) -> Spec:
@@ -230,7 +214,5 @@ class Spec:
         >>> Spec.from_record(1, Spec(1, "visits", Budget(rho="1/3")).to_record())
         Spec(id=1, name='visits', budget=Budget(rho=1/3), parent=None, adjacency=Adjacency.ADD_REMOVE, unit='row', ...)
         """
-        fields = dict(record)
-        fields["budget"] = Budget.from_record(fields["budget"])
-        fields["adjacency"] = Adjacency.parse(fields["adjacency"])
-        return Spec(id, **fields)
+        budget, adjacency = Budget.from_record(record["budget"]), Adjacency.parse(record["adjacency"])
+        return Spec(id, **{**record, "budget": budget, "adjacency": adjacency})

@@ -1,9 +1,9 @@
 """The database under the book: transactions, locks and the disk, on SQLite and PostgreSQL alike.
 
-`Store` runs every transaction of the book. It promises that a writer is alone, that a *durable* transaction is
-on the disk when the call returns, and that entries are never updated or deleted (triggers refuse it).
-`BookFile` is a book in one SQLite file and needs the standard library only; `BookServer` is one on PostgreSQL,
-through SQLAlchemy, which is imported for servers only.
+`Store` runs every transaction of the book. It promises that a writer is alone, that a *durable* transaction
+is on the disk when the call returns, and that entries are never updated or deleted (triggers refuse it).
+`BookFile` is a book in one SQLite file and needs the standard library only; `BookServer` is one on
+PostgreSQL, through SQLAlchemy, which is imported for servers only.
 
 >>> import pathlib, tempfile
 >>> book = BookFile(str(pathlib.Path(tempfile.mkdtemp()) / "book.db"))
@@ -28,9 +28,9 @@ Durable
     PostgreSQL waits for the disk while committing. On SQLite the transaction is appended to the write-ahead
     log under the lock, and the log is synced right after the lock was given up, before the call returns: the
     next writer need not wait for the disk, and one sync serves all who wait for it. The log is written in
-    order, so a synced spend implies all before it; SQLite itself syncs the log before it copies any of it into
-    the file (`synchronous=NORMAL`). A transaction that only marks a reservation as done may share the next
-    one's sync: after a power cut the mark can be missing, and the reservation is still spent.
+    order, so a synced spend implies all before it; SQLite itself syncs the log before it copies any of it
+    into the file (`synchronous=NORMAL`). A transaction that only marks a reservation as done may share the
+    next one's sync: after a power cut the mark can be missing, and the reservation is still spent.
 
 Forks
     No connection is carried across a fork: a child opens its own, and never closes its parent's.
@@ -100,7 +100,7 @@ def statements(kind: str) -> list[str]:
 
 
 Purpose = Literal["read", "write", "create"]
-#: Connections kept open for the next one who asks; more than this work at the same time, and are closed afterwards.
+#: How many connections are kept open for the next transaction. More may work at once, and are then closed.
 IDLE = 8
 
 
@@ -114,7 +114,7 @@ class BookFile:
         self.path = path
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
-        # what nobody closes is closed with the last reference, in the process that opened it
+        # what is not closed by hand is closed with the last reference, in the process that opened it
         self._finalizer = weakref.finalize(self, _close_all, self._idle, os.getpid())
 
     def exists(self) -> bool:
@@ -128,7 +128,10 @@ class BookFile:
 
     @contextmanager
     def transaction(self, purpose: Purpose, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """A connection inside a transaction. A locked file raises at once; `Store` waits. `durable` is `Store.sync`'s affair here."""
+        """A connection inside a transaction, committed at the end, rolled back after any exception.
+
+        A locked file raises at once (`Store` waits), and `durable` is left to `Store.sync`.
+        """
         connection = self._taken()
         whole = False
         try:
@@ -155,7 +158,7 @@ class BookFile:
         connection.close()
 
     def close(self) -> None:
-        """Close what nobody is using; new connections are opened when they are asked for."""
+        """Close the connections that are not in use; new ones are opened when they are needed."""
         with self._lock:
             while self._idle:
                 self._idle.pop().close()
@@ -167,7 +170,7 @@ class BookFile:
 
 
 def _connected(path: str) -> sqlite3.Connection:
-    """A connection in which transactions are begun by nobody but `BookFile.transaction`, and which never waits for a lock by itself."""
+    """A connection that begins no transaction of its own (`BookFile.transaction` does) or waits for locks."""
     connection = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -380,7 +383,7 @@ class Store:
         return database.exists() and self.read(database.has_tables)
 
     def create(self, first: Callable[[Connection], None]) -> None:
-        """The tables and triggers, if they are not there yet, and whatever `first` writes; safe to run by many processes at once."""
+        """Make the tables and triggers, if there are none, and run `first`. Processes may call it at once."""
         database = self.database()
 
         def build(connection: Connection) -> None:
@@ -399,9 +402,7 @@ _BUSY = "the book is locked by another connection for more than {0:g} seconds; n
 
 def run(connection: Connection, statement: str, values: Sequence[Any] = ()) -> Any:
     """Execute a statement whose places for values are written as question marks, on either database; the driver's own cursor."""
-    if isinstance(connection, sqlite3.Connection):
-        return connection.execute(statement, values)
-    cursor = connection.connection.cursor()
+    cursor = _cursor(connection)
     cursor.execute(_written(connection, statement), values)
     return cursor
 

@@ -1,9 +1,9 @@
 """Verification: read every entry, recompute every hash and every total, and say what does not agree.
 
 It trusts nothing that is stored, and whatever is stored, it reports instead of crashing. It finds an edited,
-missing, added, repeated or reordered entry; a cut end, if the head was remembered elsewhere or the other tables
-were not cut alike; running totals, account terms, names or identities that are not what the entries say; spends
-beyond a budget; commits without a reservation, and second commits.
+missing, added, repeated or reordered entry; a cut end, if the head was remembered elsewhere or the other
+tables were not cut alike; running totals, account terms, names or identities that are not what the entries
+say; spends beyond a budget; commits without a reservation, and second commits.
 
 >>> import pathlib, tempfile
 >>> from tacit.ledger.book import Ledger
@@ -14,8 +14,10 @@ the book is in order: 1 entries, head 1:...
 A `Rebuild` is what the entries say: every account, name and total, worked out from the first entry on.
 
 >>> rebuild = Rebuild()
->>> list(rebuild.take(1, {"kind": "genesis", "format": 1, "secret": "..."})), list(rebuild.take(2, {"kind": "gift"}))
-([], ['is of an unknown kind'])
+>>> list(rebuild.take(1, {"kind": "genesis", "format": 1, "secret": "..."}))
+[]
+>>> list(rebuild.take(2, {"kind": "gift"}))
+['is of an unknown kind']
 """
 
 from __future__ import annotations
@@ -120,7 +122,7 @@ _MOST = 100  # problems listed; the rest is counted
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome. `problems` are sentences that name entries by number; `open` are reservations without a conclusion (spent)."""
+    """What `verify` found. `problems` name entries by number; `open` are unconcluded reservations (spent)."""
 
     entries: int
     head: str
@@ -148,7 +150,8 @@ def verify(store: Store, *, head: str | None = None) -> Verification:
         problems.clear()
         count, last, rebuild = 0, (0, START), Rebuild()
         seen: dict[int, str] = {}
-        for row in _rows(connection):
+        for values in stream(connection, f"SELECT {', '.join(_COLUMNS)} FROM tacit_entries ORDER BY seq"):
+            row = dict(zip(_COLUMNS, values, strict=True))
             count += 1
             wrong = list(_entry(row, last, rebuild))
             problems.extend(f"entry {row['seq']} {what}" for what in wrong)
@@ -167,12 +170,6 @@ def verify(store: Store, *, head: str | None = None) -> Verification:
         problems.append(str(reason) if isinstance(reason, LedgerError) else f"the tables cannot be read ({kind})")
     shown = problems[:_MOST] + ([f"and {len(problems) - _MOST} more"] if len(problems) > _MOST else [])
     return Verification(count, head_text(*last), tuple(shown), tuple(sorted(rebuild.pending)))
-
-
-def _rows(connection: Connection) -> Iterator[dict[str, Any]]:
-    """Every row of the entries in order, in portions, uninterpreted."""
-    for row in stream(connection, f"SELECT {', '.join(_COLUMNS)} FROM tacit_entries ORDER BY seq"):
-        yield dict(zip(_COLUMNS, row, strict=True))
 
 
 def _entry(row: dict[str, Any], last: tuple[int, str], rebuild: Rebuild) -> Iterator[str]:
@@ -218,7 +215,9 @@ def _tables(connection: Connection, last: tuple[int, str], rebuild: Rebuild) -> 
         yield "the secret of the book was changed"
     # Each table as rows (key, value): what is stored, and what it must be.
     expected: dict[str, Mapping[Any, object]] = {
-        "tacit_accounts": {key: (spec.parent, canonical(spec.to_record())) for key, spec in rebuild.specs.items()},
+        "tacit_accounts": {
+            key: (spec.parent, canonical(spec.to_record())) for key, spec in rebuild.specs.items()
+        },
         "tacit_names": rebuild.names,
         "tacit_identities": rebuild.identities,
         "tacit_totals": {key: canonical(value.to_record()) for key, value in rebuild.totals.items()},
@@ -235,7 +234,8 @@ def _tables(connection: Connection, last: tuple[int, str], rebuild: Rebuild) -> 
         found, wanted = dict(rows), expected[table]
         if found != wanted or len(rows) != len(found):
             differing = sorted(str(key) for key in {*found, *wanted} if found.get(key) != wanted.get(key))
-            yield f"{table} differs from what the entries say, for {', '.join(differing[:5]) or 'repeated rows'}"
+            where = ", ".join(differing[:5]) or "repeated rows"
+            yield f"{table} differs from what the entries say, for {where}"
 
 
 def _all(connection: Connection, query: str) -> list[Any]:
