@@ -133,86 +133,71 @@ def proved_digits(lower: float, upper: float, *, least: int = 7, most: int = 17)
 WHAT, ASK, SHOW = "What is done to the data", "The question", "The answer"
 
 
-def _text(panel: str, name: str, help: str, *, metavar: str = "NUMBER", kind: Any = str) -> Any:
-    """An option that takes a text, or with `kind=list[str]` several."""
-    option = typer.Option(name, help=help, metavar=metavar, rich_help_panel=panel, show_default=False)
-    return Annotated[kind | None, option]
+#: What stands for the value of an option in the help; a number, unless it is here.
+_VALUES = {"event": "FILE", "plot": "FILE"}
+_VALUES |= dict.fromkeys(("adjacency", "mechanism", "method", "scheme"), "NAME")
 
 
-def _flag(panel: str, name: str, help: str) -> Any:
-    return Annotated[bool, typer.Option(name, help=help, rich_help_panel=panel, show_default=False)]
+def option_name(parameter: str) -> str:
+    """--step-epsilon for step_epsilon."""
+    return "--" + parameter.replace("_", "-")
+
+
+def _texts(panel: str, *, kind: Any = str, **helps: str) -> dict[str, Any]:
+    """Options that take a text (with `kind=list[str]`, several), each named after its parameter."""
+    found = {}
+    for name, text in helps.items():
+        flag, value = option_name(name), _VALUES.get(name, "NUMBER")
+        option = typer.Option(flag, help=text, metavar=value, rich_help_panel=panel, show_default=False)
+        found[name] = Annotated[kind | None, option]
+    return found
+
+
+def _flag(panel: str, name: str, text: str) -> Any:
+    return Annotated[bool, typer.Option(name, help=text, rich_help_panel=panel, show_default=False)]
 
 
 #: What is done to the data, under the names that `questions` reads.
-DESCRIBED: Mapping[str, Any] = {
-    "mechanism": _text(
-        WHAT,
-        "--mechanism",
-        "gaussian (default), laplace, discrete-gaussian or discrete-laplace, described by --noise; or pure, "
-        "approximate, randomized-response, exponential or staircase, described by --step-epsilon.",
-        metavar="NAME",
-    ),
-    "noise": _text(
-        WHAT,
-        "--noise",
-        "Noise relative to what one record can contribute: the noise multiplier sigma / C, or scale / C.",
-    ),
-    "step_epsilon": _text(
-        WHAT, "--step-epsilon", "The epsilon of one step, for mechanisms that come with one."
-    ),
-    "step_delta": _text(WHAT, "--step-delta", "The delta of one step, for --mechanism approximate."),
-    "categories": _text(
-        WHAT, "--categories", "How many answers randomised response chooses from (default 2)."
-    ),
-    "sampling": _text(WHAT, "--sampling", "The share of the records in one step, such as 0.01 or 256/60000."),
-    "scheme": _text(
-        WHAT,
-        "--scheme",
-        "How the records of a step are chosen: poisson (default), without-replacement, with-replacement, or random-allocation "
-        "(each record in one step of every epoch).",
-        metavar="NAME",
-    ),
-    "size": _text(WHAT, "--size", "The number of records; with --batch in place of --sampling."),
-    "batch": _text(WHAT, "--batch", "The number of records in one step."),
-    "steps": _text(WHAT, "--steps", "The number of steps (default 1)."),
-    "epochs": _text(
-        WHAT,
-        "--epochs",
-        "Passes over the data in place of --steps: epochs * size / batch steps, rounded down.",
-    ),
-    "event": _text(
-        WHAT,
-        "--event",
-        "A JSON file with any event, in place of the options above (--steps repeats it).",
-        metavar="FILE",
-    ),
-}
+DESCRIBED = _texts(
+    WHAT,
+    mechanism="gaussian (default), laplace, discrete-gaussian or discrete-laplace, described by --noise; "
+    "or pure, approximate, randomized-response, exponential or staircase, described by --step-epsilon.",
+    noise="Noise relative to what one record can contribute: the noise multiplier sigma / C, or scale / C.",
+    step_epsilon="The epsilon of one step, for mechanisms that come with one.",
+    step_delta="The delta of one step, for --mechanism approximate.",
+    categories="How many answers randomised response chooses from (default 2).",
+    sampling="The share of the records in one step, such as 0.01 or 256/60000.",
+    scheme="How the records of a step are chosen: poisson (default), without-replacement, with-replacement, "
+    "or random-allocation (each record in one step of every epoch).",
+    size="The number of records; with --batch in place of --sampling.",
+    batch="The number of records in one step.",
+    steps="The number of steps (default 1).",
+    epochs="Passes over the data in place of --steps: epochs * size / batch steps, rounded down.",
+    event="A JSON file with any event, in place of the options above (--steps repeats it).",
+)
 #: Whom the guarantee protects.
-PROTECTED: Mapping[str, Any] = {
-    "adjacency": _text(
+PROTECTED = {
+    **_texts(
         ASK,
-        "--adjacency",
-        "add-remove, replace-one or zero-out. By default what the sampler is proved for. Under replace-one a record goes and another "
-        "comes, so noise counts half; a --step-epsilon is taken to hold for the relation asked for.",
-        metavar="NAME",
+        adjacency="add-remove, replace-one or zero-out. By default what the sampler is proved for. Under "
+        "replace-one a record goes and another comes, so noise counts half; a --step-epsilon is taken to "
+        "hold for the relation asked for.",
     ),
     "null_record": _flag(ASK, "--null-record", "An absent record is treated exactly as a fixed public one."),
-    "group": _text(ASK, "--group", "The unit is a group of so many records: a person with several rows."),
+    **_texts(ASK, group="The unit is a group of so many records: a person with several rows."),
 }
 #: How the answer is shown.
-SHOWN: Mapping[str, Any] = {
-    "plot": _text(SHOW, "--plot", "Draw the picture into this .png, .pdf or .svg.", metavar="FILE"),
+SHOWN = {
+    **_texts(SHOW, plot="Draw the picture into this .png, .pdf or .svg."),
     "as_json": _flag(SHOW, "--json", "Print one JSON object."),
 }
-DELTAS = {"delta": _text(ASK, "--delta", "One or more, with commas or repeated.", kind=list[str])}
-EPSILONS = {"epsilon": _text(ASK, "--epsilon", "One or more, with commas or repeated.", kind=list[str])}
+DELTAS = _texts(ASK, kind=list[str], delta="One or more, with commas or repeated.")
+EPSILONS = _texts(ASK, kind=list[str], epsilon="One or more, with commas or repeated.")
 #: The target of a search.
-TARGET = {
-    "epsilon": _text(ASK, "--epsilon", "The epsilon of the target."),
-    "delta": _text(ASK, "--delta", "The delta of the target (0 where nothing else is said)."),
-}
-_THEOREM = "One theorem only, by its name in tacit compare; by default the tightest."
-METHOD = {"method": _text(ASK, "--method", _THEOREM, metavar="NAME")}
+TARGET = _texts(
+    ASK, epsilon="The epsilon of the target.", delta="The delta of the target (0 where nothing else is said)."
+)
+METHOD = _texts(ASK, method="One theorem only, by its name in tacit compare; by default the tightest.")
 CERTIFY = {"certify": _flag(ASK, "--certify", "Prove the bracket in ball arithmetic (extra: proof).")}
 
 

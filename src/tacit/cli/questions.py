@@ -54,7 +54,7 @@ from tacit.accounting.events.schemes import Scheme
 from tacit.accounting.events.tree import Leaf
 from tacit.cli import options as numbers
 from tacit.cli import output
-from tacit.cli.options import OptionError, shown
+from tacit.cli.options import OptionError, option_name, shown
 from tacit.parameters import Number
 
 if TYPE_CHECKING:
@@ -94,11 +94,6 @@ class Plan:
         times = self.steps if steps is None else steps
         repeated = Repeated(one, times) if times > 1 else one
         return Group(repeated, self.group) if self.group > 1 else repeated
-
-
-def option_name(parameter: str) -> str:
-    """--step-epsilon for step_epsilon."""
-    return "--" + parameter.replace("_", "-")
 
 
 def read_plan(options: Mapping[str, Any], *, free: str | None = None) -> Plan:
