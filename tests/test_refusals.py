@@ -16,7 +16,7 @@ from tests.release.jobs import changed
 from tacit import errors as of_accounting
 from tacit.accounting import AccountingError, Adjacency, AdjacencyError, Note, PackageMissing, ParameterError, Refusal
 from tacit.calculus import CalculusError
-from tacit.cli import refusals as of_commands
+from tacit.cli import options as of_commands
 from tacit.ledger import BudgetExceeded, LedgerError
 from tacit.ledger import errors as of_ledger
 from tacit.release import JobError, OutputLost, plan

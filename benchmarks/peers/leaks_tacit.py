@@ -25,7 +25,7 @@ def budget() -> str:
         account = book.account("people", Budget(epsilon=1), unit="person")
 
         def spend(epsilon: float) -> None:
-            with account.reserve(PureDP(Fraction(str(epsilon))), purpose="a question", analyst="ann"):
+            with account.paying(PureDP(Fraction(str(epsilon))), purpose="a question", analyst="ann"):
                 pass
 
         return spent_in_tenths(spend)

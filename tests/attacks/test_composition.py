@@ -35,8 +35,7 @@ from tacit.calculus import (
     histogram,
     total,
 )
-from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError
-from tacit.ledger.filters import theorem
+from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError, theorem
 from tacit.mechanisms import bounded_mean, bounded_variance, noisy_histogram
 from tacit.mechanisms.mechanism import Mechanism
 

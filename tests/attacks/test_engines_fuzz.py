@@ -22,8 +22,7 @@ from tests.tables.engines.places import Place
 from tests.tables.people import exact_sums, loss_between, on_engine
 from tests.tables.random_expressions import TYPES, Expressions, rows
 
-from tacit.ledger import Budget
-from tacit.ledger.errors import LedgerError
+from tacit.ledger import Budget, LedgerError
 from tacit.tables import EngineError, TableError, Unit
 from tacit.tables.plan import Plan
 

@@ -20,9 +20,7 @@ import pytest
 
 from tacit.accounting import NonPrivate, ParameterError, PureDP, Repeated
 from tacit.calculus import AddRemove, Integers, Measurement, Rows, Space
-from tacit.ledger import Budget, BudgetExceeded, DataIdentity, Ledger, LedgerError, PriceError, ReleaseFailed
-from tacit.ledger.filters import Filter
-from tacit.ledger.queryable import queryable
+from tacit.ledger import Budget, BudgetExceeded, DataIdentity, Filter, Ledger, LedgerError, PriceError, ReleaseFailed, queryable
 
 PRICE = Fraction(1, 4)
 ROWS = Space(Rows(Integers()), AddRemove())

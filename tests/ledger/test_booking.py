@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tacit.accounting import ZCDP, Adjacency, Event, PureDP
 from tacit.ledger import Budget, PriceError
-from tacit.ledger.booking import Key, booked, charge_of, refused, room
-from tacit.ledger.spec import Spec, Totals
+from tacit.ledger.booking import Key, Totals, booked, charge_of, refused, room
+from tacit.ledger.spec import Spec
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 

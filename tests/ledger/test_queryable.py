@@ -32,8 +32,7 @@ from tacit.calculus import (
     table,
 )
 from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError, ReleaseFailed
-from tacit.ledger.payers import CONCURRENT, Frozen
-from tacit.ledger.queryable import Conversation, InteractiveMeasurement, join, queryable
+from tacit.ledger.queryable import CONCURRENT, Conversation, Frozen, InteractiveMeasurement, join, queryable
 from tacit.mechanisms.laplace import laplace
 from tacit.noise import test_mode as seeded
 

@@ -1,9 +1,10 @@
-"""The `tacit` command: what a computation on private data costs.
+"""The `tacit` command: its subcommands, and how it reports what is wrong with a request.
 
     tacit epsilon --sampling 256/60000 --noise 1.1 --epochs 60 --delta 1e-5
 
-Everything heavy is imported by the command that needs it, so that `tacit --help` answers at once. Whatever is wrong with a request is
-said in one line that names the option and the fix, with status 2; `--json` says it as an object with the field `error`.
+Everything heavy is imported by the command that needs it, so that `tacit --help` answers at once. What is
+wrong with a request is said in one line that names the option and the fix, with status 2; with `--json`, in
+the field `error` of an object.
 
 >>> main(["--version"])
 tacit 0...
@@ -26,8 +27,20 @@ from tacit import __version__
 from tacit.cli import demo, jobs
 from tacit.cli.audit import audit_app, selftest
 from tacit.cli.ledger import ledger_app
-from tacit.cli.options import DESCRIBED, PROTECTED, SHOWN, Certify, Delta, Deltas, Epsilon, Epsilons, Method, OptionError, takes
-from tacit.cli.refusals import in_options
+from tacit.cli.options import (
+    CERTIFY,
+    DELTAS,
+    DESCRIBED,
+    EPSILONS,
+    METHOD,
+    PROTECTED,
+    SHOWN,
+    TARGET,
+    OptionError,
+    in_options,
+    shown_examples,
+    takes,
+)
 
 
 class Commands(TyperGroup):
@@ -62,7 +75,7 @@ class Commands(TyperGroup):
 
 
 def meant(words: list[str]) -> list[str]:
-    """`compare` with a job is about the job: what `rehearse` does. Without one it is about theorems.
+    """`compare` with a job file means `rehearse`; without one it compares theorems.
 
     >>> meant(["compare", "job.yaml", "--runs", "5"]), meant(["compare", "--noise", "1"])
     (['rehearse', 'job.yaml', '--runs', '5'], ['compare', '--noise', '1'])
@@ -74,8 +87,8 @@ def meant(words: list[str]) -> list[str]:
 def explained(error: Exception) -> str | None:
     """The line to print for an error in the request; None for a fault of ours, which keeps its traceback.
 
-    Numbers at the edge of floating point may defeat an engine; that is a refusal, not a crash. Its own words are not shown, because
-    nobody knows what they quote.
+    Numbers at the edge of floating point may defeat an engine; that is a refusal, not a crash. Its own words
+    are not shown, because they may quote anything.
     """
     errors = sys.modules.get("tacit.errors")
     if isinstance(error, OptionError):
@@ -130,109 +143,71 @@ def tacit(version: Annotated[bool, typer.Option("--version", callback=_version, 
     """Publish from sensitive data under one budget: release jobs, the ledger, and what any computation costs."""
 
 
-def _examples(*lines: str) -> str:
-    """Paragraphs, so that the help keeps each example on a line of its own."""
-    return "\n\n".join(["Examples:", *(f"[bold]tacit {line}[/bold]" for line in lines)])
-
-
-_TARGET = {"epsilon": Epsilon, "delta": Delta}
-
-
 def _without(*names: str) -> dict[str, Any]:
     """The description of a computation, less what is asked for or does not go with it."""
     return {name: option for name, option in DESCRIBED.items() if name not in names}
 
 
-# --- commands ---------------------------------------------------------------------------------------------------------------------
+def _question(name: str, text: str, options: dict[str, Any], *examples: str) -> None:
+    """Add a command that asks the accountant, which is loaded when the command runs."""
+
+    @takes(**options, **SHOWN)
+    def command(context: typer.Context, **_: Any) -> None:
+        from tacit.cli import questions
+
+        questions.ask(name, context.params)
+
+    app.command(name, help=text, epilog=shown_examples(*(f"{name} {words}" for words in examples)))(command)
 
 
-@app.command(
-    epilog=_examples(
-        "epsilon --noise 1.1 --sampling 256/60000 --epochs 60 --delta 1e-5",
-        "epsilon --noise 4 --size 60000 --batch 256 --scheme without-replacement --epochs 5 --delta 1e-5 --plot cost.png",
-        "epsilon --mechanism laplace --noise 10 --steps 100 --delta 0,1e-6 --json",
-    )
+# --- commands ---------------------------------------------------------------------------------------------
+
+_question(
+    "epsilon",
+    "The epsilon that a computation spends at a delta.",
+    {**DESCRIBED, **DELTAS, **PROTECTED, **METHOD, **CERTIFY},
+    "--noise 1.1 --sampling 256/60000 --epochs 60 --delta 1e-5",
+    "--noise 4 --size 60000 --batch 256 --scheme without-replacement --epochs 5 --delta 1e-5 --plot cost.png",
+    "--mechanism laplace --noise 10 --steps 100 --delta 0,1e-6 --json",
 )
-@takes(**DESCRIBED, delta=Deltas, **PROTECTED, method=Method, certify=Certify, **SHOWN)
-def epsilon(context: typer.Context, **_: Any) -> None:
-    """The epsilon that a computation spends at a delta."""
-    from tacit.cli import questions
-
-    questions.epsilon(context.params)
-
-
-@app.command(
-    epilog=_examples(
-        "delta --epsilon 1,2,3 --noise 1.1 --sampling 256/60000 --epochs 60",
-        "delta --epsilon 1/2 --mechanism laplace --noise 1",
-    )
+_question(
+    "delta",
+    "The delta that a computation spends at an epsilon.",
+    {**DESCRIBED, **EPSILONS, **PROTECTED, **CERTIFY},
+    "--epsilon 1,2,3 --noise 1.1 --sampling 256/60000 --epochs 60",
+    "--epsilon 1/2 --mechanism laplace --noise 1",
 )
-@takes(**DESCRIBED, epsilon=Epsilons, **PROTECTED, certify=Certify, **SHOWN)
-def delta(context: typer.Context, **_: Any) -> None:
-    """The delta that a computation spends at an epsilon."""
-    from tacit.cli import questions
-
-    questions.delta(context.params)
-
-
-@app.command(
-    epilog=_examples(
-        "noise --epsilon 1 --delta 1e-6 --sampling 0.01 --steps 10000",
-        "noise --epsilon 1 --mechanism laplace --steps 10",
-    )
+_question(
+    "noise",
+    "The least noise that keeps a computation within a target; the answer never exceeds it.",
+    _without("noise", "step_epsilon", "step_delta", "categories", "event") | TARGET | {**PROTECTED, **METHOD},
+    "--epsilon 1 --delta 1e-6 --sampling 0.01 --steps 10000",
+    "--epsilon 1 --mechanism laplace --steps 10",
 )
-@takes(**_without("noise", "step_epsilon", "step_delta", "categories", "event"), **_TARGET, **PROTECTED, method=Method, **SHOWN)
-def noise(context: typer.Context, **_: Any) -> None:
-    """The least noise that keeps a computation within a target; the answer never exceeds it."""
-    from tacit.cli import questions
-
-    questions.noise(context.params)
-
-
-@app.command(
-    epilog=_examples(
-        "steps --epsilon 1 --delta 1e-6 --noise 1 --sampling 0.01",
-        "steps --epsilon 1 --delta 1e-6 --event query.json",
-    )
+_question(
+    "steps",
+    "The most steps that a target allows.",
+    {**_without("steps", "epochs"), **TARGET, **PROTECTED, **METHOD},
+    "--epsilon 1 --delta 1e-6 --noise 1 --sampling 0.01",
+    "--epsilon 1 --delta 1e-6 --event query.json",
 )
-@takes(**_without("steps", "epochs"), **_TARGET, **PROTECTED, method=Method, **SHOWN)
-def steps(context: typer.Context, **_: Any) -> None:
-    """The most steps that a target allows."""
-    from tacit.cli import questions
-
-    questions.steps(context.params)
-
-
-@app.command(
-    epilog=_examples(
-        "curve --noise 1.1 --sampling 256/60000 --epochs 60 --plot curve.png",
-        "curve --mechanism randomized-response --step-epsilon 1/2 --categories 10 --epsilon 0.1,0.2 --json",
-    )
+_question(
+    "curve",
+    "The whole curve: delta at every epsilon, and the best attack at every false-positive rate.",
+    {**DESCRIBED, **EPSILONS, **PROTECTED},
+    "--noise 1.1 --sampling 256/60000 --epochs 60 --plot curve.png",
+    "--mechanism randomized-response --step-epsilon 1/2 --categories 10 --epsilon 0.1,0.2 --json",
 )
-@takes(**DESCRIBED, epsilon=Epsilons, **PROTECTED, **SHOWN)
-def curve(context: typer.Context, **_: Any) -> None:
-    """The whole curve: delta at every epsilon, and the best attack at every false-positive rate."""
-    from tacit.cli import questions
-
-    questions.curve(context.params)
-
-
-@app.command(
-    epilog=_examples(
-        "compare --mechanism laplace --noise 10 --steps 100 --delta 1e-6,1e-9 --plot compare.png",
-        "compare --noise 1 --sampling 0.01 --steps 1000 --delta 1e-5",
-        "compare job.yaml --by region",
-    )
+_question(
+    "compare",
+    "What every composition theorem says, side by side; with a job file, the job beside simpler ways, "
+    "as `tacit rehearse` shows it.",
+    {**DESCRIBED, **DELTAS, **PROTECTED},
+    "--mechanism laplace --noise 10 --steps 100 --delta 1e-6,1e-9 --plot compare.png",
+    "--noise 1 --sampling 0.01 --steps 1000 --delta 1e-5",
+    "job.yaml --by region",
 )
-@takes(**DESCRIBED, delta=Deltas, **PROTECTED, **SHOWN)
-def compare(context: typer.Context, **_: Any) -> None:
-    """What every composition theorem says, side by side; with a job file, the job beside simpler ways, as `tacit rehearse` shows it."""
-    from tacit.cli import questions
-
-    questions.compare(context.params)
-
-
-app.command(epilog=_examples("selftest --quick", "selftest --only sparse --json"))(selftest)
+app.command(epilog=shown_examples("selftest --quick", "selftest --only sparse --json"))(selftest)
 jobs.register(app)
 demo.register(app)
 

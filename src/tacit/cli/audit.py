@@ -1,10 +1,11 @@
-"""`tacit audit`: attack a function, a training run or Tacit itself, and say what was found against what is claimed.
+"""`tacit audit` and `tacit selftest`: attack a function, a training run or Tacit to test a claim.
 
     tacit audit counts.py:release --claim eps=1,delta=1e-6 --neighbours add-remove --html audit.html
     tacit audit model train.py:train --data records.npz --claim eps=2,delta=1e-5
     tacit selftest
 
-Status 0: no attack beat the claim, which is no proof. Status 1: one did. Status 2: the request could not be understood.
+Status 0: no attack beat the claim, which is no proof that none can. Status 1: one did. Status 2: the request
+could not be understood.
 
 >>> split("counts.py:release")
 ('counts.py', 'release')
@@ -12,19 +13,21 @@ Status 0: no attack beat the claim, which is no proof. Status 1: one did. Status
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from tacit.cli.options import OptionError
+
+if TYPE_CHECKING:
+    from tacit.audit import MechanismReport, ModelReport
 
 
 class DefaultToMechanism(TyperGroup):
@@ -90,6 +93,13 @@ def mechanism(
         )
     if html is not None:
         Path(html).write_text(page_of(report, target).to_html(), encoding="utf-8")
+    return told(report, target, html, as_json=as_json)
+
+
+def told(report: MechanismReport | ModelReport, target: str, html: str | None, *, as_json: bool) -> int:
+    """Print a report, and return the exit status."""
+    from tacit.cli import output
+
     if as_json:
         print(json.dumps(report.to_json() | {"target": target}))
     else:
@@ -111,7 +121,7 @@ def selftest(
     from tacit.audit.selftest import run
     from tacit.cli import output
 
-    with counting() as progress:
+    with output.bar("attacking") as progress:
         report = run(quick=quick, fresh=fresh, only=only, progress=progress)
     if not report.outcomes and not report.catches:
         raise OptionError(f"--only: no case and no mutant has {only!r} in its name; run without it to see all names")
@@ -123,7 +133,10 @@ def selftest(
     out = output.console()
     for title, head, rows in report.tables():
         if rows:
-            out.print(tabled(title, head, rows))
+            table = output.titled(title, head, fold=True)
+            for row in rows:
+                table.add_row(*row)
+            out.print(table)
     for text in report.skipped:
         out.print(f"not tried: {text}")
     out.print(report.headline, style="bold")
@@ -131,34 +144,6 @@ def selftest(
     if html is not None:
         out.print(f"written: {html}")
     return 0 if report.passed else 1
-
-
-@contextlib.contextmanager
-def counting() -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on the error stream that says what is being attacked, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    parts = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("attacking")
-        yield lambda name, done, total: bar.update(task, completed=done, total=total, description=name)
-
-
-def tabled(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
-    """A table for a terminal."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for name in head:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 @audit_app.command(epilog="[bold]tacit audit model train.py:train --data records.npz --claim eps=2,delta=1e-5 --html audit.html[/bold]")
@@ -184,8 +169,6 @@ def model(
     as_json: Json = False,
 ) -> int:
     """Attack a training run: who was in the data? Loss, population, reference, calibrated, likelihood-ratio and robust attacks."""
-    from tacit.cli import output
-
     train = loaded(target)
     records = data_from(data)
     from tacit.accounting import Adjacency
@@ -211,18 +194,11 @@ def model(
     )
     if html is not None:
         Path(html).write_text(report.to_html(), encoding="utf-8")
-    if as_json:
-        print(json.dumps(report.to_json() | {"target": target}))
-    else:
-        out = output.console()
-        out.print(str(report))
-        if html is not None:
-            out.print(f"written: {html}")
-    return 1 if report.broken else 0
+    return told(report, target, html, as_json=as_json)
 
 
 def arranged(records: Any) -> Any:
-    """Records as the games take them: (x, y) from a file of arrays or a table whose last column is the label; other values as they are."""
+    """Records as (x, y): from arrays, or from a table whose last column is the label; others as they are."""
     if isinstance(records, dict) and {"x", "y"} <= set(records):
         return records["x"], records["y"]
     if hasattr(records, "to_pydict"):  # a table of Arrow
@@ -244,16 +220,16 @@ def split(target: str) -> tuple[str, str]:
 
 
 def missing(place: str, otherwise: str) -> str:
-    """What to say of a file that is not there: paths are relative, and there is another way to name things."""
+    """What to say of a file that is not there."""
     return f"there is no file {place}; give its path from the folder in which the command is run, or a full path; {otherwise}"
 
 
 def loaded(target: str) -> Callable[..., Any]:
     """The function that `path:name` names. Its module is run, as an import would."""
-    found = value_of(target)
+    found: object = value_of(target)
     if not callable(found):
         raise OptionError(f"{target} is not a function")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def value_of(target: str) -> Any:
@@ -289,11 +265,11 @@ def data_from(place: str) -> Any:
     """A data set: a table from a file, or a value of a Python module."""
     if place.endswith((".csv", ".parquet", ".npz")) and not Path(place).is_file():
         raise OptionError(missing(place, "a value of a Python file is written file.py:name"))
-    if place.endswith((".csv", ".parquet")):
-        if place.endswith(".csv"):
-            from pyarrow import csv
+    if place.endswith(".csv"):
+        from pyarrow import csv
 
-            return csv.read_csv(place)
+        return csv.read_csv(place)
+    if place.endswith(".parquet"):
         from pyarrow import parquet
 
         return parquet.read_table(place)

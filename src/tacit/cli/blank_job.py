@@ -1,6 +1,7 @@
-"""`tacit init`: a job to fill in, written from a table's schema. Names and types are read; rows are not.
+"""`tacit init`: a job to fill in, written from a table's schema.
 
-What must be decided by a person stands there as `???`, and no command takes a job that still has one.
+It reads the names and types of columns, and no row. What a person must decide is written as `???`, and no
+command accepts a job that still has one.
 
 >>> print(text("visits.parquet", {"patient_id": "integer", "age": "integer"}).splitlines()[5])
 title: ???
@@ -86,7 +87,8 @@ def text(source: str, found: Mapping[str, str], *, table: str | None = None, del
         "# Whom the guarantee protects: the column that tells people apart" + (f" (perhaps {people})." if people else "."),
         "# max_rows: of a person with more rows, so many are kept at random. Choose it from knowledge of the subject, not from the data.",
         "# adjacency: add-remove also protects the fact that a person is there; replace-one takes the number of people to be public.",
-        "# In place of person and max_rows: row: true, where nobody has two rows; edge: [src, dst] or node: [src, dst] for a graph;",
+        "# In place of person and max_rows: row: true, where no person has two rows; edge: [src, dst] or "
+        "node: [src, dst] for a graph;",
         "# node: person.id for several tables with foreign keys. Beside them: window: month and when: <date column>, with period: 2026-03.",
         "unit:",
         f"  person: {BLANK}",

@@ -1,11 +1,11 @@
 """`tacit demo`: a whole release on made-up hospital visits, from the data to the report, in well under a minute.
 
-The visits come from a seeded public generator, so nobody is in them; the noise is real, so the figures differ with every run. A folder that
-holds a release already is left as it is: its budget is spent, and the next run gets visits of its own in a folder beside it.
+The visits come from a seeded public generator, so no person is in them; the noise is real, so the figures
+differ with every run. A folder that already holds a release is left as it is, because its budget is spent:
+the next run makes up other visits in a folder inside it.
 
-`tacit demo --accountant`: what the accountant does, in two tables and four pictures.
-
-It composes k uses of a mechanism by every theorem of the textbook and exactly, and prices a DP-SGD run from both sides.
+`tacit demo --accountant` shows the accountant instead, in two tables and four pictures: k uses of a mechanism
+by every theorem of the textbook and exactly, and a DP-SGD run priced from both sides.
 """
 
 from __future__ import annotations
@@ -17,13 +17,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, account
-from tacit.accounting import compare as compare_theorems
-from tacit.accounting.compare import laplace_and_gaussian, rounded_up
-from tacit.accounting.plots import plot_cost, plot_training
-from tacit.cli import output
-from tacit.cli.options import OptionError, shown
-from tacit.cli.questions import save
+from tacit.cli.options import OptionError, shown, shown_examples
 
 COUNTS = (1, 10, 15, 20, 25, 30, 50, 100, 200, 500, 1000)
 STEPS = (1, 100, 250, 500, 1000, 1500, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 9000, 10000, 11000, 12000, 13000, 14062)
@@ -31,6 +25,13 @@ STEPS = (1, 100, 250, 500, 1000, 1500, 2000, 3000, 4000, 5000, 6000, 7000, 8000,
 
 def showcase(folder: str) -> None:
     """Print the tables, write the pictures into the folder, and say what to open."""
+    from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, account
+    from tacit.accounting import compare as compare_theorems
+    from tacit.accounting.compare import laplace_and_gaussian, rounded_up
+    from tacit.accounting.plots import plot_cost, plot_training
+    from tacit.cli import output
+    from tacit.cli.questions import save
+
     place = made(folder)
     out = output.console()
 
@@ -89,8 +90,7 @@ JOB = "hospital.yaml"
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    epilog = "\n\n".join(["Examples:", "[bold]tacit demo[/bold]", "[bold]tacit demo --accountant --out pictures[/bold]"])
-    app.command("demo", epilog=epilog)(demo)
+    app.command("demo", epilog=shown_examples("demo", "demo --accountant --out pictures"))(demo)
 
 
 def demo(
@@ -108,8 +108,8 @@ def demo(
 def run(folder: str, *, rows: int = ROWS) -> None:
     """Make the data and the job, plan, run, and say what to open."""
     from tacit.cli import output
-    from tacit.cli import output as job_output
     from tacit.cli.jobs import answered
+
     first = made(folder)
     place, number = fresh(first)
     out = output.console()
@@ -133,12 +133,13 @@ def run(folder: str, *, rows: int = ROWS) -> None:
         with output.working("planning"):
             job = load(job_file)
             planned = plan(job)
-        job_output.print_plan(planned, [])
+        output.print_plan(planned, [])
 
         out.print("3  The run: paid from the ledger first, then drawn once, checked, and published as a whole (tacit run)", style="bold")
-        with job_output.progress(len(job.outputs)) as step, Ledger.open(f"sqlite:///{place / 'tacit.db'}") as ledger:
+        book = f"sqlite:///{place / 'tacit.db'}"
+        with output.progress(len(job.outputs)) as step, Ledger.open(book) as ledger:
             done = finished(job, base=place, ledger=ledger, progress=step)
-        job_output.print_run(done)
+        output.print_run(done)
         took = time.perf_counter() - began
 
     out.print(f"\nAll of it took {took:.0f} s. Open:", style="bold")

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from tacit.cli.ledger import address
-from tacit.cli.options import OptionError, shown
-from tacit.cli.refusals import in_options
+from tacit.cli.options import OptionError, in_options, shown, shown_examples
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,8 +49,7 @@ def register(app: typer.Typer) -> None:
         ("explain", explain, ("explain job.yaml by_region",)),
         ("rehearse", rehearse, ("rehearse job.yaml --runs 50 --by region", "rehearse job.yaml --public visits=last-year.parquet")),
     ):
-        epilog = "\n\n".join(["Examples:", *(f"[bold]tacit {line}[/bold]" for line in examples)])
-        app.command(name, epilog=epilog, rich_help_panel=PANEL)(command)
+        app.command(name, epilog=shown_examples(*examples), rich_help_panel=PANEL)(command)
 
 
 @contextmanager
@@ -166,7 +164,6 @@ def plan(
 ) -> None:
     """What a job would cost and how exact it would be; no data is touched and nothing is spent."""
     from tacit.cli import output
-    from tacit.cli import output as job_output
 
     with answered(as_json, job):
         from tacit.release import plan as planned
@@ -177,9 +174,9 @@ def plan(
             found = planned(asked, base=Path(job).parent)
             better = [] if quick else suggestions(asked, found, base=Path(job).parent)
     if as_json:
-        output.print_json({**job_output.plan_record(found), "suggestions": [str(line) for line in better]})
+        output.print_json({**output.plan_record(found), "suggestions": [str(line) for line in better]})
         return
-    job_output.print_plan(found, [str(line) for line in better])
+    output.print_plan(found, [str(line) for line in better])
 
 
 def explain(
@@ -221,7 +218,6 @@ def rehearse(
 ) -> None:
     """Repeat a job on made-up or public data: its errors, beside a 40 % sample and suppression of small groups. NOT PRIVATE."""
     from tacit.cli import output
-    from tacit.cli import output as job_output
 
     with answered(as_json, job):
         from tacit.release.rehearsal import rehearse as rehearsed
@@ -236,9 +232,9 @@ def rehearse(
             raise OptionError(f"--by: no output of {job} is grouped by {by!r}; the keys are {', '.join(known) or 'none'}")
         groups = {name: found.by(name, by) for name in outputs if by is not None}
     if as_json:
-        output.print_json(job_output.rehearsal_record(found, by, groups))
+        output.print_json(output.rehearsal_record(found, by, groups))
         return
-    job_output.print_rehearsal(found, "public" if public else "made-up", by, groups)
+    output.print_rehearsal(found, "public" if public else "made-up", by, groups)
 
 
 # --- paying, and afterwards -------------------------------------------------------------------------------------------------------------
@@ -257,7 +253,6 @@ def run(
 ) -> None:
     """Pay for a job, run it, check it and publish all of it or nothing. An interrupted run goes on where it was."""
     from tacit.cli import output
-    from tacit.cli import output as job_output
 
     with answered(as_json, job):
         from tacit.ledger import Ledger
@@ -269,18 +264,20 @@ def run(
             with output.working("planning"):
                 found = planned(asked, base=Path(job).parent)
             if not as_json:
-                job_output.print_plan(found, [])
+                output.print_plan(found, [])
             if as_json or not sys.stdin.isatty():
-                raise OptionError("--yes is missing; a run spends budget that is never refunded, and nobody is here to be asked")
-            typer.confirm(f"Pay {job_output.charge(found)} and publish to {asked.publication.folder}?", abort=True)
+                why = "a run spends budget that is never refunded, and there is no terminal to ask on"
+                raise OptionError(f"--yes is missing; {why}")
+            folder = asked.publication.folder
+            typer.confirm(f"Pay {output.charge(found)} and publish to {folder}?", abort=True)
         book = None if ledger is None else Ledger.open(address(ledger))
-        with job_output.progress(len(asked.outputs)) as step, _interruptible(as_json):
+        with output.progress(len(asked.outputs)) as step, _interruptible(as_json):
             place, missing = Path(job).resolve().parent, lost.replace("-", " ")
             done = finished(asked, base=place, ledger=book, progress=step, lost=missing, analyst=analyst)
     if as_json:
-        output.print_json(job_output.run_record(done))
+        output.print_json(output.run_record(done))
         return
-    job_output.print_run(done)
+    output.print_run(done)
 
 
 @contextmanager
@@ -310,7 +307,6 @@ def report(
     import hashlib
 
     from tacit.cli import output
-    from tacit.cli import output as job_output
 
     with answered(as_json):
         from tacit.release.report import NAME, read, render
@@ -332,12 +328,12 @@ def report(
     if as_json:
         output.print_json({**{name: record[name] for name in ("title", "private", "total", "record")}, "files": wrong})
     else:
-        job_output.print_report(record, wrong, place / NAME if out is None else Path(out))
+        output.print_report(record, wrong, place / NAME if out is None else Path(out))
     if wrong:
         raise typer.Exit(1)
 
 
-# --- data that is nobody's ------------------------------------------------------------------------------------------------------------
+# --- public and made-up data ------------------------------------------------------------------------------
 
 
 def _stand_ins(job: Job, base: Path, given: list[str], rows: int) -> dict[str, pa.Table]:

@@ -1,10 +1,11 @@
-"""`tacit ledger`: who spent what on which data for which purpose, what remains, and whether the book is in order.
+"""`tacit ledger`: who spent what on which data and why, what is left, and whether the book is in order.
 
     tacit ledger show tacit.db --plot spending.png
     tacit ledger verify tacit.db --head 1042:9f0c...
     tacit ledger export tacit.db --format csv --out spends.csv
 
-The book is only read. `verify` ends with status 1 if anything is wrong with it; a request that cannot be understood ends with 2.
+The book is only read. `verify` ends with status 1 if anything is wrong with it; a request that cannot be
+understood ends with 2.
 
 >>> address("tacit.db"), address("postgresql+psycopg://host/books")
 ('sqlite:///tacit.db', 'postgresql+psycopg://host/books')
@@ -18,15 +19,18 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from tacit.cli.options import OptionError
-from tacit.cli.refusals import in_options
+from tacit.cli.options import OptionError, in_options
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from tacit.ledger import Ledger
+    from tacit.ledger.report import Spend, Standing
 
 ledger_app = typer.Typer(
     add_completion=False,
@@ -81,15 +85,14 @@ def show(
         chosen = [found for found in ledger.accounts() if account is None or found.spec.id in {s.id for s in standings}]
         assumptions = sorted({line for found in chosen for line in found.assumptions()})
         if plot is not None:
-            from tacit.ledger.report import plot_spending
-
             names = {s.account for s in standings}
-            plot_spending({name: rows for name, rows in report.timeline(ledger).items() if name in names}, path=plot)
+            timeline = {name: rows for name, rows in report.timeline(ledger).items() if name in names}
+            report.plot_spending(timeline, path=plot)
         if as_json:
             found: dict[str, Any] = {
                 "head": ledger.head(),
-                "accounts": [row.to_record() for row in standings],
-                "spends": [row.to_record() for row in spends],
+                "accounts": [asdict(row) for row in standings],
+                "spends": [asdict(row) for row in spends],
                 "assumptions": assumptions,
             }
             print(json.dumps(found))
@@ -99,17 +102,25 @@ def show(
             print(f"picture: {plot}")
 
 
-def _print(standings: list[Any], spends: list[Any], assumptions: list[str]) -> None:
+def _print(standings: list[Standing], spends: list[Spend], assumptions: list[str]) -> None:
     """The tables for people. Text of the book is shown as it is: square brackets in it are no markup."""
-    from rich import box
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     console = Console(highlight=False, markup=False, emoji=False)
-    table = Table(title="Accounts", title_justify="left", box=box.SIMPLE_HEAD)
-    for heading in ("account", "protects", "budget", "spent", "left", "used", "spends"):
-        table.add_column(heading, justify="right" if heading in ("used", "spends") else "left")
+    console.print(_accounts(standings))
+    if spends:
+        console.print(_spends(spends))
+    for line in assumptions:
+        console.print(f"Assumption: {line}.")
+
+
+def _accounts(standings: list[Standing]) -> Table:
+    from rich.text import Text
+
+    from tacit.cli import output
+
+    heads = ("account", "protects", "budget", "spent", "left", "used", "spends")
+    table = output.titled("Accounts", heads, right=("used", "spends"))
     for row in standings:
         name = Text("  " * row.depth + row.account)
         if row.names:
@@ -117,26 +128,30 @@ def _print(standings: list[Any], spends: list[Any], assumptions: list[str]) -> N
         if row.mark:
             name.append(f" {row.mark}", style="bold red")
         style = "red" if row.share >= 0.9 else "yellow" if row.share >= 0.7 else "green"
-        relation = f"{row.unit}, {row.adjacency}"
         used = Text(f"{100 * row.share:.1f} %", style=style)
-        table.add_row(name, relation, row.budget, row.spent, row.left, used, str(row.entries))
-    console.print(table)
-    if spends:
-        table = Table(title="Latest spends", title_justify="left", box=box.SIMPLE_HEAD)
-        for heading in ("entry", "time (UTC)", "account", "analyst", "purpose", "event", "price", "status"):
-            table.add_column(heading, justify="right" if heading == "entry" else "left")
-        for spend in spends:
-            status = Text(spend.status, style={"done": "", "failed": "red"}.get(spend.status, "yellow"))
-            for note in (spend.period, "correction" if spend.correction else ""):
-                status.append(f", {note}" if note else "")
-            if spend.mark:
-                status.append(f" {spend.mark}", style="bold red")
-            event = spend.event if len(spend.event) <= 44 else spend.event[:43] + "…"
-            cells = [str(spend.entry), spend.time[:19].replace("T", " "), spend.account, spend.analyst, spend.purpose, event, spend.price]
-            table.add_row(*(Text(cell) for cell in cells), status)
-        console.print(table)
-    for line in assumptions:
-        console.print(f"Assumption: {line}.")
+        protects = f"{row.unit}, {row.adjacency}"
+        table.add_row(name, protects, row.budget, row.spent, row.left, used, str(row.entries))
+    return table
+
+
+def _spends(spends: list[Spend]) -> Table:
+    from rich.text import Text
+
+    from tacit.cli import output
+
+    heads = ("entry", "time (UTC)", "account", "analyst", "purpose", "event", "price", "status")
+    table = output.titled("Latest spends", heads, right=("entry",))
+    for row in spends:
+        status = Text(row.status, style={"done": "", "failed": "red"}.get(row.status, "yellow"))
+        for note in (row.period, "correction" if row.correction else ""):
+            status.append(f", {note}" if note else "")
+        if row.mark:
+            status.append(f" {row.mark}", style="bold red")
+        event = row.event if len(row.event) <= 44 else row.event[:43] + "…"
+        when = row.time[:19].replace("T", " ")
+        cells = [str(row.entry), when, row.account, row.analyst, row.purpose, event, row.price]
+        table.add_row(*(Text(cell) for cell in cells), status)
+    return table
 
 
 @ledger_app.command(epilog="[bold]tacit ledger verify tacit.db --head 1042:9f0c...[/bold]")
@@ -173,9 +188,10 @@ def export(
         if form == "entries":
             if account is not None:
                 raise OptionError("--account does not go with --format entries: a chain with gaps proves nothing")
-            text = "".join(f"{json.dumps(fields)}\n" for fields in ledger.entries())
+            text = "".join(f"{json.dumps(entry)}\n" for entry in ledger.entries())
         else:
-            text = _lines([row.to_record() for row in report.spends(ledger, account=account)], form)
+            rows = [asdict(row) for row in report.spends(ledger, account=account)]
+            text = _lines(rows, form, [field.name for field in fields(report.Spend)])
     if out is None:
         sys.stdout.write(text)
         return
@@ -186,31 +202,24 @@ def export(
         raise OptionError(f"--out: cannot write {out}: {error.strerror}") from error
 
 
-_COLUMNS = (
-    *("entry", "time", "account", "period", "analyst", "purpose", "question", "event", "price", "charge", "correction", "status"),
-    "mark",
-)
-
-
-def _lines(rows: list[dict[str, Any]], form: str) -> str:
+def _lines(rows: list[dict[str, Any]], form: str, columns: list[str]) -> str:
     if form == "jsonl":
         return "".join(f"{json.dumps(row)}\n" for row in rows)
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, _COLUMNS)
+    writer = csv.DictWriter(stream, columns)
     writer.writeheader()
     for row in rows:
-        writer.writerow({name: _harmless(value if isinstance(value, (str, int)) else _cell(value)) for name, value in row.items()})
+        writer.writerow({name: _cell(value) for name, value in row.items()})
     return stream.getvalue()
 
 
-def _cell(value: object) -> str:
-    return "" if value is None else json.dumps(value)
+def _cell(value: object) -> object:
+    """A value in CSV. Analysts write purposes and questions, so what looks like a formula is quoted.
 
-
-def _harmless(value: object) -> object:
-    """A cell that a spreadsheet would take for a formula is quoted: purposes and questions are written by analysts.
-
-    >>> _harmless("=1+1"), _harmless("table 1"), _harmless(7)
-    ("'=1+1", 'table 1', 7)
+    >>> _cell("=1+1"), _cell("table 1"), _cell(7), _cell(["a"]), _cell(None)
+    ("'=1+1", 'table 1', 7, '["a"]', '')
     """
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    if isinstance(value, int):
+        return value
+    text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

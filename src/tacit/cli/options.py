@@ -1,16 +1,14 @@
-"""The options that several commands share. All values arrive as text: `numbers` and `plan` read them, so that every error is ours.
+"""What people type: the options that commands share, the numbers in them, and the words of a refusal.
 
->>> Noise.__metadata__[0].help[:5]
-'Noise'
+All values arrive as text and are read here, exactly, so that every error names the option and the fix. A
+refusal that comes from another room is found by its code (see `tacit.errors`) and worded from its facts, with
+options in place of parameters and commands in place of functions.
 
-Numbers as people type them: decimals, powers of ten and fractions, read exactly, with an error that names the option.
-
->>> exact("--sampling", "256/60000")
-Fraction(8, 1875)
->>> exact("--delta", "1e-5")
-Fraction(1, 100000)
->>> number("--noise", "1.1")
-1.1
+>>> exact("--sampling", "256/60000"), exact("--delta", "1e-5"), number("--noise", "1.1")
+(Fraction(8, 1875), Fraction(1, 100000), 1.1)
+>>> from tacit.accounting import ParameterError
+>>> in_options(ParameterError(code="parameter-range", parameter="delta", range="between 0 and 1", given=2))
+'--delta must be between 0 and 1, not 2'
 """
 
 from __future__ import annotations
@@ -20,9 +18,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Annotated, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
+
+if TYPE_CHECKING:  # the command must answer --help without the accountant
+    from tacit.accounting import Refusal
+
+# --- numbers ----------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
@@ -125,105 +128,91 @@ def proved_digits(lower: float, upper: float, *, least: int = 7, most: int = 17)
     return min(max(math.ceil(-math.log10((upper - lower) / upper)) + 2, least), most)
 
 
+# --- options ----------------------------------------------------------------------------------------------
+
 WHAT, ASK, SHOW = "What is done to the data", "The question", "The answer"
 
 
-def _option(panel: str, text: str, *names: str, metavar: str = "NUMBER") -> Any:
-    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, show_default=False)
+#: What stands for the value of an option in the help; a number, unless it is here.
+_VALUES = {"event": "FILE", "plot": "FILE"}
+_VALUES |= dict.fromkeys(("adjacency", "mechanism", "method", "scheme"), "NAME")
 
 
-Mechanism = Annotated[
-    str | None,
-    _option(
-        WHAT,
-        "gaussian (default), laplace, discrete-gaussian or discrete-laplace, described by --noise; or pure, approximate, "
-        "randomized-response, exponential or staircase, described by --step-epsilon.",
-        "--mechanism",
-        metavar="NAME",
-    ),
-]
-Noise = Annotated[
-    str | None, _option(WHAT, "Noise relative to what one record can contribute: the noise multiplier sigma / C, or scale / C.", "--noise")
-]
-StepEpsilon = Annotated[str | None, _option(WHAT, "The epsilon of one step, for mechanisms that come with one.", "--step-epsilon")]
-StepDelta = Annotated[str | None, _option(WHAT, "The delta of one step, for --mechanism approximate.", "--step-delta")]
-Categories = Annotated[str | None, _option(WHAT, "How many answers randomised response chooses from (default 2).", "--categories")]
-Sampling = Annotated[str | None, _option(WHAT, "The share of the records in one step, such as 0.01 or 256/60000.", "--sampling")]
-Scheme = Annotated[
-    str | None,
-    _option(
-        WHAT,
-        "How the records of a step are chosen: poisson (default), without-replacement, with-replacement, or random-allocation "
-        "(each record in one step of every epoch).",
-        "--scheme",
-        metavar="NAME",
-    ),
-]
-Size = Annotated[str | None, _option(WHAT, "The number of records; with --batch in place of --sampling.", "--size")]
-Batch = Annotated[str | None, _option(WHAT, "The number of records in one step.", "--batch")]
-Steps = Annotated[str | None, _option(WHAT, "The number of steps (default 1).", "--steps")]
-Epochs = Annotated[
-    str | None, _option(WHAT, "Passes over the data in place of --steps: epochs * size / batch steps, rounded down.", "--epochs")
-]
-EventFile = Annotated[
-    str | None, _option(WHAT, "A JSON file with any event, in place of the options above (--steps repeats it).", "--event", metavar="FILE")
-]
-Relation = Annotated[
-    str | None,
-    _option(
+def option_name(parameter: str) -> str:
+    """--step-epsilon for step_epsilon."""
+    return "--" + parameter.replace("_", "-")
+
+
+def _texts(panel: str, *, kind: Any = str, **helps: str) -> dict[str, Any]:
+    """Options that take a text (with `kind=list[str]`, several), each named after its parameter."""
+    found = {}
+    for name, text in helps.items():
+        flag, value = option_name(name), _VALUES.get(name, "NUMBER")
+        option = typer.Option(flag, help=text, metavar=value, rich_help_panel=panel, show_default=False)
+        found[name] = Annotated[kind | None, option]
+    return found
+
+
+def _flag(panel: str, name: str, text: str) -> Any:
+    return Annotated[bool, typer.Option(name, help=text, rich_help_panel=panel, show_default=False)]
+
+
+#: What is done to the data, under the names that `questions` reads.
+DESCRIBED = _texts(
+    WHAT,
+    mechanism="gaussian (default), laplace, discrete-gaussian or discrete-laplace, described by --noise; "
+    "or pure, approximate, randomized-response, exponential or staircase, described by --step-epsilon.",
+    noise="Noise relative to what one record can contribute: the noise multiplier sigma / C, or scale / C.",
+    step_epsilon="The epsilon of one step, for mechanisms that come with one.",
+    step_delta="The delta of one step, for --mechanism approximate.",
+    categories="How many answers randomised response chooses from (default 2).",
+    sampling="The share of the records in one step, such as 0.01 or 256/60000.",
+    scheme="How the records of a step are chosen: poisson (default), without-replacement, with-replacement, "
+    "or random-allocation (each record in one step of every epoch).",
+    size="The number of records; with --batch in place of --sampling.",
+    batch="The number of records in one step.",
+    steps="The number of steps (default 1).",
+    epochs="Passes over the data in place of --steps: epochs * size / batch steps, rounded down.",
+    event="A JSON file with any event, in place of the options above (--steps repeats it).",
+)
+#: Whom the guarantee protects.
+PROTECTED = {
+    **_texts(
         ASK,
-        "add-remove, replace-one or zero-out. By default what the sampler is proved for. Under replace-one a record goes and another "
-        "comes, so noise counts half; a --step-epsilon is taken to hold for the relation asked for.",
-        "--adjacency",
-        metavar="NAME",
+        adjacency="add-remove, replace-one or zero-out. By default what the sampler is proved for. Under "
+        "replace-one a record goes and another comes, so noise counts half; a --step-epsilon is taken to "
+        "hold for the relation asked for.",
     ),
-]
-NullRecord = Annotated[
-    bool,
-    typer.Option(
-        "--null-record", help="An absent record is treated exactly as a fixed public one.", rich_help_panel=ASK, show_default=False
-    ),
-]
-GroupSize = Annotated[str | None, _option(ASK, "The unit is a group of so many records: a person with several rows.", "--group")]
-Deltas = Annotated[list[str] | None, _option(ASK, "One or more, with commas or repeated.", "--delta")]
-Delta = Annotated[str | None, _option(ASK, "The delta of the target (0 where nothing else is said).", "--delta")]
-Epsilons = Annotated[list[str] | None, _option(ASK, "One or more, with commas or repeated.", "--epsilon")]
-Epsilon = Annotated[str | None, _option(ASK, "The epsilon of the target.", "--epsilon")]
-Method = Annotated[
-    str | None, _option(ASK, "One theorem only, by its name in tacit compare; by default the tightest.", "--method", metavar="NAME")
-]
-Certify = Annotated[
-    bool, typer.Option("--certify", help="Prove the bracket in ball arithmetic (extra: proof).", rich_help_panel=ASK, show_default=False)
-]
-Plot = Annotated[str | None, _option(SHOW, "Draw the picture into this .png, .pdf or .svg.", "--plot", metavar="FILE")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel=SHOW, show_default=False)]
-
-#: Options of the same command group under the names that `questions` reads.
-DESCRIBED: Mapping[str, Any] = {
-    "mechanism": Mechanism,
-    "noise": Noise,
-    "step_epsilon": StepEpsilon,
-    "step_delta": StepDelta,
-    "categories": Categories,
-    "sampling": Sampling,
-    "scheme": Scheme,
-    "size": Size,
-    "batch": Batch,
-    "steps": Steps,
-    "epochs": Epochs,
-    "event": EventFile,
+    "null_record": _flag(ASK, "--null-record", "An absent record is treated exactly as a fixed public one."),
+    **_texts(ASK, group="The unit is a group of so many records: a person with several rows."),
 }
-PROTECTED: Mapping[str, Any] = {"adjacency": Relation, "null_record": NullRecord, "group": GroupSize}
-SHOWN: Mapping[str, Any] = {"plot": Plot, "as_json": Json}
+#: How the answer is shown.
+SHOWN = {
+    **_texts(SHOW, plot="Draw the picture into this .png, .pdf or .svg."),
+    "as_json": _flag(SHOW, "--json", "Print one JSON object."),
+}
+DELTAS = _texts(ASK, kind=list[str], delta="One or more, with commas or repeated.")
+EPSILONS = _texts(ASK, kind=list[str], epsilon="One or more, with commas or repeated.")
+#: The target of a search.
+TARGET = _texts(
+    ASK, epsilon="The epsilon of the target.", delta="The delta of the target (0 where nothing else is said)."
+)
+METHOD = _texts(ASK, method="One theorem only, by its name in tacit compare; by default the tightest.")
+CERTIFY = {"certify": _flag(ASK, "--certify", "Prove the bracket in ball arithmetic (extra: proof).")}
+
+
+def shown_examples(*lines: str) -> str:
+    """Commands to try, for the end of a help page; paragraphs, so that each stays on its own line."""
+    return "\n\n".join(["Examples:", *(f"[bold]tacit {line}[/bold]" for line in lines)])
 
 
 def takes(**options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command these options, all of them optional; it reads them from its context.
 
-    >>> @takes(steps=Steps, as_json=Json)
+    >>> @takes(**SHOWN)
     ... def command(context: typer.Context, **options: Any) -> None: ...
     >>> list(inspect.signature(command).parameters)
-    ['context', 'steps', 'as_json']
+    ['context', 'plot', 'as_json']
     """
     keyword = inspect.Parameter.KEYWORD_ONLY
     given = [inspect.Parameter("context", keyword, annotation=typer.Context)]
@@ -236,3 +225,61 @@ def takes(**options: Any) -> Callable[[Callable[..., None]], Callable[..., None]
         return command
 
     return with_options
+
+
+# --- refusals ---------------------------------------------------------------------------------------------
+
+#: The options behind the parameters that the accountant names.
+OPTIONS = {
+    **{"delta": "--delta", "epsilon": "--epsilon", "categories": "--categories", "rate": "--sampling"},
+    **dict.fromkeys(("noise_multiplier", "sigma", "scale"), "--noise"),
+}
+
+#: The refusals that name a parameter, a function or a keyword of Python, in the words of the command.
+WORDS: Mapping[str, str] = {
+    "allocation-not-replaced": (
+        "random allocation is proved for add/remove and zero-out; ask for --adjacency add-remove"
+    ),
+    "correction-refused": (
+        "{names} cannot be paid for once more: no delta is left for corrections. Run again with --lost "
+        "leave-out to publish the others, and in the next job keep a share for corrections with "
+        "budget.reserve, such as 0.05"
+    ),
+    "delta-needed": (
+        "{parameter} must be positive: this event has no finite epsilon at delta = 0 (Gaussian noise and "
+        "approximate guarantees never do); ask for a delta well below one over the number of people, such as "
+        "1e-6"
+    ),
+    "fixed-size-is-public": (
+        "sampling without replacement keeps the size of the data public, so it has no guarantee for "
+        "add/remove; ask for --adjacency replace-one, or --scheme poisson"
+    ),
+    "ledger-missing": "there is no ledger here; check the path (tacit run makes a new one)",
+    "output-failed": (
+        "an output failed, or was stopped, after the data was touched: what was paid stays paid, and it is "
+        "not drawn again. Run again with --lost correct to pay for it once more, or with --lost leave-out to "
+        "publish the others"
+    ),
+    "output-lost": (
+        "an earlier run began {names} and was stopped before the answer was stored. A draw is never repeated "
+        "under the same reservation: run again with --lost correct to pay for it once more (a correction), "
+        "or with --lost leave-out to publish the others"
+    ),
+    "parameter-range": "{parameter} must be {range}, not {given}",
+    "poisson-needs-add-remove": (
+        "Poisson sampling amplifies guarantees for add/remove, because its sample size is random; the inner "
+        "event is stated for replace-one. State it for add-remove, or use --scheme without-replacement"
+    ),
+    "relation-not-covered": (
+        "a guarantee stated for {stated.value} says nothing about {asked.value}: the number of records is "
+        "public in the first and private in the second. Add --null-record if the computation treats an "
+        "absent record exactly as a public null record, or ask for --adjacency {stated.value}"
+    ),
+    "statement-failed": "{engine} could not run the statement; tacit explain shows it",
+}
+
+
+def in_options(error: Refusal, otherwise: str | None = None) -> str:
+    """What is refused, in the words of the command; where it has none, `otherwise` or the error's own."""
+    parameter = error.facts.get("parameter")
+    return error.said(WORDS, otherwise, parameter=OPTIONS.get(str(parameter), parameter))

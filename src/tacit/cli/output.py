@@ -1,9 +1,9 @@
-"""How answers are printed: for people with a few plain words, for programs as one JSON object. Upper ends are rounded up, lower ends down.
+"""How answers, plans, runs and releases are printed: in words for people, as one JSON object for programs.
+
+A printed bound stays a bound: prices and upper ends are rounded up, lower ends down.
 
 >>> percent(0.04020470)
 '4.03 %'
-
-How plans, runs and releases are printed: tables for people, objects for programs. Prices are rounded up.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from sqlglot import exp
+from typing import TYPE_CHECKING, Any, Literal
 
 from tacit.accounting import Account, Adjacency, Bound, Estimate, Event, to_json
 from tacit.accounting.compare import rounded_up
@@ -27,6 +25,11 @@ from tacit.cli.options import proved_digits
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+
+    from tacit.release import JobPlan, JobRun, OutputPlan
+    from tacit.release.rehearsal import Rehearsal
+    from tacit.tables.question import Output
 
 RELATIONS = {
     Adjacency.ADD_REMOVE: "add-remove: one record is present or absent",
@@ -52,6 +55,21 @@ def working(what: str) -> Iterator[None]:
 
     with Console(stderr=True).status(what):
         yield
+
+
+@contextmanager
+def bar(what: str, total: int | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on the error stream, if that is a terminal; yields a function of (name, number done, total)."""
+    if not sys.stderr.isatty():
+        yield lambda name, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    parts = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*parts, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(what, total=total)
+        yield lambda name, done, total: shown.update(task, completed=done, total=total, description=name)
 
 
 def rounded_down(value: float, digits: int) -> str:
@@ -133,9 +151,22 @@ def plain_words(cost: Account, known: Sequence[tuple[float, float]] = ()) -> lis
         return ["An attacker can be certain who is in the data: this is no protection at all."]
     return [
         f"Letting 1 % of outsiders pass for members, the best membership attack finds at most {percent(rate)} of the members.",
-        f"Someone who starts from 50:50 is right about a person's membership at most {percent(cost.posterior(0.5).upper)} of the time.",
+        "An attacker who starts from 50:50 is right about a person's membership "
+        f"at most {percent(cost.posterior(0.5).upper)} of the time.",
         f"No attack finds a share of the members that exceeds its share of false alarms by more than {percent(advantage)[:-2]} points.",
     ]
+
+
+def titled(title: str, heads: Sequence[str], *, right: Sequence[str] = (), fold: bool = False) -> Table:
+    """An empty table for a terminal. Columns in `right` are aligned right; `fold` breaks long cells."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for head in heads:
+        justify: Literal["left", "right"] = "right" if head in right else "left"
+        table.add_column(head, justify=justify, overflow="fold" if fold else "ellipsis")
+    return table
 
 
 def print_table(out: Console, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
@@ -146,10 +177,7 @@ def print_table(out: Console, heads: Iterable[str], rows: Iterable[Iterable[str]
         out.print("  " + "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)), style="bold" if i == 0 else None)
 
 
-if TYPE_CHECKING:
-    from tacit.release import JobPlan, JobRun, OutputPlan
-    from tacit.release.rehearsal import Rehearsal
-    from tacit.tables.question import Output
+# --- release jobs -----------------------------------------------------------------------------------------
 
 
 def charge(found: JobPlan) -> str:
@@ -276,7 +304,7 @@ def print_rehearsal(
             f"\nTypical errors of a figure, over all its groups. cut off: by caps and bounds, and rows without an owner. "
             f"in interval: how often the interval held the truth; it does not promise to where something is cut off. 40 % sample: "
             f"publishing two {found.unit} in five. suppression: hiding groups of fewer than {SUPPRESSED} {found.unit}, all else exact. "
-            "Neither protects anybody."
+            "Neither is a protection."
         )
     for name, values in groups.items():
         out.print(f"\n{name} by {by}", style="bold")
@@ -300,6 +328,8 @@ def _label(value: Any) -> str:
 
 def _computed(found: OutputPlan, one: Output) -> bool:
     """Whether a column is computed of figures: neither a key nor a figure under another name."""
+    from sqlglot import exp  # only here: the accountant's commands do without it
+
     names = {node.name for node in one.value.find_all(exp.Column)}
     return not isinstance(one.value, exp.Column) and bool(names & set(found.errors))
 
@@ -357,20 +387,8 @@ def print_report(record: dict[str, Any], wrong: dict[str, str], page: Path) -> N
 @contextmanager
 def progress(outputs: int) -> Iterator[Any]:
     """A bar on the error stream while a job runs, if that is a terminal; yields what to tell each step."""
-    if not sys.stderr.isatty():
-        yield lambda step: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    parts = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*parts, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("planning", total=outputs)
-
-        def told(step: Any) -> None:
-            bar.update(task, completed=step.done, description=f"{step.name} {step.output or ''}".strip())
-
-        yield told
+    with bar("planning", outputs) as update:
+        yield lambda step: update(f"{step.name} {step.output or ''}".strip(), step.done, outputs)
 
 
 def short(value: float) -> str:

@@ -1,10 +1,10 @@
-"""The commands themselves: read the plan, ask the accountant, print the answer.
+"""The commands that ask the accountant: epsilon, delta, noise, steps, curve and compare.
 
->>> epsilon({"noise": "1", "delta": ["1e-5"], "as_json": True})
+`read_plan` turns the options of a command into the event to price. `ask` prices it, prints the answer and
+draws the picture, if one is wanted. No data is involved.
+
+>>> ask("epsilon", {"noise": "1", "delta": ["1e-5"], "as_json": True})
 {"lower": 4.377..., "upper": 4.377..., "method": "closed form", "delta": 1e-05, ...}
-
-From the options of a command to the event that is priced.
-
 >>> plan = read_plan({"noise": "1.1", "sampling": "256/60000", "epochs": "60"})
 >>> plan.event()
 Repeated(event=Sampled(scheme=Poisson(rate=Fraction(8, 1875)), event=Gaussian(noise_multiplier=1.1)), count=14062)
@@ -27,6 +27,7 @@ from tacit.accounting import (
     Adjacency,
     ApproxDP,
     Bound,
+    Comparison,
     DiscreteGaussian,
     DiscreteLaplace,
     Estimate,
@@ -46,16 +47,19 @@ from tacit.accounting import (
     WithReplacement,
     account,
     calibrate,
+    from_json,
 )
 from tacit.accounting import compare as compare_theorems
-from tacit.accounting.compare import Comparison, Inapplicable, rounded_up
-from tacit.accounting.events.interchange import from_json
+from tacit.accounting.compare import Inapplicable, rounded_up
 from tacit.accounting.events.schemes import Scheme
 from tacit.accounting.events.tree import Leaf
 from tacit.cli import options as numbers
 from tacit.cli import output
-from tacit.cli.options import OptionError, shown
+from tacit.cli.options import OptionError, option_name, shown
 from tacit.parameters import Number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Mechanisms whose noise is chosen, and mechanisms that come with an epsilon of their own.
 NOISY: dict[str, Callable[..., Leaf]] = {
@@ -91,11 +95,6 @@ class Plan:
         times = self.steps if steps is None else steps
         repeated = Repeated(one, times) if times > 1 else one
         return Group(repeated, self.group) if self.group > 1 else repeated
-
-
-def option_name(parameter: str) -> str:
-    """--step-epsilon for step_epsilon."""
-    return "--" + parameter.replace("_", "-")
 
 
 def read_plan(options: Mapping[str, Any], *, free: str | None = None) -> Plan:
@@ -169,7 +168,7 @@ def _from_options(given: Mapping[str, str], free: str | None) -> Plan:
 
 
 def _usual_adjacency(mechanism: str, scheme: str) -> Adjacency:
-    """The relation that a mechanism or a sampler is proved for, where nobody asks for another."""
+    """The relation that a mechanism or a sampler is proved for, where no other is asked for."""
     fixed_size = scheme in ("without-replacement", "with-replacement")
     return Adjacency.REPLACE_ONE if fixed_size or mechanism == "randomized-response" else Adjacency.ADD_REMOVE
 
@@ -268,11 +267,9 @@ def _allocation(
     """Each record takes part in one step of every epoch; an epoch has as many whole steps as fit, which errs on the expensive side."""
     per_epoch = int(1 / rate)
     scheme = RandomAllocation(per_epoch)
-    if free == "steps":
-        epochs = _steps(given, rate, free)
+    if free == "steps" or {"steps", "epochs"} <= set(given):
+        epochs = _steps(given, rate, free)  # which refuses the second
     elif "epochs" in given:
-        if "steps" in given:
-            raise OptionError("--steps and --epochs say the same twice; leave one of them out")
         epochs = numbers.whole("--epochs", given["epochs"])
     else:
         total = numbers.whole("--steps", given["steps"]) if "steps" in given else per_epoch
@@ -282,15 +279,27 @@ def _allocation(
     return Plan(lambda sigma: Sampled(scheme, leaf(sigma)), noise, epochs, rate, asked, per_epoch=per_epoch)
 
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+# --- commands: each prints its answer, and returns the picture that goes with it ---------------------------
 
 Options = Mapping[str, Any]
+Picture = Callable[[], "Figure"]
 
 
-def epsilon(options: Options) -> None:
-    """`tacit epsilon`."""
+def ask(command: str, options: Options) -> None:
+    """Run a command of this module by its name, and draw its picture if `--plot` is given."""
     check_plot(options)
+    picture = COMMANDS[command](options)
+    if options.get("plot") is None:
+        return
+    with output.working("drawing"):
+        figure = picture()
+    save(figure, str(options["plot"]))
+    if not options.get("as_json"):
+        output.console().print(f"\npicture in {options['plot']}")
+
+
+def epsilon(options: Options) -> Picture:
+    """`tacit epsilon`."""
     deltas = numbers.several("--delta", options.get("delta"), numbers.probability, "1e-5")
     method = _method(options)
     cost = _cost(read_plan(options))
@@ -300,12 +309,11 @@ def epsilon(options: Options) -> None:
     _answer(options, cost, "delta", deltas, found, "epsilon = {} at delta = ", known)
     first = found[0]
     mark = (first.upper, deltas[0]) if isinstance(first, Bound) and math.isfinite(first.upper) else None
-    _draw(options, lambda: _cost_picture(cost, mark))
+    return _cost_picture(cost, mark)
 
 
-def delta(options: Options) -> None:
+def delta(options: Options) -> Picture:
     """`tacit delta`."""
-    check_plot(options)
     epsilons = numbers.several("--epsilon", options.get("epsilon"), _finite, "1")
     cost = _cost(read_plan(options))
     with output.working("pricing"):
@@ -313,30 +321,24 @@ def delta(options: Options) -> None:
     known = [(e, f.upper) for f, e in zip(found, epsilons, strict=True)]
     _answer(options, cost, "epsilon", epsilons, found, "delta = {} at epsilon = ", known)
     mark = (epsilons[0], found[0].upper) if epsilons[0] >= 0 and found[0].upper > 0 else None
-    _draw(options, lambda: _cost_picture(cost, mark))
+    return _cost_picture(cost, mark)
 
 
-def noise(options: Options) -> None:
+def noise(options: Options) -> Picture:
     """`tacit noise`."""
-    check_plot(options)
     goal, level, method = _target(options)
     plan = read_plan(options, free="noise")
     with output.working("searching"):
         sigma = calibrate(lambda x: plan.event(noise=x), epsilon=goal, delta=level, method=method, **_relation(plan))
         cost = account(plan.event(noise=sigma), **_relation(plan))
         spent = cost.bound(level, method)
-    if options.get("as_json"):
-        _print_search(cost, spent, {"noise": sigma, "target_epsilon": goal, "delta": level})
-    else:
-        out = output.console()
-        out.print(f"noise = {rounded_up(sigma, 10)} for epsilon = {goal:g} at delta = {level:g}", style="bold")
-        _spent(cost, spent, level)
-    _draw(options, lambda: _cost_picture(cost, (spent.upper, level) if level else None))
+    record = {"noise": sigma, "target_epsilon": goal, "delta": level}
+    _searched(options, cost, spent, record, f"noise = {rounded_up(sigma, 10)}")
+    return _cost_picture(cost, (spent.upper, level) if level else None)
 
 
-def steps(options: Options) -> None:
+def steps(options: Options) -> Picture:
     """`tacit steps`."""
-    check_plot(options)
     goal, level, method = _target(options)
     plan = read_plan(options, free="steps")
     with output.working("searching"):
@@ -350,30 +352,25 @@ def steps(options: Options) -> None:
         spent = cost.bound(level, method)
     total = count * plan.per_epoch
     epochs = float(total * plan.rate) if plan.rate is not None else None
-    if options.get("as_json"):
-        _print_search(cost, spent, {"steps": total, "epochs": epochs, "target_epsilon": goal, "delta": level})
-    else:
-        out = output.console()
-        passes = "" if epochs is None else f" ({epochs:,.4g} epochs)"
-        out.print(f"steps = {total:,}{passes} for epsilon = {goal:g} at delta = {level:g}", style="bold")
-        _spent(cost, spent, level)
+    record = {"steps": total, "epochs": epochs, "target_epsilon": goal, "delta": level}
+    passes = "" if epochs is None else f" ({epochs:,.4g} epochs)"
+    _searched(options, cost, spent, record, f"steps = {total:,}{passes}")
+    if plan.null_record or not level:
+        return _cost_picture(cost, (spent.upper, level) if level else None)
 
     def picture() -> Figure:
         from tacit.accounting.plots import plot_training
 
-        if plan.null_record or not level:
-            return _cost_picture(cost, (spent.upper, level) if level else None)
         figure = plot_training(lambda n: plan.event(steps=n), max(1, count), level, adjacency=plan.adjacency, target=goal)
         if plan.per_epoch > 1:
             figure.axes[0].set_xlabel("epochs")
         return figure
 
-    _draw(options, picture)
+    return picture
 
 
-def curve(options: Options) -> None:
+def curve(options: Options) -> Picture:
     """`tacit curve`."""
-    check_plot(options)
     cost = _cost(read_plan(options))
     with output.working("pricing"):
         if options.get("epsilon"):
@@ -400,12 +397,11 @@ def curve(options: Options) -> None:
         out.print("")
         out.print(f"  method     {found[0].method}")
         output.print_context(out, cost)
-    _draw(options, lambda: _cost_picture(cost, None))
+    return _cost_picture(cost, None)
 
 
-def compare(options: Options) -> None:
+def compare(options: Options) -> Picture:
     """`tacit compare`."""
-    check_plot(options)
     deltas = numbers.several("--delta", options.get("delta"), numbers.probability, "1e-5")
     plan = read_plan(options)
     with output.working("comparing"):
@@ -419,7 +415,10 @@ def compare(options: Options) -> None:
         output.print_json({**output.figure(first), "delta": deltas[0], "deltas": deltas, "rows": rows, **event})
     else:
         _print_comparison(table)
-    _draw(options, table.plot)
+    return table.plot
+
+
+COMMANDS = {one.__name__: one for one in (epsilon, delta, noise, steps, curve, compare)}
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------------------
@@ -490,12 +489,13 @@ def _words(cost: Account, known: Sequence[tuple[float, float]]) -> None:
         out.print(f"  {line}")
 
 
-def _print_search(cost: Account, spent: Bound, found: dict[str, Any]) -> None:
-    output.print_json({**found, **output.figure(spent), **output.context(cost)})
-
-
-def _spent(cost: Account, spent: Bound, level: float) -> None:
-    out = output.console()
+def _searched(options: Options, cost: Account, spent: Bound, found: Mapping[str, Any], headline: str) -> None:
+    """Print what a search found, and what it spends."""
+    if options.get("as_json"):
+        output.print_json({**found, **output.figure(spent), **output.context(cost)})
+        return
+    out, level = output.console(), found["delta"]
+    out.print(f"{headline} for epsilon = {found['target_epsilon']:g} at delta = {level:g}", style="bold")
     out.print(f"  spends     epsilon = {rounded_up(spent.upper, 10)} at delta = {level:g}")
     out.print(f"  method     {spent.method}")
     output.print_context(out, cost)
@@ -546,17 +546,6 @@ def check_plot(options: Options) -> None:
         raise OptionError(f"--plot: cannot write {shown(name)}: there is no such folder")
 
 
-def _draw(options: Options, picture: Callable[[], Figure]) -> None:
-    """Draw and save the picture; say where it is, on the error stream if the output is JSON."""
-    if options.get("plot") is None:
-        return
-    with output.working("drawing"):
-        figure = picture()
-    save(figure, str(options["plot"]))
-    if not options.get("as_json"):
-        output.console().print(f"\npicture in {options['plot']}")
-
-
 def save(figure: Figure, name: str) -> None:
     """Write a picture; what prevents it is said in one line."""
     try:
@@ -566,7 +555,10 @@ def save(figure: Figure, name: str) -> None:
         raise OptionError(f"--plot: cannot write {shown(name)}: {reason}") from None
 
 
-def _cost_picture(cost: Account, mark: tuple[float, float] | None) -> Figure:
-    from tacit.accounting.plots import plot_cost
+def _cost_picture(cost: Account, mark: tuple[float, float] | None) -> Picture:
+    def picture() -> Figure:
+        from tacit.accounting.plots import plot_cost
 
-    return plot_cost(cost, mark=mark)
+        return plot_cost(cost, mark=mark)
+
+    return picture

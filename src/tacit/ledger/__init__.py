@@ -1,4 +1,8 @@
-"""The book that never forgets: budgets in exact fractions, spends refused before the data is touched, a record that is never changed.
+"""Budgets, and the book that records every spend.
+
+A spend is refused before the data is touched, or it is written down and never forgotten. Amounts are exact
+fractions. `account.paying(event, ...)` is how to spend; everything else opens accounts, asks what is left, or
+reads the book.
 
 >>> import pathlib, tempfile
 >>> from tacit.accounting import Gaussian
@@ -22,40 +26,24 @@ from tacit.ledger.errors import (
     PriceError,
     ReleaseFailed,
 )
-from tacit.ledger.filters import Filter, Reading, odometer
+from tacit.ledger.filters import Filter, Reading, odometer, theorem
 from tacit.ledger.identity import DataIdentity
-from tacit.ledger.payers import Frozen
-from tacit.ledger.paying import Payment, paying, withheld
+from tacit.ledger.journal import canonical
+from tacit.ledger.paying import OPEN, Payment, Terms, paying, withheld
 from tacit.ledger.pricing import price
-from tacit.ledger.queryable import InteractiveMeasurement, Queryable, queryable
+from tacit.ledger.queryable import Frozen, InteractiveMeasurement, Queryable, queryable
+from tacit.ledger.spec import WINDOWS, days
 from tacit.ledger.verify import Verification
 
-__all__ = [
-    "Account",
-    "Budget",
-    "BudgetExceeded",
-    "DataIdentity",
-    "Filter",
-    "Frozen",
-    "InteractiveMeasurement",
-    "Ledger",
-    "LedgerBroken",
-    "LedgerBusy",
-    "LedgerError",
-    "LedgerUnwritable",
-    "Payment",
-    "PriceError",
-    "Queryable",
-    "Reading",
-    "Receipt",
-    "Releasable",
-    "ReleaseFailed",
-    "Reservation",
-    "Spent",
-    "Verification",
-    "odometer",
-    "paying",
-    "price",
-    "queryable",
-    "withheld",
-]
+# The book, its accounts and their budgets; `report` is a module, loaded when it is first imported.
+__all__ = ["WINDOWS", "Account", "Budget", "DataIdentity", "Ledger", "Spent", "Verification", "days"]
+__all__ += ["report"]
+# Spending.
+__all__ += ["OPEN", "Payment", "Receipt", "Releasable", "Reservation", "Terms", "paying", "withheld"]
+# Prices and filters.
+__all__ += ["Filter", "Reading", "canonical", "odometer", "price", "theorem"]
+# Data that answers questions under a budget.
+__all__ += ["Frozen", "InteractiveMeasurement", "Queryable", "queryable"]
+# Refusals.
+__all__ += ["BudgetExceeded", "LedgerBroken", "LedgerBusy", "LedgerError", "LedgerUnwritable", "PriceError"]
+__all__ += ["ReleaseFailed"]

@@ -1,7 +1,18 @@
-"""An account: ask what is left, reserve before touching the data, commit after.
+"""An account of a book: ask what was spent and what is left, and pay before the data is touched.
 
-The order is reserve, run, commit. A reservation is on the disk before the data may be touched. From then on it is spent: a crash, an
-exception or a forgotten commit refunds nothing, and a second attempt is a second spend.
+`account.paying(event, ...)` is how to spend (see `tacit.ledger.paying`). What it books is on the disk before
+the data may be touched, and from then on it is spent: a crash, an exception or a forgotten commit refunds
+nothing, and a second attempt is a second spend.
+
+>>> import pathlib, tempfile
+>>> from tacit.accounting import PureDP
+>>> from tacit.ledger import Budget, Ledger
+>>> ledger = Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
+>>> visits = ledger.account("visits", Budget(epsilon=1))
+>>> with visits.paying(PureDP(0.25), purpose="weekly table"):
+...     pass  # touch the data here
+>>> visits.left()
+{'pure': Fraction(3, 4)}
 """
 
 from __future__ import annotations
@@ -12,19 +23,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from tacit.accounting import Event, Guarantee, from_json, to_json
 from tacit.accounting.theorems.methods import as_typed
 from tacit.exact import Typed, from_text, to_text
 from tacit.ledger import journal
-from tacit.ledger.booking import booked, charge_of, keys, refusal_for, refused, room
+from tacit.ledger.booking import Totals, booked, charge_of, keys, refusal_for, refused, room
 from tacit.ledger.budget import Budget, typed
 from tacit.ledger.errors import LedgerError, ReleaseFailed
 from tacit.ledger.filters import Reading, in_words, odometer
 from tacit.ledger.journal import canonical
-from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, paying
-from tacit.ledger.spec import Amount, Spec, Totals, days, overlaps
+from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, Terms, paying
+from tacit.ledger.spec import Amount, Spec, days, overlaps
 from tacit.ledger.store import Connection
 from tacit.noise import Seen, is_private, watch
 
@@ -46,7 +57,7 @@ class Releasable(Protocol):
 
 @dataclass(frozen=True)
 class Spent:
-    """What an account has spent, in every currency in which a bound is known; `None` where none is."""
+    """What an account has spent, in every currency it keeps a total of; `None` where no bound is known."""
 
     budget: Budget
     totals: Mapping[str, Amount]
@@ -67,7 +78,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Receipt:
-    """A spend as it stands in the book."""
+    """A spend as it stands in the book: its entry, its charge, and whether its draws were private."""
 
     entry: int
     hash: str
@@ -78,8 +89,20 @@ class Receipt:
         return f"entry {self.entry}{'' if self.private else f' ({NOT_PRIVATE})'}"
 
 
+@dataclass(frozen=True)
+class _Request:
+    """A spend before the book is opened: public parameters only. `fields` go into the entry as they are."""
+
+    path: list[Spec]
+    charge: dict[str, Amount]
+    period: str
+    correction: bool
+    fields: Mapping[str, object]
+    question_key: str | None
+
+
 class Account:
-    """A handle on one account of a book; cheap to make, holds nothing that could go stale."""
+    """A handle on one account of a book; cheap to make, and never out of date."""
 
     def __init__(self, ledger: Ledger, spec: Spec) -> None:
         self.ledger = ledger
@@ -101,8 +124,13 @@ class Account:
         return self.ledger.account(name, budget, parent=self, **terms)
 
     def path(self) -> list[Spec]:
-        """This account's terms and those of every account above it, nearest first."""
-        return self.ledger.store.read(lambda connection: self.ledger.path(connection, self.spec))
+        """This account's terms and those of every account above it, nearest first. They never change."""
+        known, path = self.ledger.specs, [self.spec]
+        while path[-1].parent is not None:
+            if path[-1].parent not in known:
+                return self.ledger.store.read(lambda connection: self.ledger.path(connection, self.spec))
+            path.append(known[path[-1].parent])
+        return path
 
     # --- what was spent -----------------------------------------------------------------------------------------------------------
 
@@ -115,11 +143,10 @@ class Account:
             found = journal.totals_of(connection, [(self.spec.id, period)])
             return found.get((self.spec.id, period)) or Totals.empty(self.spec.components(above))
 
-        totals = self.ledger.store.read(work).total
-        return Spent(self.budget, {name: value for name, value in totals.items() if "." not in name})
+        return self._spent(self.ledger.store.read(work).total)
 
     def left(self, period: str | None = None, *, correction: bool = False) -> dict[str, Fraction]:
-        """The largest charge that this account and all accounts above it would admit now, in exact fractions."""
+        """The largest charge that this account and all accounts above it would admit now."""
         period = self._period(period)
 
         def work(connection: Connection) -> dict[str, Fraction]:
@@ -129,9 +156,9 @@ class Account:
         return self.ledger.store.read(work)
 
     def total(self, since: object | None = None, until: object | None = None) -> Spent:
-        """What one person's total is over a stretch of time: the sum over all periods that share a day with it.
+        """One person's total over a stretch of time: the sum over all periods that share a day with it.
 
-        Without a window there are no periods, and the total is that of the account's whole life.
+        An account without a window has no periods, and its total is that of its whole life.
         """
         if self.spec.window is None:
             if since is not None or until is not None:
@@ -149,7 +176,10 @@ class Account:
                         sums[name] = None if so_far is None or value is None else so_far + value
             return sums
 
-        totals = self.ledger.store.read(work)
+        return self._spent(self.ledger.store.read(work))
+
+    def _spent(self, totals: Mapping[str, Amount]) -> Spent:
+        """The totals without a prefix; those with one (`moved.`, `plain.`) are for the book only."""
         return Spent(self.budget, {name: value for name, value in totals.items() if "." not in name})
 
     def odometer(self, delta: Typed = 0, *, period: str | None = None) -> Reading:
@@ -161,8 +191,7 @@ class Account:
         """What the totals take for granted beyond the mathematics, in sentences for a report."""
         found = []
         for account in self.ledger.accounts():
-            path = self.ledger.store.read(lambda connection, spec=account.spec: self.ledger.path(connection, spec))  # type: ignore[misc]
-            if self.spec.id not in {spec.id for spec in path}:
+            if self.spec.id not in {spec.id for spec in account.path()}:
                 continue
             if not account.spec.collusion:
                 found.append(f"{account.name}: assuming analysts do not pool answers")
@@ -172,60 +201,48 @@ class Account:
 
     # --- spending -----------------------------------------------------------------------------------------------------------------
 
-    def spend(
-        self,
-        event: Event,
-        *,
-        purpose: str = "",
-        run: str = "",
-        analyst: str = "",
-        question: object = None,
-        delta: Typed | None = None,
-        period: str | None = None,
-        correction: bool = False,
-    ) -> Receipt:
-        """Reserve and commit in one entry, durable on return: touch the data only afterwards."""
-        request = self._request(event, purpose, run, analyst, question, delta, period, correction)
-        return self._book("spend", request)
+    def spend(self, event: Event, **terms: Unpack[Terms]) -> Receipt:
+        """Book a spend in one entry, durable on return: touch the data only afterwards."""
+        return self._book("spend", self._request(event, **terms))
 
-    def reserve(
-        self,
-        event: Event,
-        *,
-        purpose: str = "",
-        run: str = "",
-        analyst: str = "",
-        question: object = None,
-        delta: Typed | None = None,
-        period: str | None = None,
-        correction: bool = False,
-    ) -> Reservation:
-        """Book the price before the data is touched. `paying` is built on this, and withholds errors as well: use that one.
+    def reserve(self, event: Event, **terms: Unpack[Terms]) -> Reservation:
+        """Book a price, and leave the rest to the caller. Use `paying` instead.
 
-        `run` says which run the spend belongs to, for `payments` to find it by.
-
-        Where the account caches and the identical question (with the same event and period) was answered before, nothing is booked, and
-        the reservation carries that answer with `cached` set.
+        `paying` reserves, and it also withholds errors that may quote a row and concludes the entry. A caller
+        of `reserve` must do both. Where the account caches and the identical question (with the same event
+        and period) was answered before, nothing is booked, and the reservation carries that answer with
+        `cached` set.
         """
-        request = self._request(event, purpose, run, analyst, question, delta, period, correction)
-        if self.spec.cache and question is not None:
+        request = self._request(event, **terms)
+        key = request.question_key
+        if self.spec.cache and key is not None:
             private = is_private()
             found = self.ledger.store.read(
-                lambda connection: journal.stored_answer(connection, self.spec.id, request["question_key"], private=private)
+                lambda connection: journal.stored_answer(connection, self.spec.id, key, private=private)
             )
             if found is not None:
                 receipt = Receipt(int(found["reservation"]), "", {}, bool(found["private"]))
                 return Reservation(self, receipt, cached=True, answer=found["answer"])
-        return Reservation(self, self._book("reserve", request), question_key=request.get("question_key"))
+        return Reservation(self, self._book("reserve", request), question_key=key)
 
-    def paying(self, event: Event, **terms: Any) -> Payment:
-        """`with account.paying(event, purpose=...) as payment:` books, runs, withholds errors, commits; see `tacit.ledger.paying`."""
-        return paying(self, event, **terms)
+    def paying(
+        self,
+        event: Event,
+        *,
+        error: type[Exception] = ReleaseFailed,
+        advice: str = "",
+        **terms: Unpack[Terms],
+    ) -> Payment:
+        """`with account.paying(event, purpose=...) as payment:` books, runs, withholds errors, commits.
+
+        See `tacit.ledger.paying`.
+        """
+        return paying(self, event, error=error, advice=advice, **terms)
 
     def payments(self, *, run: str, error: type[Exception] = ReleaseFailed, advice: str = "") -> list[Payment]:
         """The payments of one run on this account, in order, as they stand in the book.
 
-        One that is open can be gone on with. `error` and `advice` are those of `paying`.
+        Work on one that is open can go on. `error` and `advice` are those of `paying`.
         """
         if not run or not isinstance(run, str):
             raise LedgerError("run must be a text that is not empty: the one that was given to paying(run=...)")
@@ -238,24 +255,21 @@ class Account:
 
         found = []
         for fields, status in self.ledger.store.read(work):
-            reservation, event = self._reserved(fields, status), from_json(json.dumps(fields["event"]))
+            charge = {name: from_text(value) for name, value in fields["charge"].items()}
+            receipt = Receipt(int(fields["seq"]), str(fields["hash"]), charge, bool(fields["private"]))
+            reservation = Reservation(self, receipt, question_key=fields.get("question_key"))
+            reservation.status = status
+            event = from_json(json.dumps(fields["event"]))
             found.append(Payment(self, event, reservation=reservation, error=error, advice=advice))
         return found
 
-    def _reserved(self, fields: Mapping[str, Any], status: str) -> Reservation:
-        charge = {name: from_text(value) for name, value in fields["charge"].items()}
-        receipt = Receipt(int(fields["seq"]), str(fields["hash"]), charge, bool(fields["private"]))
-        reservation = Reservation(self, receipt, question_key=fields.get("question_key"))
-        reservation.status = status
-        return reservation
-
-    def release(self, measurement: Releasable, data: Any, distance: Any = 1, **request: Any) -> Any:
-        """Run a measurement: reserve its event, release, commit. A failure after the reservation is charged and says nothing of why."""
+    def release(self, measurement: Releasable, data: Any, distance: Any = 1, **terms: Unpack[Terms]) -> Any:
+        """Pay for a measurement and run it. A failure after that is charged, and its reason withheld."""
         insist = getattr(measurement, "insist_on_proof", None)
         if insist is not None:
             insist()  # what has no proof is refused before anything is booked
         event = measurement.event(distance)
-        with self.paying(event, **request) as payment:
+        with self.paying(event, **terms) as payment:
             if payment.cached:
                 return _as_released(measurement, event, payment.answer, payment.private)
             answer = measurement.release(data, distance)
@@ -277,15 +291,15 @@ class Account:
     def _request(
         self,
         event: Event,
-        purpose: str,
-        run: str,
-        analyst: str,
-        question: object,
-        delta: Typed | None,
-        period: str | None,
-        correction: bool,
-    ) -> dict[str, Any]:
-        """Everything about a spend that is known before the book is opened: all of it public parameters."""
+        *,
+        purpose: str = "",
+        run: str = "",
+        analyst: str = "",
+        question: object = None,
+        delta: Typed | None = None,
+        period: str | None = None,
+        correction: bool = False,
+    ) -> _Request:
         for label, text in (("purpose", purpose), ("run", run), ("analyst", analyst)):
             if not isinstance(text, str):
                 raise LedgerError(f"{label} must be a text, not {type(text).__name__}")
@@ -293,30 +307,25 @@ class Account:
         if share is not None and not 0 <= share < 1:
             raise LedgerError(f"delta must be at least 0 and below 1, not {delta}")
         path, charge, record = self._priced(event, share, bool(correction))
-        request: dict[str, Any] = {
-            "charge": charge,
-            "path": path,
-            "period": self._period(period),
-            "event": record,
-            "purpose": purpose,
-            "run": run,
-            "analyst": analyst,
-            "correction": bool(correction),
-        }
+        when = self._period(period)
+        asked, key = None, None
         if question is not None:
-            request["question"] = json.loads(canonical(question))
-            asked = [self.spec.id, request["question"], request["event"], request["period"]]
-            request["question_key"] = hashlib.sha256(canonical(asked).encode()).hexdigest()
-        return request
+            asked = json.loads(canonical(question))
+            key = hashlib.sha256(canonical([self.spec.id, asked, record, when]).encode()).hexdigest()
+        given: dict[str, object] = {"period": when, "purpose": purpose, "run": run, "analyst": analyst}
+        given |= {"correction": bool(correction), "question": asked, "question_key": key}
+        # a term that was not given is not written, so that entries stay as short as they always were
+        fields = {"event": record} | {name: value for name, value in given.items() if value}
+        return _Request(path, charge, when, bool(correction), fields, key)
 
     def _priced(self, event: Event, delta: Fraction | None, correction: bool) -> tuple[list[Spec], dict[str, Amount], dict[str, Any]]:
-        """The accounts on the way up, the charge, and the event's record; kept, because most books ask the same few things."""
+        """The accounts on the way up, the charge, and the event's record; kept for the next equal event."""
         try:
             found = self.ledger.priced.get((self.spec.id, event, delta, correction))
         except TypeError:
             found = None  # not an event; the pricing below says so
         if found is None:
-            path = self._path_cached()
+            path = self.path()
             charge = charge_of(event, path, delta=delta, correction=correction)
             found = path, charge, json.loads(to_json(as_typed(event)))
             if len(self.ledger.priced) > 1000:
@@ -324,36 +333,24 @@ class Account:
             self.ledger.priced[self.spec.id, event, delta, correction] = found
         return found
 
-    def _path_cached(self) -> list[Spec]:
-        known = self.ledger._specs
-        path = [self.spec]
-        while path[-1].parent is not None:
-            if path[-1].parent not in known:
-                return self.path()
-            path.append(known[path[-1].parent])
-        return path
-
-    def _book(self, kind: str, request: Mapping[str, Any]) -> Receipt:
-        path, charge, period = request["path"], request["charge"], request["period"]
+    def _book(self, kind: str, request: _Request) -> Receipt:
+        path, charge, period = request.path, request.charge, request.period
         private = is_private()
-        fields: dict[str, Any] = {
+        fields = {
             "kind": kind,
             "account": self.spec.id,
             "charge": {name: to_text(value) for name, value in charge.items()},
-            "event": request["event"],
             "time": journal.now(),
             "private": private,
+            **request.fields,
         }
-        for name in ("period", "purpose", "run", "analyst", "correction", "question", "question_key"):
-            if request.get(name):
-                fields[name] = request[name]
 
         def work(connection: Connection) -> Receipt:
             now = journal.totals_of(connection, keys(path, period))
             after = booked(path, now, charge, period)
             against = refused(path, after, period)
             if against is not None:
-                raise refusal_for(against, path, now, charge, period, correction=request["correction"])
+                raise refusal_for(against, path, now, charge, period, correction=request.correction)
             entry = journal.append(connection, [fields])[0]
             journal.set_totals(connection, after)
             return Receipt(entry.seq, entry.hash, charge, private)
@@ -377,14 +374,15 @@ class Account:
                 raise LedgerError(f"reservation {receipt.entry} was concluded before; a new attempt is a new spend")
             journal.append(connection, [fields])
 
-        # the spend itself is on the disk since the reservation; this mark may be lost with the power, and nothing is refunded then
+        # The spend is on the disk since the reservation. A power cut may lose this mark, and refunds nothing.
         self.ledger.store.write(work, durable=False)
 
 
 class Reservation:
-    """A spend whose data may now be touched, as `Account.reserve` books it; `Payment` is built on it.
+    """A spend whose data may now be touched, as `Account.reserve` books it. A `Payment` holds one; use that.
 
-    Leaving a block of it concludes it, `failed` after an exception, `done` otherwise. It hands exceptions on as they are.
+    `with reservation:` concludes it at the end, as `failed` after an exception and as `done` otherwise, and
+    passes exceptions on as they are.
     """
 
     def __init__(
@@ -406,7 +404,7 @@ class Reservation:
         return bool(self.account.spec.cache and self._question_key)
 
     def noticed(self, private: bool) -> None:
-        """Say whether what was drawn for this reservation is private; once it is not, it stays so."""
+        """Say whether what was drawn for this reservation is private; once something is not, it stays so."""
         self._private = self._private and private
 
     def commit(self, answer: object = None) -> None:
@@ -448,7 +446,7 @@ class Reservation:
 
 
 def _belongs(fields: Mapping[str, Any], run: str) -> bool:
-    """Whether an entry is of a run. Books from before entries had this field name the run at the end of the purpose."""
+    """Whether an entry belongs to a run. Old books lack the field, and name it at the end of the purpose."""
     named = fields.get("run")
     return bool(named == run if named is not None else str(fields.get("purpose", "")).endswith(f"(run {run})"))
 

@@ -1,4 +1,7 @@
-"""The book: accounts with budgets, spends that are refused before the data is touched, and a record that is never changed.
+"""The book: its accounts, and the record of every spend, which is never changed.
+
+`Ledger.open` opens or makes a book; `ledger.account` opens or finds an account in it. Data that is known to
+the book under any name has one account and one budget.
 
 >>> import pathlib, tempfile
 >>> from tacit.accounting import PureDP
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +30,7 @@ from tacit.ledger import journal
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.identity import DataIdentity, as_identity
+from tacit.ledger.identity import DataIdentity
 from tacit.ledger.journal import head_text
 from tacit.ledger.spec import Amount, Spec
 from tacit.ledger.store import Connection, Store
@@ -36,11 +40,11 @@ if TYPE_CHECKING:
 
 
 class Ledger:
-    """One book, open. Threads may share it; a process opens its own (a forked child may go on using it)."""
+    """An open book. Threads may share it; a process opens its own (a forked child may use its parent's)."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._specs: dict[int, Spec] = {}  # terms never change, so they are read once
+        self.specs: dict[int, Spec] = {}  # terms never change, so they are read once
         self._secret: bytes | None = None
         self.priced: dict[Any, tuple[list[Spec], dict[str, Amount], dict[str, Any]]] = {}  # prices are functions of terms and event
 
@@ -92,22 +96,15 @@ class Ledger:
         alias of the same account with the same budget; other terms than the account's own are refused. Without `data` and `parent`, the
         name stands for the data. An account below another one shares its parent's data.
         """
-        given = [as_identity(item) for item in (data if isinstance(data, (list, tuple)) else [] if data is None else [data])]  # type: ignore[arg-type]
+        listed: Sequence[Any] = data if isinstance(data, (list, tuple)) else [] if data is None else [data]
+        given = [item if isinstance(item, DataIdentity) else DataIdentity.declared(item) for item in listed]
         if not given and parent is None:
             given = [DataIdentity.declared(name)]
         if budget is not None:
             budget, window = _with_window(Budget.of(budget), window)
-        terms: dict[str, Any] = {
-            "budget": budget,
-            "adjacency": _relation(adjacency),
-            "unit": unit,
-            "rule": rule,
-            "collusion": collusion,
-            "window": window,
-            "growing": growing,
-            "null_record": null_record,
-            "cache": cache,
-        }
+        terms: dict[str, Any] = {"budget": budget, "adjacency": _relation(adjacency), "unit": unit}
+        terms |= {"rule": rule, "collusion": collusion, "window": window, "growing": growing}
+        terms |= {"null_record": null_record, "cache": cache}
         asked = {key: value for key, value in terms.items() if value is not None}
 
         def found(connection: Connection, *, write: bool = False) -> Spec | None:
@@ -115,7 +112,7 @@ class Ledger:
             above = self._parent(connection, parent)
             return self._opened(connection, name, keys, above, asked, write=write)
 
-        # most of the time nothing is new, and then nobody has to wait
+        # most of the time nothing is new, and then no writer has to wait
         spec = self.store.read(found) or self.store.write(lambda connection: found(connection, write=True))
         assert spec is not None
         return Account(self, spec)
@@ -133,45 +130,56 @@ class Ledger:
     def _opened(
         self, connection: Connection, name: str, keys: list[str], above: Spec | None, asked: dict[str, Any], *, write: bool
     ) -> Spec | None:
-        """The account by name, by data, or new; whatever is new about it is written into the book. None where that would be needed."""
+        """The account by name, by data, or new. What is new is written; without `write`, None is returned."""
         owners = {key: journal.account_of_data(connection, key) for key in keys}
-        known = {owner for owner in owners.values() if owner is not None}
-        named = journal.account_named(connection, name)
-        lineage = {spec.id for spec in self.path(connection, above)} if above is not None else set()
-        if named is not None:
-            spec = self.spec(connection, named)
-            _same_terms(spec, name, above, asked)
-            if not known <= {s.id for s in self.path(connection, spec)}:
-                raise LedgerError(f"data: this data belongs to another account than {name!r}; open it under its own name")
-        elif known and above is None:
-            if len(known) > 1:
-                raise LedgerError("data: these data sets belong to different accounts; open each under its own name")
-            spec = self.spec(connection, known.pop())
-            _same_terms(spec, name, above, asked)
-            if not write:
-                return None
-            records = [{"kind": "alias", "account": spec.id, "name": name, "time": journal.now()}]
-            journal.append(connection, records)
-            journal.add_name(connection, name, spec.id)
-        elif not known <= lineage:
-            raise LedgerError(
-                f"data: this data already has an account, which is not above {name!r}; a second budget for the same data is refused. "
-                "Open the new account with parent= that account"
-            )
-        else:
-            if "budget" not in asked:
-                raise LedgerError(f"there is no account {name!r}; give a budget to open it")
-            if not write:
-                return None
-            spec = self._created(connection, name, above, asked)
         fresh = [key for key, owner in owners.items() if owner is None]
-        if fresh and not write:
+        named = journal.account_named(connection, name)
+        known = {owner for owner in owners.values() if owner is not None}
+        spec = self._found(connection, name, named, known, above, asked)
+        if not write and (spec is None or named is None or fresh):
             return None
+        if spec is None:
+            spec = self._created(connection, name, above, asked)
+        elif named is None:
+            alias = {"kind": "alias", "account": spec.id, "name": name, "time": journal.now()}
+            journal.append(connection, [alias])
+            journal.add_name(connection, name, spec.id)
         if fresh:
             records = [{"kind": "identity", "account": spec.id, "key": key, "time": journal.now()} for key in fresh]
             journal.append(connection, records)
             journal.add_identities(connection, fresh, spec.id)
         return spec
+
+    def _found(
+        self,
+        connection: Connection,
+        name: str,
+        named: int | None,
+        known: set[int],
+        above: Spec | None,
+        asked: dict[str, Any],
+    ) -> Spec | None:
+        """The account that has the name (`named`) or the data (`known`); None if a new one may be opened."""
+        if named is not None:
+            spec = self.spec(connection, named)
+            _same_terms(spec, name, above, asked)
+            if not known <= {s.id for s in self.path(connection, spec)}:
+                raise LedgerError(f"data: this data belongs to another account than {name!r}; open it under its own name")
+            return spec
+        if known and above is None:
+            if len(known) > 1:
+                raise LedgerError("data: these data sets belong to different accounts; open each under its own name")
+            spec = self.spec(connection, next(iter(known)))
+            _same_terms(spec, name, above, asked)
+            return spec
+        if not known <= ({spec.id for spec in self.path(connection, above)} if above is not None else set()):
+            raise LedgerError(
+                f"data: this data already has an account, which is not above {name!r}; a second budget for the same data is refused. "
+                "Open the new account with parent= that account"
+            )
+        if "budget" not in asked:
+            raise LedgerError(f"there is no account {name!r}; give a budget to open it")
+        return None
 
     def _created(self, connection: Connection, name: str, above: Spec | None, asked: dict[str, Any]) -> Spec:
         inherited = {} if above is None else {key: getattr(above, key) for key in ("adjacency", "unit", "window", "null_record")}
@@ -192,9 +200,9 @@ class Ledger:
 
     def spec(self, connection: Connection, account: int) -> Spec:
         """The terms of an account, read once."""
-        found = self._specs.get(account)
+        found = self.specs.get(account)
         if found is None:
-            found = self._specs.setdefault(account, journal.spec_of(connection, account))
+            found = self.specs.setdefault(account, journal.spec_of(connection, account))
         return found
 
     def path(self, connection: Connection, spec: Spec) -> list[Spec]:
@@ -221,7 +229,7 @@ class Ledger:
         """Every entry's fields from a number on, in order, read in portions."""
         place = since
         while True:
-            rows = self.store.read(lambda connection, start=place: journal.portion(connection, start, 1000))  # type: ignore[misc]
+            rows = self.store.read(partial(journal.portion, since=place, most=1000))
             if not rows:
                 return
             for _, body in rows:
@@ -252,7 +260,7 @@ def _with_window(budget: Budget, window: str | None) -> tuple[Budget, str | None
 
 
 def _same_terms(spec: Spec, name: str, above: Spec | None, asked: dict[str, Any]) -> None:
-    """An account's terms are fixed; asking for it with other ones is an error, whoever asks."""
+    """An account's terms are fixed: asking for it with other terms is an error."""
     if above is not None and above.id != spec.parent:
         raise LedgerError(f"parent: account {spec.name!r} was opened below another account")
     for key, value in asked.items():

@@ -1,5 +1,4 @@
-"""A budget: how much may be learned in total. It is a `Guarantee` with a reserve for corrections, and perhaps
-a period.
+"""A budget: how much may be learned in total. It is a `Guarantee` with, perhaps, a reserve and a period.
 
 Each amount of the guarantee is a limit of its own. Amounts of one currency add up under fully adaptive
 composition (see `tacit.ledger.filters` for the theorems), so an account compares their sums with the limits,
@@ -83,7 +82,7 @@ class Budget:
             return given
         if not isinstance(given, (Guarantee, str)):
             raise LedgerError(
-                f"budget must be a Budget such as Budget(epsilon=1), a Guarantee or its text, not "
+                "budget must be a Budget such as Budget(epsilon=1), a Guarantee or its text, not "
                 f"{type(given).__name__}"
             )
         return Budget(given)
@@ -104,16 +103,11 @@ class Budget:
         >>> Budget(epsilon=1, reserve=Fraction(1, 10)).usable(correction=False)
         {'pure': Fraction(9, 10)}
         """
-        return (
-            self.limits
-            if correction
-            else {name: limit * (1 - self.reserve) for name, limit in self.limits.items()}
-        )
+        share = 1 if correction else 1 - self.reserve
+        return {name: limit * share for name, limit in self.limits.items()}
 
     def to_record(self) -> dict[str, Any]:
-        """A JSON-able form; `from_record` is its exact inverse. The period is a term of the account, and
-        stored there.
-        """
+        """A JSON-able form that `from_record` reads exactly. The period is among the account's terms."""
         return {**self.guarantee.to_record(), "reserve": to_text(self.reserve)}
 
     @staticmethod
@@ -132,8 +126,7 @@ class Budget:
             raise LedgerError(str(error)) from None
 
     def __repr__(self) -> str:
-        kept = (
-            f", reserve={Guarantee(rho=self.reserve).arguments.removeprefix('rho=')}" if self.reserve else ""
-        )
+        share = Guarantee(rho=self.reserve).arguments.removeprefix("rho=") if self.reserve else ""
+        kept = f", reserve={share}" if share else ""
         period = f", period={self.period!r}" if self.period is not None else ""
         return f"Budget({self.guarantee.arguments}{kept}{period})"

@@ -1,4 +1,7 @@
-"""Errors of the ledger. Every message is made of public parameters; none depends on the data.
+"""The errors of the ledger. A message is made of public parameters and never depends on the data.
+
+Every error is a `LedgerError`. A refusal (`BudgetExceeded`, `PriceError`) costs nothing; `ReleaseFailed`
+comes after the data was touched, and what was paid stays spent.
 
 >>> issubclass(BudgetExceeded, LedgerError)
 True
@@ -40,11 +43,11 @@ class LedgerBusy(LedgerError):
 
 
 class LedgerUnwritable(LedgerError):
-    """The database refused to store the entry (full disk, read-only file, lost connection); treat the spend as not granted."""
+    """The database failed to store the entry (full disk, lost connection, ...): the spend is not granted."""
 
 
 class LedgerBroken(LedgerError):
-    """The stored form is not a book this package wrote; run `verify` for the particulars."""
+    """What is stored is not a book that this package wrote; `verify` says what is wrong."""
 
 
 class ReleaseFailed(LedgerError):
@@ -52,25 +55,24 @@ class ReleaseFailed(LedgerError):
 
 
 class BudgetExceeded(LedgerError):
-    """The request does not fit. It cost nothing, and it depends on parameters only.
+    """The request does not fit. The refusal cost nothing, and depends on public parameters only.
 
-    `account` is the account that refuses (the one asked, or one above it), `left` and `asked` are its components in exact fractions,
-    `fits` says in words what would be granted.
+    `account` is the account that refuses (the one asked, or one above it), `left` and `asked` are exact
+    amounts by component, and `fits` says in words what would be granted.
     """
 
-    def __init__(self, message: str, *, account: str, left: Mapping[str, Fraction], asked: Mapping[str, Fraction], fits: str) -> None:
+    # The defaults let a refusal cross a process boundary: an exception is unpickled from its message alone,
+    # and gets its other attributes afterwards.
+    def __init__(
+        self,
+        message: str,
+        *,
+        account: str = "",
+        left: Mapping[str, Fraction] | None = None,
+        asked: Mapping[str, Fraction] | None = None,
+        fits: str = "",
+    ) -> None:
         super().__init__(message)
+        self.account, self.left, self.asked, self.fits = account, dict(left or {}), dict(asked or {}), fits
         self.code = "budget-exceeded"
-        self.facts = {"account": account, "left": dict(left), "asked": dict(asked), "fits": fits}
-        self.account = account
-        self.left = dict(left)
-        self.asked = dict(asked)
-        self.fits = fits
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (str(self), self.account, self.left, self.asked, self.fits)
-
-
-def _rebuild(message: str, account: str, left: Mapping[str, Fraction], asked: Mapping[str, Fraction], fits: str) -> BudgetExceeded:
-    """A refusal that crossed a process boundary (exceptions with keyword arguments do not pickle by themselves)."""
-    return BudgetExceeded(message, account=account, left=left, asked=asked, fits=fits)
+        self.facts = {"account": account, "left": self.left, "asked": self.asked, "fits": fits}

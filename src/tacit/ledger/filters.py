@@ -1,7 +1,8 @@
-"""Filters and odometers: what may still be asked, and what was lost so far, when every question depends on the answers before it.
+"""Filters and odometers: what may still be asked and what was lost, where questions depend on answers.
 
-A filter admits a step if the totals, that step included, stay within the budget. It looks at parameters only. Each rule below is proved
-for *fully adaptive* choice: the mechanism, its parameters and the moment of stopping may depend on all earlier answers.
+A filter admits a step if the totals, including that step, stay within the budget. It looks at parameters
+only. Each rule below is proved for *fully adaptive* choice: the mechanism, its parameters and the moment of
+stopping may depend on all earlier answers.
 
 | currency | rule | proof |
 | --- | --- | --- |
@@ -10,8 +11,9 @@ for *fully adaptive* choice: the mechanism, its parameters and the moment of sto
 | `renyi` | sum at every listed order, all of which must fit | the Rényi filter of Feldman and Zrnic 2021, each order on its own |
 | `mu` | sum of mu squared | Smith and Thakurta 2022, fully adaptive composition for GDP; Koskela, Tobaben and Honkela 2023 |
 
-A running filter on privacy-loss distributions, or on any composition theorem for parameters fixed in advance, is unsound and refused:
-the analyst who may stop when the loss looks favourable exceeds the target (arXiv 2602.06756). Such a plan is booked as one entry.
+A running filter on privacy-loss distributions, or on any composition theorem for parameters fixed in advance,
+is unsound and refused: an analyst who may stop when the loss looks favourable exceeds the target (arXiv
+2602.06756). A plan that is fixed in advance is booked as one entry.
 
 >>> running = Filter(Budget(epsilon=1))
 >>> for _ in range(10):
@@ -64,7 +66,7 @@ def theorem(currency: str) -> str:
 
 @dataclass(frozen=True)
 class Filter:
-    """A budget and what was admitted so far; immutable, in memory. The durable form is an account of the ledger."""
+    """A budget and what was admitted so far, in memory. The durable form is an account of the ledger."""
 
     budget: Budget
     spent: Mapping[str, Fraction] = field(default_factory=dict)
@@ -117,13 +119,12 @@ def what_fits(budget: Budget, left: Mapping[str, Fraction], asked: Mapping[str, 
 
 
 def in_words(budget: Budget, amounts: Mapping[str, Fraction], *, up: bool = True) -> str:
-    """Amounts of a currency for people: rounded against the reader's optimism.
+    """Amounts of a currency in words: rounded up for what was spent, down (`up=False`) for what is left.
 
     >>> in_words(Budget(mu=1), {"mu2": Fraction(1, 4)})
     'mu 0.5'
     """
     if budget.currency == MU:
-        # the square root is rounded like everything else: up for what was spent, down for what is left
         root = Fraction(math.isqrt(math.floor(amounts["mu2"] * 10**24)) + (1 if up and not _square(amounts["mu2"]) else 0), 10**12)
         return f"mu {shown(root, up=up)}"
     names = {PURE: "epsilon"}

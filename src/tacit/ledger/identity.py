@@ -1,7 +1,8 @@
-"""What data is: a name of our own choosing buys no second budget.
+"""What makes two data sets the same, so that a copy or a new name gets no second budget.
 
-Content is known by a digest that is only ever stored under a secret of the book, so the book cannot be used to test guesses about the data
-by anybody who does not hold it. A source is known by its normalised address, without user names and passwords.
+A file or a table of rows is known by a digest of its content. The book stores the digest only under a secret
+of its own, so it cannot be used to test guesses about the data without that secret. A source is known by its
+normalised address, without user names and passwords.
 
 >>> DataIdentity.source("PostgreSQL://ann:secret@DB.example.org:5432/health", table="Visits") == \\
 ...     DataIdentity.source("postgresql://bob@db.example.org/health", table="visits")
@@ -27,7 +28,7 @@ _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433, "oracle": 1521, "htt
 
 @dataclass(frozen=True)
 class DataIdentity:
-    """A digest of content or of an address; only `kind` is ever shown."""
+    """A digest of content or of an address. Only `kind` is shown when it is printed."""
 
     kind: str
     digest: bytes = field(repr=False)
@@ -85,11 +86,6 @@ class DataIdentity:
     def key(self, secret: bytes) -> str:
         """The identity as it is stored: keyed, so that it says nothing without the book's secret."""
         return hmac.new(secret, self.kind.encode() + b"\0" + self.digest, hashlib.sha256).hexdigest()
-
-
-def as_identity(value: DataIdentity | str) -> DataIdentity:
-    """A bare name is a declared identity."""
-    return value if isinstance(value, DataIdentity) else DataIdentity.declared(value)
 
 
 def _of(kind: str, content: bytes) -> DataIdentity:

@@ -1,4 +1,7 @@
-"""Reading and appending: the few statements that the book is made of. Every function works inside a transaction of `Store`.
+"""The entries of the book: their form, and the few statements that read and append them.
+
+An entry is one line of canonical JSON, chained by hash to the entry before it. Every function that takes a
+connection works inside a transaction of `Store`.
 
 >>> from tacit.ledger.store import Store
 >>> import tempfile, pathlib
@@ -6,9 +9,6 @@
 >>> create(store)
 >>> store.read(last).seq
 1
-
-The form of an entry: one line of canonical JSON, chained by hash to the entry before it.
-
 >>> first = sealed(1, START, {"kind": "genesis"})
 >>> first.hash == digest(first.body), sealed(2, first.hash, {"kind": "note"}).body
 (True, '{"kind":"note","previous":"...","seq":2}')
@@ -25,9 +25,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.ledger.booking import Key
+from tacit.ledger.booking import Key, Totals
 from tacit.ledger.errors import LedgerBroken, LedgerError
-from tacit.ledger.spec import Spec, Totals
+from tacit.ledger.spec import Spec
 from tacit.ledger.store import Connection, Store, run, run_many
 
 #: The hash that the first entry points to.
@@ -44,7 +44,7 @@ class Entry:
 
 
 def canonical(value: object) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN. What is not JSON is refused without showing it.
+    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN. Anything else is refused unseen.
 
     >>> canonical({"b": [1, None], "a": "é"})
     '{"a":"\\\\u00e9","b":[1,null]}'
@@ -69,7 +69,7 @@ def sealed(seq: int, previous: str, fields: Mapping[str, Any]) -> Entry:
 
 
 def head_text(seq: int, value: str) -> str:
-    """A head to write down elsewhere: "1042:9f0c...". Whoever has it can tell that nothing before it was cut off or rewritten.
+    """A head to write down elsewhere ("1042:9f0c..."): it shows whether the book was cut or rewritten.
 
     >>> parse_head(head_text(3, START)) == (3, START)
     True
@@ -87,24 +87,13 @@ def parse_head(text: str) -> tuple[int, str]:
 
 FORMAT = 1
 
-# Written as text, with question marks for values, and run on the driver's own cursor: every other writer waits meanwhile.
-_HEAD = "SELECT seq, hash FROM tacit_head WHERE id = 1"
-_MOVE_HEAD = "UPDATE tacit_head SET seq = ?, hash = ? WHERE id = 1"
+# Statements are text and run on the driver's own cursor, because every other writer waits meanwhile.
 _APPEND = "INSERT INTO tacit_entries (seq, kind, account, reservation, question, body, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
-_TOTAL = "SELECT body FROM tacit_totals WHERE account = ? AND period = ?"
 _SET_TOTAL = (
     "INSERT INTO tacit_totals (account, period, body) VALUES (?, ?, ?) ON CONFLICT (account, period) DO UPDATE SET body = excluded.body"
 )
-_CONCLUSION = "SELECT body FROM tacit_entries WHERE reservation = ?"
-_RESERVATIONS = "SELECT body, hash FROM tacit_entries WHERE account = ? AND kind = 'reserve' ORDER BY seq"
-_ANSWER = "SELECT body FROM tacit_entries WHERE question = ? AND account = ? ORDER BY seq DESC"
-_FACT = "INSERT INTO tacit_facts (name, value) VALUES (?, ?)"
-_FIRST_HEAD = "INSERT INTO tacit_head (id, seq, hash) VALUES (1, ?, ?)"
-_NEW_ACCOUNT = "INSERT INTO tacit_accounts (id, parent, spec) VALUES (?, ?, ?)"
-_NEW_NAME = "INSERT INTO tacit_names (name, account) VALUES (?, ?)"
-_NEW_IDENTITY = 'INSERT INTO tacit_identities ("key", account) VALUES (?, ?)'
 
-#: Totals by the text that they were written as, for whoever reads that very text next: mostly the same process.
+#: Totals by the text that they were written as: the next to read that text is mostly the same process.
 _WRITTEN: dict[str, Totals] = {}
 _MOST = 64
 
@@ -117,9 +106,9 @@ def create(store: Store) -> None:
         fields = {"kind": "genesis", "format": FORMAT, "secret": hashlib.sha256(secret.encode()).hexdigest(), "time": now()}
         entry = sealed(1, START, fields)
         for fact in (("format", str(FORMAT)), ("secret", secret)):
-            run(connection, _FACT, fact)
+            run(connection, "INSERT INTO tacit_facts (name, value) VALUES (?, ?)", fact)
         run(connection, _APPEND, row_of(entry, fields))
-        run(connection, _FIRST_HEAD, (1, entry.hash))
+        run(connection, "INSERT INTO tacit_head (id, seq, hash) VALUES (1, ?, ?)", (1, entry.hash))
 
     store.create(genesis)
 
@@ -132,7 +121,7 @@ def now() -> str:
 def last(connection: Connection) -> Entry:
     """The number and hash of the last entry (its text is not read)."""
     known = None if isinstance(connection, sqlite3.Connection) else connection.info.pop("tacit_head", None)
-    row = known or run(connection, _HEAD).fetchone()
+    row = known or run(connection, "SELECT seq, hash FROM tacit_head WHERE id = 1").fetchone()
     if row is None:
         raise LedgerBroken("the book has no head; run verify")
     return Entry(int(row[0]), "", str(row[1]))
@@ -155,7 +144,7 @@ def append_rows(connection: Connection, rows: Sequence[tuple[Any, ...]], head: E
         run(connection, _APPEND, rows[0])
     else:
         run_many(connection, _APPEND, rows)
-    run(connection, _MOVE_HEAD, (head.seq, head.hash))
+    run(connection, "UPDATE tacit_head SET seq = ?, hash = ? WHERE id = 1", (head.seq, head.hash))
 
 
 def columns(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,7 +166,8 @@ def totals_of(connection: Connection, keys: Iterable[Key]) -> dict[Key, Totals]:
     """The stored totals; a missing one is nothing spent."""
     found: dict[Key, Totals] = {}
     for account, period in keys:
-        row = run(connection, _TOTAL, (account, period)).fetchone()
+        query = "SELECT body FROM tacit_totals WHERE account = ? AND period = ?"
+        row = run(connection, query, (account, period)).fetchone()
         if row is not None:
             found[account, period] = _read(row[0], "a running total")
     return found
@@ -246,19 +236,20 @@ def _value(connection: Connection, query: str, key: Any) -> Any:
 
 def add_account(connection: Connection, spec: Spec) -> None:
     """The terms of a new account, under its name."""
-    run(connection, _NEW_ACCOUNT, (spec.id, spec.parent, canonical(spec.to_record())))
+    terms = (spec.id, spec.parent, canonical(spec.to_record()))
+    run(connection, "INSERT INTO tacit_accounts (id, parent, spec) VALUES (?, ?, ?)", terms)
     add_name(connection, spec.name, spec.id)
 
 
 def add_name(connection: Connection, name: str, account: int) -> None:
     """One more name of an account."""
-    run(connection, _NEW_NAME, (name, account))
+    run(connection, "INSERT INTO tacit_names (name, account) VALUES (?, ?)", (name, account))
 
 
 def add_identities(connection: Connection, keys: Iterable[str], account: int) -> None:
     """Data that belongs to an account."""
     for key in keys:
-        run(connection, _NEW_IDENTITY, (key, account))
+        run(connection, 'INSERT INTO tacit_identities ("key", account) VALUES (?, ?)', (key, account))
 
 
 def all_accounts(connection: Connection) -> list[int]:
@@ -274,18 +265,20 @@ def portion(connection: Connection, since: int, most: int) -> list[tuple[int, st
 
 def conclusion_of(connection: Connection, reservation: int) -> dict[str, Any] | None:
     """How a reservation ended, if it did."""
-    row = run(connection, _CONCLUSION, (reservation,)).fetchone()
+    row = run(connection, "SELECT body FROM tacit_entries WHERE reservation = ?", (reservation,)).fetchone()
     return None if row is None else _fields(row[0])
 
 
 def reservations_of(connection: Connection, account: int) -> list[dict[str, Any]]:
     """Every reservation on an account, in order, with its hash."""
-    return [_fields(body) | {"hash": value} for body, value in run(connection, _RESERVATIONS, (account,)).fetchall()]
+    query = "SELECT body, hash FROM tacit_entries WHERE account = ? AND kind = 'reserve' ORDER BY seq"
+    return [_fields(body) | {"hash": value} for body, value in run(connection, query, (account,)).fetchall()]
 
 
 def stored_answer(connection: Connection, account: int, question: str, *, private: bool) -> dict[str, Any] | None:
     """The newest answer to an identical question; one drawn in test mode is no answer to a real question."""
-    for row in run(connection, _ANSWER, (question, account)).fetchall():
+    query = "SELECT body FROM tacit_entries WHERE question = ? AND account = ? ORDER BY seq DESC"
+    for row in run(connection, query, (question, account)).fetchall():
         fields = _fields(row[0])
         if fields.get("private") is True or not private:
             return fields

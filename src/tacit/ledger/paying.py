@@ -36,7 +36,7 @@ import logging
 import warnings
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from tacit.accounting import Event
 from tacit.ledger.errors import LedgerError, ReleaseFailed
@@ -54,6 +54,18 @@ _BEFORE = "not opened"
 _inside: ContextVar[bool] = ContextVar("tacit_paying", default=False)
 
 
+class Terms(TypedDict, total=False):
+    """What a spend says about itself, beside its event. All of it is public, and written into the book."""
+
+    purpose: str  # what the answer is for
+    run: str  # which run the spend belongs to; `Account.payments` finds it by this
+    analyst: str  # who asks
+    delta: Typed | None  # the share of an (epsilon, delta) budget's delta that the event may use
+    period: str | None  # which period of an account with a window, from the data's dates
+    correction: bool  # whether it may use the budget's reserve for corrections
+    question: object  # what is asked, as a JSON value; a caching account answers the same question once
+
+
 def paying(
     account: Account | None,
     event: Event,
@@ -68,19 +80,12 @@ def paying(
     error: type[Exception] = ReleaseFailed,
     advice: str = "",
 ) -> Payment:
-    """A payment for `event`, to be used as a context manager; see `Account.reserve` for the terms.
+    """A payment for `event`, to be used as a context manager; `Terms` says what the terms are.
 
     `error` is the class of the one error, `advice` a constant sentence at its end: what a user can do next.
     """
-    terms = {
-        "purpose": purpose,
-        "run": run,
-        "analyst": analyst,
-        "delta": delta,
-        "period": period,
-        "correction": correction,
-        "question": question,
-    }
+    terms = Terms(purpose=purpose, run=run, analyst=analyst, delta=delta, period=period)
+    terms |= Terms(correction=correction, question=question)
     return Payment(account, event, terms, error=error, advice=advice)
 
 
@@ -95,7 +100,7 @@ class Payment:
         self,
         account: Account | None,
         event: Event,
-        terms: dict[str, Any] | None = None,
+        terms: Terms | None = None,
         *,
         reservation: Reservation | None = None,
         error: type[Exception] = ReleaseFailed,
@@ -104,7 +109,7 @@ class Payment:
         self.account = account
         self.event = event
         self.status = _BEFORE if reservation is None else reservation.status
-        self._terms = terms or {}
+        self._terms: Terms = terms or {}
         self._reservation = reservation
         self._private = True
         self._kept: object = None
@@ -133,9 +138,8 @@ class Payment:
     @property
     def answer(self) -> object:
         """The kept answer, where `cached`."""
-        return (
-            self._reservation.answer if self._reservation is not None and self._reservation.cached else None
-        )
+        reservation = self._reservation
+        return reservation.answer if reservation is not None and reservation.cached else None
 
     @property
     def private(self) -> bool:

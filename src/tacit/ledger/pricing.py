@@ -1,8 +1,9 @@
 """What an event costs in each currency, as exact fractions that are never below the truth.
 
-Sums of stated guarantees and of Gaussian or Laplace noise are priced in rational arithmetic. Everything else is priced by
-`tacit.accounting`, whose upper ends are certified, as the exact value of the float. A whole plan (any event tree) is one entry: its
-steps were fixed before the first answer was seen, so the tightest composition theorem may be used on it.
+Sums of stated guarantees and of Gaussian or Laplace noise are priced in rational arithmetic. Everything else
+is priced by `tacit.accounting`, whose upper ends are certified, as the exact value of the float. A whole plan
+(any event tree) is one entry: its steps were fixed before the first answer was seen, so the tightest
+composition theorem may be used on it.
 
 >>> from tacit.accounting import Gaussian, PureDP, Repeated
 >>> price(Repeated(PureDP(0.1), 10), ["pure"], Adjacency.ADD_REMOVE)
@@ -64,11 +65,9 @@ def cheap(event: Event, adjacency: Adjacency, *, null_record: bool = False) -> d
     >>> cheap(PureDP(Fraction(1, 2)), Adjacency.ADD_REMOVE)
     {'pure': Fraction(1, 2), 'rho': Fraction(1, 8)}
     """
-    found: dict[str, Fraction] = {}
-    for name, value in (("pure", _pure(event, adjacency, null_record)), ("rho", _rho(event, adjacency, null_record))):
-        if value is not None:
-            found[name] = value
-    return found
+    pure = exact_pure(event, adjacency, null_record=null_record)
+    found = {"pure": pure, "rho": _rho(event, adjacency, null_record)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 @lru_cache(maxsize=1024)
@@ -103,12 +102,8 @@ def _finite(value: float, name: str, margin: Fraction = _MARGIN) -> Fraction:
     return from_float(value) * margin
 
 
-def _pure(event: Event, adjacency: Adjacency, null_record: bool) -> Fraction | None:
-    return exact_pure(event, adjacency, null_record=null_record)
-
-
 def _pure_or_account(event: Event, adjacency: Adjacency, null_record: bool) -> Fraction:
-    found = _pure(event, adjacency, null_record)
+    found = exact_pure(event, adjacency, null_record=null_record)
     if found is not None:
         return found
     try:
@@ -134,7 +129,7 @@ def _rho(event: Event, adjacency: Adjacency, null_record: bool, group: int = 1) 
             return _rho(event.event, adjacency, null_record, group * event.size)
     unit = Group(event, group) if group > 1 else event
     found = exact_rho(unit, adjacency, null_record=null_record)
-    if found is None and (epsilon := _pure(unit, adjacency, null_record)) is not None:
+    if found is None and (epsilon := exact_pure(unit, adjacency, null_record=null_record)) is not None:
         found = epsilon**2 / (8 if isinstance(event, Exponential) else 2)
     return found
 

@@ -1,7 +1,9 @@
-"""Queryables: private data that answers questions, hands out parts of itself, and refuses before the data is touched.
+"""Queryables: private data that answers questions and hands out parts of itself under one budget.
 
-A question is a plan. Its privacy map travels up to whoever pays and is evaluated there, at the distance that a change of the payer's data
-causes here; no bare epsilon is passed along. Refusals depend on parameters only and change nothing.
+A question is a plan. Its privacy map travels up to the payer and is evaluated there, at the distance that a
+change of the payer's data causes here; no bare epsilon is passed along. A payer is a budget or a durable
+account at the root, or a part of a partition below it. A refusal depends on parameters only, comes before the
+data is touched, and changes nothing.
 
 >>> from tacit.accounting import PureDP
 >>> from tacit.calculus import AddRemove, Integers, Measurement, Rows, Space
@@ -17,8 +19,9 @@ causes here; no bare epsilon is passed along. Refusals depend on parameters only
 {'pure': Fraction(1, 2)}
 {'pure': Fraction(1, 2)}
 
-Parts of a partition cost the largest of their totals where rows are added and removed. Where a row is replaced, it may leave one part and
-enter another: the two largest add up, or one part sees a replacement, whichever is more (spec 06, A5.6).
+Parts of a partition cost the largest of their totals where rows are added and removed. Where a row is
+replaced, it may leave one part and enter another: the two largest add up, or one part sees a replacement,
+whichever is more (spec 06, A5.6).
 """
 
 from __future__ import annotations
@@ -33,11 +36,11 @@ from typing import TYPE_CHECKING, Any
 
 from tacit import calculus  # the calculus loads its parts when they are first named, and a book of accounts names none
 from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Composed, Event, Group, Guarantee, NoOp, PureDP
+from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.filters import Filter, refusal
-from tacit.ledger.payers import Charge, Child, Part, Partition, Prices, Root, Spread
 from tacit.ledger.paying import paying
 from tacit.ledger.pricing import price
 from tacit.parameters import Number
@@ -45,10 +48,181 @@ from tacit.parameters import Number
 if TYPE_CHECKING:
     from tacit.calculus import Measurement, Release, Space, Step, Transformation
 
+Prices = dict[str, Fraction]
+Charge = Callable[[int], Prices]
+Spread = Callable[[Number], Number]
+
+#: Where it is proved that interleaving interactive mechanisms costs no more than one after the other. That
+#: prices may be chosen on the way, as under a filter: Haney, Shoemate, Tian, Vadhan, Vyrros, Xu, Zhang 2023.
+CONCURRENT = {
+    PURE: "Vadhan and Wang 2021",
+    APPROXIMATE: "Lyu 2022; Vadhan and Zhang 2023",
+    RHO: "Lyu 2022 and Vadhan and Zhang 2023 (Rényi), at every order",
+    RENYI: "Lyu 2022 and Vadhan and Zhang 2023 (Rényi), at each listed order",
+    MU: "Vadhan and Zhang 2023 (f-DP)",
+}
+
+
+class Frozen(LedgerError):
+    """A conversation that may not go on: it was interrupted, and interleaving is not proved for it."""
+
+
+# --- who pays ---------------------------------------------------------------------------------------------
+
+
+class Child:
+    """Something opened that answers more than one question: a conversation, a programme, or a share of the budget."""
+
+    name: str
+    concurrent = True
+    frozen = False
+
+    def insist_on_unfrozen(self) -> None:
+        if self.frozen:
+            raise Frozen(
+                f"{self.name} was interrupted by a later question, and interleaving is not proved for it; open it again, which costs again"
+            )
+
+
+class Root(Child):
+    """Who pays: a budget, the totals so far, and the children that may have to be frozen."""
+
+    name = "this share of the budget"
+
+    def __init__(self, purse: Budget | Guarantee | str | Account, adjacency: Adjacency, distance: int, concurrent: bool) -> None:
+        self.account = purse if isinstance(purse, Account) else None
+        self.budget = purse.budget if isinstance(purse, Account) else Budget.of(purse)
+        self.filter = Filter(self.budget)
+        self.adjacency = adjacency
+        self.distance = distance
+        self.interleaves = concurrent and self.budget.currency in CONCURRENT
+        self.lock = threading.RLock()
+        self.uninterrupted: list[Child] = []
+
+    @property
+    def root(self) -> Root:
+        return self
+
+    @property
+    def distances(self) -> Sequence[int]:
+        return (self.distance,)
+
+    @property
+    def left(self) -> Prices:
+        """What may still be spent: of the account and all above it, or of the budget."""
+        return self.filter.left() if self.account is None else self.account.left()
+
+    def plan(self, charge: Charge) -> list[Callable[[], None]]:
+        """What to do once every payer agrees; `BudgetExceeded` where this one does not."""
+        self.insist_on_unfrozen()
+        asked = charge(self.distance)
+        left = self.left
+        if any(value > left[name] for name, value in asked.items()):
+            raise refusal("this queryable", self.budget, left, asked)
+
+        def commit() -> None:
+            if self.account is None:
+                self.filter = self.filter.admit(asked)
+                return
+            if any(asked.values()):
+                # Durable before the data is touched; another process may have been faster, and then this refuses.
+                # stored as it always was: a charge to an account with delta states its delta, also where that is 0
+                stated = ApproxDP(asked["epsilon"], asked["delta"]) if "delta" in asked else Guarantee.of_parts(asked).as_event()
+                self.account.spend(stated, delta=asked.get("delta"), purpose="a question to a queryable")
+            self.filter = Filter(self.budget, _sum(dict(self.filter.spent), asked))
+
+        return [commit]
+
+
+class Part:
+    """One part of a partition: its totals at every distance that a change above can cause here."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.totals: dict[int, Prices] = {}
+        self.replaced: Prices = {}
+
+    @property
+    def root(self) -> Root:
+        return self.partition.scope.root
+
+    @property
+    def distances(self) -> Sequence[int]:
+        return range(1, self.partition.most + 1)
+
+    def plan(self, charge: Charge, in_place: Prices | None = None) -> list[Callable[[], None]]:
+        totals = {d: _sum(self.totals.get(d, {}), charge(d)) for d in self.distances}
+        # a row replaced within the part is one removed and one added, unless the question has a price of its own for it
+        replaced = _sum(self.replaced, in_place if in_place is not None or 2 not in totals else charge(2))
+        before = self.partition.total
+        after = self.partition.with_changed(self, totals, replaced)
+        above = self.partition.scope.plan(lambda d: _difference(after(d), before(d)))
+
+        def commit() -> None:
+            self.totals, self.replaced = totals, replaced
+
+        return [*above, commit]
+
+
+class Partition:
+    """Disjoint parts below one node, and what they cost together at each distance of the scope above."""
+
+    def __init__(self, scope: Root | Part, spread: Spread, replacing: bool) -> None:
+        self.scope, self.spread, self.replacing = scope, spread, replacing
+        farthest = max(self._changes(d) for d in scope.distances)
+        self.most = 2 * farthest if replacing else farthest
+        self.parts: list[Part] = []
+
+    def _changes(self, distance: int) -> int:
+        return math.floor(self.spread(distance))
+
+    def total(self, distance: int) -> Prices:
+        return self._worst([part.totals for part in self.parts], [part.replaced for part in self.parts], self._changes(distance))
+
+    def with_changed(self, changed: Part, totals: dict[int, Prices], replaced: Prices) -> Charge:
+        """The totals as they would be after a charge."""
+        tables = [totals if part is changed else part.totals for part in self.parts]
+        exchanged = [replaced if part is changed else part.replaced for part in self.parts]
+        return lambda distance: self._worst(tables, exchanged, self._changes(distance))
+
+    def _worst(self, tables: list[dict[int, Prices]], replaced: list[Prices], changes: int) -> Prices:
+        names = list(self.scope.root.filter.budget.limits)
+        return {name: self._worst_of(name, tables, replaced, changes) for name in names}
+
+    def _worst_of(self, name: str, tables: list[dict[int, Prices]], replaced: list[Prices], changes: int) -> Fraction:
+        none = Fraction(0)
+        if changes == 0:
+            return none
+        if not self.replacing and changes == 1:
+            return max((table.get(1, {}).get(name, none) for table in tables), default=none)
+        if self.replacing and changes == 1:
+            moved = sorted((table.get(1, {}).get(name, none) for table in tables), reverse=True)[:2]
+            return max(sum(moved, none), max((prices.get(name, none) for prices in replaced), default=none))
+        # rows added and removed, spread over the parts as badly as can be
+        reach = 2 * changes if self.replacing else changes
+        best = [none] * (reach + 1)
+        for table in tables:
+            costs = [none, *(table.get(d, {}).get(name, none) for d in range(1, reach + 1))]
+            best = [max(best[j - d] + costs[d] for d in range(j + 1)) for j in range(reach + 1)]
+        return best[reach]
+
+
+def _sum(first: Prices, second: Prices | None) -> Prices:
+    return {name: first.get(name, Fraction(0)) + (second or {}).get(name, Fraction(0)) for name in {**first, **(second or {})}}
+
+
+def _difference(first: Prices, second: Prices) -> Prices:
+    return {name: value - second.get(name, Fraction(0)) for name, value in first.items()}
+
+
+# --- who asks ---------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class InteractiveMeasurement:
-    """A mechanism one talks to: `start(data)` returns a function from question to answer; all answers together cost `privacy(distance)`.
+    """A mechanism that answers a series of questions; all answers together cost `privacy(distance)`.
+
+    `start(data)` returns a function from question to answer.
 
     `concurrent=False` marks a guarantee that was shown only for conversations which nothing interrupts.
     """
@@ -81,8 +255,10 @@ class Queryable:
         return next(iter(self._roots())).left
 
     def ask(self, query: Step | InteractiveMeasurement, *, delta: Number | None = None) -> Any:
-        """A measurement is paid for and answered; a transformation gives a queryable of what it computes; a conversation is opened.
+        """Put a question.
 
+        A measurement is paid for and answered, a transformation gives a queryable of its output, and an
+        interactive measurement opens a conversation.
         `delta` is what a Gaussian question may use of an (epsilon, delta) budget.
         """
         if isinstance(query, InteractiveMeasurement):
@@ -112,7 +288,7 @@ class Queryable:
         return Queryable(step.output, payers, _once(lambda: step.function(self._load())))
 
     def _in_place(self, query: Step, plan: Measurement) -> Callable[[], Event] | None:
-        """What a replacement within this part costs, where the question can be bound to that relation and so knows better."""
+        """What a replacement within this part costs, where the question has a price of its own for it."""
         if not isinstance(self.space.metric, calculus.AddRemove) or isinstance(query, (calculus.Measurement, calculus.Transformation)):
             return None
         try:
@@ -132,7 +308,7 @@ class Queryable:
         in_place: Callable[[], Event] | None = None,
         child: Child | None = None,
     ) -> None:
-        """Charge everybody who pays, or nobody; then freeze the conversations that must not be interrupted."""
+        """Charge all payers, or none if one refuses; then freeze what must not be interrupted."""
         with contextlib.ExitStack() as held:
             for root in sorted(self._roots(), key=id):
                 held.enter_context(root.lock)
@@ -165,7 +341,7 @@ class Queryable:
         return child
 
     def allot(self, budget: Budget | Guarantee | str) -> Queryable:
-        """The same data with a budget of its own, all of which is paid for now: one analyst's share, or one layer of several."""
+        """The same data with a budget of its own, such as an analyst's share; all of it is paid now."""
         budget = Budget.of(budget)
         guarantee = budget.guarantee.as_event()
         root = Root(budget, self.space.metric.adjacency or Adjacency.ADD_REMOVE, 1, self._roots()[0].interleaves)
@@ -173,7 +349,7 @@ class Queryable:
         return Queryable(self.space, {root: _same}, self._load)
 
     def sequence(self, losses: Sequence[Event], *, delta: Number | None = None) -> Programme:
-        """As many questions as there are losses, each within its own; they were fixed in advance, so they are priced as one plan."""
+        """One question for each loss. The losses are fixed in advance, so they are priced as one plan."""
         if not losses:
             raise LedgerError("losses is empty; state what each question may cost, such as [PureDP(0.1)] * 10")
         for loss in losses:
@@ -201,12 +377,15 @@ class Queryable:
         for key in listed:
             part = Part(made)
             made.parts.append(part)
-            found[key] = Queryable(space, {part: _same}, _once(lambda key=key: _select(self._load(), by, key)))  # type: ignore[misc]
+            found[key] = Queryable(space, {part: _same}, self._selected(by, key))
         return found
+
+    def _selected(self, by: Callable[[Any], Hashable] | str, key: Hashable) -> Callable[[], Any]:
+        return _once(lambda: _select(self._load(), by, key))
 
 
 class Conversation(Child):
-    """An interactive mechanism at work. Frozen for good once something interrupts it that must not."""
+    """An interactive mechanism at work. It is frozen for good once something interrupts it that must not."""
 
     def __init__(self, mechanism: InteractiveMeasurement, load: Callable[[], Any], event: Event, adjacency: Adjacency | None) -> None:
         self.name, self.event, self.concurrent = mechanism.name, event, mechanism.concurrent
@@ -280,7 +459,7 @@ def join(
     stability: tuple[Spread, Spread],
     proof: str,
 ) -> Queryable:
-    """What is computed from two queryables. Both pay; one that is on both sides pays for the sum of the distances.
+    """What is computed from two queryables. Both pay; a payer on both sides pays for the sum of distances.
 
     `stability` bounds the change of the output by a change of the first and of the second input alone; a change of both adds them.
     """
@@ -338,7 +517,7 @@ def _both(first: Spread, second: Spread) -> Spread:
 
 
 def _once(make: Callable[[], Any]) -> Callable[[], Any]:
-    """Computed at the first call and kept, by one thread at a time."""
+    """A function that computes its value at the first call and keeps it; one thread at a time."""
     kept: list[Any] = []
     lock = threading.Lock()
 
@@ -352,7 +531,7 @@ def _once(make: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _select(data: Any, by: Callable[[Any], Hashable] | str, key: Hashable) -> Any:
-    """The rows with this key, in order; a row whose key cannot be told is in no part."""
+    """The rows with this key, in order. A row whose key cannot be computed is silently in no part."""
     if isinstance(data, Mapping):
         names = list(data)
         rows = [dict(zip(names, row, strict=True)) for row in zip(*(list(data[name]) for name in names), strict=True)]

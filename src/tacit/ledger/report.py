@@ -1,15 +1,15 @@
-"""The book for people: who spent what on which data for which purpose, what remains, and how it came about.
+"""The book for people: who spent what on which data and why, what is left, and how it came about.
+
+`spends` and `standings` are the rows of two tables, `timeline` is the history of every account, and
+`plot_spending` draws it. All of them only read the book.
 
 >>> import pathlib, tempfile
 >>> from tacit.accounting import Gaussian
->>> from tacit.ledger.book import Ledger
->>> from tacit.ledger.budget import Budget
+>>> from tacit.ledger import Budget, Ledger
 >>> ledger = Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
 >>> _ = ledger.account("visits", Budget(rho=0.1)).spend(Gaussian(10), purpose="weekly table", analyst="ann")
 >>> [(row.account, row.analyst, row.purpose, row.event, row.price, row.status) for row in spends(ledger)]
 [('visits', 'ann', 'weekly table', 'Gaussian(noise_multiplier=10)', 'rho 0.005', 'done')]
-
-A picture of the book: the share of each budget that was used, over time.
 
 >>> import datetime
 >>> day = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -24,7 +24,7 @@ import datetime
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
@@ -35,12 +35,13 @@ from tacit.exact import from_text
 from tacit.ledger import journal
 from tacit.ledger.account import NOT_PRIVATE, Account
 from tacit.ledger.book import Ledger
+from tacit.ledger.booking import Totals
 from tacit.ledger.filters import in_words
 from tacit.ledger.journal import parse_head
 from tacit.ledger.paying import DONE, OPEN
-from tacit.ledger.spec import Spec, Totals
+from tacit.ledger.spec import Spec
 from tacit.ledger.store import Connection, run
-from tacit.ledger.verify import Replay
+from tacit.ledger.verify import Rebuild
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +54,7 @@ _MOST = 12  # lines that can still be told apart
 def plot_spending(
     timeline: Mapping[str, Sequence[tuple[datetime.datetime, float]]], *, path: str | PathLike[str] | None = None
 ) -> Figure:
-    """Steps up to the line at 100 %, one for each account; `timeline` is what `tacit.ledger.report.timeline` returns."""
+    """The share of each budget that was used, over time; `timeline` is what `timeline` returns."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
@@ -94,7 +95,7 @@ def plot_spending(
 
 @dataclass(frozen=True)
 class Spend:
-    """One spend or reservation: `status` is done, failed, or open (reserved, not concluded: spent all the same)."""
+    """One spend. Its `status` is done, failed, or open (reserved and not concluded, which is spent too)."""
 
     entry: int
     time: str
@@ -110,14 +111,10 @@ class Spend:
     status: str
     mark: str
 
-    def to_record(self) -> dict[str, Any]:
-        """A JSON-able form."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Standing:
-    """Where an account stands: amounts in words, `share` of the budget used (in the fullest period, where there are periods)."""
+    """Where an account stands: amounts in words, and the `share` of the budget used (fullest period)."""
 
     id: int
     account: str
@@ -133,10 +130,6 @@ class Standing:
     share: float
     entries: int
     mark: str
-
-    def to_record(self) -> dict[str, Any]:
-        """A JSON-able form."""
-        return asdict(self)
 
 
 def spends(ledger: Ledger, *, account: str | None = None, last: int | None = None) -> list[Spend]:
@@ -269,15 +262,15 @@ def share(spec: Spec, totals: Totals) -> float:
 
 def timeline(ledger: Ledger) -> dict[str, list[tuple[datetime.datetime, float]]]:
     """For each account the share of its budget used after each spend on it or below it, over time (the fullest period, with a window)."""
-    replay = Replay()
+    rebuild = Rebuild()
     found: dict[str, list[tuple[datetime.datetime, float]]] = {}
     for fields in ledger.entries():
-        for _ in replay.take(fields["seq"], fields):
-            pass  # verification speaks about faults; the picture shows what is there
+        for _ in rebuild.take(fields["seq"], fields):
+            pass  # `verify` reports faults; the picture shows what is there
         if fields["kind"] in ("spend", "reserve"):
             when = datetime.datetime.fromisoformat(fields["time"])
-            for spec in replay.path(fields["account"]):
-                used = share(spec, replay.totals[spec.id, fields.get("period", "") if spec.window else ""])
+            for spec in rebuild.path(fields["account"]):
+                used = share(spec, rebuild.totals[spec.id, fields.get("period", "") if spec.window else ""])
                 rows = found.setdefault(spec.name, [])
                 rows.append((when, max(used, rows[-1][1]) if rows else used))
     return found

@@ -1,46 +1,28 @@
-"""What an account is: fixed when it is opened, written into the book, never changed.
+"""The terms of an account: its budget, its place in the tree of accounts, and how children's spends add up.
+
+Terms are fixed when the account is opened, written into the book, and never changed. `Spec.checked` refuses
+terms that no theorem covers together. This module also reads the periods of accounts with a time window
+(user-months and the like): a period is named by the data, never by the clock.
 
 >>> Spec(1, "visits", Budget(epsilon=1)).components([])
 ('pure', 'rho')
-
-Periods of a privacy unit with a time window: user-months and the like. A period is named by the data, never by the clock.
-
 >>> days("month", "2026-02")
 (datetime.date(2026, 2, 1), datetime.date(2026, 2, 28))
 >>> overlaps("month", "2026-02", "2026-01-15", "2026-02-01")
 True
-
-Accounts as a tree: how a child's total weighs on its parent. Pure functions; the book stores what they return.
-
-- `sum`: the parent is charged what the child is charged.
-- `max`: the children hold disjoint parts of the data and one person is in one of them (add/remove), so the parent's total is that of the
-  dearest child and a spend costs only the change in the maximum (parallel composition).
-- `two-largest`: the same under replace-one, where a person may move from one part to another. The move removes them from one child and
-  adds them to another, so the two largest *add/remove* totals add up; a change within one child costs that child's replace-one total. Both
-  are kept, the second under the prefix `moved.`, and the parent pays the larger.
-- `collusion=False`: the children are analysts who do not pool answers; the parent's total is that of the analyst who learned most.
-
-A total is kept for every component of every currency on the way to the root, so parent and child may have different currencies; where a
-budget keeps a reserve for corrections, also for the ordinary spends alone, under the prefix `plain.`.
-
->>> parent, child = Totals.empty(["pure"]), Totals.empty(["pure"])
->>> paid = child.charged({"pure": Fraction(3, 10)})
->>> parent.with_child("max", 7, child, paid).total
-{'pure': Fraction(3, 10)}
 """
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
 from tacit.accounting import Adjacency
 from tacit.accounting.guarantee import PURE
-from tacit.exact import from_text, tidy, to_text
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.filters import theorem
@@ -54,13 +36,6 @@ _FORMS = {
     "year": (re.compile(r"(\d{4})"), "2026"),
 }
 WINDOWS = tuple(_FORMS)
-
-
-def check_window(window: str | None) -> str | None:
-    """A known window or none."""
-    if window is not None and window not in _FORMS:
-        raise LedgerError(f"window must be one of {', '.join(WINDOWS)} or None, not {window!r}")
-    return window
 
 
 def days(window: str, period: object) -> tuple[datetime.date, datetime.date]:
@@ -116,112 +91,19 @@ def overlaps(window: str, period: str, since: object | None, until: object | Non
     return (since is None or last >= bounds(since, end=False)) and (until is None or first <= bounds(until, end=True))
 
 
+#: Prefixes of totals that are kept beside the plain ones; `tacit.ledger.booking` says what they are for.
 MOVED, PLAIN = "moved.", "plain."
+#: How the totals of an account's children weigh on it (see `tacit.ledger.booking`).
 RULES = ("sum", "max", "two-largest")
 Amount = Fraction | None  # None: no bound is known
-_ZERO = Fraction(0)
-
-
-@dataclass(frozen=True)
-class Totals:
-    """What one account has spent: in its own name, the two largest children where the rule needs them, and in total."""
-
-    direct: Mapping[str, Amount]
-    total: Mapping[str, Amount]
-    top: Mapping[str, tuple[tuple[int, Amount], ...]]
-
-    @staticmethod
-    def empty(components: Iterable[str]) -> Totals:
-        """Nothing spent yet."""
-        zeros: dict[str, Amount] = {name: _ZERO for name in components}
-        return Totals(zeros, zeros, {})
-
-    def charged(self, charge: Mapping[str, Amount]) -> Totals:
-        """After a spend in the account's own name."""
-        total = {name: plus(value, charge[name]) for name, value in self.total.items()}
-        if self.direct is self.total:  # an account that nobody else spends from
-            return Totals(total, total, self.top)
-        return Totals({name: plus(value, charge[name]) for name, value in self.direct.items()}, total, self.top)
-
-    def with_child(self, rule: str, child: int, before: Totals, after: Totals) -> Totals:
-        """After a child's total went from `before` to `after`; what the child does not keep becomes unknown."""
-        if rule == "sum":
-            change = {name: minus(after.total.get(name), before.total.get(name)) for name in self.total}
-            return Totals(self.direct, {name: plus(value, change[name]) for name, value in self.total.items()}, self.top)
-        watched = set(self.total) | ({MOVED + name for name in self.total if MOVED not in name} if rule == "two-largest" else set())
-        # the prefix of ordinary spends comes first: plain.moved.epsilon
-        watched = {_ordered(name) for name in watched}
-        top = {name: _largest(self.top.get(name, ()), child, after.total.get(name)) for name in watched}
-        total = {name: plus(self.direct[name], _combined(rule, name, top)) for name in self.total}
-        return Totals(self.direct, total, top)
-
-    def plus_change(self, before: Totals, after: Totals) -> Totals:
-        """A running sum over periods: this total plus the change of one period's total."""
-        total = {name: plus(value, minus(after.total[name], before.total[name])) for name, value in self.total.items()}
-        return Totals(self.direct, total, self.top)
-
-    def to_record(self) -> dict[str, Any]:
-        """A JSON-able form, exact."""
-        record: dict[str, Any] = {"total": {name: to_text(value) for name, value in self.total.items()}}
-        if self.direct is not self.total and dict(self.direct) != dict(self.total):
-            record["direct"] = {name: to_text(value) for name, value in self.direct.items()}
-        if self.top:
-            record["top"] = {name: [[child, to_text(value)] for child, value in rows] for name, rows in self.top.items()}
-        return record
-
-    @staticmethod
-    def from_record(record: Mapping[str, Any]) -> Totals:
-        """The inverse of `to_record`.
-
-        >>> some = Totals.empty(["rho"]).charged({"rho": Fraction(1, 3)})
-        >>> Totals.from_record(some.to_record()) == some
-        True
-        """
-        total = {name: from_text(value) for name, value in record["total"].items()}
-        direct = {name: from_text(value) for name, value in record["direct"].items()} if "direct" in record else total
-        top = {name: tuple((int(child), from_text(value)) for child, value in rows) for name, rows in record.get("top", {}).items()}
-        return Totals(direct, total, top)
-
-
-def plus(a: Amount, b: Amount) -> Amount:
-    """A sum in which an unknown bound stays unknown."""
-    return None if a is None or b is None else tidy(a + b)
-
-
-def minus(a: Amount, b: Amount) -> Amount:
-    """The growth from b to a; unknown if either is."""
-    return None if a is None or b is None else a - b
-
-
-def larger(a: Amount, b: Amount) -> Amount:
-    """The larger amount; an unknown bound is larger than all."""
-    return None if a is None or b is None else max(a, b)
-
-
-def _ordered(name: str) -> str:
-    return PLAIN + MOVED + name.removeprefix(MOVED + PLAIN) if name.startswith(MOVED + PLAIN) else name
-
-
-def _largest(rows: tuple[tuple[int, Amount], ...], child: int, value: Amount) -> tuple[tuple[int, Amount], ...]:
-    """The two children with the largest totals. Totals never fall, so the two kept ones and the one that changed are enough."""
-    others = [row for row in rows if row[0] != child]
-    ranked = sorted([*others, (child, value)], key=lambda row: (row[1] is None, row[1] or _ZERO), reverse=True)
-    return tuple(ranked[:2])
-
-
-def _combined(rule: str, name: str, top: Mapping[str, tuple[tuple[int, Amount], ...]]) -> Amount:
-    first = top[name][0][1]
-    if rule == "max" or MOVED in name:
-        return first
-    pair = top[_ordered(MOVED + name)]
-    return larger(first, plus(pair[0][1], pair[1][1]) if len(pair) > 1 else pair[0][1])
 
 
 @dataclass(frozen=True)
 class Spec:
     """The terms of an account. `id` is the number of the entry that opened it; `parent` is the id of the account above, or None.
 
-    - `rule`: how its children's totals combine (see `tacit.ledger.spec`); `growing`: records may arrive while the account is in use.
+    - `rule`: how its children's totals combine (see `tacit.ledger.booking`).
+    - `growing`: records may arrive while the account is in use.
     - `collusion`: whether its children are taken to pool their answers. False bounds each child alone.
     - `window`: the budget holds for each period of this length, and every spend names its period.
     - `null_record`: computations treat an absent record as a fixed public one.
@@ -250,7 +132,8 @@ class Spec:
         if not isinstance(self.adjacency, Adjacency):
             raise LedgerError(f"adjacency must be an Adjacency such as Adjacency.ADD_REMOVE, not {self.adjacency!r}")
         theorem(self.budget.currency)
-        check_window(self.window)
+        if self.window is not None and self.window not in WINDOWS:
+            raise LedgerError(f"window must be one of {', '.join(WINDOWS)} or None, not {self.window!r}")
         self._checked_rule()
         if parent is not None:
             self._checked_parent(parent)
@@ -321,19 +204,8 @@ class Spec:
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-able form without the id, which is the number of the entry it stands in."""
-        return {
-            "name": self.name,
-            "budget": self.budget.to_record(),
-            "parent": self.parent,
-            "adjacency": self.adjacency.value,
-            "unit": self.unit,
-            "rule": self.rule,
-            "collusion": self.collusion,
-            "window": self.window,
-            "growing": self.growing,
-            "null_record": self.null_record,
-            "cache": self.cache,
-        }
+        terms = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "id"}
+        return terms | {"budget": self.budget.to_record(), "adjacency": self.adjacency.value}
 
     @staticmethod
     def from_record(id: int, record: Mapping[str, Any]) -> Spec:
@@ -342,7 +214,5 @@ class Spec:
         >>> Spec.from_record(1, Spec(1, "visits", Budget(rho="1/3")).to_record())
         Spec(id=1, name='visits', budget=Budget(rho=1/3), parent=None, adjacency=Adjacency.ADD_REMOVE, unit='row', ...)
         """
-        fields = dict(record)
-        fields["budget"] = Budget.from_record(fields["budget"])
-        fields["adjacency"] = Adjacency.parse(fields["adjacency"])
-        return Spec(id, **fields)
+        budget, adjacency = Budget.from_record(record["budget"]), Adjacency.parse(record["adjacency"])
+        return Spec(id, **{**record, "budget": budget, "adjacency": adjacency})

@@ -1,31 +1,9 @@
-"""The database under the book: transactions, locks, the disk. SQLite and PostgreSQL run the same statements.
+"""The database under the book: transactions, locks and the disk, on SQLite and PostgreSQL alike.
 
-- One writer at a time. SQLite: `BEGIN IMMEDIATE`, retried at short random intervals until the timeout, so nobody waits behind a long
-  back-off (`tacit.ledger.store`). PostgreSQL: the row of the head is locked first (`tacit.ledger.book_server`).
-- A *durable* transaction is on the disk when it returns. PostgreSQL does that while committing. On SQLite the transaction is appended to
-  the write-ahead log under the lock, and the log is synced right after the lock was given up, before the call returns: the next writer
-  need not wait for the disk, and one sync serves all who wait for it. The log is written in order, so a synced spend implies all before
-  it; SQLite itself syncs the log before it copies any of it into the file (`synchronous=NORMAL`).
-- A transaction that only marks a reservation as done may share the next one's sync: after a power cut the mark can be missing, and then
-  the reservation stays spent without it.
-- Entries are never updated or deleted; triggers say so to anybody who tries (`tacit.ledger.store`).
-
->>> store = Store("sqlite://")
-Traceback (most recent call last):
-tacit.ledger.errors.LedgerError: a book in memory forgets; give a file, such as sqlite:///tacit.db
-
-The tables of a book, as statements that SQLite and PostgreSQL both run. Entries are never updated or deleted: triggers say so.
-
->>> [table.split()[2] for table in TABLES]
-['tacit_facts', 'tacit_head', 'tacit_entries', 'tacit_accounts', 'tacit_names', 'tacit_identities', 'tacit_totals']
->>> len(statements("sqlite")), len(statements("postgresql"))
-(11, 12)
-
-A book in one SQLite file, through the standard library alone: connections, and transactions that end as they should.
-
-- A transaction is committed when its block ends, and rolled back when anything at all is raised in it.
-- Writers begin with `BEGIN IMMEDIATE`, so that nobody reads a total that another is about to change.
-- Connections are kept for the next one who asks. None is carried across a fork: a child opens its own, and never closes its parent's.
+`Store` runs every transaction of the book. It promises that a writer is alone, that a *durable* transaction
+is on the disk when the call returns, and that entries are never updated or deleted (triggers refuse it).
+`BookFile` is a book in one SQLite file and needs the standard library only; `BookServer` is one on
+PostgreSQL, through SQLAlchemy, which is imported for servers only.
 
 >>> import pathlib, tempfile
 >>> book = BookFile(str(pathlib.Path(tempfile.mkdtemp()) / "book.db"))
@@ -36,6 +14,26 @@ A book in one SQLite file, through the standard library alone: connections, and 
 ...     connection.execute("SELECT number FROM pages").fetchall()
 [(7,)]
 >>> book.close()
+>>> store = Store("sqlite://")
+Traceback (most recent call last):
+tacit.ledger.errors.LedgerError: a book in memory forgets; give a file, such as sqlite:///tacit.db
+
+One writer at a time
+    SQLite: `BEGIN IMMEDIATE`, so that no transaction reads a total that another is about to change. It is
+    retried at short random intervals until the timeout, so that no writer waits behind a long back-off.
+    PostgreSQL: every writer locks the row of the head first, so there is one order of locks and no deadlock;
+    readers see one consistent picture (`REPEATABLE READ`).
+
+Durable
+    PostgreSQL waits for the disk while committing. On SQLite the transaction is appended to the write-ahead
+    log under the lock, and the log is synced right after the lock was given up, before the call returns: the
+    next writer need not wait for the disk, and one sync serves all who wait for it. The log is written in
+    order, so a synced spend implies all before it; SQLite itself syncs the log before it copies any of it
+    into the file (`synchronous=NORMAL`). A transaction that only marks a reservation as done may share the
+    next one's sync: after a power cut the mark can be missing, and the reservation is still spent.
+
+Forks
+    No connection is carried across a fork: a child opens its own, and never closes its parent's.
 """
 
 from __future__ import annotations
@@ -52,6 +50,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import unquote
 
 from tacit.ledger.errors import LedgerBroken, LedgerBusy, LedgerError, LedgerUnwritable
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection as SqlConnection
+    from sqlalchemy.engine import Engine
 
 #: Whether this one is there says whether there is a book.
 FACTS = "tacit_facts"
@@ -98,7 +100,7 @@ def statements(kind: str) -> list[str]:
 
 
 Purpose = Literal["read", "write", "create"]
-#: Connections kept open for the next one who asks; more than this work at the same time, and are closed afterwards.
+#: How many connections are kept open for the next transaction. More may work at once, and are then closed.
 IDLE = 8
 
 
@@ -112,7 +114,7 @@ class BookFile:
         self.path = path
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
-        # what nobody closes is closed with the last reference, in the process that opened it
+        # what is not closed by hand is closed with the last reference, in the process that opened it
         self._finalizer = weakref.finalize(self, _close_all, self._idle, os.getpid())
 
     def exists(self) -> bool:
@@ -126,7 +128,10 @@ class BookFile:
 
     @contextmanager
     def transaction(self, purpose: Purpose, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """A connection inside a transaction. A locked file raises at once; `Store` waits. `durable` is `Store.sync`'s affair here."""
+        """A connection inside a transaction, committed at the end, rolled back after any exception.
+
+        A locked file raises at once (`Store` waits), and `durable` is left to `Store.sync`.
+        """
         connection = self._taken()
         whole = False
         try:
@@ -153,7 +158,7 @@ class BookFile:
         connection.close()
 
     def close(self) -> None:
-        """Close what nobody is using; new connections are opened when they are asked for."""
+        """Close the connections that are not in use; new ones are opened when they are needed."""
         with self._lock:
             while self._idle:
                 self._idle.pop().close()
@@ -165,7 +170,7 @@ class BookFile:
 
 
 def _connected(path: str) -> sqlite3.Connection:
-    """A connection in which transactions are begun by nobody but `BookFile.transaction`, and which never waits for a lock by itself."""
+    """A connection that begins no transaction of its own (`BookFile.transaction` does) or waits for locks."""
     connection = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -193,10 +198,74 @@ def _close_all(connections: list[sqlite3.Connection], pid: int) -> None:
             connections.pop().close()
 
 
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Engine
+_WRONG = "url must look like sqlite:///tacit.db or postgresql+psycopg://user@host/database"
 
-    from tacit.ledger.book_server import BookServer
+
+class BookServer:
+    """The connections of one process to a PostgreSQL server; safe to share between threads."""
+
+    kind = "postgresql"
+
+    def __init__(self, url: str, timeout: float) -> None:
+        try:
+            import sqlalchemy as sa
+        except ImportError as missing:
+            raise LedgerError("a ledger on a server needs SQLAlchemy; run pip install sqlalchemy") from missing
+        try:
+            self._url = sa.make_url(url)
+        except (sa.exc.SQLAlchemyError, TypeError) as reason:
+            raise LedgerError(_WRONG) from reason
+        kind = self._url.get_backend_name()
+        if kind != self.kind:
+            raise LedgerError(f"the ledger is kept in sqlite or postgresql, not in {kind}")
+        self._timeout = timeout
+        self.engine: Engine = sa.create_engine(self._url, isolation_level="READ COMMITTED", pool_recycle=300)
+        sa.event.listen(self.engine, "connect", self._prepare)
+        self.errors: tuple[type[Exception], ...] = (self.engine.dialect.loaded_dbapi.Error,)
+
+    def _prepare(self, connection: Any, _record: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = {int(1000 * self._timeout)}")
+        connection.commit()
+
+    def exists(self) -> bool:
+        """Always: only a query (`has_tables`) can tell."""
+        return True
+
+    def has_tables(self, connection: SqlConnection) -> bool:
+        """Whether there is a book in the database."""
+        import sqlalchemy as sa
+
+        return bool(sa.inspect(connection).has_table(FACTS))
+
+    @contextmanager
+    def transaction(self, purpose: Purpose, *, durable: bool = True) -> Iterator[SqlConnection]:
+        """A connection inside a transaction; with `durable` off, the disk is not waited for."""
+        options = {"isolation_level": "REPEATABLE READ"} if purpose == "read" else {}
+        with self.engine.connect().execution_options(**options) as connection, connection.begin():
+            cursor = connection.connection.cursor()
+            if purpose == "create":
+                cursor.execute("SELECT pg_advisory_xact_lock(7407251)")
+            if purpose == "write":
+                if not durable:
+                    cursor.execute("SET LOCAL synchronous_commit = off")
+                cursor.execute("SELECT seq, hash FROM tacit_head WHERE id = 1 FOR UPDATE")
+                # the row just locked is the head, so the first to ask need not read it again
+                connection.info["tacit_head"] = cursor.fetchone()
+            try:
+                yield connection
+            finally:
+                connection.info.pop("tacit_head", None)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.engine.dispose()
+
+    def leave_behind(self) -> object:
+        """In a child after a fork: the connections are the parent's, and are not closed here."""
+        self.engine.dispose(close=False)
+        return None
+
 
 _T = TypeVar("_T")
 #: A connection inside a transaction: sqlite3's own, or SQLAlchemy's. `run` runs a statement on either.
@@ -225,8 +294,6 @@ class Store:
     def _opened(self) -> BookFile | BookServer:
         if self._path is not None:
             return BookFile(self._path)
-        from tacit.ledger.book_server import BookServer  # with SQLAlchemy, which takes longer to import than most questions to answer
-
         return BookServer(self._where, self.timeout)
 
     def database(self) -> BookFile | BookServer:
@@ -316,7 +383,7 @@ class Store:
         return database.exists() and self.read(database.has_tables)
 
     def create(self, first: Callable[[Connection], None]) -> None:
-        """The tables and triggers, if they are not there yet, and whatever `first` writes; safe to run by many processes at once."""
+        """Make the tables and triggers, if there are none, and run `first`. Processes may call it at once."""
         database = self.database()
 
         def build(connection: Connection) -> None:
@@ -335,9 +402,7 @@ _BUSY = "the book is locked by another connection for more than {0:g} seconds; n
 
 def run(connection: Connection, statement: str, values: Sequence[Any] = ()) -> Any:
     """Execute a statement whose places for values are written as question marks, on either database; the driver's own cursor."""
-    if isinstance(connection, sqlite3.Connection):
-        return connection.execute(statement, values)
-    cursor = connection.connection.cursor()
+    cursor = _cursor(connection)
     cursor.execute(_written(connection, statement), values)
     return cursor
 

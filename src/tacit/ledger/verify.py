@@ -1,8 +1,9 @@
-"""Verification: read every entry, recompute every hash and every total, and say what does not agree. It never trusts, and never crashes.
+"""Verification: read every entry, recompute every hash and every total, and say what does not agree.
 
-What it finds: an edited, missing, added, repeated or reordered entry; a cut end, if the head was remembered elsewhere or the other tables
-were not cut alike; running totals, account terms, names or identities that are not what the entries say; spends beyond a budget; commits
-without a reservation, and second commits.
+It trusts nothing that is stored, and whatever is stored, it reports instead of crashing. It finds an edited,
+missing, added, repeated or reordered entry; a cut end, if the head was remembered elsewhere or the other
+tables were not cut alike; running totals, account terms, names or identities that are not what the entries
+say; spends beyond a budget; commits without a reservation, and second commits.
 
 >>> import pathlib, tempfile
 >>> from tacit.ledger.book import Ledger
@@ -10,33 +11,36 @@ without a reservation, and second commits.
 >>> print(ledger.verify())
 the book is in order: 1 entries, head 1:...
 
-The book read from the beginning: entry by entry, what every account, name and total must be.
+A `Rebuild` is what the entries say: every account, name and total, worked out from the first entry on.
 
->>> replay = Replay()
->>> list(replay.take(1, {"kind": "genesis", "format": 1, "secret": "..."})), list(replay.take(2, {"kind": "gift"}))
-([], ['is of an unknown kind'])
+>>> rebuild = Rebuild()
+>>> list(rebuild.take(1, {"kind": "genesis", "format": 1, "secret": "..."}))
+[]
+>>> list(rebuild.take(2, {"kind": "gift"}))
+['is of an unknown kind']
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tacit.exact import from_text
 from tacit.ledger import journal
-from tacit.ledger.booking import Key, booked, keys, refused
+from tacit.ledger.booking import Key, Totals, booked, keys, refused
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.journal import FORMAT, START, canonical, digest, head_text, parse_head
-from tacit.ledger.spec import Spec, Totals, days
+from tacit.ledger.paying import DONE, FAILED
+from tacit.ledger.spec import Spec, days
 from tacit.ledger.store import Connection, Store, run, stream
 
 
 @dataclass
-class Replay:
-    """What the entries read so far say that every other table must hold."""
+class Rebuild:
+    """The book rebuilt from its entries: what those read so far say that every other table must hold."""
 
     specs: dict[int, Spec] = field(default_factory=dict)
     names: dict[str, int] = field(default_factory=dict)
@@ -60,12 +64,7 @@ class Replay:
                     yield "is a beginning in the wrong place or of another format"
                 self.secret = fields["secret"]
             case "account":
-                spec = Spec.from_record(seq, fields["terms"])
-                if fields["account"] != seq or spec.name in self.names:
-                    yield "opens an account under a wrong number or a name that is taken"
-                spec.checked(None if spec.parent is None else self.specs[spec.parent])
-                self.specs[seq] = spec
-                self.names[spec.name] = seq
+                yield from self._account(seq, fields)
             case "alias":
                 if fields["account"] not in self.specs or fields["name"] in self.names:
                     yield "gives a name that is taken, or to an account that does not exist"
@@ -77,12 +76,23 @@ class Replay:
             case "spend" | "reserve":
                 yield from self._spend(seq, fields)
             case "commit":
-                if self.pending.pop(fields["reservation"], None) != fields["account"]:
-                    yield "concludes a reservation that is not open"
-                if fields["status"] not in ("done", "failed"):
-                    yield "has an unknown status"
+                yield from self._commit(fields)
             case _:
                 yield "is of an unknown kind"
+
+    def _account(self, seq: int, fields: dict[str, Any]) -> Iterator[str]:
+        spec = Spec.from_record(seq, fields["terms"])
+        if fields["account"] != seq or spec.name in self.names:
+            yield "opens an account under a wrong number or a name that is taken"
+        spec.checked(None if spec.parent is None else self.specs[spec.parent])
+        self.specs[seq] = spec
+        self.names[spec.name] = seq
+
+    def _commit(self, fields: dict[str, Any]) -> Iterator[str]:
+        if self.pending.pop(fields["reservation"], None) != fields["account"]:
+            yield "concludes a reservation that is not open"
+        if fields["status"] not in (DONE, FAILED):
+            yield "has an unknown status"
 
     def _spend(self, seq: int, fields: dict[str, Any]) -> Iterator[str]:
         path = self.path(fields["account"])
@@ -112,7 +122,7 @@ _MOST = 100  # problems listed; the rest is counted
 
 @dataclass(frozen=True)
 class Verification:
-    """The outcome. `problems` are sentences that name entries by number; `open` are reservations without a conclusion (spent)."""
+    """What `verify` found. `problems` name entries by number; `open` are unconcluded reservations (spent)."""
 
     entries: int
     head: str
@@ -133,16 +143,17 @@ def verify(store: Store, *, head: str | None = None) -> Verification:
     """Read the whole book in one consistent picture."""
     remembered = None if head is None else parse_head(head)
     problems: list[str] = []
-    count, last, replay = 0, (0, START), Replay()
+    count, last, rebuild = 0, (0, START), Rebuild()
 
     def work(connection: Connection) -> None:
-        nonlocal count, last, replay
+        nonlocal count, last, rebuild
         problems.clear()
-        count, last, replay = 0, (0, START), Replay()
+        count, last, rebuild = 0, (0, START), Rebuild()
         seen: dict[int, str] = {}
-        for row in _rows(connection):
+        for values in stream(connection, f"SELECT {', '.join(_COLUMNS)} FROM tacit_entries ORDER BY seq"):
+            row = dict(zip(_COLUMNS, values, strict=True))
             count += 1
-            wrong = list(_entry(row, last, replay))
+            wrong = list(_entry(row, last, rebuild))
             problems.extend(f"entry {row['seq']} {what}" for what in wrong)
             if isinstance(row["seq"], int):
                 last = (row["seq"], str(row["hash"]))
@@ -150,7 +161,7 @@ def verify(store: Store, *, head: str | None = None) -> Verification:
                 seen[remembered[0]] = str(row["hash"])
         if remembered is not None and seen.get(remembered[0]) != remembered[1]:
             problems.append(f"entry {remembered[0]} is not the one whose hash was remembered: the book was cut or rewritten")
-        problems.extend(_tables(connection, last, replay))
+        problems.extend(_tables(connection, last, rebuild))
 
     try:
         store.read(work)
@@ -158,16 +169,10 @@ def verify(store: Store, *, head: str | None = None) -> Verification:
         kind = type(reason).__name__
         problems.append(str(reason) if isinstance(reason, LedgerError) else f"the tables cannot be read ({kind})")
     shown = problems[:_MOST] + ([f"and {len(problems) - _MOST} more"] if len(problems) > _MOST else [])
-    return Verification(count, head_text(*last), tuple(shown), tuple(sorted(replay.pending)))
+    return Verification(count, head_text(*last), tuple(shown), tuple(sorted(rebuild.pending)))
 
 
-def _rows(connection: Connection) -> Iterator[dict[str, Any]]:
-    """Every row of the entries in order, in portions, uninterpreted."""
-    for row in stream(connection, f"SELECT {', '.join(_COLUMNS)} FROM tacit_entries ORDER BY seq"):
-        yield dict(zip(_COLUMNS, row, strict=True))
-
-
-def _entry(row: dict[str, Any], last: tuple[int, str], replay: Replay) -> Iterator[str]:
+def _entry(row: dict[str, Any], last: tuple[int, str], rebuild: Rebuild) -> Iterator[str]:
     """What is wrong with one row, given the one before it."""
     body = row["body"]
     if not isinstance(body, str):
@@ -194,41 +199,45 @@ def _entry(row: dict[str, Any], last: tuple[int, str], replay: Replay) -> Iterat
     try:
         if any(row[name] != value for name, value in journal.columns(fields).items()):
             yield "has search columns that differ from its text"
-        yield from replay.take(int(row["seq"]), fields)
+        yield from rebuild.take(int(row["seq"]), fields)
     except (KeyError, ValueError, TypeError, AttributeError, OverflowError, ZeroDivisionError, RecursionError):
         yield "has fields that make no sense"
 
 
-def _tables(connection: Connection, last: tuple[int, str], replay: Replay) -> Iterator[str]:
+def _tables(connection: Connection, last: tuple[int, str], rebuild: Rebuild) -> Iterator[str]:
     """What the other tables hold that the entries do not say, or the reverse."""
     if run(connection, "SELECT id, seq, hash FROM tacit_head").fetchall() != [(1, *last)]:
         yield "the head does not point to the last entry: entries were cut off or added"
     facts = {str(name): str(value) for name, value in run(connection, "SELECT name, value FROM tacit_facts").fetchall()}
     if facts.get("format") != str(journal.FORMAT) or set(facts) != {"format", "secret"}:
         yield "the facts about the book were changed"
-    if hashlib.sha256(facts.get("secret", "").encode()).hexdigest() != replay.secret:
+    if hashlib.sha256(facts.get("secret", "").encode()).hexdigest() != rebuild.secret:
         yield "the secret of the book was changed"
-    expected: dict[str, dict[Any, Any]] = {
-        "tacit_accounts": {key: (spec.parent, canonical(spec.to_record())) for key, spec in replay.specs.items()},
-        "tacit_names": replay.names,
-        "tacit_identities": replay.identities,
-        "tacit_totals": {key: canonical(value.to_record()) for key, value in replay.totals.items()},
+    # Each table as rows (key, value): what is stored, and what it must be.
+    expected: dict[str, Mapping[Any, object]] = {
+        "tacit_accounts": {
+            key: (spec.parent, canonical(spec.to_record())) for key, spec in rebuild.specs.items()
+        },
+        "tacit_names": rebuild.names,
+        "tacit_identities": rebuild.identities,
+        "tacit_totals": {key: canonical(value.to_record()) for key, value in rebuild.totals.items()},
     }
-    queries = {
-        "tacit_accounts": "SELECT id, parent, spec FROM tacit_accounts",
-        "tacit_names": "SELECT name, account FROM tacit_names",
-        "tacit_identities": 'SELECT "key", account FROM tacit_identities',
-        "tacit_totals": "SELECT account, period, body FROM tacit_totals",
+    accounts = _all(connection, "SELECT id, parent, spec FROM tacit_accounts")
+    totals = _all(connection, "SELECT account, period, body FROM tacit_totals")
+    stored = {
+        "tacit_accounts": [(key, (parent, spec)) for key, parent, spec in accounts],
+        "tacit_names": _all(connection, "SELECT name, account FROM tacit_names"),
+        "tacit_identities": _all(connection, 'SELECT "key", account FROM tacit_identities'),
+        "tacit_totals": [((account, period), body) for account, period, body in totals],
     }
-    for name, query in queries.items():
-        rows = run(connection, query).fetchall()
-        found: dict[Any, Any]
-        if name == "tacit_accounts":
-            found = {row[0]: (row[1], row[2]) for row in rows}
-        elif name == "tacit_totals":
-            found = {(row[0], row[1]): row[2] for row in rows}
-        else:
-            found = {row[0]: row[1] for row in rows}
-        if found != expected[name] or len(rows) != len(found):
-            differing = sorted(str(key) for key in {*found, *expected[name]} if found.get(key) != expected[name].get(key))
-            yield f"{name} differs from what the entries say, for {', '.join(differing[:5]) or 'repeated rows'}"
+    for table, rows in stored.items():
+        found, wanted = dict(rows), expected[table]
+        if found != wanted or len(rows) != len(found):
+            differing = sorted(str(key) for key in {*found, *wanted} if found.get(key) != wanted.get(key))
+            where = ", ".join(differing[:5]) or "repeated rows"
+            yield f"{table} differs from what the entries say, for {where}"
+
+
+def _all(connection: Connection, query: str) -> list[Any]:
+    rows: list[Any] = run(connection, query).fetchall()
+    return rows

@@ -37,7 +37,7 @@ from tacit.mechanisms.accuracy import failure, gaussian_error, laplace_sum_error
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.noisy_sums import NoisySums, tidy
 from tacit.mechanisms.smooth_sensitivity import bounded_rows
-from tacit.noise.lattice import from_lattice
+from tacit.noise import from_lattice
 from tacit.parameters import Number, count, positive
 
 PRECISION = 2**20

@@ -27,6 +27,7 @@ from tacit.calculus import (
     L1,
     L2,
     Categories,
+    Domain,
     DomainError,
     Integers,
     Measurement,
@@ -37,7 +38,6 @@ from tacit.calculus import (
     Step,
     Vectors,
 )
-from tacit.calculus.domains import Domain
 from tacit.calculus.histograms import cell_step
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.parameters import Number

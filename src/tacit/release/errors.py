@@ -12,7 +12,7 @@ from copy import copy
 from tacit.accounting import Refusal
 from tacit.tables import EngineError
 
-#: The refusals of a run, worded for Python. `tacit.cli.refusals` words them with the options of the command.
+#: The refusals of a run, worded for Python. `tacit.cli.options` words them with the options of the command.
 WORDS: Mapping[str, str] = {
     "correction-refused": (
         "{names} cannot be paid for once more: no delta is left for corrections. Run again with lost='leave "

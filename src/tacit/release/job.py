@@ -26,8 +26,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, fi
 
 from tacit.accounting import AccountingError, Refusal
 from tacit.exact import exact
-from tacit.ledger import LedgerError
-from tacit.ledger.spec import days
+from tacit.ledger import LedgerError, days
 from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.faults import in_job, in_words, unknown

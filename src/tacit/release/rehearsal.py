@@ -44,25 +44,23 @@ from numpy.typing import NDArray
 from sqlglot import exp, parse_one
 
 from tacit import noise
-from tacit.ledger.spec import days
+from tacit.ledger import days
 from tacit.release.errors import JobError
 from tacit.release.job import Job
 from tacit.release.kinds.table import TablePlan, TableSpec, answered
 from tacit.release.planning import plan
 from tacit.release.sources import blank, desk_of, opened
+from tacit.tables import EngineError, Plan, TableError, Unit
 from tacit.tables.answer import MARK
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import Engine
-from tacit.tables.errors import EngineError, TableError
 from tacit.tables.figures import Exact, Released, columns, integers, release
 from tacit.tables.keys import literal
-from tacit.tables.plan import Plan
 from tacit.tables.relation import Catalog, named, nested, owned
 from tacit.tables.source import Source
 from tacit.tables.sql import parse, unfolded
 from tacit.tables.statement import GROUP, PEOPLE, Wanted, statement
 from tacit.tables.statistics import Measure, measure_name
-from tacit.tables.unit import Unit
 
 #: The share of units in a sample, as some statistical offices publish.
 SAMPLE = 0.4

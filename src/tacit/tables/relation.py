@@ -26,8 +26,9 @@ all other rows stay as they are when one person comes or goes with all the rows 
 **Edges.** For `Unit.edge('src', 'dst', ...)` the owner is the pair of ends, written so that no two pairs look alike.
 
 **Nodes at both ends.** An edge belongs to two nodes at once, and no cap that looks at the edges of one end is stable: a hub that leaves
-gives each of its neighbours room for another edge, any number in all. So `Unit.node(ends=...)` is accepted only where
-the greatest degree is declared to hold (`capped=True`); then a node that leaves takes at most that many rows along, and nothing else changes.
+gives each of its neighbours room for another edge, any number in all. So `Unit.node(ends=...)` is accepted only
+where the greatest degree is declared to hold (`capped=True`); then a node that leaves takes at most that many rows along,
+and nothing else changes.
 
 >>> from tacit.tables.unit import links_of
 >>> tables = {"person": Table({"id": "BIGINT"}), "visit": Table({"id": "BIGINT", "person_id": "BIGINT"}),

@@ -37,10 +37,9 @@ from sqlglot import exp
 
 from tacit.accounting import Guarantee, ParameterError
 from tacit.exact import Typed
-from tacit.ledger import Account, Budget, DataIdentity, Ledger, paying
+from tacit.ledger import Account, Budget, DataIdentity, Ledger, days, paying
 from tacit.ledger.errors import BudgetExceeded
 from tacit.ledger.pricing import price
-from tacit.ledger.spec import days
 from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cells, edges
 from tacit.mechanisms.noisy_sums import half_width
 from tacit.parameters import probability

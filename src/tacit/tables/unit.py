@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tacit.accounting import Adjacency, ParameterError
-from tacit.ledger.spec import WINDOWS
+from tacit.ledger import WINDOWS
 from tacit.parameters import Number, count, nonnegative, probability
 from tacit.tables.errors import Refused, TableError
 

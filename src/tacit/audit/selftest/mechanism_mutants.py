@@ -17,7 +17,7 @@ from tacit.accounting import GDP, Adjacency, ApproxDP, PureDP
 from tacit.audit.claim import Claim
 from tacit.audit.selftest.case import Mutant, promise
 from tacit.calculus import Graph
-from tacit.mechanisms.key_selection import optimal_selection
+from tacit.mechanisms import optimal_selection
 from tacit.mechanisms.lipschitz_graph import edge_flow
 from tacit.mechanisms.quantile import run_table, runs_of, spread
 from tacit.mechanisms.staircase import draw as staircase_draw

@@ -35,7 +35,7 @@ GRAIN = 1 << 20  # noise is drawn on a lattice this much finer than one canary
 
 def cases() -> list[Case]:
     """Every sampler, and one step and several of the training loop. Needs torch."""
-    from tacit.deep.samplers import Allocation, FullBatch, Poisson
+    from tacit.deep import Allocation, FullBatch, Poisson
 
     def case(name: str, sampler: Any, steps: int, noise: float, floor: float, **more: Any) -> Case:
         claim = promise(sampler.event(Gaussian(noise), steps), text=f"{name}, noise {noise:g}")
@@ -71,7 +71,7 @@ def released(sampler: Any, steps: int, noise: float) -> Callable[[int], NDArray[
 
 
 def _fixed_size() -> Case:
-    from tacit.deep.samplers import FixedSize
+    from tacit.deep import FixedSize
 
     sampler, noise = FixedSize(batch=1, size=2), 2.0
 
@@ -91,7 +91,7 @@ def stepped(make: Callable[[int], Any], n: int, steps: int, noise: float, inside
     """The gradients that the real loop hands to the optimiser: of coordinates with a canary in the data, or of as many without one."""
     import torch
 
-    from tacit.deep.private import make_private
+    from tacit.deep import make_private
 
     class Bank(torch.nn.Module):
         """The output for e_i is the i-th weight, so its gradient is e_i."""

@@ -31,18 +31,18 @@ from sqlglot.errors import SqlglotError
 
 from tacit.accounting import Event, Guarantee, Note, to_json
 from tacit.exact import exact
-from tacit.ledger.spec import days
+from tacit.ledger import days
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.faults import WORDS, placed
 from tacit.release.job_parts import Number, OutputSpec, Part, Scalar
 from tacit.release.kinds import Notice, Portion, Record
 from tacit.release.page import bracket, listed, plain, template
-from tacit.tables import Answer, Desk, Figures, Question
+from tacit.tables import Answer, Desk, Figures, Plan, Question
 from tacit.tables.answer import MARK
 from tacit.tables.desk import explained
 from tacit.tables.figures import Released, expected
-from tacit.tables.plan import Plan, Recipe
+from tacit.tables.plan import Recipe
 from tacit.tables.question import Asked
 
 if TYPE_CHECKING:
