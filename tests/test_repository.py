@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "src" / "tacit").rglob("*.py"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: Modules beside the rooms, which every room may import: they import no room.
-GROUND_FLOOR = {"errors", "exact", "lazy", "parameters"}
+GROUND_FLOOR = {"errors", "exact", "lazy", "parameters", "pictures"}
 # A package may import from those before it.
 ROOMS = [
     *("accounting", "noise", "calculus", "ledger", "mechanisms", "tables", "workloads", "synthesis", "learning", "deep", "federated"),
