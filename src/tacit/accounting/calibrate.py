@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tacit.accounting.account import Account, account
+from tacit.accounting.account import Cost, account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.events.tree import Event
 from tacit.accounting.guarantee import Guarantee
@@ -112,7 +112,7 @@ def _excess(
     given = [name for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None]
     if len(given) != 1:
         raise ParameterError("give exactly one target: epsilon with delta, or rho, or mu")
-    measure: Callable[[Account], float]
+    measure: Callable[[Cost], float]
     if epsilon is not None:
         goal = float(positive("epsilon", epsilon))
         level = float(probability("delta", nonnegative("delta", 0 if delta is None else delta)))
@@ -120,7 +120,7 @@ def _excess(
         if method == "central-limit":
             raise ParameterError("method must be one that gives a bound; central-limit is an estimate and cannot be calibrated to")
 
-        def measure(cost: Account) -> float:
+        def measure(cost: Cost) -> float:
             return cost.epsilon_one_way(level) if quick else cost.bound(level, method).upper
 
     elif delta is not None:
@@ -128,13 +128,13 @@ def _excess(
     elif rho is not None:
         goal = float(positive("rho", rho))
 
-        def measure(cost: Account) -> float:
+        def measure(cost: Cost) -> float:
             return cost.rho().upper
 
     else:
         goal = float(positive("mu", mu))
 
-        def measure(cost: Account) -> float:
+        def measure(cost: Cost) -> float:
             return cost.gdp().mu.upper
 
     def excess(x: float) -> float:

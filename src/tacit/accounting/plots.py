@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.accounting.account import Account, account
+from tacit.accounting.account import Cost, account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.events.tree import Event
@@ -45,7 +45,7 @@ _DASHES: tuple[object, ...] = ((0, (1, 1)), (0, (4, 1.5)), (0, (1, 1)), (0, (6, 
 
 
 def plot_profile(
-    cost: Account,
+    cost: Cost,
     *,
     epsilons: Iterable[float] | None = None,
     mark: tuple[float, float] | None = None,
@@ -73,7 +73,7 @@ def plot_profile(
 
 
 def plot_tradeoff(
-    cost: Account,
+    cost: Cost,
     *,
     guarantee: tuple[float, float] | None = None,
     path: Path | None = None,
@@ -107,7 +107,7 @@ def plot_tradeoff(
     return finish(figure, path)
 
 
-def plot_cost(cost: Account, *, mark: tuple[float, float] | None = None, path: Path | None = None) -> Figure:
+def plot_cost(cost: Cost, *, mark: tuple[float, float] | None = None, path: Path | None = None) -> Figure:
     """The privacy profile and the membership attack side by side; `mark` is the promise (epsilon, delta) to show in both."""
     from matplotlib.figure import Figure
 
@@ -273,20 +273,20 @@ def _mark(ax: Axes, point: tuple[float, float], text: str) -> None:
     ax.annotate(text, point, xytext=(10, 10), textcoords="offset points", color=RED, fontsize=9, ha="left", va="bottom")
 
 
-def _spread(cost: Account, points: int | None) -> Array:
+def _spread(cost: Cost, points: int | None) -> Array:
     """Epsilons from 0 to where the profile has fallen to 1e-6, or to what a picture can show."""
     end = cost.epsilon(1e-6).upper
     return np.linspace(0.0, min(max(end, 1e-3), 40.0), points or _affordable(cost))
 
 
-def _affordable(cost: Account) -> int:
+def _affordable(cost: Cost) -> int:
     """How many points to draw: 60, or as many as a few seconds allow where one takes long."""
     began = time.perf_counter()
     cost.delta(0.0)
     return max(12, min(60, int(4 / max(time.perf_counter() - began, 1e-9))))
 
 
-def _epsilons(cost: Account, mark: tuple[float, float] | None, points: int | None) -> Array:
+def _epsilons(cost: Cost, mark: tuple[float, float] | None, points: int | None) -> Array:
     wanted = 1e-12 if mark is None else max(min(1e-12, mark[1] * 1e-4), 1e-30)
     end = cost.epsilon(wanted).upper
     if not math.isfinite(end):

@@ -35,7 +35,7 @@ from tacit.calculus.datasets import held
 from tacit.calculus.domains import Anything, Domain, Integers, Lattice, Reals, listed
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.metrics import AddRemove, Hamming, Identifiers, ReplaceOne
-from tacit.noise.lattice import round_to_lattice
+from tacit.noise import round_to_lattice
 from tacit.parameters import Number, number, positive
 
 ROW_BY_ROW = "a function of each row alone is 1-stable (McSherry 2009; textbook 12.3, eq. 12.1)"

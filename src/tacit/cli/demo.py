@@ -17,10 +17,8 @@ from typing import Annotated
 
 import typer
 
-from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, account
+from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, account, laplace_and_gaussian, plot_cost, plot_training, rounded_up
 from tacit.accounting import compare as compare_theorems
-from tacit.accounting.compare import laplace_and_gaussian, rounded_up
-from tacit.accounting.plots import plot_cost, plot_training
 from tacit.cli import output
 from tacit.cli.options import OptionError, shown
 from tacit.cli.questions import save

@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.accounting import (
     METHODS,
-    Account,
     AccountingError,
     Adjacency,
     ApproxDP,
     Bound,
+    Comparison,
+    Cost,
     DiscreteGaussian,
     DiscreteLaplace,
     Estimate,
@@ -34,24 +35,25 @@ from tacit.accounting import (
     Exponential,
     Gaussian,
     Group,
+    Inapplicable,
     Laplace,
+    Leaf,
     Poisson,
     PureDP,
     RandomAllocation,
     RandomizedResponse,
     Repeated,
     Sampled,
+    Scheme,
     Staircase,
     WithoutReplacement,
     WithReplacement,
     account,
     calibrate,
+    from_json,
+    rounded_up,
 )
 from tacit.accounting import compare as compare_theorems
-from tacit.accounting.compare import Comparison, Inapplicable, rounded_up
-from tacit.accounting.events.interchange import from_json
-from tacit.accounting.events.schemes import Scheme
-from tacit.accounting.events.tree import Leaf
 from tacit.cli import options as numbers
 from tacit.cli import output
 from tacit.cli.options import OptionError, shown
@@ -359,7 +361,7 @@ def steps(options: Options) -> None:
         _spent(cost, spent, level)
 
     def picture() -> Figure:
-        from tacit.accounting.plots import plot_training
+        from tacit.accounting import plot_training
 
         if plan.null_record or not level:
             return _cost_picture(cost, (spent.upper, level) if level else None)
@@ -456,13 +458,13 @@ def _relation(plan: Plan) -> dict[str, Any]:
     return {"adjacency": plan.adjacency, "null_record": plan.null_record}
 
 
-def _cost(plan: Plan) -> Account:
+def _cost(plan: Plan) -> Cost:
     return account(plan.event(), **_relation(plan))
 
 
 def _answer(
     options: Options,
-    cost: Account,
+    cost: Cost,
     asked: str,
     values: Sequence[float],
     found: Sequence[Bound | Estimate],
@@ -481,7 +483,7 @@ def _answer(
     _words(cost, known)
 
 
-def _words(cost: Account, known: Sequence[tuple[float, float]]) -> None:
+def _words(cost: Cost, known: Sequence[tuple[float, float]]) -> None:
     out = output.console()
     with output.working("putting it into words"):
         lines = output.plain_words(cost, known)
@@ -490,11 +492,11 @@ def _words(cost: Account, known: Sequence[tuple[float, float]]) -> None:
         out.print(f"  {line}")
 
 
-def _print_search(cost: Account, spent: Bound, found: dict[str, Any]) -> None:
+def _print_search(cost: Cost, spent: Bound, found: dict[str, Any]) -> None:
     output.print_json({**found, **output.figure(spent), **output.context(cost)})
 
 
-def _spent(cost: Account, spent: Bound, level: float) -> None:
+def _spent(cost: Cost, spent: Bound, level: float) -> None:
     out = output.console()
     out.print(f"  spends     epsilon = {rounded_up(spent.upper, 10)} at delta = {level:g}")
     out.print(f"  method     {spent.method}")
@@ -502,11 +504,11 @@ def _spent(cost: Account, spent: Bound, level: float) -> None:
     _words(cost, [(spent.upper, level)])
 
 
-def _attacks(cost: Account, rates: Sequence[float], epsilons: Sequence[float], found: Sequence[Bound], seconds: float) -> list[float]:
+def _attacks(cost: Cost, rates: Sequence[float], epsilons: Sequence[float], found: Sequence[Bound], seconds: float) -> list[float]:
     """Valid upper ends of the true-positive rate, from the points at hand and, unless those took long, a finer sweep of the profile."""
     import numpy as np
 
-    from tacit.accounting.tradeoff import attack_rate
+    from tacit.accounting import attack_rate
 
     points = [(e, f.upper) for e, f in zip(epsilons, found, strict=True) if e >= 0]
     if seconds < 0.2 * len(epsilons) or not points:
@@ -566,7 +568,7 @@ def save(figure: Figure, name: str) -> None:
         raise OptionError(f"--plot: cannot write {shown(name)}: {reason}") from None
 
 
-def _cost_picture(cost: Account, mark: tuple[float, float] | None) -> Figure:
-    from tacit.accounting.plots import plot_cost
+def _cost_picture(cost: Cost, mark: tuple[float, float] | None) -> Figure:
+    from tacit.accounting import plot_cost
 
     return plot_cost(cost, mark=mark)

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from tacit.accounting import Adjacency, Event
-from tacit.accounting.theorems.methods import as_typed
+from tacit.accounting import Adjacency, Event, as_typed
 from tacit.errors import AdjacencyError
 from tacit.ledger.budget import Budget  # noqa: F401  (used by the example above)
 from tacit.ledger.errors import BudgetExceeded, PriceError

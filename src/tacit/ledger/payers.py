@@ -14,8 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from tacit.accounting import Adjacency, ApproxDP, Guarantee
-from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO
+from tacit.accounting import APPROXIMATE, MU, PURE, RENYI, RHO, Adjacency, ApproxDP, Guarantee
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError

@@ -38,8 +38,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tacit.accounting import Adjacency
-from tacit.accounting.guarantee import PURE
+from tacit.accounting import PURE, Adjacency
 from tacit.exact import from_text, tidy, to_text
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError

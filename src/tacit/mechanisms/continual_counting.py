@@ -29,15 +29,14 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from tacit.accounting import Event, NoOp, ParameterError, Repeated
-from tacit.accounting.strategies import tree_block, tree_blocks, tree_levels, whole_square_root
+from tacit.accounting import Event, NoOp, ParameterError, Repeated, tree_block, tree_blocks, tree_levels, whole_square_root
 from tacit.calculus import Domain, DomainError, Hamming, Measurement, MetricError, Space, Vectors
 from tacit.calculus.metrics import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, laplace_sum_error, largest_scale, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.noisy_sums import NoisySums, tidy
 from tacit.mechanisms.smooth_sensitivity import bounded_rows
-from tacit.noise.lattice import from_lattice
+from tacit.noise import from_lattice
 from tacit.parameters import Number, count, positive
 
 PRECISION = 2**20

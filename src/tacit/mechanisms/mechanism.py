@@ -22,7 +22,7 @@ import numpy as np
 
 from tacit.calculus import L1, L2, Absolute, DomainError, Integers, Lattice, Measurement, MetricError, Space, Step, Vectors
 from tacit.mechanisms.noisy_sums import added
-from tacit.noise.lattice import from_lattice
+from tacit.noise import from_lattice
 from tacit.parameters import Number, positive
 
 

@@ -28,9 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, Event, Gaussian, Laplace, NoOp, ParameterError
-from tacit.noise.draws import Size
-from tacit.noise.lattice import from_lattice
-from tacit.noise.rounded import rounded_gaussian, rounded_laplace
+from tacit.noise import Size, from_lattice, rounded_gaussian, rounded_laplace
 from tacit.parameters import Number, positive
 
 Floats = NDArray[np.float64]

@@ -26,7 +26,7 @@ from tacit.calculus import DomainError, Measurement, Space
 from tacit.mechanisms.accuracy import failure, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.smooth_sensitivity import InterquartileRange, Quantile, Statistic, bounded_rows
-from tacit.noise.lattice import from_lattice
+from tacit.noise import from_lattice
 from tacit.parameters import Number, number, positive
 
 

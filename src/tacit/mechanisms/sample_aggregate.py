@@ -47,7 +47,7 @@ from tacit.calculus.aggregates import exact_sum
 from tacit.mechanisms.accuracy import laplace_error
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.smooth_sensitivity import SmoothSensitivity, bounded_rows, smooth_median
-from tacit.noise.lattice import from_lattice, round_to_lattice
+from tacit.noise import from_lattice, round_to_lattice
 from tacit.parameters import Number, count, number, positive
 
 

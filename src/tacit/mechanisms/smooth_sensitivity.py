@@ -31,7 +31,7 @@ from tacit import noise
 from tacit.accounting import ApproxDP, Event, Group, NoOp, ParameterError, PureDP
 from tacit.calculus import DomainError, Hamming, Integers, Lattice, Measurement, MetricError, ReplaceOne, Rows, Space, Vectors
 from tacit.mechanisms.mechanism import Mechanism
-from tacit.noise.lattice import from_lattice
+from tacit.noise import from_lattice
 from tacit.parameters import Number, count, number, positive, probability
 
 LARGEST = 2**60  # widths beyond would overflow a word in a difference

@@ -31,8 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit import __version__
-from tacit.accounting import Bound, Event, account, to_json
-from tacit.accounting.compare import rounded_up
+from tacit.accounting import Bound, Event, account, rounded_up, to_json
 from tacit.exact import at_most
 from tacit.release import pictures, wording
 from tacit.release.errors import JobError

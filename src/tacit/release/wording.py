@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.accounting import Account, Adjacency, Bound, Composed, Event, Gaussian
-from tacit.accounting.compare import rounded_up
-from tacit.accounting.tradeoff import attack_rate
+from tacit.accounting import Adjacency, Bound, Composed, Cost, Event, Gaussian, attack_rate, rounded_up
 from tacit.release.planning import JobPlan, OutputPlan
 from tacit.tables.unit import Unit
 
@@ -30,7 +28,7 @@ RELATIONS = {
 }
 
 
-def promise(cost: Account, found: Bound, delta: float, unit: Unit) -> Record:
+def promise(cost: Cost, found: Bound, delta: float, unit: Unit) -> Record:
     """The guarantee as an attacker meets it. All figures are rounded against us."""
     points = _attack(cost, found.upper, delta)
     posterior = cost.posterior(0.5).upper
@@ -54,7 +52,7 @@ def promise(cost: Account, found: Bound, delta: float, unit: Unit) -> Record:
     }
 
 
-def _attack(cost: Account, epsilon: float, delta: float) -> list[tuple[float, float]]:
+def _attack(cost: Cost, epsilon: float, delta: float) -> list[tuple[float, float]]:
     """An upper bound on the share of members found for each share of outsiders accused.
 
     What a few (epsilon, delta) allow is a bound that holds, whichever were chosen.
@@ -71,7 +69,7 @@ def _reach(points: Sequence[tuple[float, float]], fpr: float) -> float:
     return next(y for x, y in points if x >= fpr)
 
 
-def _gdp(event: Event, cost: Account) -> str:
+def _gdp(event: Event, cost: Cost) -> str:
     """mu where every part is Gaussian, so that it is known exactly; other jobs are better told by their curve."""
     parts = event.events if isinstance(event, Composed) else (event,)
     if not all(isinstance(part, Gaussian) for part in parts):

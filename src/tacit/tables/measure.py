@@ -25,7 +25,7 @@ from typing import Literal
 from sqlglot import exp
 
 from tacit.accounting import Adjacency
-from tacit.noise.lattice import granularity_for
+from tacit.noise import granularity_for
 from tacit.tables.errors import TableError
 from tacit.tables.ranks import Ladder
 from tacit.tables.unit import Unit

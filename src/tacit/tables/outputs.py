@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from tacit.accounting.guarantee import cost_of
+from tacit.accounting import cost_of
 from tacit.exact import at_most
 from tacit.tables.answer import Answer, Figures, Noise
 from tacit.tables.figures import figures

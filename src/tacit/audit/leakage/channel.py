@@ -46,7 +46,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.special import xlogy
 
-from tacit.accounting.bound import Bound
+from tacit.accounting import Bound
 from tacit.audit.experiment import Generator
 from tacit.audit.leakage.bounds import Leakage
 from tacit.errors import ParameterError
