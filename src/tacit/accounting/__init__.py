@@ -41,14 +41,6 @@ from tacit.accounting.events.leaves import (
     Staircase,
     TruncatedCDP,
 )
-from tacit.accounting.events.schemes import (
-    Poisson,
-    RandomAllocation,
-    Scheme,
-    TruncatedPoisson,
-    WithoutReplacement,
-    WithReplacement,
-)
 from tacit.accounting.events.tree import (
     Composed,
     Event,
@@ -56,9 +48,15 @@ from tacit.accounting.events.tree import (
     Leaf,
     NonPrivate,
     NoOp,
+    Poisson,
+    RandomAllocation,
     Repeated,
     Sampled,
+    Scheme,
     Selection,
+    TruncatedPoisson,
+    WithoutReplacement,
+    WithReplacement,
     Worst,
 )
 from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO, Guarantee, cost_of, order_of

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.events import leaves
 from tacit.accounting.events import tree as ev
-from tacit.accounting.events.schemes import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
+from tacit.accounting.events.tree import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
 from tacit.accounting.pairs import finite, mixture
 from tacit.accounting.pairs import pair as pairs
 from tacit.accounting.pairs.laplace import bounded_range, bounded_range_divergence, laplace

@@ -156,7 +156,7 @@ class AllocationPair(FinitePair):
     second. P-mass beyond the lattice, about `budget`, counts as infinite loss.
 
     >>> pair = AllocationPair(1.0, 100, "remove", "up")
-    >>> from tacit.accounting import lattice
+    >>> from tacit.accounting.engines import lattice
     >>> lattice.compose([(pair.lattice(), 1)]).epsilon(1e-5).upper - 0.62094 < 1e-5
     True
     """

@@ -300,7 +300,7 @@ def minimise(objective: Curve) -> tuple[float, float]:
 def epsilon_from_curve(curve: Curve, delta: float) -> float:
     """The least eps of the improved conversion over all real orders > 1 of a curve given as a function.
 
-    >>> from tacit.accounting import renyi
+    >>> from tacit.accounting.theorems import renyi
     >>> round(epsilon_from_curve(lambda a: renyi.gaussian(a, 1.0), 1e-5), 6)  # the exact Gaussian has 4.377
     4.728387
     """
@@ -313,7 +313,7 @@ def epsilon_from_curve(curve: Curve, delta: float) -> float:
 def order_from_curve(curve: Curve, delta: float) -> float:
     """The order at which `epsilon_from_curve` is reached.
 
-    >>> from tacit.accounting import renyi
+    >>> from tacit.accounting.theorems import renyi
     >>> round(order_from_curve(lambda a: 100 * renyi.randomised_response(a, 0.1), 1e-6), 3)
     6.326
     """
@@ -324,7 +324,7 @@ def order_from_curve(curve: Curve, delta: float) -> float:
 def delta_from_curve(curve: Curve, eps: float) -> float:
     """The least delta of the improved conversion over all real orders > 1.
 
-    >>> from tacit.accounting import renyi
+    >>> from tacit.accounting.theorems import renyi
     >>> round(delta_from_curve(lambda a: renyi.gaussian(a, 1.0), 1.0), 9)
     0.246846331
     """
