@@ -501,7 +501,7 @@ def _one_step(parts: Resolved, inner: ev.Event) -> Step:
         raise UnsupportedError(
             f"{type(inner).__name__} has no dominating pair that sampling could act on; sample its parts, or give a PrivacyProfile"
         )
-    from tacit.accounting.engines.grid_composition import composed_pair
+    from tacit.accounting.engines.grid import composed_pair
 
     up = [composed_pair([(s.remove, s.count) for s in parts.steps]), composed_pair([(s.add, s.count) for s in parts.steps])]
     return Step(up[0], up[1], 1, (Trivial(), Trivial()))

@@ -34,7 +34,7 @@ from functools import lru_cache
 import numpy as np
 
 from tacit.accounting.bound import Bound
-from tacit.accounting.engines import compose, grid_composition, lattice
+from tacit.accounting.engines import compose, grid, lattice
 from tacit.accounting.engines.stop_loss import COARSE, POINTS, delta_once, epsilon_once, plan_for, score_floor, tail_around
 from tacit.accounting.pairs import mixture
 from tacit.accounting.pairs.finite import FinitePair
@@ -149,39 +149,6 @@ def epoch_laws(ratio: Ratio, steps: int, step: float, budget: float, most: int =
     return pairs[0], pairs[1]
 
 
-class AllocationPair(FinitePair):
-    """One epoch of one-of-`steps` allocation as a pair with its losses log(S/t) on multiples of `step`, to compose with other pairs.
-
-    rounding "up" dominates the epoch and "down" is dominated by it, so upper bounds must come from the first and lower ones from the
-    second. P-mass beyond the lattice, about `budget`, counts as infinite loss.
-
-    >>> pair = AllocationPair(1.0, 100, "remove", "up")
-    >>> from tacit.accounting.engines import lattice
-    >>> lattice.compose([(pair.lattice(), 1)]).epsilon(1e-5).upper - 0.62094 < 1e-5
-    True
-    """
-
-    def __init__(
-        self,
-        sigma: Number | Ratio,
-        steps: int,
-        direction: str = "remove",
-        rounding: str = "up",
-        *,
-        step: float = 1e-3,
-        budget: float = 1e-15,
-    ) -> None:
-        if direction not in ("remove", "add"):
-            raise ParameterError(f"direction must be 'remove' or 'add', not {direction!r}")
-        if rounding not in ("up", "down"):
-            raise ParameterError(f"rounding must be 'up' or 'down', not {rounding!r}")
-        pair = epoch_laws(as_ratio(sigma), count("steps", steps), step, budget)[rounding == "up"]
-        pair = pair if direction == "remove" else pair.reverse()
-        super().__init__(
-            pair.losses, pair.log_p, infinite=pair.infinite, reverse_infinite=pair.reverse_infinite, step=step, start=pair.start
-        )
-
-
 _EXACT = "closed form"
 _METHOD = "random allocation, spread and contracted lattices"
 _Others = Sequence[tuple[Pair, Pair, int]]
@@ -237,7 +204,7 @@ def _composed(
         pairs = [(pair.reverse() if direction else pair, n) for pair, n in known]
         if others:
             aim = 10 * tolerance if epsilon is None else 100 * tolerance
-            return grid_composition.bracket([*pairs, *_directed(others, direction)], delta=delta, epsilon=epsilon, tolerance=aim)
+            return grid.bracket([*pairs, *_directed(others, direction)], delta=delta, epsilon=epsilon, tolerance=aim)
         composition = lattice.compose([(found, n) for pair, n in pairs if (found := pair.lattice()) is not None])
         return composition.epsilon(delta) if delta is not None else composition.delta(epsilon or 0.0)
 

@@ -14,6 +14,7 @@ are converted come from `tacit.accounting.theorems.renyi`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -104,15 +105,17 @@ def zcdp_order(rho: float, eps: float) -> float:
     low, high = 0.0, max(1.0, (eps / rho + 1) / 2, math.sqrt(1 / rho))  # bounds on a - 1
     while (1 + 2 * high) * rho - eps + math.log1p(-1 / (1 + high)) < 0:
         high *= 2
+    return 1 + _above(lambda s: (1 + 2 * s) * rho - eps + math.log(s) - math.log1p(s) < 0, low, high)
+
+
+def _above(below: Callable[[float], bool], low: float, high: float) -> float:
+    """The end, above, of where `below` holds, by bisection to the last bit."""
     for _ in range(200):
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        if (1 + 2 * middle) * rho - eps + math.log(middle) - math.log1p(middle) < 0:
-            low = middle
-        else:
-            high = middle
-    return 1 + high
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return high
 
 
 def zcdp_delta(rho: float, eps: float) -> float:
@@ -140,15 +143,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if delta == 0:
         return math.inf
     log = -math.log(delta)
-    low, high = 0.0, min(math.sqrt(log / rho), math.expm1(min(log, 700.0)))
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        if rho * middle**2 + math.log1p(middle) < log:
-            low = middle
-        else:
-            high = middle
+    start = min(math.sqrt(log / rho), math.expm1(min(log, 700.0)))
+    high = _above(lambda s: rho * s**2 + math.log1p(s) < log, 0.0, start)
     # an order above 1 by less than an ulp gives nothing; the basic conversion is always valid
     return min(rdp_epsilon(1 + high, (1 + high) * rho, delta), zcdp_epsilon_basic(rho, delta))
 
