@@ -1,19 +1,16 @@
-"""From an event tree to what the engines compose: dominating pairs in both directions, Rényi curves, and what is disclosed.
+"""From an event tree to what the engines compose: dominating pairs in both directions, Rényi curves, allocations, and what is disclosed.
 
-`resolve` walks the tree once. It is the only place that knows which relation a sampler needs, how a replacement becomes a group
-of two, and which combinations have a proof. What has none is refused with the reason and the fix.
+`resolve` walks the tree once. It is the only place that knows which relation a sampler needs, how a replacement
+becomes a group of two, and which combinations have a proof. What has none is refused with the reason and the fix.
 
-What a tree of events comes down to: pairs, Rényi curves, allocations, and what is disclosed; all that the engines compose.
-
-A step is known by a dominating pair in each direction. Some are also known by a better bound on their Rényi divergences than their pair's:
-the pair of the bounded-range class is the envelope of many laws, of which a mechanism has but one at a time, and the pair of discrete
-Gaussian noise leaves out the far tails.
-
->>> from tacit.accounting.resolve import resolve
 >>> from tacit.accounting import Adjacency, Exponential, Repeated
 >>> parts = resolve(Repeated(Exponential(0.2), 10), Adjacency.ADD_REMOVE)
 >>> round(float(renyi_curve(parts)(np.array([2.0]))[0]), 4)  # at most 10 * 2 * 0.2^2 / 8
 0.0998
+
+A step is known by a dominating pair in each direction. Some have a better bound on their Rényi divergences than
+their pair gives: the pair of the bounded-range class is the envelope of many laws, of which a mechanism has one
+at a time, and the pair of discrete Gaussian noise leaves out the far tails.
 """
 
 from __future__ import annotations

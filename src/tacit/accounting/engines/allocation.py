@@ -14,15 +14,9 @@ transform of the exponentially tilted lattice law, whose rounding, wrap-around a
 >>> 0.6085 < bound.lower <= bound.upper < 0.6356, bound.width < 1e-5
 (True, True)
 
-One epoch of random allocation as a pair on a lattice of losses, to compose with other epochs and other pairs.
-
-Guarantees: of the two pairs of `epoch_laws` the first is dominated by the epoch and the second dominates it, at every alpha. A few windows,
-each with its own tilt, give the epoch's curve at the lattice points; between them convexity bounds it.
-
->>> from tacit.accounting.pairs.likelihood_ratio import GaussianRatio
->>> lower, upper = epoch_laws(GaussianRatio(1.0), 100, 0.01, 1e-12)
->>> bool(lower.p.sum() <= 1 and upper.infinite > 0)
-True
+`epoch_laws` gives one epoch as two pairs on a lattice of losses, to compose with other epochs and other pairs:
+at every alpha the first is dominated by the epoch and the second dominates it. A few windows, each with its own
+tilt, give the epoch's curve at the lattice points; between them convexity bounds it.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ def _number(value: object, path: str) -> Number:
 
 
 def _shown(value: object) -> str:
-    """A value for an error message: short, on one line, and never a wall of somebody's text."""
+    """A value for an error message: short and on one line."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
