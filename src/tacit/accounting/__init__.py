@@ -75,14 +75,7 @@ from tacit.errors import (
 from tacit.lazy import lazily
 
 if TYPE_CHECKING:
-    from tacit.accounting.plots import (
-        plot_comparison,
-        plot_composition,
-        plot_cost,
-        plot_profile,
-        plot_tradeoff,
-        plot_training,
-    )
+    from tacit.accounting.plots import plot_cost, plot_profile, plot_tradeoff, plot_training
     from tacit.accounting.strategies import (
         Buffered,
         RunningTotals,
@@ -106,9 +99,7 @@ if TYPE_CHECKING:
     from tacit.accounting.theorems.selection import gamma_for, mean_for
 
 __getattr__, __dir__ = lazily(__name__, {
-    "plots": (
-        "plot_comparison", "plot_composition", "plot_cost", "plot_profile", "plot_tradeoff", "plot_training",
-    ),
+    "plots": ("plot_cost", "plot_profile", "plot_tradeoff", "plot_training"),
     "strategies": (
         "Buffered", "RunningTotals", "SquareRoot", "Stated", "Strategy", "Toeplitz", "Tree", "coefficients",
         "inverse_coefficients", "max_error", "mean_error", "sensitivity", "tree_block", "tree_blocks",
@@ -138,8 +129,8 @@ __all__ = [  # noqa: RUF022 (grouped)
     "Buffered", "RunningTotals", "SquareRoot", "Stated", "Strategy", "Toeplitz", "Tree", "coefficients",
     "inverse_coefficients", "max_error", "mean_error", "sensitivity", "tree_block", "tree_blocks",
     "tree_levels", "whole_square_root",
-    # pictures
-    "plot_comparison", "plot_composition", "plot_cost", "plot_profile", "plot_tradeoff", "plot_training",
+    # pictures; a comparison draws itself
+    "plot_cost", "plot_profile", "plot_tradeoff", "plot_training",
     # errors
     "AccountingError", "AdjacencyError", "Note", "PackageMissing", "ParameterError", "Refusal",
     "UnsupportedError",

@@ -181,32 +181,19 @@ def _integer(excess: Callable[[float], float], low: int, high: int, start: int) 
             cache[n] = excess(n) <= 0
         return cache[n]
 
-    if excess(min(2 * start, high)) >= excess(start):  # costs rise: the largest that fits
-        if not meets(low):
-            raise UnsupportedError(f"even {low} exceeds the target; add noise or relax the target")
-        good, bad = low, low
-        step = max(start, low)
-        while True:
-            bad = min(step, high)
-            if not meets(bad):
-                break
-            good = bad
-            if bad == high:
-                return high
-            step = bad * 2
-    else:  # costs fall: the smallest that fits
-        bad, good = low, low
-        if meets(low):
+    rising = excess(min(2 * start, high)) >= excess(start)  # then the largest that fits is wanted, else the smallest
+    if meets(low) != rising:
+        if not rising:
             return low
-        step = max(start, low)
-        while True:
-            good = min(step, high)
-            if meets(good):
-                break
-            bad = good
-            if good == high:
-                raise UnsupportedError(f"even {high} exceeds the target; widen the limits or relax the target")
-            step = good * 2
+        raise UnsupportedError(f"even {low} exceeds the target; add noise or relax the target")
+    near, far = low, min(max(start, low), high)
+    while meets(far) == rising:
+        if far == high:
+            if rising:
+                return high
+            raise UnsupportedError(f"even {high} exceeds the target; widen the limits or relax the target")
+        near, far = far, min(2 * far, high)
+    good, bad = (near, far) if rising else (far, near)
     while abs(good - bad) > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if meets(middle) else (good, middle)

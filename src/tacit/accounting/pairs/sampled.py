@@ -39,7 +39,7 @@ import numpy as np
 
 from tacit.accounting.pairs import mixture
 from tacit.accounting.pairs.mixture import MixturePair, log_mixture
-from tacit.accounting.pairs.pair import Array, Nodes, Pair
+from tacit.accounting.pairs.pair import Array, Nodes, Pair, cumulant
 from tacit.accounting.special import log_ndtr, ndtr
 from tacit.accounting.theorems import amplification
 
@@ -288,10 +288,7 @@ class FixedSizeGaussian(Mirrored):
         return f"FixedSizeGaussian({self.rate}, {self.mu})"
 
     def kappa(self, c: float) -> float:
-        try:
-            return self._nodes(c, 0.0).log_mgf
-        except OverflowError:  # too far out for the quadrature; infinity is a valid upper bound
-            return math.inf
+        return cumulant(self._nodes, c)
 
     def nodes(self, c: float, reach: float) -> Nodes:
         return self._nodes(c, 2.0 ** math.ceil(math.log2(reach)) if reach > 0 else 0.0)

@@ -240,15 +240,20 @@ def rdp_tail(order: float, value: float, eps: float) -> float:
     return min(1.0, math.exp(min(0.0, -(order - 1) * (eps - value))))
 
 
+def _tcdp(rho: float, omega: float, delta: float) -> tuple[float, float, float]:
+    last = float(number("omega", omega))
+    if last <= 1:
+        raise ParameterError(f"omega must be greater than 1, not {last}")
+    return float(nonnegative("rho", rho)), last, float(probability("delta", delta))
+
+
 def tcdp_epsilon_basic(rho: float, omega: float, delta: float) -> float:
     """(rho, omega)-tCDP to (eps, delta) by the basic conversion (Bun, Dwork, Rothblum, Steinke 2018, Lemma 6).
 
     >>> round(tcdp_epsilon_basic(0.1, 6.0, 1e-6), 9)
     3.363102112
     """
-    rho, omega, delta = float(nonnegative("rho", rho)), float(number("omega", omega)), float(probability("delta", delta))
-    if omega <= 1:
-        raise ParameterError(f"omega must be greater than 1, not {omega}")
+    rho, omega, delta = _tcdp(rho, omega, delta)
     if delta == 0 or rho == 0 or -math.log(delta) <= (omega - 1) ** 2 * rho:
         return zcdp_epsilon_basic(rho, delta)
     return rho * omega - math.log(delta) / (omega - 1)
@@ -260,9 +265,7 @@ def tcdp_epsilon(rho: float, omega: float, delta: float) -> float:
     >>> round(tcdp_epsilon(0.1, 6.0, 1e-6), 9)
     2.822428661
     """
-    rho, omega, delta = float(nonnegative("rho", rho)), float(number("omega", omega)), float(probability("delta", delta))
-    if omega <= 1:
-        raise ParameterError(f"omega must be greater than 1, not {omega}")
+    rho, omega, delta = _tcdp(rho, omega, delta)
     # the objective decreases up to the best order of zCDP, so the last order allowed is best if that one is not
     slope = rho * (omega - 1) ** 2 + math.log(omega) + math.log(delta) if delta > 0 and omega < math.inf else math.inf
     return zcdp_epsilon(rho, delta) if slope >= 0 or rho == 0 else rdp_epsilon(omega, omega * rho, delta)
