@@ -29,7 +29,6 @@ from tacit.accounting.resolve import Resolved, renyi_curve, resolve
 from tacit.accounting.theorems import methods
 from tacit.accounting.tradeoff import GdpReport, best_attack, fitted
 from tacit.errors import AccountingError, ParameterError, UnsupportedError
-from tacit.exact import at_least, at_most
 from tacit.parameters import number, probability
 
 _ROUGH = 1e-4  # how narrow, relatively, the deltas are to be from which mu is read
@@ -431,9 +430,10 @@ def _in_range() -> Iterator[None]:
 def _outwards(value: Fraction, method: str) -> Bound:
     """A fraction between the two floating-point numbers around it."""
     try:
-        return Bound(at_most(value), at_least(value), method)
+        near = float(value)
     except OverflowError:
         return Bound(1e308, math.inf, method)
+    return Bound(near if near <= value else math.nextafter(near, 0.0), near if near >= value else math.nextafter(near, math.inf), method)
 
 
 def _symmetric(direction: list[tuple[Pair, int]]) -> bool:

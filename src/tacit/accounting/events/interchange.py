@@ -34,7 +34,6 @@ from tacit.accounting.events import leaves
 from tacit.accounting.events import tree as events
 from tacit.accounting.events.tree import Event, Leaf, Scheme
 from tacit.errors import AccountingError, PackageMissing, ParameterError, UnsupportedError
-from tacit.exact import at_least, at_most
 from tacit.parameters import Number, count, positive, probability
 
 if TYPE_CHECKING:
@@ -279,22 +278,22 @@ def _to_peer(event: Event, peer: ModuleType, depth: int) -> Any:
         )
     match event:
         case leaves.Gaussian():
-            return peer.GaussianDpEvent(at_most(Fraction(event.noise_multiplier)))
+            return peer.GaussianDpEvent(_down(event.noise_multiplier))
         case leaves.MatrixMechanism():
-            return peer.GaussianDpEvent(at_most(Fraction(event.gaussian.noise_multiplier)))
+            return peer.GaussianDpEvent(_down(event.gaussian.noise_multiplier))
         case leaves.Laplace():
-            return peer.LaplaceDpEvent(at_most(Fraction(event.noise_multiplier)))
+            return peer.LaplaceDpEvent(_down(event.noise_multiplier))
         case leaves.DiscreteLaplace():
-            return peer.DiscreteLaplaceDpEvent(1 / at_most(Fraction(event.scale)), event.sensitivity)
+            return peer.DiscreteLaplaceDpEvent(1 / _down(event.scale), event.sensitivity)
         case leaves.RandomizedResponse():
             # e^epsilon = (1 - p + p/k) / (p/k), since their mechanism draws from all k answers and ours from the other k - 1
             others = math.expm1(float(event.epsilon)) if event.epsilon < 700 else math.inf
             return peer.RandomizedResponseDpEvent(event.categories / (others + event.categories), event.categories)
         case leaves.ZCDP():
-            return peer.ZCDpEvent(at_least(Fraction(event.rho)))
+            return peer.ZCDpEvent(_up(event.rho))
         case leaves.MixtureOfGaussians():
-            sensitivities, weights = [at_least(Fraction(s)) for s in event.sensitivities], [float(w) for w in event.weights]
-            return peer.MixtureOfGaussiansDpEvent(at_most(Fraction(event.sigma)), sensitivities, weights)
+            sensitivities, weights = [_up(s) for s in event.sensitivities], [float(w) for w in event.weights]
+            return peer.MixtureOfGaussiansDpEvent(_down(event.sigma), sensitivities, weights)
         case events.Composed():
             return peer.ComposedDpEvent([_to_peer(child, peer, depth + 1) for child in event.events])
         case events.Repeated():
@@ -314,16 +313,28 @@ def _sampled_to_peer(event: events.Sampled, peer: ModuleType, depth: int) -> Any
     scheme = event.scheme
     if isinstance(scheme, events.TruncatedPoisson) and isinstance(event.event, leaves.Gaussian):
         sigma = _to_peer(event.event, peer, depth + 1).noise_multiplier
-        return peer.TruncatedSubsampledGaussianDpEvent(scheme.size, at_least(Fraction(scheme.rate)), scheme.batch, sigma)
+        return peer.TruncatedSubsampledGaussianDpEvent(scheme.size, _up(scheme.rate), scheme.batch, sigma)
     match scheme:
         case events.Poisson():
-            return peer.PoissonSampledDpEvent(at_least(Fraction(scheme.rate)), _to_peer(event.event, peer, depth + 1))
+            return peer.PoissonSampledDpEvent(_up(scheme.rate), _to_peer(event.event, peer, depth + 1))
         case events.WithoutReplacement():
             return peer.SampledWithoutReplacementDpEvent(scheme.size, scheme.sample, _to_peer(event.event, peer, depth + 1))
         case events.WithReplacement():
             return peer.SampledWithReplacementDpEvent(scheme.size, scheme.sample, _to_peer(event.event, peer, depth + 1))
     what = f"{type(scheme).__name__} sampling of {type(event.event).__name__}"
     raise UnsupportedError(f"{what} has no DpEvent in dp-accounting; price it with tacit.accounting.account")
+
+
+def _up(value: Number) -> float:
+    """The smallest float that is not below the value."""
+    near = float(value)
+    return near if near == math.inf or Fraction(near) >= Fraction(value) else math.nextafter(near, math.inf)
+
+
+def _down(value: Number) -> float:
+    """The largest float that is not above the value."""
+    near = float(value)
+    return near if Fraction(near) <= Fraction(value) else math.nextafter(near, 0.0)
 
 
 def from_dp_event(dp_event: Any, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Event:
