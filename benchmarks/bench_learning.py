@@ -46,8 +46,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
-from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, calibrate
-from tacit.accounting.theorems.gaussian import mu_for
+from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, calibrate, mu_for
 from tacit.learning import LinearRegression, LinearSVC, LogisticRegression, Ridge
 from tacit.noise import test_mode
 

@@ -5,7 +5,7 @@ k uses of a 0.1-DP Laplace mechanism, epsilon at delta = 1e-6. Writes compositio
     python examples/composition_theorems.py
 """
 
-from tacit.accounting.compare import laplace_and_gaussian
+from tacit.accounting import laplace_and_gaussian
 
 figure = laplace_and_gaussian(counts=[1, 10, 20, 30, 50, 100, 200, 500, 1000], epsilon=0.1, delta=1e-6)
 print(figure.to_text())

@@ -7,8 +7,7 @@
 
 from fractions import Fraction
 
-from tacit.accounting import Event, Gaussian, Poisson, Repeated, Sampled, account, calibrate, to_json
-from tacit.accounting.plots import plot_training
+from tacit.accounting import Event, Gaussian, Poisson, Repeated, Sampled, account, calibrate, plot_training, to_json
 
 records, batch, epochs = 60_000, 256, 30
 epsilon, delta = 2.0, 1e-6

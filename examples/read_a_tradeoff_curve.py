@@ -5,8 +5,7 @@ One promise, epsilon = 2 at delta = 1e-5, kept in two ways: by a mechanism that 
     python examples/read_a_tradeoff_curve.py
 """
 
-from tacit.accounting import ApproxDP, Gaussian, account, calibrate
-from tacit.accounting.plots import plot_tradeoff
+from tacit.accounting import ApproxDP, Gaussian, account, calibrate, plot_tradeoff
 
 epsilon, delta = 2.0, 1e-5
 worst = account(ApproxDP(epsilon, delta))  # all that the promise says

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,13 @@ def test_one_price_needs_no_scipy_and_no_book(module: str) -> None:
 
 
 #: Engines of the accountant, and what they load: a question is priced by the closed form of one step.
-ENGINES = [f"tacit.accounting.{name}" for name in ("contour", "conversions", "rare", "renyi", "sampled", "spectrum", "strategies")]
+ENGINES = [
+    f"tacit.accounting.{name}"
+    for name in (
+        *("engines.contour", "engines.rare", "engines.spectrum", "pairs.sampled", "plots", "strategies"),
+        *("theorems.conversions", "theorems.dpsgd", "theorems.renyi", "theorems.selection"),
+    )
+]
 #: What a question about a table can do without. Asking one loads the engine and the book, and nothing else that is slow to load.
 UNASKED = ("scipy", "matplotlib", "torch", "sklearn", "pandas", "polars", "pyspark", "psycopg", "pydantic", "jinja2", "typer", "rich")
 #: Of all mechanisms a question needs the noise of its sums, and cells where bounds are to be found.
@@ -82,8 +89,12 @@ def test_a_plan_of_plain_noise_loads_no_engine_for_compositions(statement: str, 
     assert module not in loaded_by(statement)
 
 
+def test_the_engines_are_looked_for_by_their_names() -> None:
+    for name in ENGINES:
+        assert find_spec(name), name
+
+
 def test_a_composition_loads_them_where_it_needs_them() -> None:
-    """And so the test above looks for the right names."""
     composed = "from tacit.accounting import *\naccount(Repeated(Laplace(2), 30)).epsilon(1e-6)\naccount(ZCDP(1)).epsilon(1e-6)"
     needed = ("engines.contour", "theorems.conversions", "theorems.renyi")
     assert {f"tacit.accounting.{name}" for name in needed} <= loaded_by(composed)

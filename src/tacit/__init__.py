@@ -7,30 +7,12 @@
 Unit(person='patient_id', max_rows=12)
 """
 
-from typing import Any
+from tacit.lazy import lazily
 
 __version__ = "0.1.0"
-
-#: Names that are reached from here and loaded when first used: `import tacit` itself stays light.
-_HOMES = {
-    "Budget": "ledger",
-    "Guarantee": "accounting",
-    "Ledger": "ledger",
-    "Session": "tables",
-    "Unit": "tables",
-    "auto": "tables",
-}
-
 __all__ = ["__version__"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"tacit.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+#: `import tacit` itself stays light: these are loaded when first used.
+__getattr__, __dir__ = lazily(
+    __name__, {"accounting": ("Guarantee",), "ledger": ("Budget", "Ledger"), "tables": ("Session", "Unit", "auto")}
+)

@@ -1,5 +1,4 @@
-"""Exact numbers: fractions read from what was typed, square roots of fractions, and floats on the safe side
-of a fraction.
+"""Exact numbers: fractions as they were typed, their square roots, and floats on the safe side of them.
 
 A float is read as the decimal that was typed: 0.1 is one tenth, so ten of them are exactly 1. What is booked
 is rounded up.
@@ -81,9 +80,7 @@ def tidy(value: Fraction) -> Fraction:
 
 
 def from_float(value: float) -> Fraction:
-    """The binary value of a computed float, exactly: what an accountant returned as an upper end stays an
-    upper end.
-    """
+    """The binary value of a computed float, exactly: an upper end from the accountant stays one."""
     return Fraction(value)
 
 
@@ -131,8 +128,7 @@ def at_least(value: Fraction) -> float:
 
 
 def root(square: Fraction) -> Fraction:
-    """The square root of a fraction: exact where it is rational, else above the truth by at most 2**-64 of
-    it.
+    """The square root of a fraction: exact where it is rational, else too large by at most 2**-64 of it.
 
     A length that is rounded up asks for more noise, not less.
 

@@ -23,8 +23,7 @@ from scipy.special import ndtr, ndtri
 from tacit.accounting.account import account
 from tacit.accounting.compare import Comparison, Composition, Curve, compare
 from tacit.accounting.events.leaves import ZCDP, ApproxDP, Gaussian, Laplace, PureDP
-from tacit.accounting.events.schemes import Poisson
-from tacit.accounting.events.tree import Event, NonPrivate, NoOp, Repeated, Sampled
+from tacit.accounting.events.tree import Event, NonPrivate, NoOp, Poisson, Repeated, Sampled
 from tacit.accounting.plots import (
     apart,
     attack_rate,

@@ -283,7 +283,7 @@ def prices() -> Cases:
 
 
 #: What the accountant is asked. Some events take it minutes to answer everything about; of these fewer figures are kept.
-FIGURES: dict[str, Callable[[at.Account], Any]] = {
+FIGURES: dict[str, Callable[[at.Cost], Any]] = {
     "epsilon": lambda priced: priced.epsilon(1e-5),
     "delta": lambda priced: priced.delta(1.0),
     "rho": lambda priced: priced.rho(),

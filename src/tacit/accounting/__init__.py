@@ -1,17 +1,26 @@
 """What a computation costs: events in, certified brackets out. No data, no randomness, no input or output.
 
+An event says what is done to the data; `account(event)` brackets epsilon, delta, rho, mu and the trade-off curve
+from below and above; `Guarantee` says how much privacy is meant. Upper ends may be published.
+
 >>> from fractions import Fraction
 >>> event = Repeated(Sampled(Poisson(Fraction(256, 60000)), Gaussian(noise_multiplier=1.1)), 14062)
 >>> found = account(event, Adjacency.ADD_REMOVE).epsilon(1e-5)
 >>> round(found.upper, 6), found.width < 1e-8
 (2.381597, True)
+
+`events` holds the events, `pairs` the distributions that a neighbour tells apart, `engines` what composes them,
+`theorems` the closed forms of the literature. Start-up time matters: engines are imported by the functions that
+need them, and pictures, strategies and some theorems when they are first used.
 """
 
-from tacit.accounting.account import Account, GdpReport, account
+from typing import TYPE_CHECKING
+
+from tacit.accounting.account import Cost, GdpReport, account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.calibrate import calibrate
-from tacit.accounting.compare import Comparison, compare
+from tacit.accounting.compare import Comparison, Inapplicable, compare, laplace_and_gaussian, rounded_up
 from tacit.accounting.events.interchange import from_dp_event, from_json, to_dp_event, to_json
 from tacit.accounting.events.leaves import (
     GDP,
@@ -32,10 +41,28 @@ from tacit.accounting.events.leaves import (
     Staircase,
     TruncatedCDP,
 )
-from tacit.accounting.events.schemes import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
-from tacit.accounting.events.tree import Composed, Event, Group, NonPrivate, NoOp, Repeated, Sampled, Selection, Worst
-from tacit.accounting.guarantee import Guarantee
-from tacit.accounting.theorems.methods import METHODS
+from tacit.accounting.events.tree import (
+    Composed,
+    Event,
+    Group,
+    Leaf,
+    NonPrivate,
+    NoOp,
+    Poisson,
+    RandomAllocation,
+    Repeated,
+    Sampled,
+    Scheme,
+    Selection,
+    TruncatedPoisson,
+    WithoutReplacement,
+    WithReplacement,
+    Worst,
+)
+from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO, Guarantee, cost_of, order_of
+from tacit.accounting.theorems.gaussian import mu_for, sigma_for
+from tacit.accounting.theorems.methods import METHODS, as_typed, exact_pure, exact_rho, squared_mu, stated_sum
+from tacit.accounting.tradeoff import attack_at_most, attack_rate
 from tacit.errors import (
     AccountingError,
     AdjacencyError,
@@ -45,59 +72,66 @@ from tacit.errors import (
     Refusal,
     UnsupportedError,
 )
+from tacit.lazy import lazily
 
-__all__ = [
-    "GDP",
-    "METHODS",
-    "ZCDP",
-    "Account",
-    "AccountingError",
-    "Adjacency",
-    "AdjacencyError",
-    "ApproxDP",
-    "Bound",
-    "Comparison",
-    "Composed",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "Estimate",
-    "Event",
-    "Exponential",
-    "Gaussian",
-    "GdpReport",
-    "Group",
-    "Guarantee",
-    "Laplace",
-    "LeakyRandomizedResponse",
-    "MatrixMechanism",
-    "MixtureOfGaussians",
-    "NoOp",
-    "NonPrivate",
-    "Note",
-    "PackageMissing",
-    "ParameterError",
-    "Poisson",
-    "PrivacyProfile",
-    "PureDP",
-    "RandomAllocation",
-    "RandomizedResponse",
-    "Refusal",
-    "RenyiDP",
-    "Repeated",
-    "Sampled",
-    "Selection",
-    "Staircase",
-    "TruncatedCDP",
-    "TruncatedPoisson",
+if TYPE_CHECKING:
+    from tacit.accounting.plots import plot_cost, plot_profile, plot_tradeoff, plot_training
+    from tacit.accounting.strategies import (
+        Buffered,
+        RunningTotals,
+        SquareRoot,
+        Stated,
+        Strategy,
+        Toeplitz,
+        Tree,
+        coefficients,
+        inverse_coefficients,
+        max_error,
+        mean_error,
+        sensitivity,
+        tree_block,
+        tree_blocks,
+        tree_levels,
+        whole_square_root,
+    )
+    from tacit.accounting.theorems.conversions import zcdp_rho
+    from tacit.accounting.theorems.dpsgd import pure_without_replacement
+    from tacit.accounting.theorems.selection import gamma_for, mean_for
+
+__getattr__, __dir__ = lazily(__name__, {
+    "plots": ("plot_cost", "plot_profile", "plot_tradeoff", "plot_training"),
+    "strategies": (
+        "Buffered", "RunningTotals", "SquareRoot", "Stated", "Strategy", "Toeplitz", "Tree", "coefficients",
+        "inverse_coefficients", "max_error", "mean_error", "sensitivity", "tree_block", "tree_blocks",
+        "tree_levels", "whole_square_root",
+    ),
+    "theorems.conversions": ("zcdp_rho",),
+    "theorems.dpsgd": ("pure_without_replacement",),
+    "theorems.selection": ("gamma_for", "mean_for"),
+})  # fmt: skip
+
+__all__ = [  # noqa: RUF022 (grouped)
+    # what is done to the data
+    "GDP", "ZCDP", "ApproxDP", "Composed", "DiscreteGaussian", "DiscreteLaplace", "Event", "Exponential",
+    "Gaussian", "Group", "Laplace", "Leaf", "LeakyRandomizedResponse", "MatrixMechanism", "MixtureOfGaussians",
+    "NoOp", "NonPrivate", "PrivacyProfile", "PureDP", "RandomizedResponse", "RenyiDP", "Repeated", "Sampled",
+    "Selection", "Staircase", "TruncatedCDP", "Worst", "from_dp_event", "from_json", "to_dp_event", "to_json",
+    "Poisson", "RandomAllocation", "Scheme", "TruncatedPoisson", "WithReplacement", "WithoutReplacement",
+    # what it costs
+    "METHODS", "Adjacency", "Bound", "Comparison", "Cost", "Estimate", "GdpReport", "Inapplicable", "account",
+    "attack_at_most", "attack_rate", "calibrate", "compare", "cost_of", "laplace_and_gaussian", "rounded_up",
+    # how much is meant
+    "APPROXIMATE", "MU", "PURE", "RENYI", "RHO", "Guarantee", "order_of",
+    # theorems that other rooms calibrate and add with
+    "as_typed", "exact_pure", "exact_rho", "gamma_for", "mean_for", "mu_for", "pure_without_replacement",
+    "sigma_for", "squared_mu", "stated_sum", "zcdp_rho",
+    # strategies for streams and ranges
+    "Buffered", "RunningTotals", "SquareRoot", "Stated", "Strategy", "Toeplitz", "Tree", "coefficients",
+    "inverse_coefficients", "max_error", "mean_error", "sensitivity", "tree_block", "tree_blocks",
+    "tree_levels", "whole_square_root",
+    # pictures; a comparison draws itself
+    "plot_cost", "plot_profile", "plot_tradeoff", "plot_training",
+    # errors
+    "AccountingError", "AdjacencyError", "Note", "PackageMissing", "ParameterError", "Refusal",
     "UnsupportedError",
-    "WithReplacement",
-    "WithoutReplacement",
-    "Worst",
-    "account",
-    "calibrate",
-    "compare",
-    "from_dp_event",
-    "from_json",
-    "to_dp_event",
-    "to_json",
-]
+]  # fmt: skip

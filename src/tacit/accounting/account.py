@@ -25,7 +25,7 @@ from tacit.accounting.engines import compose
 from tacit.accounting.events.tree import Event
 from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Pair, Trivial
-from tacit.accounting.resolve import AllocationStep, Resolved, Step, renyi_curve, resolve
+from tacit.accounting.resolve import Resolved, renyi_curve, resolve
 from tacit.accounting.theorems import methods
 from tacit.accounting.tradeoff import GdpReport, best_attack, fitted
 from tacit.errors import AccountingError, ParameterError, UnsupportedError
@@ -34,7 +34,7 @@ from tacit.parameters import number, probability
 _ROUGH = 1e-4  # how narrow, relatively, the deltas are to be from which mu is read
 
 
-def account(event: Event, adjacency: Adjacency | None = None, *, null_record: bool = False) -> Account:
+def account(event: Event, adjacency: Adjacency | None = None, *, null_record: bool = False) -> Cost:
     """Price an event under a neighbouring relation; without one, under the relation the event is stated for.
 
     `null_record=True` declares that the computation treats an absent record exactly as a fixed public record; only then does
@@ -45,11 +45,11 @@ def account(event: Event, adjacency: Adjacency | None = None, *, null_record: bo
     relation = adjacency or event.stated or Adjacency.ADD_REMOVE
     if not isinstance(relation, Adjacency):
         raise ParameterError(f"adjacency must be an Adjacency such as Adjacency.ADD_REMOVE, not {adjacency!r}")
-    return Account(event, relation, resolve(event, relation, null_record=null_record), null_record)
+    return Cost(event, relation, resolve(event, relation, null_record=null_record), null_record)
 
 
 @dataclass(frozen=True)
-class Account:
+class Cost:
     """An event with its relation, ready to be asked. Every answer is a `Bound`; the upper end may be published."""
 
     event: Event
@@ -440,5 +440,3 @@ def _symmetric(direction: list[tuple[Pair, int]]) -> bool:
     """Whether the reversed composition is the same, so that one direction answers for both."""
     return all(pair.symmetric for pair, _ in direction)
 
-
-__all__ = ["Account", "AllocationStep", "GdpReport", "Step", "account"]

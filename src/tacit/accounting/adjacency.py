@@ -32,8 +32,7 @@ class Adjacency(Enum):
     def parse(
         given: Adjacency | str, *, among: Iterable[Adjacency] | None = None, name: str = "adjacency"
     ) -> Adjacency:
-        """The relation that is meant. `among` are the relations that are allowed here, `name` is what the
-        error calls it.
+        """The relation that is meant, one of `among`; an error calls the parameter `name`.
 
         >>> Adjacency.parse("replace_one"), Adjacency.parse(Adjacency.ZERO_OUT)
         (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT)
@@ -41,9 +40,7 @@ class Adjacency(Enum):
         allowed = tuple(Adjacency if among is None else among)
         found = given
         if isinstance(given, str):
-            found = next(
-                (relation for relation in allowed if relation.value == given.replace("_", "-")), given
-            )
+            found = next((one for one in allowed if one.value == given.replace("_", "-")), given)
         if isinstance(found, Adjacency) and found in allowed:
             return found
         names = [repr(relation.value) for relation in allowed]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tacit.accounting.account import Account, account
+from tacit.accounting.account import Cost, account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.events.tree import Event
 from tacit.accounting.guarantee import Guarantee
@@ -112,7 +112,7 @@ def _excess(
     given = [name for name, value in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if value is not None]
     if len(given) != 1:
         raise ParameterError("give exactly one target: epsilon with delta, or rho, or mu")
-    measure: Callable[[Account], float]
+    measure: Callable[[Cost], float]
     if epsilon is not None:
         goal = float(positive("epsilon", epsilon))
         level = float(probability("delta", nonnegative("delta", 0 if delta is None else delta)))
@@ -120,7 +120,7 @@ def _excess(
         if method == "central-limit":
             raise ParameterError("method must be one that gives a bound; central-limit is an estimate and cannot be calibrated to")
 
-        def measure(cost: Account) -> float:
+        def measure(cost: Cost) -> float:
             return cost.epsilon_one_way(level) if quick else cost.bound(level, method).upper
 
     elif delta is not None:
@@ -128,13 +128,13 @@ def _excess(
     elif rho is not None:
         goal = float(positive("rho", rho))
 
-        def measure(cost: Account) -> float:
+        def measure(cost: Cost) -> float:
             return cost.rho().upper
 
     else:
         goal = float(positive("mu", mu))
 
-        def measure(cost: Account) -> float:
+        def measure(cost: Cost) -> float:
             return cost.gdp().mu.upper
 
     def excess(x: float) -> float:
@@ -181,32 +181,19 @@ def _integer(excess: Callable[[float], float], low: int, high: int, start: int) 
             cache[n] = excess(n) <= 0
         return cache[n]
 
-    if excess(min(2 * start, high)) >= excess(start):  # costs rise: the largest that fits
-        if not meets(low):
-            raise UnsupportedError(f"even {low} exceeds the target; add noise or relax the target")
-        good, bad = low, low
-        step = max(start, low)
-        while True:
-            bad = min(step, high)
-            if not meets(bad):
-                break
-            good = bad
-            if bad == high:
-                return high
-            step = bad * 2
-    else:  # costs fall: the smallest that fits
-        bad, good = low, low
-        if meets(low):
+    rising = excess(min(2 * start, high)) >= excess(start)  # then the largest that fits is wanted, else the smallest
+    if meets(low) != rising:
+        if not rising:
             return low
-        step = max(start, low)
-        while True:
-            good = min(step, high)
-            if meets(good):
-                break
-            bad = good
-            if good == high:
-                raise UnsupportedError(f"even {high} exceeds the target; widen the limits or relax the target")
-            step = good * 2
+        raise UnsupportedError(f"even {low} exceeds the target; add noise or relax the target")
+    near, far = low, min(max(start, low), high)
+    while meets(far) == rising:
+        if far == high:
+            if rising:
+                return high
+            raise UnsupportedError(f"even {high} exceeds the target; widen the limits or relax the target")
+        near, far = far, min(2 * far, high)
+    good, bad = (near, far) if rising else (far, near)
     while abs(good - bad) > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if meets(middle) else (good, middle)

@@ -18,7 +18,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from tacit.accounting.account import Account, account
+from tacit.accounting.account import Cost, account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.events.leaves import Gaussian, Laplace
@@ -125,14 +125,14 @@ def compare(event: Event, deltas: float | Iterable[float], adjacency: Adjacency 
     return Comparison(event, cost.adjacency, levels, tuple(rows))
 
 
-def _figure(cost: Account, method: str | None, delta: float) -> Figure:
+def _figure(cost: Cost, method: str | None, delta: float) -> Figure:
     try:
         return cost.epsilon(delta, method=method)
     except AccountingError as error:
         return Inapplicable(str(error))
 
 
-def _exact(cost: Account, tightest: tuple[Figure, ...]) -> tuple[Figure, ...]:
+def _exact(cost: Cost, tightest: tuple[Figure, ...]) -> tuple[Figure, ...]:
     """The row of privacy-loss distributions: the default, wherever every part of the event has one."""
     if cost.parts.renyi:
         return tuple(Inapplicable("part of this event is known only by its Rényi curve, which has no distribution") for _ in tightest)

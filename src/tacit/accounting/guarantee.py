@@ -1,5 +1,4 @@
-"""`Guarantee`: how much privacy, in one currency and in exact fractions. Every room takes and hands on this
-one value.
+"""`Guarantee`: how much privacy, in one currency and in exact fractions; the one value that rooms hand on.
 
 | written | text | currency | what adds up |
 | --- | --- | --- | --- |
@@ -51,16 +50,13 @@ _FORMS = "'eps=1, delta=1e-6', 'eps=1', 'rho=0.1' or 'mu=1'"
 _LONGEST = 100_000  # characters of a text; more is a mistake
 
 #: A ledger may round a price up by one part in 1e12 before it compares. `keeps` leaves room for that, so that
-#: an event settled for a
-#: guarantee fits into a budget of exactly that guarantee.
+#: an event settled for a guarantee fits into a budget of exactly that guarantee.
 MARGIN = 1e-11
 
 
 @dataclass(frozen=True)
 class Floats:
-    """The amounts of a guarantee as floats, None where the currency has no such amount: see
-    `Guarantee.floats`.
-    """
+    """The amounts of a guarantee as floats (see `Guarantee.floats`); None where the currency has none."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -70,9 +66,7 @@ class Floats:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Guarantee:
-    """How much privacy, in one currency. `parts` are the amounts that add up when guarantees are spent one
-    after the other.
-    """
+    """How much privacy, in one currency. `parts` are the amounts that add up when guarantees are spent."""
 
     currency: str
     parts: tuple[tuple[str, Fraction], ...]
@@ -87,9 +81,7 @@ class Guarantee:
         renyi: Mapping[Typed, Typed] | None = None,
         mu2: Typed | None = None,
     ) -> None:
-        """`mu2` is mu squared: a share of a guarantee in mu has a square that is a fraction, where mu itself
-        may be none.
-        """
+        """`mu2` is mu squared: in a share of a guarantee it is a fraction, where mu itself may be none."""
         named = (("epsilon", epsilon), ("rho", rho), ("mu", mu), ("renyi", renyi), ("mu2", mu2))
         given = [name for name, value in named if value is not None]
         if len(given) != 1:
@@ -124,8 +116,7 @@ class Guarantee:
         object.__setattr__(self, "currency", currency)
         object.__setattr__(self, "parts", parts)
 
-    # --- where guarantees come from
-    # -----------------------------------------------------------------------------------------------
+    # --- where guarantees come from ---
 
     @staticmethod
     def of(
@@ -138,8 +129,7 @@ class Guarantee:
         renyi: Mapping[Typed, Typed] | None = None,
         state_delta: bool = False,
     ) -> Guarantee:
-        """What a caller asked for: a guarantee, its text, or the shorthand, exactly one of them. There is no
-        default.
+        """What a caller asked for: a guarantee, its text, or the shorthand; exactly one, without a default.
 
         With `state_delta`, the shorthand epsilon needs a delta beside it, 0 where none is meant: for callers
         for whom a forgotten delta would change the noise.
@@ -228,9 +218,8 @@ class Guarantee:
             amounts = {str(name): from_text(value) for name, value in record["amounts"].items()}
             known = {name: value for name, value in amounts.items() if value is not None}
             found = Guarantee.of_parts(known)
-            if len(known) == len(amounts) and found.to_record() == {
-                key: record[key] for key in ("currency", "amounts")
-            }:
+            stored = {key: record[key] for key in ("currency", "amounts")}
+            if len(known) == len(amounts) and found.to_record() == stored:
                 return found
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError):
             pass
@@ -246,14 +235,11 @@ class Guarantee:
             parts = ((MU, mu),)
         return {"currency": self.currency, "amounts": {name: to_text(value) for name, value in parts}}
 
-    # --- amounts --------------------------------------------------------------------------------------------
-    # ----------------------
+    # --- amounts ---
 
     @property
     def limits(self) -> dict[str, Fraction]:
-        """The amounts that add up, by name: `pure`; `epsilon` and `delta`; `rho`; `mu2`; or `renyi:` and the
-        order.
-        """
+        """The amounts that add up, by name: `pure`; `epsilon`, `delta`; `rho`; `mu2`; or `renyi:` and an order."""
         return dict(self.parts)
 
     @property
@@ -285,7 +271,7 @@ class Guarantee:
         return self.currency == PURE
 
     def positive(self) -> Guarantee:
-        """Itself, where every amount is above 0: an answer that may cost nothing would tell nothing."""
+        """Itself, where every amount is above 0: an answer that costs nothing would say nothing."""
         for name, value in self.parts:
             if value <= 0:
                 raise ParameterError(f"{_LONG.get(name, name)} must be greater than 0, not {_plain(value)}")
@@ -309,13 +295,10 @@ class Guarantee:
             return Floats(rho=_typed("rho", self.rho))
         return Floats(mu=None if self.mu is None else _typed("mu", self.mu))
 
-    # --- comparing and splitting
-    # --------------------------------------------------------------------------------------------------
+    # --- comparing and splitting ---
 
     def __le__(self, other: Guarantee) -> bool:
-        """Whether it allows no more than the other. One may have the larger epsilon and the other the larger
-        delta: then neither does.
-        """
+        """Whether it allows no more. Of a larger epsilon and a larger delta neither does."""
         return all(first <= second for first, second in self._beside(other))
 
     def __ge__(self, other: Guarantee) -> bool:
@@ -374,12 +357,10 @@ class Guarantee:
             raise ParameterError("weights must have at least one that is greater than 0")
         return [self.share(part / total) for part in parts]
 
-    # --- events ---------------------------------------------------------------------------------------------
-    # ----------------------
+    # --- events ---
 
     def price(self, event: Event, adjacency: Adjacency) -> Bound:
-        """What an event costs in this currency, certified: epsilon at this delta, rho, mu, or the divergence
-        at the tightest order.
+        """What an event costs in this currency, certified: epsilon at this delta, rho, mu, or a divergence.
 
         >>> from tacit.accounting import Gaussian
         >>> Guarantee(mu=1).price(Gaussian(2), Adjacency.ADD_REMOVE).upper
@@ -395,26 +376,20 @@ class Guarantee:
         if self.currency == MU:
             square = squared_mu(event, adjacency)
             # a pure step is priced by a bound, so nothing is known from below where there is one
-            least = (
-                at_most(square / root(square)) if square and exact_rho(event, adjacency) is not None else 0.0
-            )
+            known = square and exact_rho(event, adjacency) is not None
+            least = at_most(square / root(square)) if known else 0.0
             return Bound(least, at_least(root(square)), "closed form")
         found = account(event, adjacency)
         bounds = {name: found.rdp(at_least(order_of(name))) for name, _ in self.parts}
         # the order whose limit is nearest, or exceeded most, is the one that decides
         name = max(bounds, key=lambda name: bounds[name].upper / max(float(self.limits[name]), 1e-300))
-        return Bound(
-            bounds[name].lower,
-            bounds[name].upper,
-            f"{bounds[name].method}, order {name.removeprefix(_PREFIX)}",
-        )
+        worst = bounds[name]
+        return Bound(worst.lower, worst.upper, f"{worst.method}, order {name.removeprefix(_PREFIX)}")
 
     def admits(self, event: Event, adjacency: Adjacency) -> bool:
-        """Whether the event fits: its certified upper bound is at most this. What has no proven price does
-        not fit.
+        """Whether the event fits: its certified upper bound is at most this. Without a proof it does not.
 
-        Floats in stated guarantees are read as they were typed: `Guarantee(epsilon=1)` admits `PureDP(0.1)`
-        ten times.
+        Stated floats are read as they were typed: `Guarantee(epsilon=1)` admits `PureDP(0.1)` ten times.
 
         >>> from tacit.accounting import Gaussian, Repeated
         >>> Guarantee(rho=0.125).admits(Gaussian(2), Adjacency.ADD_REMOVE)
@@ -470,13 +445,11 @@ class Guarantee:
         orders = tuple((at_most(order_of(name)), at_least(value)) for name, value in self.parts)
         return RenyiDP(orders, adjacency=adjacency)
 
-    # --- noise ----------------------------------------------------------------------------------------------
-    # ----------------------
+    # --- noise ---
 
     @property
     def noise_multiplier(self) -> Fraction | None:
-        """The noise multiplier of one Gaussian release that costs all of it; None where Gaussian noise has no
-        price in the currency.
+        """The noise multiplier of one Gaussian release that costs all of it; None where that has no price.
 
         >>> Guarantee(rho=0.125).noise_multiplier, Guarantee(epsilon=1).noise_multiplier
         (Fraction(2, 1), None)
@@ -492,8 +465,7 @@ class Guarantee:
 
     @property
     def laplace_epsilon(self) -> Fraction | None:
-        """The epsilon of one Laplace release that costs all of it: eps^2 / 2 is its rho (Bun and Steinke
-        2016, Proposition 1.4).
+        """The epsilon of one Laplace release that costs all of it; rho = eps^2 / 2 (Bun, Steinke 2016, 1.4).
 
         >>> Guarantee(rho=0.125).laplace_epsilon
         Fraction(1, 2)
@@ -504,8 +476,7 @@ class Guarantee:
 
     @property
     def gaussian_mu(self) -> float:
-        """The total mu of Gaussian noise that it allows, as a float, before the accountant has the last word
-        (see `settle`).
+        """The total mu of Gaussian noise that it allows, as a float; `settle` has the last word.
 
         >>> round(Guarantee(epsilon=1, delta=1e-5).gaussian_mu, 5)
         0.26805
@@ -527,15 +498,11 @@ class Guarantee:
         return mu_for(amounts.epsilon, amounts.delta)
 
     def typed_price(self, event: Event, adjacency: Adjacency) -> Bound:
-        """As `price`, at the delta of `floats`: what a fitted model reports, at the very float that its user
-        typed.
-        """
+        """As `price`, at the delta of `floats`: what a fitted model reports, at the float that was typed."""
         return self._price(event, adjacency, self.floats.delta or 0.0)
 
     def keeps(self, event: Event, adjacency: Adjacency) -> bool:
-        """As `admits`, in floats and with `MARGIN` to spare: what a solver may plan that is later booked by a
-        ledger.
-        """
+        """As `admits`, in floats and with `MARGIN` to spare: what a solver may plan for a ledger."""
         amounts = self.floats
         limit = next((x for x in (amounts.epsilon, amounts.rho, amounts.mu) if x is not None), None)
         if limit is None:
@@ -560,15 +527,12 @@ class Guarantee:
         event = make(mu)
         while not self.keeps(event, adjacency):
             mu, step = mu * (1 - step), min(2 * step, 0.25)
-            if mu <= 0 or not math.isfinite(
-                mu
-            ):  # pragma: no cover - the accountant's brackets are far narrower
+            if mu <= 0 or not math.isfinite(mu):  # pragma: no cover - brackets are far narrower
                 raise ParameterError("no amount of noise keeps this guarantee")
             event = make(mu)
         return event, mu
 
-    # --- printing -------------------------------------------------------------------------------------------
-    # ----------------------
+    # --- printing ---
 
     @property
     def words(self) -> str:
@@ -592,11 +556,8 @@ class Guarantee:
     def arguments(self) -> str:
         """What stands between the brackets of `repr`."""
         if self.currency == RENYI:
-            return (
-                "renyi={"
-                + ", ".join(f"{name.removeprefix(_PREFIX)}: {_plain(value)}" for name, value in self.parts)
-                + "}"
-            )
+            orders = (f"{name.removeprefix(_PREFIX)}: {_plain(value)}" for name, value in self.parts)
+            return f"renyi={{{', '.join(orders)}}}"
         return ", ".join(f"{_LONG.get(name, name)}={_plain(value)}" for name, value in self._shown())
 
     def _shown(self) -> tuple[tuple[str, Fraction], ...]:
@@ -616,8 +577,7 @@ def order_of(part: str) -> Fraction:
 
 @lru_cache(maxsize=512)
 def cost_of(event: Event, adjacency: Adjacency, delta: float) -> Bound:
-    """The epsilon of an event at delta, remembered: a question is priced when it is planned and again when it
-    is answered.
+    """The epsilon of an event at delta, remembered: a question is priced when planned and when answered.
 
     >>> from tacit.accounting import Gaussian
     >>> round(cost_of(Gaussian(2), Adjacency.ADD_REMOVE, 1e-6).upper, 6)

@@ -17,12 +17,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.accounting.account import Account, account
+from tacit.accounting.account import Cost, account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.events.tree import Event
@@ -30,6 +29,7 @@ from tacit.accounting.pairs.pair import Array
 from tacit.accounting.tradeoff import attack_rate
 from tacit.errors import ParameterError
 from tacit.parameters import count, number, probability
+from tacit.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Path, canvas, check_path, dress, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,30 +37,15 @@ if TYPE_CHECKING:
 
     from tacit.accounting.compare import Comparison, Composition
 
-# Okabe and Ito's palette: told apart by every kind of colour vision, and in grey by the dashes below.
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#666666"
 _COLOURS = (RED, ORANGE, PURPLE, SKY, GREEN, BLUE, "#000000")
 _DASHES: tuple[object, ...] = ((0, (1, 1)), (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1)), "-", "-")
-Path = str | PathLike[str]
-_KINDS = ("png", "pdf", "svg")
-
-
-def check_path(path: Path) -> None:
-    """Refuse a file name whose ending says no picture, before any work is done.
-
-    >>> check_path("curve.txt")
-    Traceback (most recent call last):
-    tacit.errors.ParameterError: the picture's file name must end in .png, .pdf or .svg, not 'curve.txt'
-    """
-    if not fspath(path).lower().endswith(tuple(f".{kind}" for kind in _KINDS)):
-        raise ParameterError(f"the picture's file name must end in .png, .pdf or .svg, not {fspath(path)!r}")
 
 
 # --- one event ------------------------------------------------------------------------------------------------------------------
 
 
 def plot_profile(
-    cost: Account,
+    cost: Cost,
     *,
     epsilons: Iterable[float] | None = None,
     mark: tuple[float, float] | None = None,
@@ -69,7 +54,7 @@ def plot_profile(
     points: int | None = None,
 ) -> Figure:
     """delta against epsilon on a logarithmic axis; `mark` is a point (epsilon, delta) to show."""
-    figure, ax = _canvas(ax, path)
+    figure, ax = canvas(ax, path)
     x = np.array([float(number("epsilons", e)) for e in epsilons]) if epsilons is not None else _epsilons(cost, mark, points)
     found = cost.profile(x)
     upper, lower = np.array([d.upper for d in found]), np.array([d.lower for d in found])
@@ -83,12 +68,12 @@ def plot_profile(
         _mark(ax, mark, f"epsilon {mark[0]:.4g}\nat delta {mark[1]:.3g}")
     ax.set_ylim(floor, 1.0 if upper.max() <= 0 else max(min(1.0, 3 * float(upper.max())), 10 * floor))
     ax.set_xlim(float(x[0]), float(x[-1]) if x[-1] > x[0] else float(x[0]) + 1)
-    _dress(ax, "Privacy profile", "epsilon", "delta")
-    return _finish(figure, path)
+    dress(ax, "Privacy profile", "epsilon", "delta")
+    return finish(figure, path)
 
 
 def plot_tradeoff(
-    cost: Account,
+    cost: Cost,
     *,
     guarantee: tuple[float, float] | None = None,
     path: Path | None = None,
@@ -99,7 +84,7 @@ def plot_tradeoff(
 
     The shaded region is what the single promise `guarantee` = (epsilon, delta) allows; the curve is what the event allows.
     """
-    figure, ax = _canvas(ax, path)
+    figure, ax = canvas(ax, path)
     fpr = np.geomspace(1e-5, 1.0, 241)
     epsilons = _spread(cost, points)
     found = cost.profile(epsilons)
@@ -118,11 +103,11 @@ def plot_tradeoff(
     ax.set_xlim(1e-5, 1)
     ax.set_ylim(1e-5, 1.3)
     ax.legend(loc="lower right")
-    _dress(ax, "Membership attack", "false-positive rate", "true-positive rate")
-    return _finish(figure, path)
+    dress(ax, "Membership attack", "false-positive rate", "true-positive rate")
+    return finish(figure, path)
 
 
-def plot_cost(cost: Account, *, mark: tuple[float, float] | None = None, path: Path | None = None) -> Figure:
+def plot_cost(cost: Cost, *, mark: tuple[float, float] | None = None, path: Path | None = None) -> Figure:
     """The privacy profile and the membership attack side by side; `mark` is the promise (epsilon, delta) to show in both."""
     from matplotlib.figure import Figure
 
@@ -132,7 +117,7 @@ def plot_cost(cost: Account, *, mark: tuple[float, float] | None = None, path: P
     left, right = figure.subplots(1, 2)
     plot_profile(cost, mark=mark, ax=left)
     plot_tradeoff(cost, guarantee=mark, ax=right)
-    return _finish(figure, path)
+    return finish(figure, path)
 
 
 # --- theorems -------------------------------------------------------------------------------------------------------------------
@@ -147,7 +132,7 @@ def plot_comparison(table: Comparison, *, path: Path | None = None, ax: Axes | N
             rows.append((row.method, values, any(isinstance(f, Estimate) for f in row.figures)))
     first = [f.upper if isinstance(f, Bound) else math.nan for f in table.rows[0].figures]
     rows.sort(key=lambda r: min(v for v in r[1] if math.isfinite(v)))
-    figure, ax = _canvas(ax, path, height=1.6 + 0.29 * max(len(rows), 3))
+    figure, ax = canvas(ax, path, height=1.6 + 0.29 * max(len(rows), 3))
     places = np.arange(len(rows))
     for j, delta in enumerate(table.deltas):
         colour = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)[j % 6]
@@ -171,15 +156,15 @@ def plot_comparison(table: Comparison, *, path: Path | None = None, ax: Axes | N
     ax.set_ylim(len(rows) - 0.4, -0.6)
     if len(rows) and len(table.deltas) > 1:
         ax.legend(loc="best")
-    _dress(ax, f"Epsilon at delta = {table.deltas[0]:g}, by theorem" if len(table.deltas) == 1 else "Epsilon by theorem", "epsilon", "")
+    dress(ax, f"Epsilon at delta = {table.deltas[0]:g}, by theorem" if len(table.deltas) == 1 else "Epsilon by theorem", "epsilon", "")
     ax.grid(axis="y", visible=False)
     ax.tick_params(axis="y", length=0)
-    return _finish(figure, path)
+    return finish(figure, path)
 
 
 def plot_composition(picture: Composition, *, path: Path | None = None, ax: Axes | None = None) -> Figure:
     """Epsilon against the number of compositions on logarithmic axes, a line for each theorem, named at its end."""
-    figure, ax = _canvas(ax, path, width=8.2, height=5.2)
+    figure, ax = canvas(ax, path, width=8.2, height=5.2)
     ax.set_xscale("log")
     ax.set_yscale("log")
     for i, curve in enumerate(picture.curves):
@@ -188,8 +173,8 @@ def plot_composition(picture: Composition, *, path: Path | None = None, ax: Axes
         ax.plot(picture.counts, y, color=_COLOURS[i % 7], ls=_DASHES[i % 7], lw=3.0 - 0.2 * min(i, 5), label=curve.label)
     _names_at_ends(ax, picture)
     ax.set_xlim(picture.counts[0], max(picture.counts[-1], picture.counts[0] + 1))
-    _dress(ax, f"Composition theorems at delta = {picture.delta:g}", "number of compositions", "epsilon")
-    return _finish(figure, path)
+    dress(ax, f"Composition theorems at delta = {picture.delta:g}", "number of compositions", "epsilon")
+    return finish(figure, path)
 
 
 def _names_at_ends(ax: Axes, picture: Composition) -> None:
@@ -246,7 +231,7 @@ def plot_training(
     ax: Axes | None = None,
 ) -> Figure:
     """Epsilon of `make(t)` against the number of steps t, a line for each delta; `target` draws the budget."""
-    figure, ax = _canvas(ax, path)
+    figure, ax = canvas(ax, path)
     if isinstance(steps, int):
         last = count("steps", steps)
         grid = sorted({max(1, round(last * share)) for share in np.linspace(0, 1, 20) ** 2})
@@ -269,48 +254,11 @@ def plot_training(
     ax.set_ylim(bottom=0)
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     ax.legend(loc="lower right")
-    _dress(ax, "Epsilon over the training run", "steps", "epsilon")
-    return _finish(figure, path)
+    dress(ax, "Epsilon over the training run", "steps", "epsilon")
+    return finish(figure, path)
 
 
 # --- the parts all pictures share -----------------------------------------------------------------------------------------------
-
-
-def _canvas(ax: Axes | None, path: Path | None, *, width: float = 6.4, height: float = 4.4) -> tuple[Figure, Axes]:
-    """A new figure with one set of axes, or the figure that `ax` belongs to."""
-    from matplotlib.figure import Figure
-
-    if path is not None:
-        check_path(path)
-    if ax is None:
-        figure = Figure(figsize=(width, height), dpi=150, layout="tight")
-        return figure, figure.add_subplot()
-    owner = ax.get_figure(root=True)
-    if owner is None:
-        raise ParameterError("ax belongs to no figure")
-    return owner, ax
-
-
-def _dress(ax: Axes, title: str, xlabel: str, ylabel: str) -> None:
-    ax.set_title(title, loc="left", fontsize=11, fontweight="bold")
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(ylabel)
-    ax.grid(True, which="major", color="#dddddd", lw=0.7)
-    ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    legend = ax.get_legend()
-    if legend is not None:
-        legend.set_frame_on(True)
-        legend.get_frame().set(edgecolor="none", facecolor="white", alpha=0.85)
-        for text in legend.get_texts():
-            text.set_fontsize(9)
-
-
-def _finish(figure: Figure, path: Path | None) -> Figure:
-    if path is not None:
-        figure.savefig(path)
-    return figure
 
 
 def _visible(lower: Array, upper: Array) -> bool:
@@ -325,20 +273,20 @@ def _mark(ax: Axes, point: tuple[float, float], text: str) -> None:
     ax.annotate(text, point, xytext=(10, 10), textcoords="offset points", color=RED, fontsize=9, ha="left", va="bottom")
 
 
-def _spread(cost: Account, points: int | None) -> Array:
+def _spread(cost: Cost, points: int | None) -> Array:
     """Epsilons from 0 to where the profile has fallen to 1e-6, or to what a picture can show."""
     end = cost.epsilon(1e-6).upper
     return np.linspace(0.0, min(max(end, 1e-3), 40.0), points or _affordable(cost))
 
 
-def _affordable(cost: Account) -> int:
+def _affordable(cost: Cost) -> int:
     """How many points to draw: 60, or as many as a few seconds allow where one takes long."""
     began = time.perf_counter()
     cost.delta(0.0)
     return max(12, min(60, int(4 / max(time.perf_counter() - began, 1e-9))))
 
 
-def _epsilons(cost: Account, mark: tuple[float, float] | None, points: int | None) -> Array:
+def _epsilons(cost: Cost, mark: tuple[float, float] | None, points: int | None) -> Array:
     wanted = 1e-12 if mark is None else max(min(1e-12, mark[1] * 1e-4), 1e-30)
     end = cost.epsilon(wanted).upper
     if not math.isfinite(end):

@@ -1,19 +1,16 @@
-"""From an event tree to what the engines compose: dominating pairs in both directions, Rényi curves, and what is disclosed.
+"""From an event tree to what the engines compose: dominating pairs in both directions, Rényi curves, allocations, and what is disclosed.
 
-`resolve` walks the tree once. It is the only place that knows which relation a sampler needs, how a replacement becomes a group
-of two, and which combinations have a proof. What has none is refused with the reason and the fix.
+`resolve` walks the tree once. It is the only place that knows which relation a sampler needs, how a replacement
+becomes a group of two, and which combinations have a proof. What has none is refused with the reason and the fix.
 
-What a tree of events comes down to: pairs, Rényi curves, allocations, and what is disclosed; all that the engines compose.
-
-A step is known by a dominating pair in each direction. Some are also known by a better bound on their Rényi divergences than their pair's:
-the pair of the bounded-range class is the envelope of many laws, of which a mechanism has but one at a time, and the pair of discrete
-Gaussian noise leaves out the far tails.
-
->>> from tacit.accounting.resolve import resolve
 >>> from tacit.accounting import Adjacency, Exponential, Repeated
 >>> parts = resolve(Repeated(Exponential(0.2), 10), Adjacency.ADD_REMOVE)
 >>> round(float(renyi_curve(parts)(np.array([2.0]))[0]), 4)  # at most 10 * 2 * 0.2^2 / 8
 0.0998
+
+A step is known by a dominating pair in each direction. Some have a better bound on their Rényi divergences than
+their pair gives: the pair of the bounded-range class is the envelope of many laws, of which a mechanism has one
+at a time, and the pair of discrete Gaussian noise leaves out the far tails.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from numpy.typing import ArrayLike
 from tacit.accounting.adjacency import Adjacency, hops
 from tacit.accounting.events import leaves
 from tacit.accounting.events import tree as ev
-from tacit.accounting.events.schemes import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
+from tacit.accounting.events.tree import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
 from tacit.accounting.pairs import finite, mixture
 from tacit.accounting.pairs import pair as pairs
 from tacit.accounting.pairs.laplace import bounded_range, bounded_range_divergence, laplace
@@ -501,7 +498,7 @@ def _one_step(parts: Resolved, inner: ev.Event) -> Step:
         raise UnsupportedError(
             f"{type(inner).__name__} has no dominating pair that sampling could act on; sample its parts, or give a PrivacyProfile"
         )
-    from tacit.accounting.engines.grid_composition import composed_pair
+    from tacit.accounting.engines.grid import composed_pair
 
     up = [composed_pair([(s.remove, s.count) for s in parts.steps]), composed_pair([(s.add, s.count) for s in parts.steps])]
     return Step(up[0], up[1], 1, (Trivial(), Trivial()))

@@ -1,8 +1,9 @@
-"""Special functions, from scipy when they are first called: loading it takes as long as pricing a hundred questions.
+"""Special functions and Fourier transforms, from scipy when they are first called.
 
-What pricing one Gaussian needs, a few values of `erfcx` and `ndtr`, is worked out here without it, to the last digits: `math.erfc` is good
-to one unit in the last place or two, and x^2 is kept to twice the precision before it is exponentiated. Which way is taken depends on how
-many values there are, and on nothing else, so a price does not depend on what else a process has loaded.
+Loading scipy takes as long as pricing a hundred questions. What pricing one Gaussian needs, a few values of
+`erfcx` and `ndtr`, is worked out here without it, to the last digits: `math.erfc` is good to one unit in the
+last place or two, and x^2 is kept to twice the precision before it is exponentiated. Which way is taken depends
+only on how many values there are, so a price does not depend on what else a process has loaded.
 
 >>> float(erfcx(np.array(1.0))), float(ndtr(0.0))
 (0.427583576155807, 0.5)
@@ -11,6 +12,8 @@ many values there are, and on nothing else, so a price does not depend on what e
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -25,9 +28,7 @@ def erfcx(x: Any) -> Any:
     """exp(x^2) erfc(x)."""
     values = np.asarray(x, dtype=float)
     if values.size > FEW:
-        from scipy.special import erfcx as many
-
-        return many(values)
+        return _many_erfcx(values)
     return np.array([_erfcx(value) for value in values.ravel().tolist()]).reshape(values.shape)[()]
 
 
@@ -35,9 +36,7 @@ def ndtr(x: Any) -> Any:
     """The normal distribution function."""
     values = np.asarray(x, dtype=float)
     if values.size > FEW:
-        from scipy.special import ndtr as many
-
-        return many(values)
+        return _many_ndtr(values)
     return np.array([0.5 * math.erfc(-value * math.sqrt(0.5)) for value in values.ravel().tolist()]).reshape(values.shape)[()]
 
 
@@ -65,57 +64,22 @@ def _series(x: float) -> float:
     return total / (x * math.sqrt(math.pi))
 
 
-def log_ndtr(x: Any) -> Any:
-    """The logarithm of the normal distribution function."""
-    from scipy.special import log_ndtr as found
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """A function of scipy, which is loaded when the function is first called."""
 
-    return found(x)
+    def call(*given: Any, **options: Any) -> Any:
+        return getattr(import_module(module), name)(*given, **options)
 
-
-def ndtri(p: Any) -> Any:
-    """The quantile of the normal law."""
-    from scipy.special import ndtri as found
-
-    return found(p)
+    return call
 
 
-def ndtri_exp(log_p: Any) -> Any:
-    """The quantile of the normal law, by the logarithm of the probability."""
-    from scipy.special import ndtri_exp as found
-
-    return found(log_p)
-
-
-def gammaln(x: Any) -> Any:
-    """The logarithm of the gamma function."""
-    from scipy.special import gammaln as found
-
-    return found(x)
-
-
-def logsumexp(terms: Any) -> Any:
-    """The logarithm of a sum of exponentials."""
-    from scipy.special import logsumexp as found
-
-    return found(terms)
-
-
-def rfft(values: Any) -> Any:
-    """The Fourier transform of real values."""
-    from scipy.fft import rfft as found
-
-    return found(values)
-
-
-def irfft(values: Any, size: int) -> Any:
-    """The inverse of `rfft`."""
-    from scipy.fft import irfft as found
-
-    return found(values, size)
-
-
-def next_fast_len(size: int, real: bool = False) -> int:
-    """The least size from here on that Fourier transforms are fast for."""
-    from scipy.fft import next_fast_len as found
-
-    return int(found(size, real=real))
+log_ndtr = _later("scipy.special", "log_ndtr")  # the logarithm of the normal distribution function
+ndtri = _later("scipy.special", "ndtri")  # the quantile of the normal law
+ndtri_exp = _later("scipy.special", "ndtri_exp")  # the same, by the logarithm of the probability
+gammaln = _later("scipy.special", "gammaln")  # the logarithm of the gamma function
+logsumexp = _later("scipy.special", "logsumexp")  # the logarithm of a sum of exponentials
+rfft = _later("scipy.fft", "rfft")  # the Fourier transform of real values
+irfft = _later("scipy.fft", "irfft")  # its inverse, given how many values there are
+next_fast_len = _later("scipy.fft", "next_fast_len")  # the least size from here on that transforms are fast for
+_many_erfcx = _later("scipy.special", "erfcx")
+_many_ndtr = _later("scipy.special", "ndtr")

@@ -1,21 +1,17 @@
-"""The Gaussian view of an event: the smallest mu whose curve covers its privacy profile, and how much is lost by saying only mu.
+"""What an attacker gains: the best membership attack at a false-positive rate, and an event's trade-off curve as one mu.
 
->>> from tacit.accounting import Laplace, account
->>> found = account(Laplace(1)).gdp()
->>> found.mu.width < 0.01 * found.mu.upper, 0 < found.regret < 1
-(True, True)
+Every (epsilon, delta) allows a true-positive rate of at most e^eps rate + delta, and the trade-off curve is the
+lower envelope of all these lines. `best_attack` brackets the minimum over a privacy profile, `attack_at_most`
+stops its search early with a bound that is valid and nearly as good, and `attack_rate` takes the lines that are
+at hand. `fitted` finds the smallest mu whose Gaussian curve covers a profile, and what is lost by saying only mu.
 
-The best membership attack at a false-positive rate: at most how many members it finds.
-
-Every (epsilon, delta) allows a true-positive rate of at most e^eps rate + delta, and the trade-off curve is
-the lower envelope of all these lines. `best_attack` brackets the minimum over a privacy profile,
-`attack_at_most` stops its search early with a bound that is valid and nearly as good, and `attack_rate` takes
-the lines that are at hand.
-
->>> from tacit.accounting import Gaussian, account
+>>> from tacit.accounting import Gaussian, Laplace, account
 >>> cost = account(Gaussian(1))
 >>> round(best_attack(cost.delta, 0.05, 30.0).upper, 6) == round(cost.tpr(0.05).upper, 6)
 True
+>>> found = account(Laplace(1)).gdp()
+>>> found.mu.width < 0.01 * found.mu.upper, 0 < found.regret < 1
+(True, True)
 """
 
 from __future__ import annotations

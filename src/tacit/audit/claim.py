@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tacit.accounting import GDP, Account, Adjacency, ApproxDP, Event, Guarantee, ParameterError, PureDP, account, from_json, to_json
+from tacit.accounting import GDP, Adjacency, ApproxDP, Cost, Event, Guarantee, ParameterError, PureDP, account, from_json, to_json
 from tacit.audit.rates import OperatingPoint, most_true_positives
 
 
@@ -74,7 +74,7 @@ class Claim:
         return Claim(stated, relation, whole.words.replace(", delta", " at delta"))
 
     @cached_property
-    def account(self) -> Account:
+    def account(self) -> Cost:
         """The accountant's view of the promise."""
         return account(self.event, self.adjacency)
 

@@ -6,7 +6,9 @@
 (100, 300)
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tacit.lazy import lazily
 
 if TYPE_CHECKING:
     from tacit.calculus.aggregates import count, mean, total
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from tacit.calculus.sets import append, distinct, join_public, resize, union
     from tacit.calculus.stability import StabilityReport, Violation, check_stability
 
-#: Where the names are at home. A module is loaded when one of its names is first used: a question about a table needs few of them.
-_HOMES = {
+#: Where the names are at home: a question about a table needs few of these modules.
+__getattr__, __dir__ = lazily(__name__, {
     "aggregates": ("count", "mean", "total"),
     "chain": ("Measurement", "Release", "Space", "Step", "Transformation", "explain", "fit", "post", "restate"),
     "collection_domains": ("Ball", "Categories", "Graph", "Graphs", "Records", "Rows", "Vectors", "table"),
@@ -42,94 +44,17 @@ _HOMES = {
     "rows": ("bins", "cast", "clamp", "clip_norm", "column", "impute", "one_hot", "round_to", "select", "vector"),
     "sets": ("append", "distinct", "join_public", "resize", "union"),
     "stability": ("StabilityReport", "Violation", "check_stability"),
-}  # fmt: skip
+})  # fmt: skip
 
 __all__ = [
-    "L1",
-    "L2",
-    "Absolute",
-    "AddRemove",
-    "Anything",
-    "Ball",
-    "CalculusError",
-    "Categories",
-    "Domain",
-    "DomainError",
-    "Edges",
-    "Graph",
-    "Graphs",
-    "Hamming",
-    "Identifiers",
-    "Integers",
-    "LInfinity",
-    "Lattice",
-    "Measurement",
-    "Metric",
-    "MetricError",
-    "Nodes",
-    "Partition",
-    "Reals",
-    "Records",
-    "Release",
-    "ReplaceOne",
-    "Rows",
-    "Space",
-    "StabilityReport",
-    "Step",
-    "Transformation",
-    "UnprovedError",
-    "Vectors",
-    "Violation",
-    "append",
-    "as_add_remove",
-    "as_norm",
-    "batch",
-    "bins",
-    "cap_rows",
-    "cast",
-    "check_stability",
-    "clamp",
-    "clip_norm",
-    "column",
-    "compose",
-    "count",
-    "degree_histogram",
-    "distinct",
-    "drop_missing",
-    "edge_count",
-    "explain",
-    "filter_rows",
-    "fit",
-    "flat_map",
-    "group_by",
-    "histogram",
-    "impute",
-    "join_public",
-    "map_rows",
-    "marginal",
-    "mean",
-    "one_hot",
-    "parallel",
-    "partition_by",
-    "post",
-    "quantile_scores",
-    "resize",
-    "restate",
-    "round_to",
-    "select",
-    "table",
-    "total",
-    "union",
-    "unordered",
+    "L1", "L2", "Absolute", "AddRemove", "Anything", "Ball", "CalculusError", "Categories", "Domain",
+    "DomainError", "Edges", "Graph", "Graphs", "Hamming", "Identifiers", "Integers", "LInfinity", "Lattice",
+    "Measurement", "Metric", "MetricError", "Nodes", "Partition", "Reals", "Records", "Release",
+    "ReplaceOne", "Rows", "Space", "StabilityReport", "Step", "Transformation", "UnprovedError", "Vectors",
+    "Violation", "append", "as_add_remove", "as_norm", "batch", "bins", "cap_rows", "cast",
+    "check_stability", "clamp", "clip_norm", "column", "compose", "count", "degree_histogram", "distinct",
+    "drop_missing", "edge_count", "explain", "filter_rows", "fit", "flat_map", "group_by", "histogram",
+    "impute", "join_public", "map_rows", "marginal", "mean", "one_hot", "parallel", "partition_by", "post",
+    "quantile_scores", "resize", "restate", "round_to", "select", "table", "total", "union", "unordered",
     "vector",
-]
-
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    home = next((module for module, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module 'tacit.calculus' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"tacit.calculus.{home}"), name)
-    return found
+]  # fmt: skip

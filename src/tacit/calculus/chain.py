@@ -47,9 +47,22 @@ from fractions import Fraction
 from typing import Any
 
 from tacit import noise
-from tacit.accounting import Adjacency, Bound, Composed, Event, Group, Repeated, Sampled, Selection, UnsupportedError, Worst, account
-from tacit.accounting.events.tree import Leaf
-from tacit.accounting.theorems.methods import exact_pure, exact_rho
+from tacit.accounting import (
+    Adjacency,
+    Bound,
+    Composed,
+    Event,
+    Group,
+    Leaf,
+    Repeated,
+    Sampled,
+    Selection,
+    UnsupportedError,
+    Worst,
+    account,
+    exact_pure,
+    exact_rho,
+)
 from tacit.calculus.collection_domains import Vectors
 from tacit.calculus.domains import Domain, Lattice
 from tacit.calculus.errors import CalculusError, DomainError, MetricError, UnprovedError

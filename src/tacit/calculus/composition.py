@@ -34,14 +34,15 @@ from tacit.accounting import (
     Event,
     Gaussian,
     Group,
+    Leaf,
     NonPrivate,
     NoOp,
     PureDP,
     Repeated,
     Worst,
+    exact_pure,
+    exact_rho,
 )
-from tacit.accounting.events.tree import Leaf
-from tacit.accounting.theorems.methods import exact_pure, exact_rho
 from tacit.calculus.chain import Measurement, Space, Step
 from tacit.calculus.collection_domains import Records, Rows
 from tacit.calculus.datasets import key, keys, take

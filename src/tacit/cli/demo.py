@@ -25,10 +25,8 @@ STEPS = (1, 100, 250, 500, 1000, 1500, 2000, 3000, 4000, 5000, 6000, 7000, 8000,
 
 def showcase(folder: str) -> None:
     """Print the tables, write the pictures into the folder, and say what to open."""
-    from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, account
+    from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, account, laplace_and_gaussian, plot_cost, plot_training, rounded_up
     from tacit.accounting import compare as compare_theorems
-    from tacit.accounting.compare import laplace_and_gaussian, rounded_up
-    from tacit.accounting.plots import plot_cost, plot_training
     from tacit.cli import output
     from tacit.cli.questions import save
 

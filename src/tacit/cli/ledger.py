@@ -77,7 +77,7 @@ def show(
         from tacit.ledger import report
 
         if plot is not None:
-            from tacit.accounting.plots import check_path
+            from tacit.pictures import check_path
 
             check_path(plot)
         standings = report.standings(ledger, account=account)

@@ -18,9 +18,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tacit.accounting import Account, Adjacency, Bound, Estimate, Event, to_json
-from tacit.accounting.compare import rounded_up
-from tacit.accounting.tradeoff import attack_at_most
+from tacit.accounting import Adjacency, Bound, Cost, Estimate, Event, attack_at_most, rounded_up, to_json
 from tacit.cli.options import proved_digits
 
 if TYPE_CHECKING:
@@ -111,7 +109,7 @@ def figure(found: Bound | Estimate) -> dict[str, Any]:
     return {"lower": found.lower, "upper": found.upper, "method": found.method}
 
 
-def context(cost: Account) -> dict[str, Any]:
+def context(cost: Cost) -> dict[str, Any]:
     """What every JSON answer says about the question."""
     return {"adjacency": cost.adjacency.value, "event": event_object(cost.event)}
 
@@ -133,13 +131,13 @@ def print_figure(out: Console, headline: str, found: Bound | Estimate) -> None:
     out.print(f"  method     {found.method}")
 
 
-def print_context(out: Console, cost: Account) -> None:
+def print_context(out: Console, cost: Cost) -> None:
     """What the figure is about."""
     out.print(f"  event      {cost.event!r}")
     out.print(f"  relation   {RELATIONS[cost.adjacency]}")
 
 
-def plain_words(cost: Account, known: Sequence[tuple[float, float]] = ()) -> list[str]:
+def plain_words(cost: Cost, known: Sequence[tuple[float, float]] = ()) -> list[str]:
     """What the event lets an attacker find out about one person's membership, in sentences; `known` are (epsilon, delta) it satisfies."""
     began = time.perf_counter()
     advantage = cost.advantage().upper

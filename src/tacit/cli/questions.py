@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.accounting import (
     METHODS,
-    Account,
     AccountingError,
     Adjacency,
     ApproxDP,
     Bound,
     Comparison,
+    Cost,
     DiscreteGaussian,
     DiscreteLaplace,
     Estimate,
@@ -35,24 +35,25 @@ from tacit.accounting import (
     Exponential,
     Gaussian,
     Group,
+    Inapplicable,
     Laplace,
+    Leaf,
     Poisson,
     PureDP,
     RandomAllocation,
     RandomizedResponse,
     Repeated,
     Sampled,
+    Scheme,
     Staircase,
     WithoutReplacement,
     WithReplacement,
     account,
     calibrate,
     from_json,
+    rounded_up,
 )
 from tacit.accounting import compare as compare_theorems
-from tacit.accounting.compare import Inapplicable, rounded_up
-from tacit.accounting.events.schemes import Scheme
-from tacit.accounting.events.tree import Leaf
 from tacit.cli import options as numbers
 from tacit.cli import output
 from tacit.cli.options import OptionError, option_name, shown
@@ -359,7 +360,7 @@ def steps(options: Options) -> Picture:
         return _cost_picture(cost, (spent.upper, level) if level else None)
 
     def picture() -> Figure:
-        from tacit.accounting.plots import plot_training
+        from tacit.accounting import plot_training
 
         figure = plot_training(lambda n: plan.event(steps=n), max(1, count), level, adjacency=plan.adjacency, target=goal)
         if plan.per_epoch > 1:
@@ -455,13 +456,13 @@ def _relation(plan: Plan) -> dict[str, Any]:
     return {"adjacency": plan.adjacency, "null_record": plan.null_record}
 
 
-def _cost(plan: Plan) -> Account:
+def _cost(plan: Plan) -> Cost:
     return account(plan.event(), **_relation(plan))
 
 
 def _answer(
     options: Options,
-    cost: Account,
+    cost: Cost,
     asked: str,
     values: Sequence[float],
     found: Sequence[Bound | Estimate],
@@ -480,7 +481,7 @@ def _answer(
     _words(cost, known)
 
 
-def _words(cost: Account, known: Sequence[tuple[float, float]]) -> None:
+def _words(cost: Cost, known: Sequence[tuple[float, float]]) -> None:
     out = output.console()
     with output.working("putting it into words"):
         lines = output.plain_words(cost, known)
@@ -489,7 +490,7 @@ def _words(cost: Account, known: Sequence[tuple[float, float]]) -> None:
         out.print(f"  {line}")
 
 
-def _searched(options: Options, cost: Account, spent: Bound, found: Mapping[str, Any], headline: str) -> None:
+def _searched(options: Options, cost: Cost, spent: Bound, found: Mapping[str, Any], headline: str) -> None:
     """Print what a search found, and what it spends."""
     if options.get("as_json"):
         output.print_json({**found, **output.figure(spent), **output.context(cost)})
@@ -502,11 +503,11 @@ def _searched(options: Options, cost: Account, spent: Bound, found: Mapping[str,
     _words(cost, [(spent.upper, level)])
 
 
-def _attacks(cost: Account, rates: Sequence[float], epsilons: Sequence[float], found: Sequence[Bound], seconds: float) -> list[float]:
+def _attacks(cost: Cost, rates: Sequence[float], epsilons: Sequence[float], found: Sequence[Bound], seconds: float) -> list[float]:
     """Valid upper ends of the true-positive rate, from the points at hand and, unless those took long, a finer sweep of the profile."""
     import numpy as np
 
-    from tacit.accounting.tradeoff import attack_rate
+    from tacit.accounting import attack_rate
 
     points = [(e, f.upper) for e, f in zip(epsilons, found, strict=True) if e >= 0]
     if seconds < 0.2 * len(epsilons) or not points:
@@ -555,9 +556,9 @@ def save(figure: Figure, name: str) -> None:
         raise OptionError(f"--plot: cannot write {shown(name)}: {reason}") from None
 
 
-def _cost_picture(cost: Account, mark: tuple[float, float] | None) -> Picture:
+def _cost_picture(cost: Cost, mark: tuple[float, float] | None) -> Picture:
     def picture() -> Figure:
-        from tacit.accounting.plots import plot_cost
+        from tacit.accounting import plot_cost
 
         return plot_cost(cost, mark=mark)
 

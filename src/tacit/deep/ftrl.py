@@ -29,9 +29,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from tacit.accounting import Adjacency, Event, ParameterError, Repeated, Sampled
+from tacit.accounting import Adjacency, Event, Leaf, ParameterError, Repeated, Sampled
 from tacit.accounting import Poisson as PoissonScheme
-from tacit.accounting.events.tree import Leaf
 from tacit.deep.samplers import Indices, coins
 from tacit.noise import permutation, uniform_integers
 from tacit.parameters import Number, count, nonnegative, positive

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from tacit.deep.errors import needs
 from tacit.mechanisms import NoisySums
-from tacit.noise.source import words
+from tacit.noise import words
 
 with needs("torch", "cryptography"):
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes

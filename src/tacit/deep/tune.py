@@ -32,8 +32,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from tacit.accounting import Composed, Event, ParameterError, Repeated, Selection
-from tacit.accounting.theorems.selection import gamma_for
+from tacit.accounting import Composed, Event, ParameterError, Repeated, Selection, gamma_for
 from tacit.ledger import Account, paying
 from tacit.noise import bernoulli, uniform_integers
 from tacit.parameters import Number, count, number, positive

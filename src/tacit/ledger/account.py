@@ -25,8 +25,7 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from tacit.accounting import Event, Guarantee, from_json, to_json
-from tacit.accounting.theorems.methods import as_typed
+from tacit.accounting import Event, Guarantee, as_typed, from_json, to_json
 from tacit.exact import Typed, from_text, to_text
 from tacit.ledger import journal
 from tacit.ledger.booking import Totals, booked, charge_of, keys, refusal_for, refused, room

@@ -37,8 +37,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tacit.accounting import Adjacency, Event
-from tacit.accounting.theorems.methods import as_typed
+from tacit.accounting import Adjacency, Event, as_typed
 from tacit.errors import AdjacencyError
 from tacit.exact import from_text, tidy, to_text
 from tacit.ledger.errors import BudgetExceeded, PriceError

@@ -31,8 +31,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tacit.accounting import UnsupportedError
-from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO, order_of
+from tacit.accounting import APPROXIMATE, MU, PURE, RENYI, RHO, UnsupportedError, order_of
 from tacit.exact import at_least, at_most, shown, tidy
 from tacit.ledger.budget import Budget, typed
 from tacit.ledger.errors import BudgetExceeded, LedgerError

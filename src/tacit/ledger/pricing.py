@@ -29,9 +29,13 @@ from tacit.accounting import (
     NoOp,
     Repeated,
     account,
+    as_typed,
+    exact_pure,
+    exact_rho,
+    order_of,
+    squared_mu,
+    stated_sum,
 )
-from tacit.accounting.guarantee import order_of
-from tacit.accounting.theorems.methods import as_typed, exact_pure, exact_rho, squared_mu, stated_sum
 from tacit.exact import at_most, from_float
 from tacit.ledger.errors import LedgerError, PriceError
 

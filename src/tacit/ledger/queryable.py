@@ -35,8 +35,23 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tacit import calculus  # the calculus loads its parts when they are first named, and a book of accounts names none
-from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Composed, Event, Group, Guarantee, NoOp, PureDP
-from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO
+from tacit.accounting import (
+    APPROXIMATE,
+    GDP,
+    MU,
+    PURE,
+    RENYI,
+    RHO,
+    ZCDP,
+    Adjacency,
+    ApproxDP,
+    Composed,
+    Event,
+    Group,
+    Guarantee,
+    NoOp,
+    PureDP,
+)
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError

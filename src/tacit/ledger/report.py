@@ -30,7 +30,6 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from tacit.accounting import AccountingError, from_json
-from tacit.accounting.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, check_path
 from tacit.exact import from_text
 from tacit.ledger import journal
 from tacit.ledger.account import NOT_PRIVATE, Account
@@ -42,6 +41,7 @@ from tacit.ledger.paying import DONE, OPEN
 from tacit.ledger.spec import Spec
 from tacit.ledger.store import Connection, run
 from tacit.ledger.verify import Rebuild
+from tacit.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, check_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

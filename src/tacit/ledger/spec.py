@@ -21,8 +21,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
-from tacit.accounting import Adjacency
-from tacit.accounting.guarantee import PURE
+from tacit.accounting import PURE, Adjacency
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.filters import theorem

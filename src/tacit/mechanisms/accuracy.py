@@ -21,8 +21,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import gammaincc, gammaln, ndtri_exp
 
-from tacit.accounting import ParameterError
-from tacit.accounting.theorems import gaussian
+from tacit.accounting import ParameterError, sigma_for
 from tacit.parameters import Number, count, number, positive
 
 #: Closed forms below are good to a few units in the last place; this covers them.
@@ -260,7 +259,7 @@ def choose_noise(
     if slack == 0:
         spread = math.inf
     elif calibration == "analytic":
-        spread = gaussian.sigma_for(target, slack, two)
+        spread = sigma_for(target, slack, two)
     else:
         log = -math.log(slack)
         spread = two / (math.sqrt(2) * (target / (math.sqrt(log + target) + math.sqrt(log))))

@@ -26,8 +26,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
 
-from tacit.accounting import Event, NoOp, ParameterError, Selection
-from tacit.accounting.theorems.selection import gamma_for, mean_for
+from tacit.accounting import Event, NoOp, ParameterError, Selection, gamma_for, mean_for
 from tacit.calculus import CalculusError, Measurement, Space
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import bernoulli, uniform_integers

@@ -27,8 +27,7 @@ from tacit import accounting
 from tacit.accounting import Event, NoOp, ParameterError
 from tacit.calculus import L1, DomainError, Integers, Lattice, LInfinity, Measurement, MetricError, Space, Vectors
 from tacit.mechanisms.mechanism import Mechanism
-from tacit.noise import choose
-from tacit.noise.exponential import exp_bounds
+from tacit.noise import choose, exp_bounds
 from tacit.parameters import Number, count, positive, probability
 
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Self
 
-from tacit.accounting import Event, Gaussian, ParameterError, account
-from tacit.accounting.theorems.gaussian import sigma_for
+from tacit.accounting import Event, Gaussian, ParameterError, account, sigma_for
 from tacit.calculus import L2, Measurement, Space
 from tacit.calculus.metrics import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, largest_scale, rounded_up

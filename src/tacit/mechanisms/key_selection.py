@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from tacit.accounting import ApproxDP, Composed, DiscreteLaplace, Event, Group, NoOp, ParameterError, Repeated, calibrate
 from tacit.calculus import AddRemove, DomainError, Hamming, Identifiers, Measurement, MetricError, Records, ReplaceOne, Rows, Space
 from tacit.mechanisms.mechanism import Mechanism
-from tacit.noise import bernoulli, discrete_laplace, permutation
-from tacit.noise.exponential import exp_bounds
+from tacit.noise import bernoulli, discrete_laplace, exp_bounds, permutation
 from tacit.parameters import Number, count, positive, probability
 
 Array = NDArray[np.int64]

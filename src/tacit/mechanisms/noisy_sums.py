@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 from tacit import noise
 from tacit.accounting import Adjacency, Event, Gaussian, Laplace, NoOp, ParameterError
-from tacit.noise import from_lattice
-from tacit.noise.draws import Size
+from tacit.noise import Size, from_lattice
 from tacit.parameters import Number, positive
 
 Floats = NDArray[np.float64]

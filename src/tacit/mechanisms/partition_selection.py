@@ -27,8 +27,7 @@ from typing import Self
 
 import numpy as np
 
-from tacit.accounting import ApproxDP, Composed, Event, Gaussian, Group, ParameterError
-from tacit.accounting.theorems.gaussian import sigma_for
+from tacit.accounting import ApproxDP, Composed, Event, Gaussian, Group, ParameterError, sigma_for
 from tacit.mechanisms.exponential import above
 from tacit.mechanisms.key_selection import (
     LONGEST,

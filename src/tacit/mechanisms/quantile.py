@@ -29,10 +29,7 @@ from tacit.accounting import Event, NoOp, ParameterError, Repeated
 from tacit.calculus import AddRemove, DomainError, Hamming, Integers, Lattice, Measurement, MetricError, Reals, ReplaceOne, Rows, Space
 from tacit.mechanisms.exponential import above
 from tacit.mechanisms.mechanism import Mechanism
-from tacit.noise import choose, from_lattice, uniform_integers
-from tacit.noise.entropy import WORD
-from tacit.noise.exponential import CUTOFF, exp_bounds, rough_exp
-from tacit.noise.table import Table
+from tacit.noise import CUTOFF, WORD, Table, choose, exp_bounds, from_lattice, rough_exp, uniform_integers
 from tacit.parameters import Number, count, number, positive, probability
 
 WIDEST = 2**62

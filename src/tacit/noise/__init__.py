@@ -14,37 +14,26 @@ There are no seeds. Tests may repeat draws in `test_mode`, and everything drawn 
 >>> seen.mark
 'NOT PRIVATE'
 
-Parameters are exact: an int, a Fraction, or a float, which stands for its exact binary value.
+Parameters are exact: an int, a Fraction, or a float, which stands for its exact binary value. Mechanisms that
+build samplers of their own use `words`, `Table` and the enclosures of exp(-x).
 """
 
 from tacit.noise.choice import choose, choose_weighted
 from tacit.noise.coin import bernoulli, bernoulli_exp
+from tacit.noise.draws import Size
+from tacit.noise.entropy import WORD
+from tacit.noise.exponential import CUTOFF, exp_bounds, rough_exp
 from tacit.noise.gaussian import discrete_gaussian
 from tacit.noise.laplace import discrete_laplace, geometric
 from tacit.noise.lattice import from_lattice, granularity_for, round_to_lattice, steps_apart
 from tacit.noise.rounded import rounded_gaussian, rounded_laplace
-from tacit.noise.source import SeedRefusedError, Seen, is_private, test_mode, watch
+from tacit.noise.source import SeedRefusedError, Seen, is_private, test_mode, watch, words
+from tacit.noise.table import Table
 from tacit.noise.uniform import permutation, uniform_integers
 
 __all__ = [
-    "SeedRefusedError",
-    "Seen",
-    "bernoulli",
-    "bernoulli_exp",
-    "choose",
-    "choose_weighted",
-    "discrete_gaussian",
-    "discrete_laplace",
-    "from_lattice",
-    "geometric",
-    "granularity_for",
-    "is_private",
-    "permutation",
-    "round_to_lattice",
-    "rounded_gaussian",
-    "rounded_laplace",
-    "steps_apart",
-    "test_mode",
-    "uniform_integers",
-    "watch",
-]
+    "CUTOFF", "WORD", "SeedRefusedError", "Seen", "Size", "Table", "bernoulli", "bernoulli_exp", "choose",
+    "choose_weighted", "discrete_gaussian", "discrete_laplace", "exp_bounds", "from_lattice", "geometric",
+    "granularity_for", "is_private", "permutation", "rough_exp", "round_to_lattice", "rounded_gaussian",
+    "rounded_laplace", "steps_apart", "test_mode", "uniform_integers", "watch", "words",
+]  # fmt: skip

@@ -69,8 +69,7 @@ def choose(log_weights: Weighting, size: Size | None = None, *, multiplier: Numb
     def bulk(count: int) -> Integers:
         return places[table.draw(count)]
 
-    found: int | NDArray[Any] = shaped(bulk, size)
-    return found
+    return shaped(bulk, size)
 
 
 def _exponents(
@@ -157,8 +156,7 @@ def choose_weighted(weights: Weighting, size: Size | None = None) -> int | NDArr
     def bulk(count: int) -> Integers:
         return places[table.draw(count)]
 
-    found: int | NDArray[Any] = shaped(bulk, size)
-    return found
+    return shaped(bulk, size)
 
 
 def _numbers(name: str, values: Weighting) -> list[Number]:

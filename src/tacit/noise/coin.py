@@ -35,8 +35,7 @@ def bernoulli(p: Number, size: Size | None = None) -> int | NDArray[Any]:
     """
     exact = Fraction(probability("p", p))
     top, under = exact.numerator, exact.denominator
-    found: int | NDArray[Any] = _tosses(lambda bits: ((top << bits) // under, -((-top << bits) // under)), size)
-    return found
+    return _tosses(lambda bits: ((top << bits) // under, -((-top << bits) // under)), size)
 
 
 @overload
@@ -50,11 +49,10 @@ def bernoulli_exp(x: Number, size: Size | None = None) -> int | NDArray[Any]:
     0
     """
     exact = Fraction(nonnegative("x", x))
-    found: int | NDArray[Any] = _tosses(lambda bits: exp_bounds(exact, bits), size)
-    return found
+    return _tosses(lambda bits: exp_bounds(exact, bits), size)
 
 
-def _tosses(bounds: Bounds, size: Size | None) -> Any:
+def _tosses(bounds: Bounds, size: Size | None) -> int | NDArray[Any]:
     low, high = bounds(WORD)
 
     def bulk(count: int) -> Integers:

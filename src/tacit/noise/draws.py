@@ -61,7 +61,7 @@ def in_bulk(bulk: Bulk, count: int) -> Integers:
     return np.concatenate([bulk(min(CHUNK, count - start)) for start in range(0, count, CHUNK)])
 
 
-def shaped(bulk: Bulk, size: Size | None) -> Any:
+def shaped(bulk: Bulk, size: Size | None) -> int | NDArray[Any]:
     """One Python integer, or an array of the shape asked for, drawn now."""
     shape = shape_of(size)
     if size is None:
@@ -69,7 +69,7 @@ def shaped(bulk: Bulk, size: Size | None) -> Any:
     return in_bulk(bulk, math.prod(shape)).reshape(shape)
 
 
-def hand_out(key: Hashable, bulk: Bulk, size: Size | None) -> Any:
+def hand_out(key: Hashable, bulk: Bulk, size: Size | None) -> int | NDArray[Any]:
     """The same, but private values come from the pools of `key`, which names the law and its parameters: they must be public."""
     if not is_private():
         note(key, size)

@@ -142,5 +142,4 @@ def discrete_gaussian(sigma: Number, size: Size | None = None) -> int | NDArray[
     [0, 0, 0]
     """
     exact = Fraction(positive("sigma", sigma))
-    found: int | NDArray[Any] = hand_out(("gaussian", exact), gaussian_law(exact).draw, size)
-    return found
+    return hand_out(("gaussian", exact), gaussian_law(exact).draw, size)

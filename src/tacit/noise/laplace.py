@@ -123,8 +123,7 @@ def discrete_laplace(scale: Number, size: Size | None = None) -> int | NDArray[A
     [0, 0, 0]
     """
     exact = Fraction(positive("scale", scale))
-    found: int | NDArray[Any] = hand_out(("laplace", exact), geometric_law(exact, True).draw, size)
-    return found
+    return hand_out(("laplace", exact), geometric_law(exact, True).draw, size)
 
 
 @overload
@@ -138,5 +137,4 @@ def geometric(scale: Number, size: Size | None = None) -> int | NDArray[Any]:
     (2, 3)
     """
     exact = Fraction(positive("scale", scale))
-    found: int | NDArray[Any] = hand_out(("geometric", exact), geometric_law(exact, False).draw, size)
-    return found
+    return hand_out(("geometric", exact), geometric_law(exact, False).draw, size)

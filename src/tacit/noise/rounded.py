@@ -135,8 +135,7 @@ def rounded_gaussian(sigma: Number, size: Size | None = None) -> int | NDArray[A
     [0, 0, 0]
     """
     exact = Fraction(positive("sigma", sigma))
-    found: int | NDArray[Any] = hand_out(("rounded gaussian", exact), rounded_gaussian_law(exact).draw, size)
-    return found
+    return hand_out(("rounded gaussian", exact), rounded_gaussian_law(exact).draw, size)
 
 
 @overload
@@ -152,5 +151,4 @@ def rounded_laplace(scale: Number, size: Size | None = None) -> int | NDArray[An
     [0, 0, 0]
     """
     exact = Fraction(positive("scale", scale))
-    found: int | NDArray[Any] = hand_out(("rounded laplace", exact), rounded_laplace_law(exact).draw, size)
-    return found
+    return hand_out(("rounded laplace", exact), rounded_laplace_law(exact).draw, size)

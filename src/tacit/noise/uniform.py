@@ -30,8 +30,7 @@ def uniform_integers(n: int, size: Size | None = None) -> int | NDArray[Any]:
     0
     """
     whole("n", n)
-    found: int | NDArray[Any] = shaped(lambda missing: accepted(lambda k: _propose(int(n), k), missing), size)
-    return found
+    return shaped(lambda missing: accepted(lambda k: _propose(int(n), k), missing), size)
 
 
 def _propose(n: int, count: int) -> tuple[Integers, NDArray[np.bool_]]:

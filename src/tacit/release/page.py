@@ -34,8 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Bound
-from tacit.accounting.compare import rounded_up
+from tacit.accounting import Bound, rounded_up
 
 Floats = NDArray[np.float64]
 

@@ -33,9 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit import __version__
-from tacit.accounting import Account, Adjacency, Bound, Composed, Event, Gaussian, account, to_json
-from tacit.accounting.compare import rounded_up
-from tacit.accounting.tradeoff import attack_rate
+from tacit.accounting import Adjacency, Bound, Composed, Cost, Event, Gaussian, account, attack_rate, rounded_up, to_json
 from tacit.exact import at_most
 from tacit.release import kinds
 from tacit.release import page as pictures
@@ -184,7 +182,7 @@ RELATIONS = {
 }
 
 
-def promise(cost: Account, found: Bound, delta: float, unit: Unit) -> Record:
+def promise(cost: Cost, found: Bound, delta: float, unit: Unit) -> Record:
     """The guarantee as an attacker meets it. All figures are rounded against us."""
     points = _attack(cost, found.upper, delta)
     posterior = cost.posterior(0.5).upper
@@ -208,7 +206,7 @@ def promise(cost: Account, found: Bound, delta: float, unit: Unit) -> Record:
     }
 
 
-def _attack(cost: Account, epsilon: float, delta: float) -> list[tuple[float, float]]:
+def _attack(cost: Cost, epsilon: float, delta: float) -> list[tuple[float, float]]:
     """An upper bound on the share of members found for each share of outsiders accused.
 
     What a few (epsilon, delta) allow is a bound that holds, whichever were chosen.
@@ -225,7 +223,7 @@ def _reach(points: Sequence[tuple[float, float]], fpr: float) -> float:
     return next(y for x, y in points if x >= fpr)
 
 
-def _gdp(event: Event, cost: Account) -> str:
+def _gdp(event: Event, cost: Cost) -> str:
     """mu where every part is Gaussian, so that it is known exactly; other jobs are better told by their curve."""
     parts = event.events if isinstance(event, Composed) else (event,)
     if not all(isinstance(part, Gaussian) for part in parts):

@@ -26,8 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from tacit.accounting import Note
-from tacit.accounting.guarantee import cost_of
+from tacit.accounting import Note, cost_of
 from tacit.exact import at_most
 from tacit.mechanisms.noisy_sums import half_width
 from tacit.tables.answer import Answer, Figures, Floats, Noise

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tacit.mechanisms.noisy_sums import half_width
 
 if TYPE_CHECKING:
-    from tacit.accounting.strategies import RunningTotals
+    from tacit.accounting import RunningTotals
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ class Ladder:
     @property
     def totals(self) -> RunningTotals:
         """How the counts of the cells are measured."""
-        from tacit.accounting.strategies import RunningTotals  # only quantiles need it, and loading it takes time
+        from tacit.accounting import RunningTotals  # only quantiles need it, and loading it takes time
 
         return RunningTotals(self.cells)
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.accounting.finite_ratio import FiniteRatio
 
 from tacit.accounting.bound import Bound
 from tacit.accounting.engines import allocation
 from tacit.accounting.engines.allocation import allocation_bracket
 from tacit.accounting.pairs import mixture
-from tacit.accounting.pairs.likelihood_ratio import FiniteRatio, GaussianRatio
+from tacit.accounting.pairs.likelihood_ratio import GaussianRatio
 from tacit.accounting.theorems import gaussian
 from tacit.errors import ParameterError
 

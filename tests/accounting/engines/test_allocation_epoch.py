@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from tacit.accounting.engines import lattice
-from tacit.accounting.engines.allocation import AllocationPair
+from tacit.accounting.engines.allocation import epoch_laws
 from tacit.accounting.engines.stop_loss import delta_once
 from tacit.accounting.pairs.likelihood_ratio import GaussianRatio
-from tacit.errors import ParameterError
 
 
 @pytest.mark.parametrize("rounding", ["up", "down"])
 def test_the_pair_of_one_epoch_is_on_its_side_of_the_truth(rounding: str) -> None:
-    pair = AllocationPair(1.0, 50, "remove", rounding)
+    pair = epoch_laws(GaussianRatio(1.0), 50, 1e-3, 1e-15)[rounding == "up"]
     for direction, sign in ((pair, 1), (pair.reverse(), -1)):
         assert direction.p.sum() + direction.infinite == pytest.approx(1, abs=1e-9)
         composition = lattice.compose([(direction.lattice() or lattice.Lattice(1.0, 0.0, 0, np.ones(1)), 1)])
@@ -36,11 +34,8 @@ def test_the_pair_of_one_epoch_is_on_its_side_of_the_truth(rounding: str) -> Non
 
 
 def test_the_pair_knows_the_protocol() -> None:
-    pair = AllocationPair(Fraction(1), 10, "add", "up", step=5e-3, budget=1e-12)
+    pair = epoch_laws(GaussianRatio(1.0), 10, 5e-3, 1e-12)[1].reverse()
     losses, masses = pair.atoms()
     assert pair.support() == (losses[0], losses[-1])
     assert pair.kappa(0.0) == pytest.approx(math.log1p(-pair.infinite), abs=1e-9)
     assert pair.kappa(1.0) == pytest.approx(math.log(float(masses @ np.exp(losses))), rel=1e-9)
-    for bad in ({"direction": "sideways"}, {"rounding": "nearest"}):
-        with pytest.raises(ParameterError, match=next(iter(bad))):
-            AllocationPair(1.0, 10, **bad)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tacit.accounting.engines import compose, contour, grid_composition
+from tacit.accounting.engines import compose, contour, grid
 from tacit.accounting.pairs.finite import randomised_response
 from tacit.accounting.pairs.laplace import laplace
 from tacit.accounting.pairs.mixture import gaussian, poisson_gaussian
@@ -20,9 +20,9 @@ CASES = [
 
 @pytest.mark.parametrize("parts", CASES, ids=lambda p: ", ".join(type(x).__name__ for x, _ in p))
 def test_contour_and_grid_agree(parts) -> None:
-    line, lattice = contour.epsilon(parts, 1e-6), grid_composition.bracket(parts, delta=1e-6)
+    line, lattice = contour.epsilon(parts, 1e-6), grid.bracket(parts, delta=1e-6)
     assert line.intersect(lattice).width <= 1e-6
-    line, lattice = contour.delta(parts, 1.0), grid_composition.bracket(parts, epsilon=1.0)
+    line, lattice = contour.delta(parts, 1.0), grid.bracket(parts, epsilon=1.0)
     assert line.lower <= lattice.upper * (1 + 1e-9) and lattice.lower <= line.upper * (1 + 1e-9)
 
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from tacit.accounting.engines import grid
-from tacit.accounting.engines.grid import optimistic, pessimistic
-from tacit.accounting.engines.grid_composition import bracket
+from tacit.accounting.engines.grid import bracket, optimistic, pessimistic
 from tacit.accounting.engines.lattice import Lattice, compose
 from tacit.accounting.pairs import finite
 from tacit.accounting.pairs.laplace import bounded_range, laplace

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from tests.accounting.engines.test_grid import true_curve
 
-from tacit.accounting.engines import contour, grid_composition
-from tacit.accounting.engines.grid_composition import bracket, composed_pair
+from tacit.accounting.engines import contour, grid
+from tacit.accounting.engines.grid import bracket, composed_pair
 from tacit.accounting.pairs import finite
 from tacit.accounting.pairs.finite import FinitePair
 from tacit.accounting.pairs.laplace import bounded_range, laplace
@@ -210,17 +210,17 @@ def test_many_unrelated_steps_are_gathered() -> None:
     # the same sizes once each can be enumerated; gathered pairs must give the same
     single = [(finite.randomised_response(e), 1) for e in sizes]
     exact = bracket(single, delta=1e-6)
-    gathered = grid_composition._refined(grid_composition._gathered(single), False, 1e-6, None, 1e-6)
+    gathered = grid._refined(grid._gathered(single), False, 1e-6, None, 1e-6)
     assert gathered is not None
     assert gathered.lower <= exact.upper
     assert exact.lower <= gathered.upper
-    assert sum(count for _, count in grid_composition._gathered(single)) == 1
+    assert sum(count for _, count in grid._gathered(single)) == 1
 
 
 def test_large_lattices_fall_back_to_a_grid() -> None:
     pair = finite.discrete_laplace(6e4, 60_000)
     found = bracket([(pair, 100)], delta=1e-6, tolerance=1e-5)
-    assert found.method == grid_composition.METHOD
+    assert found.method == grid.METHOD
     assert found.width <= 1e-5
     # 6e4 points a scale are next to a continuum
     assert found.lower - 1e-4 <= bracket([(laplace(1.0), 100)], delta=1e-6, tolerance=1e-5).upper <= found.upper + 1e-4

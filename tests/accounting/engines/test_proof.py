@@ -21,8 +21,13 @@ from tacit.accounting.engines.ball_arithmetic import (  # noqa: E402
 )
 from tacit.accounting.engines.proof import certified_delta, certified_epsilon  # noqa: E402
 from tacit.accounting.events.leaves import Gaussian  # noqa: E402
-from tacit.accounting.events.schemes import Poisson  # noqa: E402
-from tacit.accounting.events.tree import Composed, Group, Repeated, Sampled  # noqa: E402
+from tacit.accounting.events.tree import (  # noqa: E402
+    Composed,
+    Group,
+    Poisson,
+    Repeated,
+    Sampled,
+)
 from tacit.accounting.pairs.mixture import MixturePair, gaussian, poisson_gaussian, poisson_gaussian_replaced  # noqa: E402
 from tacit.accounting.pairs.pair import Disclosure, Pair, Trivial  # noqa: E402
 from tacit.errors import ParameterError, UnsupportedError  # noqa: E402

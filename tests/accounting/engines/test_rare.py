@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.accounting.engines import contour, grid_composition, rare
+from tacit.accounting.engines import contour, grid, rare
 from tacit.accounting.pairs.mixture import poisson_gaussian, poisson_gaussian_replaced
 from tacit.accounting.pairs.pair import Pair, single_delta
 from tacit.accounting.pairs.sampled import FixedSizeGaussian
@@ -76,7 +76,7 @@ def test_holds_the_truth_where_the_contour_knows_it(rate: float, sigma: float, s
     ids=["add/remove", "replace-one", "without replacement", "without replacement, more steps"],
 )
 def test_agrees_with_the_grid(pair: Pair, steps: int, delta: float) -> None:
-    found, other = rare.bracket(pair, steps, delta=delta), grid_composition.bracket([(pair, steps)], delta=delta, tolerance=1e-4)
+    found, other = rare.bracket(pair, steps, delta=delta), grid.bracket([(pair, steps)], delta=delta, tolerance=1e-4)
     assert found.lower <= other.upper and other.lower <= found.upper
     assert found.width <= 2e-3 * found.upper
 

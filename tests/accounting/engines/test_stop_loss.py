@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.accounting.finite_ratio import FiniteRatio
 
 from tacit.accounting.engines.stop_loss import delta_once, plan_for, sum_of
-from tacit.accounting.pairs.likelihood_ratio import FiniteRatio, GaussianRatio, contract, spread
+from tacit.accounting.pairs.likelihood_ratio import GaussianRatio, contract, spread
 
 LATTICE = FiniteRatio((0.5, 2.0), (2 / 3, 1 / 3))
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.accounting.finite_ratio import FiniteRatio
 
-from tacit.accounting.pairs.likelihood_ratio import FiniteRatio, GaussianRatio, Law, contract, spread
+from tacit.accounting.pairs.likelihood_ratio import GaussianRatio, Law, contract, spread
 from tacit.accounting.theorems import gaussian
 
 

@@ -14,15 +14,9 @@ transform of the exponentially tilted lattice law, whose rounding, wrap-around a
 >>> 0.6085 < bound.lower <= bound.upper < 0.6356, bound.width < 1e-5
 (True, True)
 
-One epoch of random allocation as a pair on a lattice of losses, to compose with other epochs and other pairs.
-
-Guarantees: of the two pairs of `epoch_laws` the first is dominated by the epoch and the second dominates it, at every alpha. A few windows,
-each with its own tilt, give the epoch's curve at the lattice points; between them convexity bounds it.
-
->>> from tacit.accounting.pairs.likelihood_ratio import GaussianRatio
->>> lower, upper = epoch_laws(GaussianRatio(1.0), 100, 0.01, 1e-12)
->>> bool(lower.p.sum() <= 1 and upper.infinite > 0)
-True
+`epoch_laws` gives one epoch as two pairs on a lattice of losses, to compose with other epochs and other pairs:
+at every alpha the first is dominated by the epoch and the second dominates it. A few windows, each with its own
+tilt, give the epoch's curve at the lattice points; between them convexity bounds it.
 """
 
 from __future__ import annotations
@@ -34,7 +28,7 @@ from functools import lru_cache
 import numpy as np
 
 from tacit.accounting.bound import Bound
-from tacit.accounting.engines import compose, grid_composition, lattice
+from tacit.accounting.engines import compose, grid, lattice
 from tacit.accounting.engines.stop_loss import COARSE, POINTS, delta_once, epsilon_once, plan_for, score_floor, tail_around
 from tacit.accounting.pairs import mixture
 from tacit.accounting.pairs.finite import FinitePair
@@ -149,39 +143,6 @@ def epoch_laws(ratio: Ratio, steps: int, step: float, budget: float, most: int =
     return pairs[0], pairs[1]
 
 
-class AllocationPair(FinitePair):
-    """One epoch of one-of-`steps` allocation as a pair with its losses log(S/t) on multiples of `step`, to compose with other pairs.
-
-    rounding "up" dominates the epoch and "down" is dominated by it, so upper bounds must come from the first and lower ones from the
-    second. P-mass beyond the lattice, about `budget`, counts as infinite loss.
-
-    >>> pair = AllocationPair(1.0, 100, "remove", "up")
-    >>> from tacit.accounting import lattice
-    >>> lattice.compose([(pair.lattice(), 1)]).epsilon(1e-5).upper - 0.62094 < 1e-5
-    True
-    """
-
-    def __init__(
-        self,
-        sigma: Number | Ratio,
-        steps: int,
-        direction: str = "remove",
-        rounding: str = "up",
-        *,
-        step: float = 1e-3,
-        budget: float = 1e-15,
-    ) -> None:
-        if direction not in ("remove", "add"):
-            raise ParameterError(f"direction must be 'remove' or 'add', not {direction!r}")
-        if rounding not in ("up", "down"):
-            raise ParameterError(f"rounding must be 'up' or 'down', not {rounding!r}")
-        pair = epoch_laws(as_ratio(sigma), count("steps", steps), step, budget)[rounding == "up"]
-        pair = pair if direction == "remove" else pair.reverse()
-        super().__init__(
-            pair.losses, pair.log_p, infinite=pair.infinite, reverse_infinite=pair.reverse_infinite, step=step, start=pair.start
-        )
-
-
 _EXACT = "closed form"
 _METHOD = "random allocation, spread and contracted lattices"
 _Others = Sequence[tuple[Pair, Pair, int]]
@@ -237,7 +198,7 @@ def _composed(
         pairs = [(pair.reverse() if direction else pair, n) for pair, n in known]
         if others:
             aim = 10 * tolerance if epsilon is None else 100 * tolerance
-            return grid_composition.bracket([*pairs, *_directed(others, direction)], delta=delta, epsilon=epsilon, tolerance=aim)
+            return grid.bracket([*pairs, *_directed(others, direction)], delta=delta, epsilon=epsilon, tolerance=aim)
         composition = lattice.compose([(found, n) for pair, n in pairs if (found := pair.lattice()) is not None])
         return composition.epsilon(delta) if delta is not None else composition.delta(epsilon or 0.0)
 

@@ -1,11 +1,15 @@
 """The contour integral in ball arithmetic: `build` encloses delta on a line, `one_step` a single use, and both are proofs.
 
-Balls (Johansson 2017) carry every rounding; the rest is bounded by the theorems below, starting from the exact rationals of an
-`ExactMixture`. Enclosures are at the current precision of python-flint.
+Balls (Johansson 2017) carry every rounding, at the current precision of python-flint. A proof starts from an
+`ExactMixture`, mixtures of Gaussians with rational parameters, and the rest is bounded by the theorems below. A
+`Design` or a `Rule` is only a proposal, chosen in floating point: a bad one makes a wide enclosure or a refusal,
+never a false one.
 
->>> from tacit.accounting.engines.ball_arithmetic import exact_gaussian
 >>> found = one_step(exact_gaussian(1), to_ball(1.0))  # Phi(-1/2) - e Phi(-3/2)
 >>> abs(float(found.mid()) - 0.12693673750664397) < 1e-14 and found.is_finite()
+True
+>>> rule = coarsest_rule(exact_poisson_gaussian(Fraction(1, 100), 1), c=3.0, digits=30.0)
+>>> 0 < rule.height < rule.top and rule.low + (rule.size - 1) * rule.step == rule.high
 True
 
 Floating point only chooses where to integrate. In the notation of `ExactMixture`, with phi(z) = E[exp(z L)] for one step, N the
@@ -32,24 +36,6 @@ standard normal density, A = dP/dN and B = dQ/dN, what is proved is this.
    For j > 0, delta(x) <= exp(K(c') - c' x), c' > c. For j < 0 either delta(x) = 1 - E[min(1, exp(x - L))], the mean at most
    exp(K(-s) + s x) for 0 <= s <= 1, or delta(x) = 1 - exp(x) + E[(exp(x - L) - 1)_+], the mean at most that for s >= 1; for x below
    all losses the last mean is 0, and for x above all of them delta(x) is.
-
-Mixtures of Gaussians with rational parameters: what a proof starts from, with no rounding anywhere.
-
-A pair P = sum w_k N(+m_k, 1) against Q = sum v_k N(-n_k, 1) with shifts and weights that are fractions, in a canonical order, so that equal
-pairs compare equal. A float is taken as the binary fraction it is.
-
->>> exact_poisson_gaussian(Fraction(1, 10), 2).up
-((Fraction(0, 1), Fraction(9, 10)), (Fraction(1, 2), Fraction(1, 10)))
-
-Where to integrate for a proof: the vertical line, its frequencies and the quadrature rules, chosen in floating point.
-
-Nothing here needs to be true. A `Design` or a `Rule` is a proposal, and `tacit.accounting.engines.ball_arithmetic` bounds the error of
-whatever it is given: a bad choice makes a wide enclosure or a refusal, never a false one. The notation is that module's.
-
->>> from tacit.accounting.engines.ball_arithmetic import exact_poisson_gaussian
->>> rule = coarsest_rule(exact_poisson_gaussian(Fraction(1, 100), 1), c=3.0, digits=30.0)
->>> 0 < rule.height < rule.top and rule.low + (rule.size - 1) * rule.step == rule.high
-True
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
             value = gaussian.delta(shift(pair), epsilon)
             return Bound(value * (1 - 1e-11), min(1.0, value * (1 + 1e-11)), _EXACT)
         return Bound(*single_delta(pair, epsilon), _EXACT)
-    from tacit.accounting.engines import contour, grid_composition
+    from tacit.accounting.engines import contour, grid
 
     # one step alone costs no more than all of them
     parts = trim(parts, max(1e-6 * max(single_delta(pair, epsilon)[0] for pair, _ in parts), 1e-40))
@@ -104,7 +104,7 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
     large = _few_large_losses(parts, level, tolerance, epsilon=epsilon)
     if large is not None and (large.width <= 0.03 * large.upper or large.upper < NEGLIGIBLE):
         return large
-    found = grid_composition.bracket(parts, epsilon=epsilon, tolerance=tolerance)
+    found = grid.bracket(parts, epsilon=epsilon, tolerance=tolerance)
     return found if large is None else found.intersect(large)
 
 
@@ -129,7 +129,7 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
     # total variations add, so small steps may fit into delta without any epsilon
     if sum(count * single_delta(pair, 0.0)[1] for pair, count in parts) <= delta:
         return Bound(0.0, 0.0, "total variation")
-    from tacit.accounting.engines import contour, grid_composition
+    from tacit.accounting.engines import contour, grid
 
     parts = trim(parts, 1e-6 * delta)
     known = []
@@ -146,7 +146,7 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
         if large.width <= 0.03 * large.upper:
             return large
         known.append(large)
-    found = grid_composition.bracket(parts, delta=delta, tolerance=tolerance)
+    found = grid.bracket(parts, delta=delta, tolerance=tolerance)
     for other in known:
         found = found.intersect(other)
     if found.width > 0.05 * found.upper:  # losses so large that a grid from below cannot hold them: one step alone costs no more
@@ -180,7 +180,7 @@ def epsilon_cap(components: Components, delta: float, enough: float = 0.0) -> fl
 
     Steep tilts are tried only where the usual ones do not get below `enough`.
     """
-    from tacit.accounting.engines import contour as saddle
+    from tacit.accounting.engines import contour
 
     leak = sum(count * pair.infinite for pair, count in components)
     if not delta > leak:
@@ -189,7 +189,7 @@ def epsilon_cap(components: Components, delta: float, enough: float = 0.0) -> fl
     for steep in (False, True):
         tilts = _steep_tilts(components) if steep else _TILTS
         try:
-            level = _binned_levels(components, tilts) if steep else saddle.upper_levels(components, tilts)
+            level = _binned_levels(components, tilts) if steep else contour.upper_levels(components, tilts)
         except OverflowError:
             continue
         if level is None:
@@ -217,12 +217,12 @@ def settled(components: Components, delta: float, floor: float) -> bool:
 
 def _steep_tilts(components: Components) -> Array:
     """Tilts on the scale of the composed loss, where all losses are bounded; none otherwise."""
-    from tacit.accounting.engines import contour as saddle
+    from tacit.accounting.engines import contour
 
     if any(pair.support()[1] == math.inf or isinstance(pair, FinitePair) for pair, _ in components):
         return np.empty(0)
     try:
-        plan = saddle.tabulated(components, np.zeros(1))
+        plan = contour.tabulated(components, np.zeros(1))
     except OverflowError:
         return np.empty(0)
     return np.empty(0) if plan is None else np.geomspace(0.5, 50.0, 24) / max(math.sqrt(float(plan.variance[0])), 1e-300)
@@ -241,13 +241,13 @@ def _binned_levels(components: Components, c: Array) -> Array:
 
 def delta_cap(components: Components, epsilon: float) -> float:
     """A quick upper bound on delta at epsilon >= 0, by the same conversion."""
-    from tacit.accounting.engines import contour as saddle
+    from tacit.accounting.engines import contour
 
     if epsilon < 0:
         return 1.0
     leak = sum(count * pair.infinite for pair, count in components)
     try:
-        level = saddle.upper_levels(components, _TILTS)
+        level = contour.upper_levels(components, _TILTS)
     except OverflowError:
         return 1.0
     if level is None:

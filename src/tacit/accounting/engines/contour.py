@@ -11,20 +11,13 @@ subtracted; so the aliasing error is certified. Truncation is certified by `Pair
 quadrature of each cumulant and floating point come from `Nodes`. The line passes near the saddle point, so the relative accuracy is
 the same at delta = 1e-20 as at 1e-5.
 
-Where to lay the contour: the composed cumulant on the real axis, and the saddle-point estimate of the whole privacy curve.
-
-Nothing here is certified except `upper_levels`; it only decides which computation is cheap.
+`plan` decides where to lay the line, from the composed cumulant on the real axis and the saddle-point estimate
+of the whole privacy curve. Of that only `upper_levels` is certified; the rest decides which computation is cheap.
 
 >>> from tacit.accounting.pairs.mixture import gaussian
 >>> table = plan([(gaussian(1.0), 1)], np.array([4.0]))
 >>> float(table.mean[0])  # the tilted loss of a Gaussian has mean c + 1/2
 4.5
-
-Two tails the contour needs: of the characteristic function at high frequencies, and of the loss where it is heavy.
-
->>> from tacit.accounting.pairs.laplace import laplace
->>> 0.9 < tail(laplace(0.1), 1.0, 1e6) < 1  # two atoms never die out
-True
 """
 
 from __future__ import annotations

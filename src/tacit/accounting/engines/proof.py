@@ -42,8 +42,7 @@ from tacit.accounting.engines.ball_arithmetic import (
 )
 from tacit.accounting.engines.contour import Declined, search
 from tacit.accounting.events.leaves import Gaussian
-from tacit.accounting.events.schemes import Poisson
-from tacit.accounting.events.tree import Composed, Event, Group, Repeated, Sampled
+from tacit.accounting.events.tree import Event, Poisson, Sampled
 from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Pair, Trivial
 from tacit.errors import UnsupportedError
@@ -224,8 +223,7 @@ def _parameters(event: Event) -> tuple[set[Fraction], set[Fraction]]:
     rates: set[Fraction] = set()
     if isinstance(event, Sampled) and isinstance(event.scheme, Poisson):
         rates.add(Fraction(event.scheme.rate))
-    inner = event.events if isinstance(event, Composed) else (event.event,) if isinstance(event, Repeated | Sampled | Group) else ()
-    for child in inner:
+    for child in event.inner:
         more_noises, more_rates = _parameters(child)
         noises, rates = noises | more_noises, rates | more_rates
     return noises, rates

@@ -9,9 +9,8 @@ losses get a fine grid, jumps a coarse one; both are put on lattices that domina
 `tacit.accounting.engines.lattice` composes each term with its errors. Terms beyond the last are at most C(T, J+1) P(jump)^(J+1) in all,
 losses beyond the grid at most T times their mass: both are added to the upper end, and left out of the lower.
 
-Rounding: the two lattices of a step add up to one lattice of the whole pair on a grid of two steps, so what
-`tacit.accounting.engines.grid` says
-of rounded masses holds for their sum. Every term of the expansion is positive, so the sum over j loses nothing.
+Rounding: the two lattices of a step add up to one lattice of the whole pair on a grid of two steps, so what `grid` says of
+rounded masses holds for their sum. Every term of the expansion is positive, so the sum over j loses nothing.
 
 >>> from tacit.accounting.pairs.mixture import poisson_gaussian
 >>> found = bracket(poisson_gaussian(1e-6, 1.0), 30, delta=1e-30)

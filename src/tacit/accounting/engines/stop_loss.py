@@ -9,7 +9,7 @@ law; its rounding, wrap-around and truncation are bounded and added to the brack
 >>> 0 < high - low < 1e-4 * high
 True
 
-A lower bound for several steps out of many: a sum of scores that is close to the loss, and a function of the outputs.
+`score_floor` is a lower bound for several steps out of many, from a sum of scores that is close to the loss:
 
 >>> low = score_floor(GaussianRatio(1.0), 100, 5, 1, 1.0, None, 0.5)
 >>> 0 < low < 1

@@ -6,7 +6,7 @@ included. Reading checks everything: whatever the text, the outcome is an event 
 >>> from fractions import Fraction
 >>> from tacit.accounting.events.tree import Repeated, Sampled
 >>> from tacit.accounting.events.leaves import Gaussian
->>> from tacit.accounting.events.schemes import Poisson
+>>> from tacit.accounting.events.tree import Poisson
 >>> training = Repeated(Sampled(Poisson(Fraction(256, 60000)), Gaussian(1.1)), 14062)
 >>> from_json(to_json(training)) == training
 True
@@ -30,10 +30,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tacit.accounting.adjacency import Adjacency
-from tacit.accounting.events import leaves, schemes
+from tacit.accounting.events import leaves
 from tacit.accounting.events import tree as events
-from tacit.accounting.events.schemes import Scheme
-from tacit.accounting.events.tree import Event, Leaf
+from tacit.accounting.events.tree import Event, Leaf, Scheme
 from tacit.errors import AccountingError, PackageMissing, ParameterError, UnsupportedError
 from tacit.parameters import Number, count, positive, probability
 
@@ -52,7 +51,7 @@ _EVENTS: dict[str, type[Event]] = {
 }
 _SCHEMES: dict[str, type[Scheme]] = {
     kind.__name__: kind
-    for kind in (schemes.Poisson, schemes.RandomAllocation, schemes.TruncatedPoisson, schemes.WithReplacement, schemes.WithoutReplacement)
+    for kind in (events.Poisson, events.RandomAllocation, events.TruncatedPoisson, events.WithReplacement, events.WithoutReplacement)
 }
 _T = TypeVar("_T")
 _DEPTH = 100  # deeper trees are accidents, and Python's own stack ends at about ten times this
@@ -234,7 +233,7 @@ def _number(value: object, path: str) -> Number:
 
 
 def _shown(value: object) -> str:
-    """A value for an error message: short, on one line, and never a wall of somebody's text."""
+    """A value for an error message: short and on one line."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -312,15 +311,15 @@ def _to_peer(event: Event, peer: ModuleType, depth: int) -> Any:
 
 def _sampled_to_peer(event: events.Sampled, peer: ModuleType, depth: int) -> Any:
     scheme = event.scheme
-    if isinstance(scheme, schemes.TruncatedPoisson) and isinstance(event.event, leaves.Gaussian):
+    if isinstance(scheme, events.TruncatedPoisson) and isinstance(event.event, leaves.Gaussian):
         sigma = _to_peer(event.event, peer, depth + 1).noise_multiplier
         return peer.TruncatedSubsampledGaussianDpEvent(scheme.size, _up(scheme.rate), scheme.batch, sigma)
     match scheme:
-        case schemes.Poisson():
+        case events.Poisson():
             return peer.PoissonSampledDpEvent(_up(scheme.rate), _to_peer(event.event, peer, depth + 1))
-        case schemes.WithoutReplacement():
+        case events.WithoutReplacement():
             return peer.SampledWithoutReplacementDpEvent(scheme.size, scheme.sample, _to_peer(event.event, peer, depth + 1))
-        case schemes.WithReplacement():
+        case events.WithReplacement():
             return peer.SampledWithReplacementDpEvent(scheme.size, scheme.sample, _to_peer(event.event, peer, depth + 1))
     what = f"{type(scheme).__name__} sampling of {type(event.event).__name__}"
     raise UnsupportedError(f"{what} has no DpEvent in dp-accounting; price it with tacit.accounting.account")
@@ -392,15 +391,15 @@ def _from_peer(node: Any, adjacency: Adjacency, depth: int) -> Event:
         case "RepeatAndSelectDpEvent":
             return events.Selection(_from_peer(node.event, adjacency, depth + 1), node.mean, node.shape)
         case "PoissonSampledDpEvent":
-            return events.Sampled(schemes.Poisson(node.sampling_probability), _from_peer(node.event, adjacency, depth + 1))
+            return events.Sampled(events.Poisson(node.sampling_probability), _from_peer(node.event, adjacency, depth + 1))
         case "SampledWithoutReplacementDpEvent":
-            chosen = schemes.WithoutReplacement(node.source_dataset_size, node.sample_size)
+            chosen = events.WithoutReplacement(node.source_dataset_size, node.sample_size)
             return events.Sampled(chosen, _from_peer(node.event, adjacency, depth + 1))
         case "SampledWithReplacementDpEvent":
-            drawn = schemes.WithReplacement(node.source_dataset_size, node.sample_size)
+            drawn = events.WithReplacement(node.source_dataset_size, node.sample_size)
             return events.Sampled(drawn, _from_peer(node.event, adjacency, depth + 1))
         case "TruncatedSubsampledGaussianDpEvent":
-            cut = schemes.TruncatedPoisson(node.sampling_probability, node.dataset_size, node.truncated_batch_size)
+            cut = events.TruncatedPoisson(node.sampling_probability, node.dataset_size, node.truncated_batch_size)
             return events.Sampled(cut, leaves.Gaussian(node.noise_multiplier, adjacency=adjacency))
     raise UnsupportedError(
         f"{type(node).__name__} has no counterpart in tacit.accounting; state its guarantee, for example as RenyiDP or PrivacyProfile"

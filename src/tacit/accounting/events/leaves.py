@@ -1,4 +1,4 @@
-"""The leaves of an event tree: mechanisms with known noise, and guarantees stated by somebody else.
+"""The leaves of an event tree: mechanisms with known noise, and guarantees that were stated elsewhere.
 
 A mechanism's noise is given relative to its sensitivity under the leaf's `adjacency` (add/remove unless stated):
 `Gaussian(noise_multiplier=1.1)` is noise of standard deviation 1.1 times the l2 sensitivity.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tacit.accounting.adjacency import Adjacency
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
     from tacit.accounting.strategies import Strategy
 
 
+def _flag(_: str, value: object) -> bool:
+    return bool(value)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class Gaussian(Leaf):
     """Gaussian noise; `noise_multiplier` is sigma over the l2 sensitivity."""
 
     noise_multiplier: Number
-
-    def validate(self) -> None:
-        self._set("noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
+    checks = (("noise_multiplier", positive),)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -39,10 +42,7 @@ class DiscreteGaussian(Leaf):
 
     sigma: Number
     sensitivity: int = 1
-
-    def validate(self) -> None:
-        self._set("sigma", positive("sigma", self.sigma))
-        self._set("sensitivity", count("sensitivity", self.sensitivity))
+    checks = (("sigma", positive), ("sensitivity", count))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -50,9 +50,7 @@ class Laplace(Leaf):
     """Laplace noise; `noise_multiplier` is the scale over the l1 sensitivity, so one use is 1/noise_multiplier-DP."""
 
     noise_multiplier: Number
-
-    def validate(self) -> None:
-        self._set("noise_multiplier", positive("noise_multiplier", self.noise_multiplier))
+    checks = (("noise_multiplier", positive),)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -61,10 +59,7 @@ class DiscreteLaplace(Leaf):
 
     scale: Number
     sensitivity: int = 1
-
-    def validate(self) -> None:
-        self._set("scale", positive("scale", self.scale))
-        self._set("sensitivity", count("sensitivity", self.sensitivity))
+    checks = (("scale", positive), ("sensitivity", count))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -88,10 +83,7 @@ class RandomizedResponse(Leaf):
     epsilon: Number
     categories: int = 2
     adjacency: Adjacency = field(default=Adjacency.REPLACE_ONE, kw_only=True)
-
-    def validate(self) -> None:
-        self._set("epsilon", positive("epsilon", self.epsilon))
-        self._set("categories", count("categories", self.categories, least=2))
+    checks = (("epsilon", positive), ("categories", partial(count, least=2)))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -104,10 +96,7 @@ class Exponential(Leaf):
 
     epsilon: Number
     monotone: bool = False
-
-    def validate(self) -> None:
-        self._set("epsilon", positive("epsilon", self.epsilon))
-        self._set("monotone", bool(self.monotone))
+    checks = (("epsilon", positive), ("monotone", _flag))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -115,9 +104,7 @@ class PureDP(Leaf):
     """Any mechanism that is epsilon-DP."""
 
     epsilon: Number
-
-    def validate(self) -> None:
-        self._set("epsilon", nonnegative("epsilon", self.epsilon))
+    checks = (("epsilon", nonnegative),)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -126,10 +113,7 @@ class ApproxDP(Leaf):
 
     epsilon: Number
     delta: Number
-
-    def validate(self) -> None:
-        self._set("epsilon", nonnegative("epsilon", self.epsilon))
-        self._set("delta", probability("delta", self.delta))
+    checks = (("epsilon", nonnegative), ("delta", probability))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -138,10 +122,7 @@ class LeakyRandomizedResponse(Leaf):
 
     epsilon: Number
     delta: Number = 0
-
-    def validate(self) -> None:
-        self._set("epsilon", nonnegative("epsilon", self.epsilon))
-        self._set("delta", probability("delta", self.delta))
+    checks = (("epsilon", nonnegative), ("delta", probability))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -149,9 +130,7 @@ class ZCDP(Leaf):
     """Any mechanism that is rho-zCDP."""
 
     rho: Number
-
-    def validate(self) -> None:
-        self._set("rho", nonnegative("rho", self.rho))
+    checks = (("rho", nonnegative),)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -196,9 +175,7 @@ class GDP(Leaf):
     """Any mechanism that is mu-Gaussian differentially private (Dong, Roth, Su 2022)."""
 
     mu: Number
-
-    def validate(self) -> None:
-        self._set("mu", nonnegative("mu", self.mu))
+    checks = (("mu", nonnegative),)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -1,39 +1,140 @@
-"""Events: immutable records of what was done to the data. A tree of them is the price; nothing stores a bare epsilon.
+"""Events: immutable records of what is done to the data, and of how the records of a step are chosen.
 
-Structure lives here; `leaves` has the mechanisms and the guarantees, `schemes` the samplers.
+A tree of events is the price of a computation; nothing stores a bare epsilon. This module has the nodes of the
+tree and the sampling schemes, `leaves` the mechanisms and the guarantees. The object that samples and the event
+that prices it name the same scheme.
 
 >>> from fractions import Fraction
 >>> from tacit.accounting.events.leaves import Gaussian
->>> from tacit.accounting.events.schemes import Poisson
 >>> Repeated(Sampled(Poisson(Fraction(1, 100)), Gaussian(1.1)), 1000)
 Repeated(event=Sampled(scheme=Poisson(rate=Fraction(1, 100)), event=Gaussian(noise_multiplier=1.1)), count=1000)
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import ClassVar
 
 from tacit.accounting.adjacency import Adjacency
-from tacit.accounting.events.schemes import Scheme
 from tacit.errors import AdjacencyError, ParameterError
-from tacit.parameters import Number, count, nonnegative, positive
+from tacit.parameters import Number, nonnegative, positive, probability
+from tacit.parameters import count as whole
+
+#: Checks a parameter's value, given its name, and returns it as it is stored.
+Check = Callable[[str, object], object]
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Event:
-    """Something done to the data. Subclasses are plain records; `account` prices them."""
+class _Record:
+    """What events and schemes share. Equality and the hash are written once: `dataclass` would compile them
+    again for each class whenever a process starts.
+    """
 
-    @property
-    def stated(self) -> Adjacency | None:
-        """The relation this event is stated for; None where it holds for every relation."""
-        raise NotImplementedError
+    #: The parameters, each with its check when a record is made.
+    checks: ClassVar[tuple[tuple[str, Check], ...]] = ()
 
-    # Equality is written once, for all events: `dataclass` would compile it again for each of them whenever a process starts.
     def __eq__(self, other: object) -> bool:
         return vars(self) == vars(other) if type(other) is type(self) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(tuple(vars(self).values()))
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check(self) -> None:
+        for name, check in self.checks:
+            self._set(name, check(name, getattr(self, name)))
+
+
+@dataclass(frozen=True, eq=False)
+class Scheme(_Record):
+    """How a step picks its records."""
+
+    def __post_init__(self) -> None:
+        self._check()
+
+
+@dataclass(frozen=True, eq=False)
+class Poisson(Scheme):
+    """Every record enters independently with probability `rate`; the size of the sample is random and private."""
+
+    rate: Number
+    checks = (("rate", probability),)
+
+
+@dataclass(frozen=True, eq=False)
+class TruncatedPoisson(Scheme):
+    """Poisson sampling from at most `size` records, with batches cut at random to at most `batch` records."""
+
+    rate: Number
+    size: int
+    batch: int
+    checks = (("rate", probability), ("size", whole), ("batch", whole))
+
+
+@dataclass(frozen=True, eq=False)
+class WithoutReplacement(Scheme):
+    """A uniformly random subset of exactly `sample` of the `size` records; `size` is public."""
+
+    size: int
+    sample: int
+    checks = (("size", whole), ("sample", whole))
+
+    def __post_init__(self) -> None:
+        self._check()
+        if self.sample > self.size:
+            raise ParameterError(f"sample must be at most size ({self.size}) without replacement, not {self.sample}")
+
+    @property
+    def rate(self) -> Fraction:
+        """The chance that one given record is in the sample."""
+        return Fraction(self.sample, self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class WithReplacement(Scheme):
+    """`sample` independent uniform draws from the `size` records; one record may be drawn several times."""
+
+    size: int
+    sample: int
+    checks = (("size", whole), ("sample", whole))
+
+
+@dataclass(frozen=True, eq=False)
+class RandomAllocation(Scheme):
+    """Each record takes part in `selected` of `steps` steps, chosen uniformly and independently of all others (balls in bins).
+
+    One event covers all the steps of one epoch: `Sampled(RandomAllocation(100), Gaussian(1))` is 100 noisy sums.
+    """
+
+    steps: int
+    selected: int = 1
+    checks = (("steps", whole), ("selected", whole))
+
+    def __post_init__(self) -> None:
+        self._check()
+        if self.selected > self.steps:
+            raise ParameterError(f"selected must be at most steps ({self.steps}), not {self.selected}")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Event(_Record):
+    """Something done to the data. Subclasses are plain records; `account` prices them."""
+
+    @property
+    def stated(self) -> Adjacency | None:
+        """The relation this event is stated for; None where it holds for every relation."""
+        return next((event.stated for event in self.inner if event.stated is not None), None)
+
+    @property
+    def inner(self) -> tuple[Event, ...]:
+        """The events that this one is made of."""
+        return ()
+
+    def __post_init__(self) -> None:
+        self._check()
 
     def __repr__(self) -> str:
         parts = []
@@ -63,10 +164,8 @@ class Leaf(Event):
         self.validate()
 
     def validate(self) -> None:
-        """Normalise and check the parameters; called once, at construction."""
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+        """Check the parameters and store them as plain numbers; called once, at construction."""
+        self._check()
 
     @property
     def stated(self) -> Adjacency | None:
@@ -91,7 +190,25 @@ def _children(events: tuple[Event, ...], fix: str) -> tuple[Event, ...]:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Composed(Event):
+class _Several(Event):
+    """Several events, stated for one relation."""
+
+    events: tuple[Event, ...]
+    fix: ClassVar[str]
+
+    def __init__(self, *events: Event) -> None:
+        self._set("events", _children(events, self.fix))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.events))})"
+
+    @property
+    def inner(self) -> tuple[Event, ...]:
+        return self.events
+
+
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Composed(_Several):
     """Several events on the same data, in any order; later ones may depend on the outputs of earlier ones.
 
     An empty composition is refused: it is nearly always a plan that lost its steps. Write `NoOp()` for nothing.
@@ -101,22 +218,13 @@ class Composed(Event):
     Composed(Gaussian(noise_multiplier=2), Laplace(noise_multiplier=3))
     """
 
-    events: tuple[Event, ...]
-
-    def __init__(self, *events: Event) -> None:
-        object.__setattr__(self, "events", _children(events, "compose at least one event"))
-
-    def __repr__(self) -> str:
-        return f"Composed({', '.join(map(repr, self.events))})"
-
-    @property
-    def stated(self) -> Adjacency | None:
-        return next((e.stated for e in self.events if e.stated is not None), None)
+    fix = "compose at least one event"
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Worst(Event):
-    """One of several events, and nobody may know which: a changed record touches at most one of them, as with disjoint parts of the data.
+@dataclass(frozen=True, init=False, repr=False, eq=False)
+class Worst(_Several):
+    """One of several events, and it is not known which: a changed record touches at most one of them, as with
+    disjoint parts of the data.
 
     At every epsilon it costs as much as the dearest of them there, and composes as such.
 
@@ -125,37 +233,30 @@ class Worst(Event):
     Worst(Gaussian(noise_multiplier=2), Laplace(noise_multiplier=3))
     """
 
-    events: tuple[Event, ...]
+    fix = "choose from at least one event"
 
-    def __init__(self, *events: Event) -> None:
-        object.__setattr__(self, "events", _children(events, "choose from at least one event"))
 
-    def __repr__(self) -> str:
-        return f"Worst({', '.join(map(repr, self.events))})"
+class _Around(Event):
+    """A node around one event."""
+
+    event: Event
 
     @property
-    def stated(self) -> Adjacency | None:
-        return next((e.stated for e in self.events if e.stated is not None), None)
+    def inner(self) -> tuple[Event, ...]:
+        return (self.event,)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Repeated(Event):
+class Repeated(_Around):
     """The same event `count` times."""
 
     event: Event
     count: int
-
-    def __post_init__(self) -> None:
-        _event("event", self.event)
-        object.__setattr__(self, "count", count("count", self.count))
-
-    @property
-    def stated(self) -> Adjacency | None:
-        return self.event.stated
+    checks = (("event", _event), ("count", whole))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Sampled(Event):
+class Sampled(_Around):
     """An event run on a random sample of the records.
 
     The sensitivity of the inner event is that of the sum over the sample, never of the mean over a random size.
@@ -169,29 +270,18 @@ class Sampled(Event):
             raise ParameterError(f"scheme must be a sampling scheme such as Poisson(0.01), not {type(self.scheme).__name__}")
         _event("event", self.event)
 
-    @property
-    def stated(self) -> Adjacency | None:
-        return self.event.stated
-
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Group(Event):
+class Group(_Around):
     """An event whose unit is a group of up to `size` records: one person with several rows."""
 
     event: Event
     size: int
-
-    def __post_init__(self) -> None:
-        _event("event", self.event)
-        object.__setattr__(self, "size", count("size", self.size))
-
-    @property
-    def stated(self) -> Adjacency | None:
-        return self.event.stated
+    checks = (("event", _event), ("size", whole))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Selection(Event):
+class Selection(_Around):
     """Run the event a random number of times and publish only the best run (Liu and Talwar 2019; Papernot and Steinke 2022).
 
     The number of runs has a negative binomial law truncated to at least 1 with mean `mean` and shape `shape`
@@ -201,33 +291,21 @@ class Selection(Event):
     event: Event
     mean: Number
     shape: Number = 1
+    checks = (("event", _event), ("mean", positive))
 
     def __post_init__(self) -> None:
-        _event("event", self.event)
-        object.__setattr__(self, "mean", positive("mean", self.mean))
+        self._check()
         if self.shape != float("inf"):
-            object.__setattr__(self, "shape", nonnegative("shape", self.shape))
+            self._set("shape", nonnegative("shape", self.shape))
             if self.mean < 1:
                 raise ParameterError(f"mean must be at least 1 for a run count of at least one, not {self.mean}")
-
-    @property
-    def stated(self) -> Adjacency | None:
-        return self.event.stated
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class NonPrivate(Event):
     """Something published as it is: costs infinitely much."""
 
-    @property
-    def stated(self) -> Adjacency | None:
-        return None
-
 
 @dataclass(frozen=True, repr=False, eq=False)
 class NoOp(Event):
     """Nothing that touches private data: costs nothing."""
-
-    @property
-    def stated(self) -> Adjacency | None:
-        return None

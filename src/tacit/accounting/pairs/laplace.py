@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from tacit.accounting.pairs.pair import Array, Nodes, Pair
+from tacit.accounting.pairs.pair import Array, Nodes, Pair, cumulant
 
 _UNIT = 2.0**-53
 _ORDER = 32
@@ -99,10 +99,7 @@ class HalfTiltPair(Pair):
             if not self.edge:
                 return smooth
             return float(np.logaddexp(smooth, math.log(self.edge) + np.logaddexp(c * self.theta, -(c + 1) * self.theta)))
-        try:
-            return self._nodes(c, 0.0).log_mgf
-        except OverflowError:  # too far out for the quadrature; infinity is a valid upper bound
-            return math.inf
+        return cumulant(self._nodes, c)
 
     def nodes(self, c: float, reach: float) -> Nodes:
         return self._nodes(c, 2.0 ** math.ceil(math.log2(reach)) if reach > 0 else 0.0)

@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from tacit.accounting.pairs.pair import Array, Nodes, Pair
+from tacit.accounting.pairs.pair import Array, Nodes, Pair, cumulant
 from tacit.accounting.special import ndtr
 
 _UNIT = 4 * 2.0**-53  # four roundings for each that is counted: pairwise sums, library functions and weights each add theirs
@@ -88,10 +88,7 @@ class MixturePair(Pair):
     def kappa(self, c: float) -> float:
         if len(self.up) == len(self.down) == 1:
             return 0.5 * c * (c + 1) * (self.up[0][0] + self.down[0][0]) ** 2
-        try:
-            return self._nodes(c, 0.0).log_mgf
-        except OverflowError:  # too far out for the quadrature; infinity is a valid upper bound
-            return math.inf
+        return cumulant(self._nodes, c)
 
     def nodes(self, c: float, reach: float) -> Nodes:
         low, high = self._range(c)

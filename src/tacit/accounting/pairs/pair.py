@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,6 +90,14 @@ class Pair(ABC):
     def decay(self, c: float, t: float) -> float:
         """A bound on |E exp((c+is) L)| / E exp(c L) that holds for every s >= t."""
         return 1.0
+
+
+def cumulant(nodes: Callable[[float, float], Nodes], c: float) -> float:
+    """kappa(c) by quadrature; too far out for the nodes infinity, which is a valid upper bound."""
+    try:
+        return nodes(c, 0.0).log_mgf
+    except OverflowError:
+        return math.inf
 
 
 def single_delta(pair: Pair, epsilon: float) -> tuple[float, float]:

@@ -14,6 +14,7 @@ are converted come from `tacit.accounting.theorems.renyi`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -104,15 +105,17 @@ def zcdp_order(rho: float, eps: float) -> float:
     low, high = 0.0, max(1.0, (eps / rho + 1) / 2, math.sqrt(1 / rho))  # bounds on a - 1
     while (1 + 2 * high) * rho - eps + math.log1p(-1 / (1 + high)) < 0:
         high *= 2
+    return 1 + _above(lambda s: (1 + 2 * s) * rho - eps + math.log(s) - math.log1p(s) < 0, low, high)
+
+
+def _above(below: Callable[[float], bool], low: float, high: float) -> float:
+    """The end, above, of where `below` holds, by bisection to the last bit."""
     for _ in range(200):
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        if (1 + 2 * middle) * rho - eps + math.log(middle) - math.log1p(middle) < 0:
-            low = middle
-        else:
-            high = middle
-    return 1 + high
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return high
 
 
 def zcdp_delta(rho: float, eps: float) -> float:
@@ -140,15 +143,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if delta == 0:
         return math.inf
     log = -math.log(delta)
-    low, high = 0.0, min(math.sqrt(log / rho), math.expm1(min(log, 700.0)))
-    for _ in range(200):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        if rho * middle**2 + math.log1p(middle) < log:
-            low = middle
-        else:
-            high = middle
+    start = min(math.sqrt(log / rho), math.expm1(min(log, 700.0)))
+    high = _above(lambda s: rho * s**2 + math.log1p(s) < log, 0.0, start)
     # an order above 1 by less than an ulp gives nothing; the basic conversion is always valid
     return min(rdp_epsilon(1 + high, (1 + high) * rho, delta), zcdp_epsilon_basic(rho, delta))
 
@@ -244,15 +240,20 @@ def rdp_tail(order: float, value: float, eps: float) -> float:
     return min(1.0, math.exp(min(0.0, -(order - 1) * (eps - value))))
 
 
+def _tcdp(rho: float, omega: float, delta: float) -> tuple[float, float, float]:
+    last = float(number("omega", omega))
+    if last <= 1:
+        raise ParameterError(f"omega must be greater than 1, not {last}")
+    return float(nonnegative("rho", rho)), last, float(probability("delta", delta))
+
+
 def tcdp_epsilon_basic(rho: float, omega: float, delta: float) -> float:
     """(rho, omega)-tCDP to (eps, delta) by the basic conversion (Bun, Dwork, Rothblum, Steinke 2018, Lemma 6).
 
     >>> round(tcdp_epsilon_basic(0.1, 6.0, 1e-6), 9)
     3.363102112
     """
-    rho, omega, delta = float(nonnegative("rho", rho)), float(number("omega", omega)), float(probability("delta", delta))
-    if omega <= 1:
-        raise ParameterError(f"omega must be greater than 1, not {omega}")
+    rho, omega, delta = _tcdp(rho, omega, delta)
     if delta == 0 or rho == 0 or -math.log(delta) <= (omega - 1) ** 2 * rho:
         return zcdp_epsilon_basic(rho, delta)
     return rho * omega - math.log(delta) / (omega - 1)
@@ -264,9 +265,7 @@ def tcdp_epsilon(rho: float, omega: float, delta: float) -> float:
     >>> round(tcdp_epsilon(0.1, 6.0, 1e-6), 9)
     2.822428661
     """
-    rho, omega, delta = float(nonnegative("rho", rho)), float(number("omega", omega)), float(probability("delta", delta))
-    if omega <= 1:
-        raise ParameterError(f"omega must be greater than 1, not {omega}")
+    rho, omega, delta = _tcdp(rho, omega, delta)
     # the objective decreases up to the best order of zCDP, so the last order allowed is best if that one is not
     slope = rho * (omega - 1) ** 2 + math.log(omega) + math.log(delta) if delta > 0 and omega < math.inf else math.inf
     return zcdp_epsilon(rho, delta) if slope >= 0 or rho == 0 else rdp_epsilon(omega, omega * rho, delta)
@@ -300,7 +299,7 @@ def minimise(objective: Curve) -> tuple[float, float]:
 def epsilon_from_curve(curve: Curve, delta: float) -> float:
     """The least eps of the improved conversion over all real orders > 1 of a curve given as a function.
 
-    >>> from tacit.accounting import renyi
+    >>> from tacit.accounting.theorems import renyi
     >>> round(epsilon_from_curve(lambda a: renyi.gaussian(a, 1.0), 1e-5), 6)  # the exact Gaussian has 4.377
     4.728387
     """
@@ -313,7 +312,7 @@ def epsilon_from_curve(curve: Curve, delta: float) -> float:
 def order_from_curve(curve: Curve, delta: float) -> float:
     """The order at which `epsilon_from_curve` is reached.
 
-    >>> from tacit.accounting import renyi
+    >>> from tacit.accounting.theorems import renyi
     >>> round(order_from_curve(lambda a: 100 * renyi.randomised_response(a, 0.1), 1e-6), 3)
     6.326
     """
@@ -324,7 +323,7 @@ def order_from_curve(curve: Curve, delta: float) -> float:
 def delta_from_curve(curve: Curve, eps: float) -> float:
     """The least delta of the improved conversion over all real orders > 1.
 
-    >>> from tacit.accounting import renyi
+    >>> from tacit.accounting.theorems import renyi
     >>> round(delta_from_curve(lambda a: renyi.gaussian(a, 1.0), 1.0), 9)
     0.246846331
     """

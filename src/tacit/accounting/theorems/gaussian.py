@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting.bound import Estimate
-from tacit.accounting.special import erfcx, log_ndtr, ndtr, ndtri, ndtri_exp
+from tacit.accounting.special import erfcx, ndtr, ndtri
 from tacit.errors import ParameterError
 from tacit.parameters import count, nonnegative, number, positive, probability
 
@@ -272,18 +272,6 @@ def mu_from_rho(rho: float) -> float:
     return math.sqrt(2 * float(nonnegative("rho", rho)))
 
 
-def mu_from_pure(eps: float) -> float:
-    """The smallest mu for which every eps-DP mechanism is mu-GDP: -2 Phi^-1(1/(1+e^eps)), rounded up.
-
-    The Gaussian trade-off curve is convex and touches the broken line of eps-DP at its three corners.
-
-    >>> round(mu_from_pure(1.0), 6)
-    1.232035
-    """
-    eps = float(nonnegative("eps", eps))
-    return math.nextafter(-2 * float(ndtri_exp(-float(np.logaddexp(0.0, eps)))), math.inf) if eps > 0 else 0.0
-
-
 def loss_tail(mu: float, eps: float) -> float:
     """P[privacy loss > eps], which is larger than delta(eps): the privacy loss is N(mu^2/2, mu^2) (Steinke 2022, Proposition 3.3).
 
@@ -292,16 +280,6 @@ def loss_tail(mu: float, eps: float) -> float:
     """
     mu, eps = float(nonnegative("mu", mu)), float(number("eps", eps))
     return float(ndtr(mu / 2 - eps / mu)) if mu > 0 else float(eps < 0)
-
-
-def log_loss_tail(mu: float, eps: float) -> float:
-    """The logarithm of `loss_tail`.
-
-    >>> round(log_loss_tail(1.0, 100.0), 6)
-    -4955.644197
-    """
-    mu, eps = float(positive("mu", mu)), float(number("eps", eps))
-    return float(log_ndtr(mu / 2 - eps / mu))
 
 
 def tail_bound(mu: float, eps: float) -> float:

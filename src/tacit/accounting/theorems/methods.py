@@ -36,6 +36,7 @@ from tacit.accounting.pairs.laplace import HalfTiltPair
 from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Pair
 from tacit.accounting.resolve import Resolved, Step, renyi_curve
+from tacit.accounting.special import ndtri_exp
 from tacit.accounting.theorems import gaussian
 from tacit.errors import ParameterError, UnsupportedError
 from tacit.exact import exact
@@ -293,8 +294,6 @@ def mu_of_pure(epsilon: Fraction) -> Fraction:
     >>> round(float(mu_of_pure(Fraction(1))), 6)
     1.232035
     """
-    from scipy.special import ndtri_exp
-
     # concave in epsilon with slope sqrt(pi / 2) at zero, so the line is a bound, and the better one where epsilon is tiny
     line = epsilon * Fraction("1.2533141373156")
     value = float(epsilon)

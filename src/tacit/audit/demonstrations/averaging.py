@@ -174,7 +174,7 @@ def _question(truth: int, price: Fraction, book: pathlib.Path, cache: bool) -> A
 
 
 def _curve(axis: Axes, answers: np.ndarray[Any, Any], truth: int, scale: float, few: int) -> None:
-    from tacit.accounting.plots import BLUE, GREY, RED
+    from tacit.pictures import BLUE, GREY, RED
 
     asked = np.arange(1, len(answers) + 1)
     means = np.abs(np.cumsum(answers) / asked - truth)

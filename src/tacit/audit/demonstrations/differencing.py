@@ -180,7 +180,7 @@ def _ask(session: Session, condition: str, epsilon: float) -> float:
 
 
 def _curve(axis: Axes) -> None:
-    from tacit.accounting.plots import BLUE
+    from tacit.pictures import BLUE
 
     grid = np.geomspace(0.03, 12, 60)
     axis.plot(grid, [success(epsilon) for epsilon in grid.tolist()], color=BLUE, label="this attack, exactly")

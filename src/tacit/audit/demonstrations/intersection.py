@@ -158,7 +158,7 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, k: int = 5, epsilo
 
 
 def _picture(axis: Axes, rates: Mapping[int, float]) -> None:
-    from tacit.accounting.plots import RED
+    from tacit.pictures import RED
 
     ks = list(rates)
     axis.plot(ks, [rates[k] for k in ks], "o-", color=RED, label="one score left, two tables")

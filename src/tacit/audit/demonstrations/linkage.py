@@ -164,7 +164,7 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
 
 
 def _picture(axis: Axes, alone: Mapping[tuple[str, ...], float]) -> None:
-    from tacit.accounting.plots import RED
+    from tacit.pictures import RED
 
     sets = list(alone)
     places = np.arange(len(sets))

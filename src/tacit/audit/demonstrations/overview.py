@@ -31,11 +31,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit import noise
 from tacit.accounting import ParameterError
-from tacit.accounting.plots import BLUE, GREY, RED, check_path
 from tacit.audit.rates import lower_rate, upper_rate
 from tacit.calculus import L1, Integers, Space, Vectors
 from tacit.mechanisms import geometric
 from tacit.parameters import Number, positive
+from tacit.pictures import BLUE, GREY, RED, check_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

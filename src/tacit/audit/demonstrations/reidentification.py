@@ -204,7 +204,7 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
 
 
 def _picture(axis: Axes, curves: Mapping[int, tuple[float, float]], base: float) -> None:
-    from tacit.accounting.plots import GREY, ORANGE, RED
+    from tacit.pictures import GREY, ORANGE, RED
 
     ks = list(curves)
     axis.plot(ks, [curves[k][1] for k in ks], "o-", color=RED, label="guessed right from the class")

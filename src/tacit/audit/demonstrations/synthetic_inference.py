@@ -184,7 +184,7 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
 
 
 def _picture(axis: Axes, leaks: Mapping[str, Leak]) -> None:
-    from tacit.accounting.plots import GREY, RED
+    from tacit.pictures import GREY, RED
 
     places = np.arange(len(leaks))
     axis.bar(places - 0.2, [leak.rate for leak in leaks.values()], width=0.38, color=RED, label="members")

@@ -173,7 +173,7 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
 
 
 def _picture(axis: Axes, curves: dict[str, Roc], d: int, n: int, epsilons: Sequence[float]) -> None:
-    from tacit.accounting.plots import BLUE, GREEN, GREY, ORANGE, RED, SKY
+    from tacit.pictures import BLUE, GREEN, GREY, ORANGE, RED, SKY
 
     for (label, curve), colour in zip(curves.items(), (RED, SKY, BLUE, GREEN, ORANGE), strict=False):
         axis.step(np.append(0, curve.fpr), np.append(0, curve.tpr), where="post", color=colour, lw=1.6, label=label)

@@ -10,14 +10,12 @@ Each function returns a matplotlib `Figure`, draws into `ax` where one is given,
 from __future__ import annotations
 
 import math
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.plots import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, check_path
-from tacit.errors import ParameterError
+from tacit.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, Path, canvas, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,30 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_channel", "plot_convergence"]
 
-Path = str | PathLike[str]
 _PIXELS = 400  # a larger matrix is averaged over blocks: no screen shows more
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, "#000000")
 _DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5)), (0, (3, 1)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1)), "-")
-
-
-def _canvas(ax: Axes | None, path: Path | None) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure
-
-    if path is not None:
-        check_path(path)
-    if ax is None:
-        figure = Figure(figsize=(6.4, 4.4), dpi=150, layout="tight")
-        return figure, figure.add_subplot()
-    owner = ax.get_figure(root=True)
-    if owner is None:
-        raise ParameterError("ax belongs to no figure")
-    return owner, ax
-
-
-def _finish(figure: Figure, path: Path | None) -> Figure:
-    if path is not None:
-        figure.savefig(path)
-    return figure
 
 
 def shrunk(channel: Channel) -> NDArray[np.float64]:
@@ -76,7 +53,7 @@ def plot_channel(channel: Channel, *, path: Path | None = None, ax: Axes | None 
     """The matrix as a picture: secrets downwards, observations across, darker where likelier. The title gives the Bayes risk."""
     from matplotlib.colors import LogNorm, Normalize
 
-    figure, ax = _canvas(ax, path)
+    figure, ax = canvas(ax, path)
     values = shrunk(channel)
     top = float(values.max())
     least = float(values[values > 0].min())
@@ -93,12 +70,12 @@ def plot_channel(channel: Channel, *, path: Path | None = None, ax: Axes | None 
     ax.set_ylabel("secret")
     risk, guess = channel.bayes_risk(), channel.guess_risk()
     ax.set_title(f"Bayes risk {risk:.4g}, blind guess {guess:.4g}", loc="left", fontsize=11, fontweight="bold")
-    return _finish(figure, path)
+    return finish(figure, path)
 
 
 def plot_convergence(found: Convergence, *, path: Path | None = None, ax: Axes | None = None) -> Figure:
     """The error of each rule over the number of examples, between the blind guess and, where it is known, the Bayes risk."""
-    figure, ax = _canvas(ax, path)
+    figure, ax = canvas(ax, path)
     for i, (name, risks) in enumerate(found.risks.items()):
         ax.plot(found.sizes, risks, color=_COLOURS[i % len(_COLOURS)], ls=_DASHES[i % len(_DASHES)], lw=1.8, label=name)
     ax.axhline(found.guess_risk, color=GREY, lw=1, ls=(0, (1, 2)), label="blind guess")
@@ -114,4 +91,4 @@ def plot_convergence(found: Convergence, *, path: Path | None = None, ax: Axes |
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.legend(fontsize=9, frameon=False)
-    return _finish(figure, path)
+    return finish(figure, path)

@@ -15,8 +15,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from tacit.accounting import GDP, Adjacency, Event, Gaussian, PureDP, Repeated
-from tacit.accounting.theorems.methods import exact_pure
+from tacit.accounting import GDP, Adjacency, Event, Gaussian, PureDP, Repeated, exact_pure
 from tacit.audit.claim import Claim, Verdict
 from tacit.audit.mechanisms.floats import bit_attack
 from tacit.audit.mechanisms.neighbours import Neighbours

@@ -19,7 +19,7 @@ No sampling is needed and none is credited: `Passes` runs through the data in an
 strategy has both, sampling and correlation.
 """
 
-from tacit.accounting.strategies import Buffered, SquareRoot, Strategy, Toeplitz, Tree, max_error, mean_error, sensitivity
+from tacit.accounting import Buffered, SquareRoot, Strategy, Toeplitz, Tree, max_error, mean_error, sensitivity
 from tacit.deep.correlated.design import banded, buffered
 from tacit.deep.correlated.noise import Correlated, correlated_noise
 from tacit.deep.correlated.streams import stream_of

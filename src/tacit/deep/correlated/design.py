@@ -1,6 +1,6 @@
 """Strategies made to measure: the coefficients with the least error for a number of steps and a way of taking part.
 
->>> from tacit.accounting.strategies import SquareRoot, max_error
+>>> from tacit.accounting import SquareRoot, max_error
 >>> made = banded(100, bands=20, participations=5, separation=20)
 >>> round(max_error(made, 5, 20), 2), round(max_error(SquareRoot(100), 5, 20), 2)
 (7.05, 7.67)
@@ -18,8 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import ParameterError
-from tacit.accounting.strategies import Buffered, SquareRoot, Toeplitz, coefficients, inverse_coefficients, sensitivity
+from tacit.accounting import Buffered, ParameterError, SquareRoot, Toeplitz, coefficients, inverse_coefficients, sensitivity
 from tacit.parameters import count
 
 Array = NDArray[np.float64]
@@ -79,7 +78,7 @@ def banded(steps: int, bands: int, *, participations: int = 1, separation: int |
 def buffered(steps: int, buffers: int = 4, *, participations: int = 1, separation: int | None = None, error: Error = "max") -> Buffered:
     """The best strategy of so many buffers that was found (Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024).
 
-    >>> from tacit.accounting.strategies import max_error
+    >>> from tacit.accounting import max_error
     >>> made = buffered(1000, 3)
     >>> max_error(made) / max_error(SquareRoot(1000)) < 1.03
     True

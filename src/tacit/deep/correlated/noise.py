@@ -1,6 +1,6 @@
 """Correlated noise as a run's `noise=`: it draws the rows of C^-1 Z and prices the run by the strategy that it draws from.
 
->>> from tacit.accounting.strategies import Tree
+>>> from tacit.accounting import Tree
 >>> from tacit.deep.ftrl import Passes
 >>> passes = Passes(steps=100, size=5000)
 >>> Correlated(Tree(100), passes, restart=True).event(passes, noise_multiplier=5.0, steps=250)
@@ -37,8 +37,20 @@ from typing import Any, Literal, NoReturn
 import torch
 from torch import Tensor
 
-from tacit.accounting import Adjacency, Composed, Event, MatrixMechanism, NoOp, ParameterError, Repeated
-from tacit.accounting.strategies import SquareRoot, Stated, Strategy, Toeplitz, Tree
+from tacit.accounting import (
+    Adjacency,
+    Composed,
+    Event,
+    MatrixMechanism,
+    NoOp,
+    ParameterError,
+    Repeated,
+    SquareRoot,
+    Stated,
+    Strategy,
+    Toeplitz,
+    Tree,
+)
 from tacit.deep.correlated.design import Error, banded, buffered
 from tacit.deep.correlated.streams import Stream, stream_of
 from tacit.deep.errors import TrainingError

@@ -1,7 +1,7 @@
 """The rows of C^-1 Z one after the other, for millions of parameters, with as few vectors in memory as the strategy allows.
 
 >>> import torch
->>> from tacit.accounting.strategies import Toeplitz
+>>> from tacit.accounting import Toeplitz
 >>> stream = stream_of(Toeplitz([1, 0.5], 3))
 >>> [stream.step(lambda: torch.ones(1)).item() for _ in range(3)]
 [1.0, 0.5, 0.75]
@@ -25,8 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.accounting import ParameterError
-from tacit.accounting.strategies import Buffered, SquareRoot, Strategy, Toeplitz, Tree, coefficients, tree_block, tree_levels
+from tacit.accounting import Buffered, ParameterError, SquareRoot, Strategy, Toeplitz, Tree, coefficients, tree_block, tree_levels
 
 Draw = Callable[[], Tensor]
 LARGEST = 2**32  # bytes of earlier noise

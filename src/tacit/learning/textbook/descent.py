@@ -52,8 +52,8 @@ from tacit.accounting import (
     Sampled,
     WithoutReplacement,
     calibrate,
+    pure_without_replacement,
 )
-from tacit.accounting.theorems.dpsgd import pure_without_replacement
 from tacit.learning.textbook.sets import ConstraintSet
 from tacit.mechanisms.row_sums import farthest, noisy_l1_sum, noisy_sum
 from tacit.noise import bernoulli, permutation

@@ -19,8 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated
-from tacit.accounting.strategies import tree_block, tree_blocks, tree_levels
+from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated, tree_block, tree_blocks, tree_levels
 from tacit.learning.textbook.sets import ConstraintSet
 from tacit.mechanisms import NoisySums
 from tacit.mechanisms.row_sums import bits_for, to_lattice
