@@ -37,8 +37,7 @@ from tacit.calculus import (
 )
 from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError
 from tacit.ledger.filters import theorem
-from tacit.mechanisms import bounded_mean, bounded_variance, noisy_histogram
-from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms import Mechanism, bounded_mean, bounded_variance, noisy_histogram
 
 # --- 16: an estimator that spends more than it reports ------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
-"""How data sets are held, and what may be done to them without knowing what is in them.
+"""How data sets are held, and what can be done to them whatever they contain.
 
-Rows of single values are an array or a list, rows of vectors an array with a row each, and a table is a mapping from column name to
-column. A data set has no order: whatever picks some of its rows does so by `canonical` order, a keyed hash of each row's content, so that
-the choice depends on the rows and not on where they stand.
+Rows of single values are an array or a list, rows of vectors an array with a row each, and a table is a mapping from column
+name to column. A data set has no order: a step that picks some of its rows does so in `canonical` order, that of a keyed
+hash of each row's content, so that the choice depends on the rows and not on where they stand.
 
 >>> take({"age": [30, 40], "city": ["Bonn", "Graz"]}, [1])
 {'age': [40], 'city': ['Graz']}
@@ -38,6 +38,18 @@ def take(data: Any, positions: Sequence[int]) -> Any:
     if isinstance(data, np.ndarray):
         return data[np.asarray(positions, dtype=np.intp)]
     return [data[i] for i in positions]
+
+
+def exact_sum(values: Any) -> int:
+    """The sum of whole numbers, exact whatever their size and order.
+
+    >>> exact_sum(np.full(4, 2**62))
+    18446744073709551616
+    """
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        return int(sum(listed(values)))
+    # Two halves of 32 bits cannot overflow below 2**31 rows, and their sums are recombined in Python's integers.
+    return int((values >> 32).sum(dtype=np.int64)) * 2**32 + int((values & 0xFFFFFFFF).sum(dtype=np.int64))
 
 
 def rows_of(data: Any) -> list[Any]:

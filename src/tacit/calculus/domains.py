@@ -1,17 +1,12 @@
-"""Domains of numbers: whole ones, multiples of a public granularity, and floats as they come in a file.
+"""Domains: public sets of values, which are enforced and not believed. This module has those of single values.
 
-Numbers are clamped to their public bounds; what is not a number becomes the domain's `default`.
+`enforce` is total: whatever it is given, it returns members, one value at a time. So a value outside its declared domain
+changes no guarantee and raises no error that depends on the data. Numbers are whole, multiples of a public granularity, or
+floats as they come in a file; they are clamped to their public bounds, and what is not a number becomes the domain's
+`default`. Vectors, records and data sets are in `tacit.calculus.collection_domains`.
 
 >>> Integers(0, 10).enforce([3, 99, -1, "many"]).tolist()
 [3, 10, 0, 0]
-
-What a domain is: a public set of values that is enforced, not believed.
-
-`enforce` is total: whatever it is given, it returns a member, one value at a time, so that a value outside its declared domain changes
-no guarantee and raises no error that depends on the data.
-
->>> Anything().contains(Anything()), Anything().member("whatever")
-(True, True)
 """
 
 from __future__ import annotations
@@ -56,7 +51,11 @@ class Domain:
 
 @dataclass(frozen=True)
 class Anything(Domain):
-    """Values nothing is promised about: a raw column, a free text. Every domain lies in it."""
+    """Values about which nothing is promised: a raw column, a free text. It contains every domain.
+
+    >>> Anything().contains(Integers()), Anything().member("whatever")
+    (True, True)
+    """
 
     def member(self, value: Any) -> bool:
         return True
@@ -161,13 +160,18 @@ def integer_array(values: Sequence[int]) -> np.ndarray:
     return found
 
 
-def _bound(name: str, value: Number | None, whole: bool) -> Number | None:
+def _bound(name: str, value: Number | None) -> Number | None:
     if value is None:
         return None
     checked = number(name, value)
     if isinstance(checked, float) and math.isinf(checked):
         raise DomainError(f"{name} must be finite; leave it out for no bound")
-    return count(name, checked, least=-(10**400)) if whole else checked
+    return checked
+
+
+def _whole_bound(name: str, value: Number | None) -> int | None:
+    checked = _bound(name, value)
+    return None if checked is None else count(name, checked, least=-(10**400))
 
 
 def _ordered(lower: Number | None, upper: Number | None) -> None:
@@ -192,9 +196,14 @@ class Integers(Domain):
     upper: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lower", _bound("lower", self.lower, whole=True))
-        object.__setattr__(self, "upper", _bound("upper", self.upper, whole=True))
+        object.__setattr__(self, "lower", _whole_bound("lower", self.lower))
+        object.__setattr__(self, "upper", _whole_bound("upper", self.upper))
         _ordered(self.lower, self.upper)
+
+    @classmethod
+    def between(cls, lower: Number | None, upper: Number | None) -> Integers:
+        """The same with bounds of any type of number, such as 2.0; they must be whole."""
+        return cls(_whole_bound("lower", lower), _whole_bound("upper", upper))
 
     def member(self, value: Any) -> bool:
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
@@ -259,7 +268,7 @@ class Lattice(Domain):
     def __post_init__(self) -> None:
         object.__setattr__(self, "granularity", Fraction(positive("granularity", self.granularity)))
         for name in ("lower", "upper"):
-            value = _bound(name, getattr(self, name), whole=False)
+            value = _bound(name, getattr(self, name))
             if value is not None:
                 value = Fraction(value)
                 if (value / self.granularity).denominator != 1:
@@ -312,8 +321,8 @@ class Reals(Domain):
     missing: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lower", _bound("lower", self.lower, whole=False))
-        object.__setattr__(self, "upper", _bound("upper", self.upper, whole=False))
+        object.__setattr__(self, "lower", _bound("lower", self.lower))
+        object.__setattr__(self, "upper", _bound("upper", self.upper))
         _ordered(self.lower, self.upper)
         if self._low > self._high:
             raise DomainError("no float lies between lower and upper; widen them")
@@ -381,3 +390,12 @@ def whole_bounds(domain: Integers | Lattice) -> tuple[int | None, int | None]:
     (0, 6)
     """
     return domain.multiples if isinstance(domain, Lattice) else (domain.lower, domain.upper)
+
+
+def granule(domain: Domain) -> Fraction:
+    """What one whole number of a domain stands for: the granularity of a lattice, else 1.
+
+    >>> granule(Lattice(Fraction(1, 2))), granule(Integers())
+    (Fraction(1, 2), Fraction(1, 1))
+    """
+    return domain.granularity if isinstance(domain, Lattice) else Fraction(1)

@@ -88,7 +88,7 @@ def _keeps_person(space: Space, output: Domain, what: str) -> Domain:
 
 
 def _restored(space: Space, made: Any, data: Any, positions: list[int] | None = None) -> Any:
-    """The owner of each row, copied from the row it was made of: no function may pass a row on to somebody else."""
+    """The owner of each row, copied from the row it was made of: no function may pass a row on to another person."""
     if not isinstance(space.metric, Identifiers):
         return made
     owner = data[space.metric.column]

@@ -1,7 +1,7 @@
-"""People who own many rows: cap what each may contribute, or make one row of each.
+"""Steps for people who own many rows: cap how many of them count, or make one row of each person.
 
-Which rows of a person are kept depends on that person's own rows alone, by a keyed hash of their content; nobody else's rows, their
-number or their order matter.
+Which rows of a person are kept depends on that person's own rows alone, by a keyed hash of their content. Other people's
+rows do not matter, nor do the number and the order of the rows.
 
 >>> from tacit.calculus import Identifiers, Integers, Space, count, table
 >>> visits = Space(table(id=Integers(), cost=Integers(0, 50)), Identifiers("id"))
@@ -56,7 +56,7 @@ class CapRows(Step):
             kept = [i for group in _groups(data, column, salt).values() for i in group[:most]]
             return take(data, sorted(kept))
 
-        proof = f"a person who comes or goes brings at most {most} rows, and nobody else's rows change"
+        proof = f"a person who comes or goes brings at most {most} rows, and other people's rows do not change"
         return Transformation(space, Space(Rows(records), AddRemove()), run, times(most), what, proof)
 
 

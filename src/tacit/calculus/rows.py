@@ -1,16 +1,13 @@
-"""Transformations of rows, one row at a time: each leaves the distance between data sets as it was.
+"""Steps on one row at a time: each leaves the distance between data sets as it was.
 
-Each works on rows of single values, or with `column=` on one column of a table, and each is total: whatever a row holds, a member of the
-output's domain comes out.
+Clamp, cast, impute, round, bin, encode or shorten the values: rows of single values, or with `column=` one column of a table.
+Or choose columns of a table: take one, keep some, read several as one vector. Every step is total: whatever a row holds, a
+member of the output's domain comes out.
 
->>> from tacit.calculus import AddRemove, Integers, Rows, Space
+>>> from tacit.calculus import AddRemove, Integers, Rows, Space, table
 >>> plan = Space(Rows(Integers()), AddRemove()) >> clamp(0, 10)
 >>> plan([-5, 3, 99]).tolist(), plan.map(1)
 ([0, 3, 10], 1)
-
-Columns of a table: take one, keep some, or read several as one vector. A choice of columns is a function of each row.
-
->>> from tacit.calculus import AddRemove, Integers, Space, table
 >>> people = Space(table(age=Integers(0, 120), children=Integers(0, 20)), AddRemove())
 >>> (people >> column("age"))({"age": [30, 200], "children": [1, 2]}).tolist()
 [30, 120]
@@ -32,7 +29,7 @@ import numpy as np
 from tacit.calculus.chain import Space, Step, Transformation
 from tacit.calculus.collection_domains import Ball, Categories, Records, Rows, Vectors
 from tacit.calculus.datasets import held
-from tacit.calculus.domains import Anything, Domain, Integers, Lattice, Reals, listed
+from tacit.calculus.domains import Anything, Domain, Integers, Lattice, Reals, granule, listed
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.metrics import AddRemove, Hamming, Identifiers, ReplaceOne
 from tacit.noise.lattice import round_to_lattice
@@ -57,6 +54,16 @@ def records_domain(space: Space, what: str) -> Records:
     if not isinstance(element, Records):
         raise DomainError(f"{what} works on a table with named columns, not on {space.domain}")
     return element
+
+
+def exchanged(space: Space, what: str) -> bool:
+    """Whether rows are exchanged (True) or come and go (False); a refusal under any other metric."""
+    match space.metric:
+        case AddRemove():
+            return False
+        case ReplaceOne() | Hamming():
+            return True
+    raise MetricError(f"{what} has no stability under {space.metric}; cap each person's rows first: cap_rows(column, most)")
 
 
 @dataclass(frozen=True)
@@ -108,8 +115,8 @@ class Clamp(RowWise):
         bounded: Domain
         match element:
             case Integers():
-                Integers(self.lower, self.upper)  # type: ignore[arg-type]  # refuses what is not whole or not in order
-                bounded = Integers(*self._image(element.lower, element.upper))  # type: ignore[arg-type]
+                Integers.between(self.lower, self.upper)  # refuses what is not whole or not in order
+                bounded = Integers.between(*self._image(element.lower, element.upper))
             case Lattice():
                 Lattice(element.granularity, self.lower, self.upper)
                 bounded = Lattice(element.granularity, *self._image(element.lower, element.upper))
@@ -254,8 +261,7 @@ class Bins(RowWise):
             raise DomainError(f"bins sorts numbers into intervals, not {element}; cast them first: cast(Reals())")
         missing = isinstance(element, Reals) and element.missing
         cells = Categories(tuple(range(len(self.edges) + 1 + missing)))
-        step = element.granularity if isinstance(element, Lattice) else Fraction(1)
-        edges: Sequence[Number] = [Fraction(edge) / step for edge in self.edges]
+        edges: Sequence[Number] = [Fraction(edge) / granule(element) for edge in self.edges]
 
         def place(values: Any) -> list[int]:
             # Python compares integers, floats and fractions exactly; NaN gets a cell of its own, the last.
@@ -422,7 +428,7 @@ def _hull(domains: list[Domain]) -> Domain:
             return Lattice(domains[0].granularity, low, high)
         case Reals():
             return Reals(low, high, missing=any(isinstance(d, Reals) and d.missing for d in domains))
-    return Integers(low, high)  # type: ignore[arg-type]
+    return Integers.between(low, high)
 
 
 def vector(*names: str) -> VectorOf:

@@ -1,4 +1,6 @@
-"""Data sets as multisets: without duplicates, together, extended by public rows, brought to a public size, joined with a public table.
+"""Steps on a data set as a whole: drop copies, unite, add public rows, bring to a public size, join with a public table.
+
+A data set is a multiset: which rows a step keeps depends on what they are, not on where they stand.
 
 >>> from tacit.calculus import AddRemove, Integers, Rows, Space, clamp
 >>> numbers = Space(Rows(Integers(0, 9)), AddRemove())

@@ -1,22 +1,17 @@
 """An automatic test of stability: is a transformation as stable as it says, and total?
 
-For random members of its domain, full of edge values, and random neighbours of them, the distances before and after are measured exactly
-and compared with the stability map. A violation disproves the map; none found proves nothing, and the transformation stays unproved.
+For random members of its domain, full of edge values, and random neighbours of them under the metric, the distances before
+and after are measured exactly and compared with the stability map. A violation disproves the map; finding none proves
+nothing, and the transformation stays unproved. Draws come from `tacit.noise`, so they repeat inside its test mode and
+nowhere else.
 
 >>> from tacit.calculus import Absolute, AddRemove, Integers, Rows, Space, Transformation
 >>> numbers = Space(Rows(Integers(0, 10)), AddRemove())
 >>> largest = Transformation(numbers, Space(Integers(0, 10), Absolute()), lambda x: int(max(x, default=0)), lambda d: d, "largest")
 >>> check_stability(largest).holds
 False
-
-Data sets made to break things: members of a domain full of edge values, and neighbours of them under a metric.
-
-Draws come from `tacit.noise`, so they repeat inside its test mode and nowhere else.
-
->>> from tacit.calculus import AddRemove, Integers, Rows, Space
->>> space = Space(Rows(Integers(0, 9)), AddRemove())
->>> data = member(space.domain)
->>> space.domain.member(data), space.metric.distance(data, neighbour(space, data, 2)) <= 2
+>>> data = member(numbers.domain)
+>>> numbers.domain.member(data), numbers.metric.distance(data, neighbour(numbers, data, 2)) <= 2
 (True, True)
 """
 

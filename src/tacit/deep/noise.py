@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tacit.deep.errors import needs
-from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.mechanisms import NoisySums
 from tacit.noise.source import words
 
 with needs("torch", "cryptography"):

@@ -43,7 +43,7 @@ from tacit.deep import pate_gaussian
 from tacit.deep.pate_cost import FINE, Counts, LaplaceLaw, PublishedCost, dependent_epsilon, publish_cost, vote_counts
 from tacit.deep.pate_gaussian import GaussianLaw
 from tacit.ledger import Account, paying
-from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.mechanisms import NoisySums
 from tacit.noise import uniform_integers
 from tacit.parameters import Number, count, positive
 

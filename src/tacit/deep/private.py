@@ -48,7 +48,7 @@ from tacit.deep.history import History
 from tacit.deep.noise import add_normal, on_lattice, standard_normal
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, PrivateLoader, Sampler, as_dataset
 from tacit.ledger import Account, Payment, paying
-from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.mechanisms import NoisySums
 from tacit.noise import is_private
 from tacit.parameters import count, positive
 

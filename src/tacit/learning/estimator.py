@@ -124,7 +124,7 @@ class Space:
 
 
 def _clip(rows: Array, radius: float) -> Array:
-    from tacit.mechanisms.row_sums import clip_rows
+    from tacit.mechanisms import clip_rows
 
     return clip_rows(rows, radius)
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting import Adjacency, Gaussian, Guarantee
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes
 from tacit.learning.linear.losses import softmax
-from tacit.mechanisms.row_sums import clip_rows, farthest_table, noisy_table
+from tacit.mechanisms import clip_rows, farthest_table, noisy_table
 
 Array = NDArray[np.float64]
 COUNT, SQUARES = 0.5, 0.3  # weights of the count and of the squares in a row, beside 1 for the values themselves

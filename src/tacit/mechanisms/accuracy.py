@@ -85,6 +85,17 @@ def on_lattice(error: float, granularity: Number) -> float:
     return near if near >= exact else math.nextafter(near, math.inf)
 
 
+def in_granules(error: int, granularity: Fraction) -> float:
+    """A whole error times a granularity as a float, rounded up where it is none.
+
+    >>> in_granules(6, Fraction(1, 4)), in_granules(1, Fraction(1, 3)) > Fraction(1, 3)
+    (1.5, True)
+    """
+    exact = error * granularity
+    near = float(exact)
+    return near if near >= exact else rounded_up(near)
+
+
 def laplace_error(scale: Number, beta: Number, dimension: int = 1, granularity: Number = 0) -> float:
     """The error of Laplace noise: scale times ln(1/beta) in one dimension, with equality (textbook Theorem 1.10).
 

@@ -25,24 +25,10 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Composed, Event, NoOp, ParameterError
-from tacit.calculus import (
-    Absolute,
-    AddRemove,
-    DomainError,
-    Hamming,
-    Integers,
-    Lattice,
-    Measurement,
-    MetricError,
-    ReplaceOne,
-    Rows,
-    Space,
-    Step,
-)
-from tacit.calculus.aggregates import exact_sum
+from tacit.calculus import Absolute, Integers, Lattice, Measurement, MetricError, Space, Step, exact_sum, exchanged
 from tacit.mechanisms.accuracy import failure, rounded_up
 from tacit.mechanisms.laplace import LaplaceMechanism
-from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms.mechanism import Mechanism, whole_rows
 from tacit.parameters import Number, count, positive
 
 PROOF = "composition of noisy sums about the middle of the bounds and, under add/remove, a noisy count; the rest is post-processing"
@@ -107,17 +93,8 @@ class _Rows:
 
 
 def _rows(space: Space, what: str) -> _Rows:
-    domain = space.domain
-    element = domain.element if isinstance(domain, Rows) else None
-    if not isinstance(element, (Integers, Lattice)):
-        raise DomainError(f"{what} needs rows of whole numbers or lattice values, not {space.domain}; put round_to(granularity) before it")
-    low, high = element.multiples if isinstance(element, Lattice) else (element.lower, element.upper)
-    if low is None or high is None:
-        raise DomainError(f"{what} needs public bounds; put clamp(lower, upper) before it, or find them with automatic_bounds")
-    if not isinstance(space.metric, (AddRemove, ReplaceOne, Hamming)):
-        raise MetricError(f"{what} has no stability under {space.metric}; cap each person's rows first: cap_rows(column, most)")
-    step = element.granularity if isinstance(element, Lattice) else Fraction(1)
-    return _Rows(low, high, step, not isinstance(space.metric, AddRemove))
+    low, high, granularity = whole_rows(space, what)
+    return _Rows(low, high, granularity or Fraction(1), exchanged(space, what))
 
 
 def _check_least(least: Number) -> None:

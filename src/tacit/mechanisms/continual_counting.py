@@ -32,7 +32,7 @@ import numpy as np
 from tacit.accounting import Event, NoOp, ParameterError, Repeated
 from tacit.accounting.strategies import tree_block, tree_blocks, tree_levels, whole_square_root
 from tacit.calculus import Domain, DomainError, Hamming, Measurement, MetricError, Space, Vectors
-from tacit.calculus.metrics import root
+from tacit.exact import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, laplace_sum_error, largest_scale, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.noisy_sums import NoisySums, tidy

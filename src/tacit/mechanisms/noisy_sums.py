@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 Law = Literal["laplace", "gaussian"]
 
 
-class Ladder(Protocol):
+class CellLadder(Protocol):
     """Counts on a line of cells, measured through a whole-numbered matrix for accurate running totals."""
 
     def encoder(self, law: str) -> NDArray[np.int64]:
@@ -77,7 +77,7 @@ class NoisySums:
     multiplier: Number
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     granularities: tuple[Fraction, ...] = ()
-    ladders: tuple[Ladder | None, ...] = ()
+    ladders: tuple[CellLadder | None, ...] = ()
 
     def __post_init__(self) -> None:
         if self.law not in ("laplace", "gaussian"):

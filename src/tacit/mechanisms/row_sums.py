@@ -27,7 +27,7 @@ from tacit.parameters import count
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-BITS = 24
+LATTICE_BITS = 24
 CELLS = 1 << 22  # entries of a block of rows: 32 MB of floats
 
 
@@ -37,7 +37,7 @@ def bits_for(dimension: int) -> int:
     >>> bits_for(10), bits_for(10**6)
     (24, 20)
     """
-    return max(8, min(BITS, (61 - max(dimension, 1).bit_length()) // 2))
+    return max(8, min(LATTICE_BITS, (61 - max(dimension, 1).bit_length()) // 2))
 
 
 def clip_rows(rows: Array, bound: float) -> Array:
@@ -190,7 +190,7 @@ def noisy_l1_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adj
         Proved in: as for `noisy_sum`, with absolute values for squares; l1 distances and Laplace noise
         (Dwork, McSherry, Nissim, Smith 2006).
     """
-    width = 1 << BITS
+    width = 1 << LATTICE_BITS
     finite = np.clip(np.nan_to_num(rows, nan=0.0, posinf=np.inf, neginf=-np.inf), -1e150, 1e150)
     length = np.abs(finite).sum(axis=1, keepdims=True)
     clipped = finite * (bound / np.maximum(length, bound)) * (width / bound * (1 - 2.0**-40))
@@ -209,7 +209,7 @@ def noisy_count(rows: int, *, multiplier: float, adjacency: Adjacency) -> float:
     """
     if adjacency is Adjacency.REPLACE_ONE:
         return float(max(rows, 1))
-    width = 1 << BITS
+    width = 1 << LATTICE_BITS
     return max(_noise("gaussian", multiplier, width, width, adjacency).release(rows * width), 1.0)
 
 

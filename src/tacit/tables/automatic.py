@@ -20,7 +20,7 @@ from sqlglot import exp
 from tacit.ledger import Account
 from tacit.ledger.errors import BudgetExceeded
 from tacit.ledger.pricing import price
-from tacit.mechanisms.doubling_cells import edges
+from tacit.mechanisms import cell_edges
 from tacit.tables.plan import Plan
 from tacit.tables.question import Aggregate, Key, Question
 
@@ -101,4 +101,4 @@ def cap_from(counts: Sequence[float], share: float, most: int, threshold: float)
     if not running[-1] > 0:
         return 1
     place = int(np.argmax(running >= share * running[-1]))
-    return max(1, min(most, int(edges(place)[1])))
+    return max(1, min(most, int(cell_edges(place)[1])))

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tacit.mechanisms.noisy_sums import half_width
+from tacit.mechanisms import half_width
 from tacit.tables.answer import Figures, Floats
 from tacit.tables.plan import Linear, Plan, Recipe
 from tacit.tables.ranks import quantile

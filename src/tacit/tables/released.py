@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.accounting import Note
-from tacit.mechanisms.noisy_sums import half_width
+from tacit.mechanisms import half_width
 from tacit.tables.engines.engine import DECIMAL, INT64
 from tacit.tables.errors import WORDS
 from tacit.tables.measure import measure_name
@@ -112,7 +112,7 @@ def _names(table: pa.Table, plan: Plan) -> list[tuple[int, tuple[Any, ...]]]:
     numbers = _whole(table.column(GROUP)).tolist() if GROUP in table.column_names else [plan.keys.first] * table.num_rows
     found: list[tuple[int, tuple[Any, ...]]] = [(number - plan.keys.first, ()) for number in numbers]
     if plan.keys.private:
-        from tacit.mechanisms.partition_selection import plain_key  # with all mechanisms, which other questions do without
+        from tacit.mechanisms import plain_key  # with all mechanisms, which other questions do without
 
         private = [table.column(key_name(i)).to_pylist() for i in plan.keys.private]
         found = [(number, tuple(plain_key(_shortest(column[line])) for column in private)) for line, (number, _) in enumerate(found)]

@@ -17,7 +17,7 @@ import numpy as np
 
 from tacit.accounting import ApproxDP, Event, Guarantee
 from tacit.exact import root
-from tacit.mechanisms.partition_selection import GaussianSelection, Holdings, KeySelection, LaplaceSelection, OptimalSelection
+from tacit.mechanisms import GaussianSelection, Holdings, KeySelection, LaplaceSelection, OptimalSelection
 from tacit.tables.errors import Refused
 from tacit.tables.measure import exchanged
 from tacit.tables.split import Split

@@ -31,8 +31,7 @@ from tacit.exact import Typed
 from tacit.ledger import Account, Budget, DataIdentity, Ledger
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.spec import days
-from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cells
-from tacit.mechanisms.noisy_sums import half_width
+from tacit.mechanisms import FoundBounds, bounds_from, cell_numbers, half_width
 from tacit.parameters import probability
 from tacit.tables import automatic, outputs
 from tacit.tables import plan as plans
@@ -382,7 +381,8 @@ class Session:
         self, about: Question, value: str | exp.Expression, epsilon: Typed, period: str | None
     ) -> tuple[Question, dict[str, Any]]:
         column = exp.column(value, quoted=True) if isinstance(value, str) else value
-        return automatic.bounds_question(rows_of(about), column, about.where), self._counting(list(cells(automatic.CELLS)), epsilon, period)
+        question = automatic.bounds_question(rows_of(about), column, about.where)
+        return question, self._counting(list(cell_numbers(automatic.CELLS)), epsilon, period)
 
     def _cap_asked(self, about: Question, epsilon: Typed, period: str | None) -> tuple[Session, Question, dict[str, Any]]:
         if self.unit.person is None:

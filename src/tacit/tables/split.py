@@ -20,7 +20,7 @@ from functools import cached_property
 
 from tacit.accounting import Event, Guarantee
 from tacit.exact import at_most, root
-from tacit.mechanisms.noisy_sums import Law, NoisySums
+from tacit.mechanisms import Law, NoisySums
 from tacit.tables.errors import TableError
 from tacit.tables.measure import Measure, joint_absolute, joint_square
 from tacit.tables.unit import Unit

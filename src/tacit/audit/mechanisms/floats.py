@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tacit.audit.claim import Evidence
 from tacit.audit.mechanisms.outputs import Sampler
 from tacit.audit.mechanisms.search import WORST, attack, certify
-from tacit.calculus.chain import Release
+from tacit.calculus import Release
 from tacit.parameters import count
 
 ZERO, ENDLESS = 5000, 6000  # stand for the last bit of 0, and of infinities and NaN

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.calculus.chain import Release
+from tacit.calculus import Release
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]

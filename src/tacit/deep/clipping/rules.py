@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from tacit.errors import ParameterError
-from tacit.mechanisms.noisy_sums import NoisySums
+from tacit.mechanisms import NoisySums
 from tacit.parameters import positive, probability
 
 

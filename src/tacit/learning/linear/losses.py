@@ -70,7 +70,7 @@ class Loss:
 
     def clipped(self, scores: Array, labels: Array) -> Array:
         """The derivative, at most `slope` long, whatever the function returns: NaN counts as 0."""
-        from tacit.mechanisms.row_sums import clip_rows
+        from tacit.mechanisms import clip_rows
 
         found = np.asarray(self.derivative(scores, labels), dtype=np.float64)
         return clip_rows(found, self.slope) if math.isfinite(self.slope) else np.nan_to_num(found)

@@ -44,7 +44,7 @@ from tacit.learning.linear.error_bars import NoiseBar, least_squares_noise, to_d
 from tacit.learning.linear.losses import Loss, huber, poisson, smoothed_quantile, squared
 from tacit.learning.linear.solvers import Geometry, LinearFit, Plan, Schedule, descend, geometry, regressor_schedule, regularised_fit
 from tacit.learning.textbook.frank_wolfe import FrankWolfe, L1Ball, steps_for
-from tacit.mechanisms.row_sums import farthest_moment, noisy_second_moment
+from tacit.mechanisms import farthest_moment, noisy_second_moment
 from tacit.parameters import count, nonnegative, positive
 
 Array = NDArray[np.float64]

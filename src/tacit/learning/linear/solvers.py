@@ -38,7 +38,7 @@ from tacit.learning.linear.choice import UNKNOWN_ROWS, Solver
 from tacit.learning.linear.error_bars import NoiseBar, remembered
 from tacit.learning.linear.losses import Loss, logistic
 from tacit.learning.linear.perturbation import RADIUS, ObjectivePerturbation, OutputPerturbation
-from tacit.mechanisms.row_sums import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
+from tacit.mechanisms import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
 
 Array = NDArray[np.float64]
 #: The derivative of every person's loss at the scores, one column for each output.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated
 from tacit.learning.textbook.sets import ConstraintSet, L2Ball
-from tacit.mechanisms.row_sums import farthest, noisy_sum
+from tacit.mechanisms import farthest, noisy_sum
 from tacit.parameters import count, positive
 
 Array = NDArray[np.float64]

@@ -41,7 +41,7 @@ from tacit.accounting import (
 )
 from tacit.accounting.theorems.dpsgd import pure_without_replacement
 from tacit.learning.textbook.sets import ConstraintSet
-from tacit.mechanisms.row_sums import noisy_l1_sum, noisy_sum
+from tacit.mechanisms import noisy_l1_sum, noisy_sum
 from tacit.noise import bernoulli, permutation
 from tacit.parameters import count, positive
 

@@ -28,7 +28,7 @@ from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterErr
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes
 from tacit.learning.linear.losses import softmax
 from tacit.learning.trees.tree import Array, Shape, Whole, to_bins
-from tacit.mechanisms.row_sums import farthest_table, noisy_table
+from tacit.mechanisms import farthest_table, noisy_table
 from tacit.noise import permutation
 from tacit.parameters import count, positive
 

@@ -29,7 +29,7 @@ from tacit.accounting import Adjacency, Event, Gaussian, Guarantee
 from tacit.learning.linear.choice import UNKNOWN_ROWS
 from tacit.learning.linear.losses import softmax
 from tacit.learning.trees.tree import Array, Shape, TreeClassifier, TreePlan, Whole, random_shape
-from tacit.mechanisms.row_sums import farthest_table, noisy_table
+from tacit.mechanisms import farthest_table, noisy_table
 from tacit.parameters import count
 
 POOR = 64.0  # rows times mu below which one tree with private splits is better than many with random ones

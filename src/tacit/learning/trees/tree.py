@@ -37,8 +37,7 @@ from tacit.calculus import Integers, LInfinity, Vectors
 from tacit.calculus import Space as Scores
 from tacit.learning.estimator import ClassifierMixin, PrivateEstimator, Space, codes_of, declared_classes, declared_rows
 from tacit.learning.linear.choice import UNKNOWN_ROWS
-from tacit.mechanisms.permute_and_flip import PermuteAndFlip
-from tacit.mechanisms.row_sums import farthest_table, noisy_table
+from tacit.mechanisms import PermuteAndFlip, farthest_table, noisy_table
 from tacit.noise import choose, uniform_integers
 from tacit.parameters import count
 

@@ -30,7 +30,7 @@ from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, Re
 from tacit.learning.estimator import ClusterMixin, PrivateEstimator, Space, TransformerMixin, declared_rows
 from tacit.learning.linear.choice import UNKNOWN_ROWS
 from tacit.learning.unsupervised.pca import COUNT_SHARE, Shares, checked_reach, principal_axes
-from tacit.mechanisms.row_sums import clip_rows, farthest_table, noisy_table
+from tacit.mechanisms import clip_rows, farthest_table, noisy_table
 from tacit.parameters import count
 
 Array = NDArray[np.float64]

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, ParameterError
 from tacit.learning.estimator import ClassNamePrefixFeaturesOutMixin, PrivateEstimator, Space, TransformerMixin, declared_rows
-from tacit.mechanisms.row_sums import farthest, farthest_moment, noisy_count, noisy_second_moment, noisy_sum
+from tacit.mechanisms import farthest, farthest_moment, noisy_count, noisy_second_moment, noisy_sum
 from tacit.parameters import count, number
 
 Array = NDArray[np.float64]

@@ -28,8 +28,7 @@ from tacit import calculus
 from tacit.accounting import Adjacency, Bound, Composed, Gaussian, Guarantee, NoOp, ParameterError, Repeated
 from tacit.learning.estimator import OneToOneFeatureMixin, PrivateEstimator, Space, TransformerMixin
 from tacit.learning.trees.tree import largest
-from tacit.mechanisms import quantile
-from tacit.mechanisms.row_sums import farthest, noisy_sum
+from tacit.mechanisms import farthest, noisy_sum, quantile
 from tacit.parameters import number
 
 Array = NDArray[np.float64]
