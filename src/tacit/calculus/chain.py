@@ -260,7 +260,7 @@ class Measurement(Step):
         return account(self.event(distance), self.adjacency or Adjacency.ADD_REMOVE).epsilon(float(delta)).upper <= epsilon
 
     def insist_on_proof(self) -> None:
-        """Refuse to stand for a figure that rests on a claim."""
+        """Refuse to give a figure that rests on an unproved claim."""
         if self.unproved:
             raise UnprovedError(
                 f"no epsilon is given for {self.name}: it rests on unproved claims ({', '.join(self.unproved)}). "

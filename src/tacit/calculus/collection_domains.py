@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from tacit.calculus.domains import Domain, Integers, Lattice, granule, listed, plain, single
+from tacit.calculus.domains import Domain, Integers, Lattice, Single, granule, listed, plain
 from tacit.calculus.errors import DomainError
 from tacit.parameters import Number, count, positive
 
 
 @dataclass(frozen=True)
-class Categories(Domain):
+class Categories(Single):
     """A public list of values; anything else counts as the `default`, the first one unless stated.
 
     >>> Categories(("no", "yes")).enforce(["yes", "perhaps"])
@@ -58,10 +58,6 @@ class Categories(Domain):
     def enforce(self, values: Any) -> list[Hashable]:
         known, other = self._known, (self.default,)
         return [(_find(known, plain(value)) or other)[0] for value in listed(values)]
-
-    def complete(self, value: Any) -> Hashable:
-        found: Hashable = single(self.enforce(value))
-        return found
 
     def contains(self, other: Domain) -> bool:
         return isinstance(other, Categories) and set(other.values) <= set(self.values)

@@ -24,6 +24,7 @@ import numpy as np
 
 from tacit.calculus.collection_domains import Records
 from tacit.calculus.domains import Domain, listed, plain
+from tacit.calculus.errors import DomainError
 
 
 def length(data: Any) -> int:
@@ -75,7 +76,7 @@ def held(element: Domain, rows: Iterable[Any]) -> Any:
     return given
 
 
-def key(value: Any) -> Hashable:
+def key(value: object) -> Hashable:
     """What makes a row this row: equal for two values that nothing can tell apart, and only for those.
 
     NaN is itself here; 0.0 and -0.0, 1 and 1.0 and True are different, since a function of them may be.
@@ -89,7 +90,7 @@ def key(value: Any) -> Hashable:
         return ("unreadable", type(value).__name__)
 
 
-def _key(value: Any) -> Hashable:
+def _key(value: object) -> Hashable:
     if isinstance(value, float):
         # The payload of a NaN is no value of the data.
         return ("float", "nan") if math.isnan(value) else ("float", value, math.copysign(1.0, value))
@@ -115,6 +116,13 @@ def keys(data: Any) -> list[Hashable]:
         columns = [listed(data[name]) for name in names]
         return [tuple(key(v) for v in row) for row in zip(*columns, strict=True)]
     return [key(value) for value in listed(data)]
+
+
+def checked_salt(salt: bytes) -> bytes:
+    """A key of the hash behind `canonical` that is short enough for it; or a refusal."""
+    if not isinstance(salt, bytes) or len(salt) > 64:
+        raise DomainError("salt must be at most 64 bytes")
+    return salt
 
 
 def canonical(data: Any, salt: bytes = b"") -> list[int]:

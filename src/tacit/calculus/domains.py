@@ -36,7 +36,7 @@ class Domain:
         raise NotImplementedError
 
     def complete(self, value: Any) -> Any:
-        """A member, whatever was given, where this domain is all of a plan's input: a single number stays a single number."""
+        """A member, whatever was given, where this domain is all of a plan's input."""
         return self.enforce(value)
 
     def contains(self, other: Domain) -> bool:
@@ -74,7 +74,7 @@ class Anything(Domain):
         return None
 
 
-def listed(values: Any) -> list[Any]:
+def listed(values: object) -> list[Any]:
     """The values of a column as Python objects; masked ones are None. A single value, or a text, is a column of one.
 
     >>> listed(np.array([1, 2])), listed("ab"), listed(None)
@@ -87,7 +87,7 @@ def listed(values: Any) -> list[Any]:
     return [values]
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A numpy scalar as Python's own.
 
     >>> plain(np.int64(3))
@@ -107,12 +107,19 @@ def single(values: Any) -> Any:
     return plain(values[0])
 
 
+class Single(Domain):
+    """A domain of single values: as all of a plan's input, one value is given and one comes out."""
+
+    def complete(self, value: Any) -> Any:
+        return single(self.enforce(value))
+
+
 #: Integers of this size and beyond are kept as Python's own, so that sums stay exact.
 WORD = 2**62
 
 
 def as_numbers(values: Any) -> np.ndarray:
-    """A flat array of floats, 64-bit integers or Python integers, one entry a row; what is no number becomes NaN.
+    """A flat array of floats, 64-bit integers or Python integers, one entry a row; what is not a number becomes NaN.
 
     >>> as_numbers([1, None, "2"]).tolist()
     [1.0, nan, nan]
@@ -185,7 +192,7 @@ def _within(inner: tuple[Number | None, Number | None], outer: tuple[Number | No
 
 
 @dataclass(frozen=True)
-class Integers(Domain):
+class Integers(Single):
     """Whole numbers, with public bounds or without.
 
     >>> Integers(0, 3).member(2), Integers(0, 3).member(4)
@@ -236,10 +243,6 @@ class Integers(Domain):
             return self.upper
         return int(value)
 
-    def complete(self, value: Any) -> int:
-        found: int = single(self.enforce(value))
-        return found
-
     def contains(self, other: Domain) -> bool:
         return isinstance(other, Integers) and _within((other.lower, other.upper), (self.lower, self.upper))
 
@@ -251,7 +254,7 @@ class Integers(Domain):
 
 
 @dataclass(frozen=True)
-class Lattice(Domain):
+class Lattice(Single):
     """Real numbers that are multiples of a public `granularity`, held as those whole multiples.
 
     >>> prices = Lattice(Fraction(1, 100), 0, 5)
@@ -294,10 +297,6 @@ class Lattice(Domain):
     def enforce(self, values: Any) -> np.ndarray:
         return self.whole.enforce(values)
 
-    def complete(self, value: Any) -> int:
-        found: int = single(self.enforce(value))
-        return found
-
     def contains(self, other: Domain) -> bool:
         return isinstance(other, Lattice) and other.granularity == self.granularity and self.whole.contains(other.whole)
 
@@ -307,7 +306,7 @@ class Lattice(Domain):
 
 
 @dataclass(frozen=True)
-class Reals(Domain):
+class Reals(Single):
     """Floating-point numbers as they come in a file: NaN is a member unless `missing=False`.
 
     No noise is ever added to these; round them to a lattice first.
@@ -347,10 +346,6 @@ class Reals(Domain):
             found = np.array([_float(value) for value in found.tolist()], dtype=float)
         found = np.clip(found.astype(float), self._low, self._high)
         return found if self.missing else np.where(np.isnan(found), self.default, found)
-
-    def complete(self, value: Any) -> float:
-        found: float = single(self.enforce(value))
-        return found
 
     def contains(self, other: Domain) -> bool:
         if not isinstance(other, (Reals, Integers)):

@@ -12,8 +12,8 @@ whether an answer comes nor the guarantee.
 >>> plan([5]).tolist(), plan.map(1)
 ([0, 1, 2], 3)
 
-The function must be pure: a global list, a file or a clock would carry something from one row to another. That, and how long it
-takes, is not defended here.
+The function must be pure: a global list, a file or a clock would carry something from one row to another. The guarantee
+does not cover that, nor how long the function takes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def guarded(function: Callable[[Any], Any], row: Any) -> Any:
         return RAISED
 
 
-def _named(function: Callable[..., Any]) -> str:
+def _named(function: Callable[..., object]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 

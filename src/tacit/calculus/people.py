@@ -19,7 +19,7 @@ from typing import Any
 from tacit.calculus.aggregates import times
 from tacit.calculus.chain import Space, Step, Transformation
 from tacit.calculus.collection_domains import Rows
-from tacit.calculus.datasets import canonical, keys, rows_of, take
+from tacit.calculus.datasets import canonical, checked_salt, keys, rows_of, take
 from tacit.calculus.domains import Domain
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.functions import RAISED, guarded
@@ -62,9 +62,7 @@ class CapRows(Step):
 
 def cap_rows(column: str, most: int, *, salt: bytes = b"") -> CapRows:
     """Keep at most `most` rows of each person, named by `column`; distances count rows from here on."""
-    if not isinstance(salt, bytes) or len(salt) > 64:
-        raise DomainError("salt must be at most 64 bytes")
-    return CapRows(column, whole("most", most), salt)
+    return CapRows(column, whole("most", most), checked_salt(salt))
 
 
 @dataclass(frozen=True)
@@ -98,9 +96,7 @@ class GroupBy(Step):
         return Transformation(space, Space(Rows(self.output), AddRemove()), run, times(factor), what, proof)
 
 
-def group_by(
-    column: str, function: Callable[[list[Any]], Any], output: Domain, *, most: int | None = None, salt: bytes = b""
-) -> GroupBy:
+def group_by(column: str, function: Callable[[list[Any]], Any], output: Domain, *, most: int | None = None, salt: bytes = b"") -> GroupBy:
     """Make one row of each group of rows that share a value of `column`.
 
     The pure public function is given the group's rows, at most `most` of them, in an order that depends on their content only. What it
@@ -115,4 +111,4 @@ def group_by(
     """
     if not isinstance(output, Domain):
         raise DomainError(f"output must be the domain of a group's row, for example Integers(0, 10), not {type(output).__name__}")
-    return GroupBy(column, function, output, None if most is None else whole("most", most), salt)
+    return GroupBy(column, function, output, None if most is None else whole("most", most), checked_salt(salt))

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -70,6 +70,7 @@ def exchanged(space: Space, what: str) -> bool:
 class RowWise(Step):
     """A step that treats every value by itself: `on` says what becomes of the domain of a value, and of a column of them."""
 
+    verb: ClassVar[str]
     column: str | None = field(default=None, kw_only=True)
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
@@ -78,8 +79,8 @@ class RowWise(Step):
 
     @property
     def name(self) -> str:
-        """The step as it is written."""
-        raise NotImplementedError
+        """The step as it is written, without `column`."""
+        return f"{self.verb}({', '.join(str(getattr(self, part.name)) for part in fields(self) if part.name != 'column')})"
 
     def bind(self, space: Space) -> Transformation:
         domain = rows_domain(space, self.name)
@@ -104,12 +105,9 @@ def _each(domain: Domain) -> Function:
 class Clamp(RowWise):
     """Every value moved to the nearest end of a public interval."""
 
+    verb = "clamp"
     lower: Number
     upper: Number
-
-    @property
-    def name(self) -> str:
-        return f"clamp({self.lower}, {self.upper})"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         bounded: Domain
@@ -144,11 +142,8 @@ def clamp(lower: Number, upper: Number, *, column: str | None = None) -> Clamp:
 class Cast(RowWise):
     """Every value read as a member of another domain."""
 
+    verb = "cast"
     domain: Domain
-
-    @property
-    def name(self) -> str:
-        return f"cast({self.domain})"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         target = self.domain
@@ -186,11 +181,8 @@ def cast(domain: Domain, *, column: str | None = None) -> Cast:
 class Impute(RowWise):
     """Missing numbers replaced by a public constant."""
 
+    verb = "impute"
     constant: Number
-
-    @property
-    def name(self) -> str:
-        return f"impute({self.constant})"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         if not isinstance(element, Reals):
@@ -215,11 +207,8 @@ def impute(constant: Number, *, column: str | None = None) -> Impute:
 class RoundTo(RowWise):
     """Every real number rounded to the nearest multiple of a public granularity."""
 
+    verb = "round_to"
     granularity: Fraction
-
-    @property
-    def name(self) -> str:
-        return f"round_to({self.granularity})"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         if isinstance(element, Vectors):
@@ -291,12 +280,9 @@ def bins(edges: Iterable[Number], *, column: str | None = None) -> Bins:
 class ClipNorm(RowWise):
     """Every vector shortened to a public L1 or L2 norm."""
 
+    verb = "clip_norm"
     p: int
     radius: Number
-
-    @property
-    def name(self) -> str:
-        return f"clip_norm({self.p}, {self.radius})"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         if not isinstance(element, Vectors):
@@ -320,9 +306,7 @@ def clip_norm(p: int, radius: Number, *, column: str | None = None) -> ClipNorm:
 class OneHot(RowWise):
     """Every category replaced by the vector that is 1 at its place and 0 elsewhere."""
 
-    @property
-    def name(self) -> str:
-        return "one_hot()"
+    verb = "one_hot"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         if not isinstance(element, Categories):
@@ -407,11 +391,11 @@ class VectorOf(Step):
             raise DomainError("vector needs the names of the columns to read")
         vectors = Vectors(_hull([records[name] for name in names]), len(names))
         output = Space(Rows(vectors, rows.size), space.metric)
-        return Transformation(space, output, lambda data: vectors.enforce_rows(_stacked(data, names)), lambda d: d, what, ROW_BY_ROW)
 
+        def stacked(data: Any) -> Any:
+            return vectors.enforce_rows(np.array([np.asarray(data[name]) for name in names]).T)
 
-def _stacked(data: Any, names: tuple[str, ...]) -> np.ndarray:
-    return np.array([np.asarray(data[name]) for name in names]).T
+        return Transformation(space, output, stacked, lambda d: d, what, ROW_BY_ROW)
 
 
 def _hull(domains: list[Domain]) -> Domain:

@@ -21,7 +21,7 @@ import numpy as np
 from tacit.calculus.aggregates import times
 from tacit.calculus.chain import Space, Step, Transformation
 from tacit.calculus.collection_domains import Records, Rows
-from tacit.calculus.datasets import canonical, keys, length, rows_of, take
+from tacit.calculus.datasets import canonical, checked_salt, keys, length, rows_of, take
 from tacit.calculus.domains import Domain, Integers, Lattice, Reals, listed
 from tacit.calculus.errors import CalculusError, DomainError, MetricError
 from tacit.calculus.functions import loses_rows
@@ -180,9 +180,7 @@ def resize(size: int, constant: Any = None, *, salt: bytes = b"") -> Resize:
     >>> sorted(plan([1, 2]).tolist()), plan.output.metric, plan.map(1)
     ([1, 2, 5, 5], ReplaceOne(), 1)
     """
-    if not isinstance(salt, bytes) or len(salt) > 64:
-        raise DomainError("salt must be at most 64 bytes")
-    return Resize(whole("size", size), constant, salt)
+    return Resize(whole("size", size), constant, checked_salt(salt))
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ False
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from tacit.calculus.chain import Space, Transformation
 from tacit.calculus.collection_domains import Categories, Graph, Graphs, Records, Rows, Vectors
@@ -34,6 +34,7 @@ from tacit.noise import permutation, uniform_integers
 from tacit.parameters import Number
 from tacit.parameters import count as whole
 
+T = TypeVar("T")
 WHOLE = (0, 1, -1, 2, 7, 2**31, 2**53 + 1, 2**62, -(2**62), 2**63 - 1, -(2**63), 10**20)
 HUGE, SMALLEST, NORMAL = 1.7976931348623157e308, 5e-324, 2.2250738585072014e-308
 FLOATS = (math.nan, math.inf, -math.inf, 0.0, -0.0, SMALLEST, -SMALLEST, NORMAL, HUGE, -HUGE, 1e16, 1.0, -1.0, 0.1, 1 / 3)
@@ -46,7 +47,7 @@ def below(n: int) -> int:
     return int(uniform_integers(n))
 
 
-def one_of(values: Any) -> Any:
+def one_of(values: Sequence[T]) -> T:
     return values[below(len(values))]
 
 
@@ -174,11 +175,6 @@ def _exact(value: Any) -> Fraction:
     return Fraction(value) if math.isfinite(value) else Fraction(0)
 
 
-def order_matters(metric: Metric) -> bool:
-    """Whether the same rows in another order are another data set."""
-    return not isinstance(metric, (AddRemove, ReplaceOne, Identifiers))
-
-
 MOST_KEPT = 10
 
 
@@ -280,7 +276,7 @@ def _compare(transformation: Transformation, before: Number, one: Any, two: Any)
     try:
         inside = output.domain.member(one) and output.domain.member(two)
         after = output.metric.distance(one, two) if inside else 0
-    except Exception:  # results of another kind than declared, or numbers that are none
+    except Exception:  # results of another kind than declared
         inside = False
     if not inside:
         return ("the result is not in the declared domain", before, None, None), 0.0

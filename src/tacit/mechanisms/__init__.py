@@ -33,11 +33,14 @@ from typing import TYPE_CHECKING
 from tacit.lazy import lazily
 
 if TYPE_CHECKING:
+    # isort: off
     from tacit.mechanisms.above_threshold import HaltedError, above_threshold
     from tacit.mechanisms.automatic_bounds import automatic_bounds
     from tacit.mechanisms.bounded_mean import bounded_mean, bounded_variance
     from tacit.mechanisms.candidate_selection import candidate_selection
-    from tacit.mechanisms.continual_counting import BinaryTree, SquareRoot, binary_tree, continual_counting, square_root
+    from tacit.mechanisms.continual_counting import (
+        BinaryTree, SquareRoot, binary_tree, continual_counting, square_root,
+    )
     from tacit.mechanisms.discrete_gaussian import discrete_gaussian
     from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cell_edges, cell_numbers
     from tacit.mechanisms.exponential import exponential
@@ -46,51 +49,35 @@ if TYPE_CHECKING:
     from tacit.mechanisms.histogram import noisy_histogram
     from tacit.mechanisms.laplace import LaplaceMechanism, laplace
     from tacit.mechanisms.lipschitz_graph import (
-        clique_count,
-        edge_flow,
-        lipschitz_degree_histogram,
-        lipschitz_edge_count,
-        star_count,
-        triangle_count,
+        clique_count, edge_flow, lipschitz_degree_histogram, lipschitz_edge_count, star_count, triangle_count,
     )
     from tacit.mechanisms.mechanism import Mechanism
     from tacit.mechanisms.noisy_max import NoisyMax, PermuteAndFlip, noisy_max, permute_and_flip
     from tacit.mechanisms.noisy_sums import Law, NoisySums, half_width
     from tacit.mechanisms.partition_selection import (
-        GaussianSelection,
-        Holdings,
-        KeySelection,
-        LaplaceSelection,
-        OptimalSelection,
-        SipsSelection,
-        best_selection,
-        optimal_selection,
-        plain_key,
+        GaussianSelection, Holdings, KeySelection, LaplaceSelection, OptimalSelection, SipsSelection,
+        best_selection, optimal_selection, plain_key,
     )
     from tacit.mechanisms.planar import planar_laplace
-    from tacit.mechanisms.propose_test_release import propose_interquartile_range, propose_median, propose_test_release
-    from tacit.mechanisms.quantile import loss_spread, maximum, median, minimum, quantile, quantiles, run_table, runs_of
+    from tacit.mechanisms.propose_test_release import (
+        propose_interquartile_range, propose_median, propose_test_release,
+    )
+    from tacit.mechanisms.quantile import (
+        loss_spread, maximum, median, minimum, quantile, quantiles, run_table, runs_of,
+    )
     from tacit.mechanisms.randomised_response import RandomisedResponse, from_coins, randomised_response
     from tacit.mechanisms.row_sums import (
-        LATTICE_BITS,
-        bits_for,
-        clip_rows,
-        farthest,
-        farthest_moment,
-        farthest_table,
-        noisy_count,
-        noisy_l1_sum,
-        noisy_outer_sum,
-        noisy_second_moment,
-        noisy_sum,
-        noisy_table,
-        to_lattice,
+        LATTICE_BITS, bits_for, clip_rows, farthest, farthest_moment, farthest_table, noisy_count,
+        noisy_l1_sum, noisy_outer_sum, noisy_second_moment, noisy_sum, noisy_table, to_lattice,
     )
     from tacit.mechanisms.sample_aggregate import block_mean, block_median, sample_aggregate
-    from tacit.mechanisms.smooth_sensitivity import HeavyTail, Ladder, ladder, smooth_interquartile_range, smooth_median, smooth_quantile
+    from tacit.mechanisms.smooth_sensitivity import (
+        HeavyTail, Ladder, ladder, smooth_interquartile_range, smooth_median, smooth_quantile,
+    )
     from tacit.mechanisms.staircase import staircase, staircase_draw
     from tacit.mechanisms.top_k import top_k
     from tacit.mechanisms.verify import exp_bracket, verify
+    # isort: on
 
 #: Where the names are at home.
 __getattr__, __dir__ = lazily(__name__, {

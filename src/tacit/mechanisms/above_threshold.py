@@ -264,16 +264,9 @@ class Queries:
 
 
 def above_threshold(
-    epsilon: Number,
-    threshold: Number,
-    aboves: int = 1,
-    *,
-    sensitivity: Number = 1,
-    monotone: bool = False,
-    numeric: Number = 0,
-    share: Number | None = None,
-    granularity: Number = 1,
-) -> AboveThreshold:
+    epsilon: Number, threshold: Number, aboves: int = 1, *, sensitivity: Number = 1, monotone: bool = False,
+    numeric: Number = 0, share: Number | None = None, granularity: Number = 1,
+) -> AboveThreshold:  # fmt: skip
     """The sparse vector technique: `epsilon` in total, for any number of questions, up to `aboves` answers of "above".
 
     `numeric` is the share of epsilon that buys the values above; `share` what the threshold gets of the rest; `granularity` the lattice on

@@ -1,4 +1,4 @@
-"""How far noise throws an answer: error quantiles in closed form, always rounded up, and which noise errs less.
+"""How far noise moves an answer: error quantiles in closed form, always rounded up, and which noise errs less.
 
 All errors here are absolute and two-sided: the returned value is exceeded with probability at most `beta`. With `dimension` they
 hold for all coordinates of one answer at once, exactly (the coordinates' noises are independent); `simultaneous` covers several
@@ -86,7 +86,7 @@ def on_lattice(error: float, granularity: Number) -> float:
 
 
 def in_granules(error: int, granularity: Fraction) -> float:
-    """A whole error times a granularity as a float, rounded up where it is none.
+    """A whole error times a granularity as a float, rounded up where no float equals it.
 
     >>> in_granules(6, Fraction(1, 4)), in_granules(1, Fraction(1, 3)) > Fraction(1, 3)
     (1.5, True)

@@ -47,12 +47,7 @@ def cell_edges(cell: int, *, whole: bool = False) -> tuple[Fraction, Fraction]:
 
 
 def bounds_from(
-    counts: Iterable[float],
-    threshold: float,
-    otherwise: tuple[Fraction, Fraction],
-    *,
-    whole: bool = False,
-    step: Fraction = Fraction(1),
+    counts: Iterable[float], threshold: float, otherwise: tuple[Fraction, Fraction], *, whole: bool = False, step: Fraction = Fraction(1)
 ) -> FoundBounds:
     """The hull of the cells whose counts pass the threshold, in units of `step`; `otherwise` where none does.
 

@@ -1,7 +1,7 @@
 """The geometric mechanism: integer noise of mass proportional to exp(-|k|/scale), the discrete Laplace law.
 
-Of all integer noises with its epsilon it serves every user of a count best (Ghosh, Roughgarden, Sundararajan 2012). With bounds the
-answer is clamped to them, which is free.
+It is the best integer noise of its epsilon for every user of a count (Ghosh, Roughgarden, Sundararajan 2012). With bounds the
+answer is clamped to them, which costs nothing.
 
 >>> from tacit.calculus import AddRemove, Integers, Rows, count
 >>> plan = Space(Rows(Integers()), AddRemove()) >> count() >> geometric(scale=2)

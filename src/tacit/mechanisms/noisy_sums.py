@@ -92,13 +92,7 @@ class NoisySums:
 
     @classmethod
     def of_scale(
-        cls,
-        law: Law,
-        scale: Number,
-        moved: Number = 1,
-        *,
-        granularity: Number = 1,
-        adjacency: Adjacency = Adjacency.ADD_REMOVE,
+        cls, law: Law, scale: Number, moved: Number = 1, *, granularity: Number = 1, adjacency: Adjacency = Adjacency.ADD_REMOVE
     ) -> NoisySums:
         """One block with noise of this scale, whose sums one unit moves by at most `moved`, both in granules.
 
@@ -110,13 +104,7 @@ class NoisySums:
 
     @classmethod
     def of_multiplier(
-        cls,
-        law: Law,
-        multiplier: Number,
-        moved: Number = 1,
-        *,
-        granularity: Number = 1,
-        adjacency: Adjacency = Adjacency.ADD_REMOVE,
+        cls, law: Law, multiplier: Number, moved: Number = 1, *, granularity: Number = 1, adjacency: Adjacency = Adjacency.ADD_REMOVE
     ) -> NoisySums:
         """One block with noise of `multiplier` times the `moved` granules by which one unit can move its sums.
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class Holdings:
     names: tuple[Hashable, ...]
 
     def capped(self, most: int) -> Holdings:
-        """At most so many keys a person, which ones is drawn at random; a function of each person's own pairs."""
+        """At most so many keys for each person, drawn at random; a function of each person's own pairs."""
         order = permutation(len(self.people))
         order = order[np.argsort(self.people[order], kind="stable")]
         people = self.people[order]
@@ -84,8 +84,8 @@ class Holdings:
 PLAIN = (str, bytes, bool, int, float, datetime.date, datetime.datetime, datetime.time, Decimal, Fraction)
 
 
-def plain_key(value: Any) -> Hashable | None:
-    """A key as it would be published; None for what is no key: a missing value or NaN."""
+def plain_key(value: object) -> Hashable | None:
+    """A key as it would be published; None for a missing value or NaN."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -95,7 +95,7 @@ def plain_key(value: Any) -> Hashable | None:
         return cast(Hashable, value)
     try:
         return str(value)
-    except Exception:  # whatever an object in the data does, it must not show
+    except Exception:  # what an object in the data does must not show
         return None
 
 
@@ -104,7 +104,7 @@ def identity(key: Hashable) -> Hashable:
     return key if type(key) is str else (type(key).__name__, repr(key))
 
 
-def holdings_of(rows: Iterable[tuple[Hashable, Any]]) -> Holdings:
+def holdings_of(rows: Iterable[tuple[Hashable, object]]) -> Holdings:
     """Number the people and the keys of pairs (person, their keys); a person may appear twice. A text or a number is one key.
 
     >>> holdings = holdings_of([("ann", ["flu", "gout"]), ("bob", ["flu"]), ("ann", ["flu"])])
@@ -149,7 +149,7 @@ def _reader(space: Space, column: str | None) -> tuple[Callable[[Any], Holdings]
     raise MetricError(f"selecting keys has no price under {space.metric}; use AddRemove() with one row a person")
 
 
-def _person(value: Any) -> Hashable:
+def _person(value: object) -> Hashable:
     key = plain_key(value)
     return ("missing",) if key is None else identity(key)  # all rows without a person are one person's
 
@@ -160,8 +160,9 @@ def in_order(holdings: Holdings, found: Iterable[int]) -> list[int]:
 
 
 class KeySelection(Mechanism):
-    """A rule that publishes keys from private data."""
+    """A rule that publishes keys from private data. `proof` names where its price is proved."""
 
+    proof: ClassVar[str]
     keys: int
     column: str | None
 
@@ -184,11 +185,7 @@ class KeySelection(Mechanism):
             people = math.floor(distance) * step
             return self.price(people) if people else NoOp()
 
-        return Measurement(space, lambda data: self.select(read(data)), privacy, type(self).__name__, type(self).proof())
-
-    @classmethod
-    def proof(cls) -> str:
-        raise NotImplementedError
+        return Measurement(space, lambda data: self.select(read(data)), privacy, type(self).__name__, self.proof)
 
     def kept(self, people: Sequence[int], held: float | None = None) -> float:
         """How many keys are expected to be published, for a public guess of how many people have each and how many keys each person has."""
@@ -208,7 +205,7 @@ class KeySelection(Mechanism):
 
 
 def checked_keys(rule: KeySelection) -> None:
-    """Refuse a number of keys that is none."""
+    """Refuse what is not a positive number of keys."""
     object.__setattr__(rule, "keys", count("keys", rule.keys))
 
 
@@ -226,6 +223,7 @@ class LaplaceSelection(KeySelection):
         keys * d in total, and unit moves of several numbers tell less than the same move of one.
     """
 
+    proof = "Korolova et al. 2009; Wilson et al. 2020, section 3.4"
     scale: Number
     threshold: int
     keys: int = 1
@@ -235,10 +233,6 @@ class LaplaceSelection(KeySelection):
         checked_keys(self)
         object.__setattr__(self, "scale", positive("scale", self.scale))
         object.__setattr__(self, "threshold", count("threshold", self.threshold))
-
-    @classmethod
-    def proof(cls) -> str:
-        return "Korolova et al. 2009; Wilson et al. 2020, section 3.4"
 
     def select(self, holdings: Holdings) -> dict[Hashable, int]:
         present, totals = holdings.capped(self.keys).weights(np.ones(self.keys + 1, dtype=np.int64))
@@ -303,6 +297,7 @@ class OptimalSelection(KeySelection):
         no person has. Here e^epsilon is rounded down, and each pi(n + 1) too, which keeps both inequalities and the order.
     """
 
+    proof = "Desfontaines, Voss, Gipson and Mandayam 2022, Theorem 1"
     epsilon: Number
     delta: Number
     keys: int = 1
@@ -312,10 +307,6 @@ class OptimalSelection(KeySelection):
         checked_keys(self)
         object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
         object.__setattr__(self, "delta", positive("delta", probability("delta", self.delta)))
-
-    @classmethod
-    def proof(cls) -> str:
-        return "Desfontaines, Voss, Gipson and Mandayam 2022, Theorem 1"
 
     @property
     def probabilities(self) -> list[Fraction]:
@@ -428,6 +419,7 @@ class GaussianSelection(KeySelection):
         Note: the threshold covers every m, not only m = keys, because a person with one key gives it weight 1.
     """
 
+    proof = "Gopi et al. 2020, Theorem 5.1; Wilson et al. 2020, section 3.4"
     sigma: Number
     threshold: Number
     keys: int = 1
@@ -437,10 +429,6 @@ class GaussianSelection(KeySelection):
         checked_keys(self)
         object.__setattr__(self, "sigma", positive("sigma", self.sigma))
         object.__setattr__(self, "threshold", positive("threshold", self.threshold))
-
-    @classmethod
-    def proof(cls) -> str:
-        return "Gopi et al. 2020, Theorem 5.1; Wilson et al. 2020, section 3.4"
 
     @property
     def granules(self) -> Array:
@@ -548,6 +536,7 @@ class SipsSelection(KeySelection):
         keys alone, so each round is a `GaussianSelection` chosen by what is public.
     """
 
+    proof = "Swanberg, Desfontaines and Haney 2023, Theorem 1"
     rounds: tuple[GaussianSelection, ...]
     keys: int = 1
     column: str | None = None
@@ -557,10 +546,6 @@ class SipsSelection(KeySelection):
         object.__setattr__(self, "rounds", tuple(self.rounds))
         if not self.rounds or any(rule.keys != self.keys for rule in self.rounds):
             raise ParameterError(f"rounds must be at least one GaussianSelection, each with keys={self.keys}")
-
-    @classmethod
-    def proof(cls) -> str:
-        return "Swanberg, Desfontaines and Haney 2023, Theorem 1"
 
     def select(self, holdings: Holdings) -> list[Hashable]:
         found: list[int] = []
@@ -589,7 +574,7 @@ class SipsSelection(KeySelection):
     def for_budget(cls, epsilon: Number, delta: Number, keys: int = 1, column: str | None = None, rounds: int = 3) -> Self:
         """Rounds whose noise falls by sqrt(2) from one to the next, at most (epsilon, delta) for one person in total.
 
-        Half of delta goes to the noise, in equal parts to the thresholds the rest.
+        Half of delta goes to the noise, and the rest in equal parts to the thresholds.
 
         >>> len(SipsSelection.for_budget(1, 1e-6, keys=10).rounds)
         3

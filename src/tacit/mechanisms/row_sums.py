@@ -217,7 +217,7 @@ def noisy_count(rows: int, *, multiplier: float, adjacency: Adjacency) -> float:
 
 
 def farthest_table(views: int, adjacency: Adjacency, *, laplace: bool = False, counts: bool = False) -> Fraction:
-    """How far one person can move a table of sums in the norm of the noise, where her row has length 1 in each view; rounded up.
+    """How far one person can move a table of sums in the norm of the noise, where a row has length 1 in each view; rounded up.
 
     A person who comes or goes moves each view by one row: sqrt(views) in Euclidean norm, `views` in l1. One
     who is exchanged moves it by two, which may add up; rows of `counts` have no negative entries, so two of
@@ -237,19 +237,12 @@ def farthest_table(views: int, adjacency: Adjacency, *, laplace: bool = False, c
 
 
 def noisy_table(
-    rows: Array,
-    cells: Integers,
-    *,
-    size: int,
-    bound: float,
-    multiplier: float,
-    adjacency: Adjacency,
-    laplace: bool = False,
-    counts: bool = False,
-) -> Array:
+    rows: Array, cells: Integers, *, size: int, bound: float, multiplier: float, adjacency: Adjacency,
+    laplace: bool = False, counts: bool = False,
+) -> Array:  # fmt: skip
     """For each view and each cell of `size`, the sum of the rows of the people there, with noise: (views, size, width of a row).
 
-    `cells[i, v]` says in which cell of view v person i is; outside 0 .. size - 1 she counts for nothing
+    `cells[i, v]` says in which cell of view v person i is; outside 0 .. size - 1 the person counts for nothing
     there. Rows are clipped to Euclidean length `bound`; for Laplace noise they must be one number wide, so
     that both lengths are the same.
 
@@ -262,9 +255,9 @@ def noisy_table(
     Guarantee
         Statement: costs Gaussian(multiplier), or Laplace(multiplier) with `laplace`, under the relation
         given.
-        Conditions: cells and rows of a person depend on her values and on what was released before, not on
-        other people.
-        Proved in: one person's part of the integer table is her lattice row, once in each view; its length is
+        Conditions: cells and rows of a person depend on that person's values and on what was released before,
+        not on other people.
+        Proved in: one person's part of the integer table is their lattice row, once in each view; its length is
         at most `farthest_table` times that of a lattice row. Rounded noise on integers post-processes the
         textbook mechanism.
     """

@@ -164,15 +164,9 @@ def _fine(lower: Fraction, upper: Fraction) -> Fraction:
 
 
 def sample_aggregate(
-    function: Callable[[Any], Any],
-    *,
-    blocks: int,
-    bounds: tuple[Number, Number],
-    granularity: Number | None = None,
-    default: Number | None = None,
-    by: str | None = None,
-    key: bytes | None = None,
-) -> SampleAggregate:
+    function: Callable[[Any], Any], *, blocks: int, bounds: tuple[Number, Number], granularity: Number | None = None,
+    default: Number | None = None, by: str | None = None, key: bytes | None = None,
+) -> SampleAggregate:  # fmt: skip
     """Any function's answers on disjoint blocks, to be followed by `block_mean` or `block_median`."""
     return SampleAggregate(function, blocks, bounds, granularity, default, by, key)
 

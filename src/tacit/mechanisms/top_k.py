@@ -94,9 +94,7 @@ class TopK(Mechanism):
         return cls(k, least_epsilon(lambda epsilon: cls(k, epsilon).accuracy(beta, candidates), alpha))
 
     @classmethod
-    def for_epsilon(
-        cls, k: int, epsilon: Number, delta: Number = 0, sensitivity: Number = 1, *, monotone: bool = False
-    ) -> Self:
+    def for_epsilon(cls, k: int, epsilon: Number, delta: Number = 0, sensitivity: Number = 1, *, monotone: bool = False) -> Self:
         """The mechanism that costs at most (epsilon, delta) in total for scores of this sensitivity.
 
         >>> top_k(1, 1).for_epsilon(10, 1)
