@@ -13,8 +13,7 @@ import tacit
 from tacit.accounting import PureDP
 from tacit.calculus import Absolute, AddRemove, Integers, Lattice, ReplaceOne, Rows, Space, total
 from tacit.ledger import Budget, Ledger
-from tacit.mechanisms import bounded_mean, gaussian, geometric, laplace
-from tacit.mechanisms.gaussian import GaussianMechanism
+from tacit.mechanisms import GaussianMechanism, bounded_mean, gaussian, geometric, laplace
 
 SLOW = 1.0
 STEP = Fraction(1, 1024)

@@ -10,7 +10,7 @@ from tests.attacks.attack import lower_bound
 from tests.attacks.broken_svt import chen, lee_clifton, loss, raw_values, right, roth, stoddard
 
 from tacit.calculus import Integers, LInfinity, Space, Vectors
-from tacit.mechanisms.above_threshold import above_threshold
+from tacit.mechanisms import above_threshold
 
 NO, YES = False, True
 

@@ -9,8 +9,8 @@ import numpy as np
 from tests.attacks.attack import Draw, lower_bound
 
 from tacit.calculus import AddRemove, Integers, Rows, Space
-from tacit.mechanisms.automatic_bounds import automatic_bounds, counts
-from tacit.mechanisms.laplace import laplace
+from tacit.mechanisms import automatic_bounds, laplace
+from tacit.mechanisms.automatic_bounds import counts
 
 N = 1500
 

@@ -11,9 +11,7 @@ from tests.attacks.attack import Draw, lower_bound
 
 from tacit.accounting import Composed, Event, PureDP
 from tacit.calculus import AddRemove, Integers, Lattice, Measurement, Metric, ReplaceOne, Rows, Space
-from tacit.mechanisms.bounded_mean import bounded_mean, bounded_variance
-from tacit.mechanisms.laplace import laplace
-from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms import Mechanism, bounded_mean, bounded_variance, laplace
 
 NASTY: list[Any] = [0, 100, 10**30, -(10**30), None, "x", float("nan"), float("inf"), -float("inf"), 1e308, -1e308, 5e-324, -0.0, True]
 DOMAINS = {

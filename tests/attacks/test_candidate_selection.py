@@ -8,7 +8,7 @@ from tests.attacks.attack import lower_bound
 
 from tacit.accounting import PureDP
 from tacit.calculus import AddRemove, Integers, Measurement, Rows, Space
-from tacit.mechanisms.candidate_selection import candidate_selection
+from tacit.mechanisms import candidate_selection
 from tacit.noise import bernoulli
 
 ROWS = Space(Rows(Integers(0, 1)), AddRemove())

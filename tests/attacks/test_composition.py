@@ -36,8 +36,7 @@ from tacit.calculus import (
     total,
 )
 from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError, theorem
-from tacit.mechanisms import bounded_mean, bounded_variance, noisy_histogram
-from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms import Mechanism, bounded_mean, bounded_variance, noisy_histogram
 
 # --- 16: an estimator that spends more than it reports ------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from tests.attacks.attack import lower_bound
 from tacit import noise
 from tacit.accounting import Adjacency, account
 from tacit.calculus import Hamming, Integers, Space, Vectors
-from tacit.mechanisms.continual_counting import BinaryTree, coefficients, square_root
+from tacit.mechanisms import BinaryTree, square_root
+from tacit.mechanisms.continual_counting import coefficients
 
 SPACE = Space(Vectors(Integers(0, 1), 4), Hamming())
 DATA = [[0, 0, 0, 0], [1, 0, 0, 0]]

@@ -8,7 +8,8 @@ from tests.attacks.attack import Draw, lower_bound
 
 from tacit.accounting import account
 from tacit.calculus import L2, Absolute, Integers, Space, Vectors
-from tacit.mechanisms.discrete_gaussian import DiscreteGaussianMechanism, discrete_gaussian
+from tacit.mechanisms import discrete_gaussian
+from tacit.mechanisms.discrete_gaussian import DiscreteGaussianMechanism
 
 N = 150_000
 

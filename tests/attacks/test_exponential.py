@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.attacks.attack import lower_bound
 
 from tacit.calculus import Integers, LInfinity, Space, Vectors
-from tacit.mechanisms.exponential import exponential
+from tacit.mechanisms import exponential
 
 FIRST, SECOND = [1, 0, 0, 0, 0, 0], [0, 1, 1, 1, 1, 1]
 

@@ -13,10 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tacit.calculus import AddRemove, Integers, Lattice, ReplaceOne, Rows, Space, clamp, total
-from tacit.calculus.aggregates import exact_sum
-from tacit.mechanisms.gaussian import gaussian
-from tacit.mechanisms.laplace import laplace
+from tacit.calculus import AddRemove, Integers, Lattice, ReplaceOne, Rows, Space, clamp, exact_sum, total
+from tacit.mechanisms import gaussian, laplace
 from tacit.noise import test_mode
 
 DRAWS = 100_000

@@ -8,7 +8,7 @@ from tests.attacks.attack import Draw, lower_bound
 
 from tacit.accounting import account
 from tacit.calculus import L2, Integers, Space, Vectors
-from tacit.mechanisms.gaussian import GaussianMechanism, gaussian
+from tacit.mechanisms import GaussianMechanism, gaussian
 
 N = 150_000
 

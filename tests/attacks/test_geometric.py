@@ -9,7 +9,7 @@ import pytest
 from tests.attacks.attack import Draw, lower_bound
 
 from tacit.calculus import L1, Integers, Space, Vectors
-from tacit.mechanisms.geometric import geometric
+from tacit.mechanisms import geometric
 
 N = 150_000
 

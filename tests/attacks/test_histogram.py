@@ -11,9 +11,7 @@ from tests.attacks.attack import Draw, lower_bound
 
 from tacit.accounting import PureDP
 from tacit.calculus import AddRemove, Categories, Measurement, Metric, ReplaceOne, Rows, Space
-from tacit.mechanisms.histogram import noisy_histogram
-from tacit.mechanisms.laplace import laplace
-from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms import Mechanism, laplace, noisy_histogram
 
 ROWS = Rows(Categories(("a", "b", "c")))
 NASTY: list[Any] = ["a", "c", "unlisted", None, float("nan"), float("inf"), 1e308, 5e-324, "", ("a",), ["b"], -0.0]

@@ -11,7 +11,7 @@ from tests.attacks.attack import Draw, lower_bound
 
 from tacit.accounting import account
 from tacit.calculus import L1, Integers, Lattice, Space, Vectors
-from tacit.mechanisms.laplace import laplace
+from tacit.mechanisms import laplace
 
 N = 150_000
 

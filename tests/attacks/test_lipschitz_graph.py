@@ -6,8 +6,7 @@ from tests.attacks.attack import lower_bound
 
 from tacit import noise
 from tacit.calculus import Graph, Graphs, Nodes, Space
-from tacit.mechanisms.laplace import LaplaceMechanism
-from tacit.mechanisms.lipschitz_graph import edge_flow, lipschitz_edge_count
+from tacit.mechanisms import LaplaceMechanism, edge_flow, lipschitz_edge_count
 
 STAR = Graph.of([("hub", leaf) for leaf in range(10)])
 BOUND = 3

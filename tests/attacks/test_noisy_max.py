@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.attacks.attack import lower_bound
 
 from tacit.calculus import Integers, LInfinity, Space, Vectors
-from tacit.mechanisms.noisy_max import noisy_max
+from tacit.mechanisms import noisy_max
 from tacit.noise import geometric
 
 

@@ -6,7 +6,7 @@ from tests.attacks.attack import lower_bound
 
 from tacit.accounting import account
 from tacit.calculus import AddRemove, Anything, Rows, Space
-from tacit.mechanisms.partition_selection import GaussianSelection, LaplaceSelection, optimal_selection
+from tacit.mechanisms import GaussianSelection, LaplaceSelection, optimal_selection
 
 PEOPLE = Space(Rows(Anything()), AddRemove())
 

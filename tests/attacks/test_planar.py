@@ -10,7 +10,7 @@ import pytest
 from tests.attacks.attack import Draw, lower_bound
 
 from tacit.calculus import L2, Integers, Space, Vectors
-from tacit.mechanisms.planar import planar_laplace
+from tacit.mechanisms import planar_laplace
 
 N = 1500
 

@@ -7,7 +7,7 @@ from tests.attacks.attack import lower_bound
 
 from tacit import noise
 from tacit.calculus import Integers, ReplaceOne, Rows, Space
-from tacit.mechanisms.propose_test_release import propose_median
+from tacit.mechanisms import propose_median
 
 EPSILON, DELTA = 2.0, 0.05
 

@@ -8,7 +8,7 @@ import numpy as np
 from tests.attacks.attack import lower_bound
 
 from tacit.calculus import AddRemove, Integers, Rows, Space
-from tacit.mechanisms.quantile import quantile, run_table, runs_of, spread
+from tacit.mechanisms import loss_spread, quantile, run_table, runs_of
 
 SPACE = Space(Rows(Integers(0, 9)), AddRemove())
 
@@ -27,7 +27,7 @@ def test_losses_left_in_parts_of_a_row_are_caught():
 
     def mutant(rows):
         runs = runs_of(np.sort(np.array(rows, dtype=np.int64)), 0, 9, q)
-        return int(run_table(runs, 1 / spread(q, exchange=False)).draw(1)[0])  # not divided by the denominator of q
+        return int(run_table(runs, 1 / loss_spread(q, exchange=False)).draw(1)[0])  # not divided by the denominator of q
 
     assert lower_bound(outputs(mutant, [2] * 9), outputs(mutant, [2] * 9 + [7]), 800, seed=2) > 1
     ours = (SPACE >> quantile(q, epsilon=1)).function

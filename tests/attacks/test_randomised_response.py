@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.attacks.attack import Draw, lower_bound
 
-from tacit.mechanisms.randomised_response import from_coins, randomised_response
+from tacit.mechanisms import from_coins, randomised_response
 
 N = 150_000
 

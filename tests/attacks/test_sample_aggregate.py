@@ -7,7 +7,7 @@ from tests.attacks.attack import lower_bound
 
 from tacit import noise
 from tacit.calculus import AddRemove, Integers, Rows, Space
-from tacit.mechanisms.sample_aggregate import block_mean, sample_aggregate
+from tacit.mechanisms import block_mean, sample_aggregate
 
 STEP = sample_aggregate(lambda block: 1 if len(block) else -1, blocks=1, bounds=(-1, 1), granularity=1)
 DATA = [np.array([], dtype=np.int64), np.array([5])]

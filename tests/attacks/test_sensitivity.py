@@ -68,6 +68,9 @@ from tacit.calculus import (
     total,
 )
 from tacit.mechanisms import (
+    LaplaceSelection,
+    Mechanism,
+    OptimalSelection,
     bounded_mean,
     bounded_variance,
     discrete_gaussian,
@@ -79,8 +82,6 @@ from tacit.mechanisms import (
     sample_aggregate,
     staircase,
 )
-from tacit.mechanisms.mechanism import Mechanism
-from tacit.mechanisms.partition_selection import LaplaceSelection, OptimalSelection
 from tacit.noise import discrete_laplace, test_mode
 
 NASTY: list[Any] = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 2**63 - 1, -(2**70), None, "", "12", True, [1], {"a": 1}]

@@ -10,7 +10,8 @@ from tests.attacks.attack import lower_bound
 
 from tacit import noise
 from tacit.calculus import Integers, ReplaceOne, Rows, Space
-from tacit.mechanisms.smooth_sensitivity import Quantile, smooth_median
+from tacit.mechanisms import smooth_median
+from tacit.mechanisms.smooth_sensitivity import Quantile
 
 WIDTH = 8
 FLAT, STEEP = np.array([0, 0, 0, 0, WIDTH]), np.array([0, 0, 0, WIDTH, WIDTH])

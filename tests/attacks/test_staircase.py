@@ -7,13 +7,13 @@ from fractions import Fraction
 import pytest
 from tests.attacks.attack import Draw, lower_bound
 
-from tacit.mechanisms.staircase import draw, staircase
+from tacit.mechanisms import staircase, staircase_draw
 
 N = 100_000
 
 
 def draws(epsilon: Fraction, wide: int, share: int, value: int) -> Draw:
-    return lambda n: (draw(epsilon, wide, share, n) + value).tolist()
+    return lambda n: (staircase_draw(epsilon, wide, share, n) + value).tolist()
 
 
 @pytest.mark.parametrize(("epsilon", "wide"), [(Fraction(1), 1), (Fraction(1), 3), (Fraction(2), 5)])

@@ -6,7 +6,7 @@ from tests.attacks.attack import lower_bound
 
 from tacit.accounting import account
 from tacit.calculus import Integers, LInfinity, Space, Vectors
-from tacit.mechanisms.top_k import top_k
+from tacit.mechanisms import top_k
 
 FIRST, SECOND = [1, 1, 0, 0, 0], [0, 0, 1, 1, 1]
 

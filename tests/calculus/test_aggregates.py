@@ -32,13 +32,13 @@ from tacit.calculus import (
     Vectors,
     clip_norm,
     count,
+    exact_sum,
     mean,
     resize,
     round_to,
     table,
     total,
 )
-from tacit.calculus.aggregates import exact_sum
 
 NORMS = (L1(), L2(), LInfinity(), LInfinity(monotone=True))
 

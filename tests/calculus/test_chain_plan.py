@@ -46,8 +46,9 @@ from tacit.calculus import (
     post,
     restate,
     total,
+    walk,
 )
-from tacit.calculus.chain import Pipeline, steps_of, walk
+from tacit.calculus.chain import Pipeline, steps_of
 
 ROWS = Space(Rows(Anything()), AddRemove())
 NUMBER = Space(Integers(), Absolute())

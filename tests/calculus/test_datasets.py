@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.calculus.test_domains_number_domains import NASTY
 
-from tacit.calculus import Anything, Records
-from tacit.calculus.datasets import canonical, held, key, keys, length, rows_of, take
+from tacit.calculus import Anything, Records, length, take
+from tacit.calculus.datasets import canonical, held, key, keys, rows_of
 
 values = st.one_of(st.integers(), st.floats(), st.text(), st.booleans(), st.none(), st.sampled_from(NASTY))
 KINDS = [0, 0.0, -0.0, False, "0", b"0", None, "None", math.nan, "nan", (0,), {"a": 0}, 1, 1.0, True]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.calculus import Anything, Domain, Integers
-from tacit.calculus.domains import listed, plain
+from tacit.calculus import Anything, Domain, Integers, listed
+from tacit.calculus.domains import plain
 
 
 def test_anything_takes_anything() -> None:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.accounting import ParameterError
-from tacit.calculus import DomainError, Integers, Lattice, Reals
-from tacit.calculus.domains import WORD, as_number, as_numbers, integer_array, whole_bounds
+from tacit.calculus import WORD, DomainError, Integers, Lattice, Reals, whole_bounds
+from tacit.calculus.domains import as_number, as_numbers, integer_array
 
 
 class Hostile:

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from tests.calculus.shipped import PLANS, label
 
-from tacit.calculus import Records, Rows, Transformation, Vectors
-from tacit.calculus.domains import listed
+from tacit.calculus import Records, Rows, Transformation, Vectors, listed
 
 VALUES: dict[str, Any] = {
     "nan": math.nan,

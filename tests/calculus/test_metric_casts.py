@@ -30,7 +30,7 @@ from tacit.calculus import (
     total,
     unordered,
 )
-from tacit.calculus.metrics import root
+from tacit.exact import root
 
 NORMS = (L1(), L2(), LInfinity(), LInfinity(monotone=True))
 BOX = list(product(range(-3, 4), repeat=3))

@@ -24,8 +24,9 @@ from tacit.calculus import (
     count,
     group_by,
     table,
+    take,
 )
-from tacit.calculus.datasets import rows_of, take
+from tacit.calculus.datasets import rows_of
 
 DOMAIN = table(id=Integers(), cost=Integers(0, 50))
 PEOPLE = Space(DOMAIN, Identifiers("id"))

@@ -8,7 +8,7 @@ import pytest
 from tests.calculus.shipped import PLANS, label
 
 from tacit.calculus import Identifiers, Reals, Rows, Space, Transformation, table
-from tacit.calculus.stability import member, neighbour, order_matters, value_of
+from tacit.calculus.stability import member, neighbour, value_of
 from tacit.noise import test_mode as seeded
 
 SPACES = {repr(plan.input): plan for plan in PLANS}
@@ -48,4 +48,3 @@ def test_people_come_with_several_rows() -> None:
     with seeded(4):
         sizes = {len(neighbour(space, {"id": [], "v": []}, 1)["id"]) for _ in range(50)}
     assert max(sizes) > 1
-    assert not order_matters(space.metric)

@@ -49,7 +49,7 @@ from tacit.calculus import (
     total,
     union,
 )
-from tacit.calculus.metrics import root
+from tacit.exact import root
 
 ROWS = Space(Rows(Anything()), AddRemove())
 NUMBER = Space(Integers(), Absolute())

@@ -12,14 +12,23 @@ import pytest
 from tacit.accounting import Gaussian, Laplace, ParameterError, account
 from tacit.accounting.theorems.gaussian import delta as gaussian_delta
 from tacit.calculus import L1, L2, Absolute, AddRemove, Integers, Lattice, MetricError, ReplaceOne, Rows, Space, Vectors, count, total
+from tacit.mechanisms import (
+    GaussianMechanism,
+    GeometricMechanism,
+    LaplaceMechanism,
+    RandomisedResponse,
+    bounded_mean,
+    from_coins,
+    gaussian,
+    geometric,
+    laplace,
+    noisy_histogram,
+    randomised_response,
+    verify,
+)
 from tacit.mechanisms.accuracy import choose_noise, laplace_error, laplace_union
-from tacit.mechanisms.bounded_mean import bounded_mean, mean_for_epsilon
-from tacit.mechanisms.gaussian import GaussianMechanism, gaussian
-from tacit.mechanisms.geometric import GeometricMechanism, geometric
-from tacit.mechanisms.histogram import noisy_histogram
-from tacit.mechanisms.laplace import LaplaceMechanism, laplace
-from tacit.mechanisms.randomised_response import RandomisedResponse, from_coins, randomised_response
-from tacit.mechanisms.verify import delta, max_divergence, pure, verify
+from tacit.mechanisms.bounded_mean import mean_for_epsilon
+from tacit.mechanisms.verify import delta, max_divergence, pure
 from tacit.noise import test_mode
 
 SCALAR = Space(Integers(), Absolute())

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tacit.calculus import Graph
-from tacit.mechanisms.lipschitz_graph import bracket, edge_flow, exact_value, triangle_count, triangles
+from tacit.mechanisms import edge_flow, triangle_count
+from tacit.mechanisms.lipschitz_graph import bracket, exact_value, triangles
 from tacit.mechanisms.smooth_sensitivity import Quantile, smooth_sensitivity
 
 MEDIAN = Quantile(Fraction(1, 2))

@@ -31,7 +31,7 @@ from tacit.deep.pate_cost import (
     sensitivities,
     total_moment,
 )
-from tacit.mechanisms.smooth_sensitivity import ladder
+from tacit.mechanisms import ladder
 from tacit.noise import discrete_laplace, rounded_laplace, test_mode
 
 

@@ -33,7 +33,7 @@ from tacit.calculus import (
 )
 from tacit.ledger import Budget, BudgetExceeded, Ledger, LedgerError, ReleaseFailed
 from tacit.ledger.queryable import CONCURRENT, Conversation, Frozen, InteractiveMeasurement, join, queryable
-from tacit.mechanisms.laplace import laplace
+from tacit.mechanisms import laplace
 from tacit.noise import test_mode as seeded
 
 ROWS = Space(Rows(Integers()), AddRemove())

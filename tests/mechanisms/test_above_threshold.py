@@ -33,7 +33,8 @@ from tacit.calculus import (
     count,
     total,
 )
-from tacit.mechanisms.above_threshold import AboveThreshold, HaltedError, Sparse, above_threshold
+from tacit.mechanisms import HaltedError, above_threshold
+from tacit.mechanisms.above_threshold import AboveThreshold, Sparse
 from tacit.noise import test_mode as seeded
 
 ROWS = Space(Rows(Integers(0, 9)), AddRemove())

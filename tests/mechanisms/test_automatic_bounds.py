@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from tacit.accounting import Adjacency, Gaussian, Laplace, ParameterError
 from tacit.calculus import AddRemove, DomainError, Integers, Lattice, Reals, ReplaceOne, Rows, Space
-from tacit.mechanisms.automatic_bounds import automatic_bounds, counts
-from tacit.mechanisms.doubling_cells import cells as cells_of
-from tacit.mechanisms.doubling_cells import edges
-from tacit.mechanisms.gaussian import gaussian
-from tacit.mechanisms.laplace import laplace
+from tacit.mechanisms import automatic_bounds, cell_edges, gaussian, laplace
+from tacit.mechanisms import cell_numbers as cells_of
+from tacit.mechanisms.automatic_bounds import counts
 from tacit.noise import test_mode
 
 ROWS = Space(Rows(Integers()), AddRemove())
@@ -26,7 +24,7 @@ ROWS = Space(Rows(Integers()), AddRemove())
 @given(st.integers(1, 62), st.lists(st.integers(-(2**70), 2**70), max_size=20))
 def test_cells_are_disjoint_and_hold_every_value(bits: int, data: list[int]) -> None:
     found = counts(np.array(data, dtype=object) if data else np.array([], dtype=np.int64), bits)
-    cells = [edges(cell, whole=True) for cell in cells_of(bits)]
+    cells = [cell_edges(cell, whole=True) for cell in cells_of(bits)]
     assert all(cells[i][1] + 1 == cells[i + 1][0] for i in range(2 * bits))
     limit = 2**bits - 1
     held = [min(max(x, -limit), limit) for x in data]

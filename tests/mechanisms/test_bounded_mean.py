@@ -28,10 +28,8 @@ from tacit.calculus import (
     clamp,
     table,
 )
-from tacit.mechanisms.bounded_mean import _rows, bounded_mean, bounded_variance, mean_for_epsilon
-from tacit.mechanisms.gaussian import gaussian
-from tacit.mechanisms.geometric import geometric
-from tacit.mechanisms.laplace import laplace
+from tacit.mechanisms import bounded_mean, bounded_variance, gaussian, geometric, laplace
+from tacit.mechanisms.bounded_mean import _rows, mean_for_epsilon
 from tacit.noise import test_mode
 
 AGES = Space(Rows(Integers(0, 100)), AddRemove())

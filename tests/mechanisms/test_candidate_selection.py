@@ -13,9 +13,8 @@ from scipy.stats import poisson
 from tacit.accounting import Exponential, NoOp, ParameterError, PureDP, Selection, account
 from tacit.accounting.theorems.selection import mean_for, run_probability
 from tacit.calculus import AddRemove, CalculusError, Integers, LInfinity, Measurement, Rows, Space, UnprovedError, Vectors
-from tacit.mechanisms.candidate_selection import POISSON, CandidateSelection, candidate_selection, draw_runs, stop_for
-from tacit.mechanisms.exponential import exponential
-from tacit.mechanisms.quantile import median
+from tacit.mechanisms import candidate_selection, exponential, median
+from tacit.mechanisms.candidate_selection import POISSON, CandidateSelection, draw_runs, stop_for
 from tacit.noise import test_mode as seeded
 
 SCORES = Space(Vectors(Integers(), 2), LInfinity())

@@ -15,8 +15,9 @@ from tests.noise.reference import LEVEL, chi_square, gaussian_mass
 
 from tacit.accounting import ZCDP, DiscreteGaussian, ParameterError, account
 from tacit.calculus import L2, Absolute, Integers, Lattice, Space, Vectors
-from tacit.calculus.metrics import root
-from tacit.mechanisms.discrete_gaussian import DiscreteGaussianMechanism, discrete_gaussian, discrete_gaussian_error
+from tacit.exact import root
+from tacit.mechanisms import discrete_gaussian
+from tacit.mechanisms.discrete_gaussian import DiscreteGaussianMechanism, discrete_gaussian_error
 from tacit.noise import test_mode
 
 DRAWS = 200_000

@@ -8,20 +8,20 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cells, edges
+from tacit.mechanisms import FoundBounds, bounds_from, cell_edges, cell_numbers
 
 BITS = 40
 WIDEST = (-Fraction(2) ** BITS, Fraction(2) ** BITS)
 
 
 def test_cells_tile_the_line() -> None:
-    ends = [edges(cell) for cell in cells(BITS)]
+    ends = [cell_edges(cell) for cell in cell_numbers(BITS)]
     assert all(a[1] == b[0] for a, b in pairwise(ends))
     assert (ends[0][0], ends[-1][1]) == WIDEST
 
 
 def test_whole_cells_hold_every_whole_number_once() -> None:
-    ends = [edges(cell, whole=True) for cell in cells(BITS)]
+    ends = [cell_edges(cell, whole=True) for cell in cell_numbers(BITS)]
     assert all(a[1] + 1 == b[0] for a, b in pairwise(ends))
     assert ends[BITS] == (0, 0) and ends[-1][1] == 2**BITS - 1
 
@@ -30,10 +30,10 @@ def test_whole_cells_hold_every_whole_number_once() -> None:
 def test_bounds_are_the_hull_of_what_stands_out(counts: list[float], whole: bool) -> None:
     step = Fraction(1, 100)
     found = bounds_from(counts, 60, WIDEST, whole=whole, step=step)
-    passing = [cell for cell, count in zip(cells(BITS), counts, strict=True) if count > 60]
+    passing = [cell for cell, count in zip(cell_numbers(BITS), counts, strict=True) if count > 60]
     assert found.found == bool(passing) and found.lower <= found.upper
     for cell in passing:
-        low, high = edges(cell, whole=whole)
+        low, high = cell_edges(cell, whole=whole)
         assert found.lower <= low * step and high * step <= found.upper
 
 

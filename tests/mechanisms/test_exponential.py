@@ -15,7 +15,8 @@ from scipy.special import chdtrc
 
 from tacit.accounting import NoOp, ParameterError, account
 from tacit.calculus import L1, L2, AddRemove, DomainError, Integers, Lattice, LInfinity, MetricError, Reals, Rows, Space, Vectors
-from tacit.mechanisms.exponential import Exponential, exponential
+from tacit.mechanisms import exponential
+from tacit.mechanisms.exponential import Exponential
 from tacit.noise import test_mode as seeded
 
 

@@ -14,7 +14,8 @@ from tests.noise.reference import LEVEL, chi_square, gaussian_mass
 
 from tacit.accounting import Gaussian, ParameterError, account
 from tacit.calculus import L2, Absolute, Integers, Lattice, Space, Vectors
-from tacit.mechanisms.gaussian import GaussianMechanism, gaussian, whole_length
+from tacit.mechanisms import GaussianMechanism, gaussian
+from tacit.mechanisms.gaussian import whole_length
 from tacit.noise import test_mode
 
 DRAWS = 200_000

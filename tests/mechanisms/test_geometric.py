@@ -13,8 +13,9 @@ from tests.noise.reference import LEVEL, chi_square, laplace_mass
 
 from tacit.accounting import DiscreteLaplace, ParameterError, account
 from tacit.calculus import L1, Absolute, DomainError, Integers, Lattice, Space, Vectors
-from tacit.mechanisms.geometric import GeometricMechanism, geometric, tail
-from tacit.mechanisms.verify import delta, verify
+from tacit.mechanisms import GeometricMechanism, geometric, verify
+from tacit.mechanisms.geometric import tail
+from tacit.mechanisms.verify import delta
 from tacit.noise import test_mode
 
 DRAWS = 200_000

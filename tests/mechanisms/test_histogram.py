@@ -24,11 +24,7 @@ from tacit.calculus import (
     Space,
     table,
 )
-from tacit.mechanisms.discrete_gaussian import discrete_gaussian
-from tacit.mechanisms.gaussian import gaussian
-from tacit.mechanisms.geometric import geometric
-from tacit.mechanisms.histogram import noisy_histogram
-from tacit.mechanisms.laplace import laplace
+from tacit.mechanisms import discrete_gaussian, gaussian, geometric, laplace, noisy_histogram
 from tacit.noise import test_mode
 
 CITIES = ("Bonn", "Graz", "Lyon", "Oslo")

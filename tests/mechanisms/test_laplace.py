@@ -14,7 +14,7 @@ from tests.noise.reference import LEVEL, chi_square
 
 from tacit.accounting import Adjacency, DiscreteLaplace, Laplace, account
 from tacit.calculus import L1, Absolute, AddRemove, Integers, Lattice, ReplaceOne, Rows, Space, Vectors, clamp, count, total
-from tacit.mechanisms.laplace import LaplaceMechanism, laplace
+from tacit.mechanisms import LaplaceMechanism, laplace
 from tacit.noise import test_mode
 
 DRAWS = 200_000

@@ -13,24 +13,18 @@ from hypothesis import strategies as st
 
 from tacit.accounting import Laplace, ParameterError
 from tacit.calculus import L1, AddRemove, DomainError, Edges, Graph, Graphs, Integers, MetricError, Nodes, Rows, Space
-from tacit.mechanisms import lipschitz_graph
-from tacit.mechanisms.laplace import LaplaceMechanism, laplace
-from tacit.mechanisms.lipschitz_graph import (
-    STEP,
-    SubgraphCount,
-    bracket,
+from tacit.mechanisms import (
+    LaplaceMechanism,
     clique_count,
-    cliques,
     edge_flow,
-    exact_value,
+    laplace,
     lipschitz_degree_histogram,
     lipschitz_edge_count,
-    settled,
+    lipschitz_graph,
     star_count,
-    stars,
     triangle_count,
-    triangles,
 )
+from tacit.mechanisms.lipschitz_graph import STEP, SubgraphCount, bracket, cliques, exact_value, settled, stars, triangles
 
 NODES, EDGES = Space(Graphs(), Nodes()), Space(Graphs(), Edges())
 

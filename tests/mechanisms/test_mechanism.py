@@ -26,13 +26,8 @@ from tacit.calculus import (
     Space,
     Vectors,
 )
-from tacit.mechanisms.discrete_gaussian import discrete_gaussian
-from tacit.mechanisms.gaussian import gaussian
-from tacit.mechanisms.geometric import geometric
-from tacit.mechanisms.laplace import laplace
-from tacit.mechanisms.mechanism import Mechanism, Numbers, add, numbers_of
-from tacit.mechanisms.planar import planar_laplace
-from tacit.mechanisms.staircase import staircase
+from tacit.mechanisms import Mechanism, discrete_gaussian, gaussian, geometric, laplace, planar_laplace, staircase
+from tacit.mechanisms.mechanism import Numbers, add, numbers_of
 
 WORD = 2**62
 INTEGERS = Space(Integers(), Absolute())

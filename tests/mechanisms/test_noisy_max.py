@@ -12,7 +12,7 @@ from scipy.special import chdtrc
 
 from tacit.accounting import Exponential, NoOp, ParameterError, PureDP
 from tacit.calculus import L1, Integers, Lattice, LInfinity, Space, Vectors
-from tacit.mechanisms.noisy_max import NoisyMax, noisy_max
+from tacit.mechanisms import NoisyMax, noisy_max
 from tacit.noise import test_mode as seeded
 
 

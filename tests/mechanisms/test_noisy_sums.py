@@ -5,18 +5,19 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tacit.calculus.roots import root
 
 from tacit.accounting import Adjacency, Gaussian, Laplace, NoOp, ParameterError
-from tacit.mechanisms import NoisySums
-from tacit.mechanisms.noisy_sums import Law, added, half_width, tidy
-from tacit.mechanisms.row_sums import farthest_table, table_totals, to_lattice
+from tacit.exact import root
+from tacit.mechanisms import Law, NoisySums, farthest_table, half_width, to_lattice
+from tacit.mechanisms.noisy_sums import added, tidy
+from tacit.mechanisms.row_sums import table_totals
 from tacit.noise import rounded_gaussian, rounded_laplace, test_mode
 
 BOTH: list[Law] = ["laplace", "gaussian"]
@@ -209,7 +210,7 @@ def test_the_room_hands_out_functions_and_not_the_files_named_after_them() -> No
 
     assert tacit.mechanisms.laplace(2).scale == 2 and callable(tacit.mechanisms.quantile)
     for name in tacit.mechanisms.__all__:
-        assert getattr(tacit.mechanisms, name).__module__.startswith("tacit.mechanisms.")
+        assert not isinstance(getattr(tacit.mechanisms, name), ModuleType)
         assert name in dir(tacit.mechanisms)
     with pytest.raises(AttributeError, match="no attribute"):
         _ = tacit.mechanisms.no_such_mechanism

@@ -15,18 +15,8 @@ from hypothesis import strategies as st
 
 from tacit.accounting import ApproxDP, Composed, DiscreteLaplace, Gaussian, Group, NoOp, ParameterError, Repeated, account
 from tacit.calculus import AddRemove, Anything, CalculusError, Integers, Records, ReplaceOne, Rows, Space
-from tacit.mechanisms.partition_selection import (
-    FINE,
-    GaussianSelection,
-    LaplaceSelection,
-    OptimalSelection,
-    SipsSelection,
-    _own,
-    _threshold,
-    best_selection,
-    gaussian_tail_bound,
-    optimal_selection,
-)
+from tacit.mechanisms import GaussianSelection, LaplaceSelection, OptimalSelection, SipsSelection, best_selection, optimal_selection
+from tacit.mechanisms.partition_selection import FINE, _own, _threshold, gaussian_tail_bound
 from tacit.noise import test_mode as seeded
 
 PEOPLE = Space(Rows(Anything()), AddRemove())

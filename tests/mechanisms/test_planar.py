@@ -14,7 +14,8 @@ from tests.noise.reference import LEVEL, chi_square
 
 from tacit.accounting import NoOp, ParameterError, PureDP
 from tacit.calculus import L2, Integers, Lattice, Space, Vectors
-from tacit.mechanisms.planar import SLOPE, PlanarLaplace, draw, planar_laplace, radius, rounded_length
+from tacit.mechanisms import planar_laplace
+from tacit.mechanisms.planar import SLOPE, PlanarLaplace, draw, radius, rounded_length
 from tacit.noise import test_mode
 
 RUNS = 4000

@@ -14,13 +14,8 @@ from hypothesis import strategies as st
 
 from tacit.accounting import ApproxDP, Group, NoOp, ParameterError
 from tacit.calculus import AddRemove, DomainError, Integers, Lattice, MetricError, ReplaceOne, Rows, Space
-from tacit.mechanisms.propose_test_release import (
-    distance_to_unstable,
-    propose_interquartile_range,
-    propose_median,
-    propose_test_release,
-    threshold,
-)
+from tacit.mechanisms import propose_interquartile_range, propose_median, propose_test_release
+from tacit.mechanisms.propose_test_release import distance_to_unstable, threshold
 from tacit.mechanisms.smooth_sensitivity import InterquartileRange, Quantile
 from tacit.noise import test_mode as seeded
 

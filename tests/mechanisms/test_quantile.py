@@ -28,7 +28,8 @@ from tacit.calculus import (
     Rows,
     Space,
 )
-from tacit.mechanisms.quantile import Quantile, maximum, median, minimum, quantile, quantiles, run_table, runs_of, spread
+from tacit.mechanisms import loss_spread, maximum, median, minimum, quantile, quantiles, run_table, runs_of
+from tacit.mechanisms.quantile import Quantile
 from tacit.noise import test_mode as seeded
 from tacit.noise.table import boundaries
 
@@ -83,7 +84,7 @@ def test_price_by_enumeration(metric, q):
     plan = Space(Rows(Integers(0, 4), None), metric) >> quantile(q, epsilon=1)
     assert plan.event(1) == Exponential(Fraction(1), adjacency=metric.adjacency)
     exchange = metric == ReplaceOne()
-    bound = spread(q, exchange=exchange)
+    bound = loss_spread(q, exchange=exchange)
     widest, range_ = Fraction(0), 0.0
     for size in range(4):
         for rows in itertools.combinations_with_replacement(range(5), size):
@@ -112,10 +113,10 @@ def test_draws_follow_the_law_and_forgetting_widths_is_caught():
     plan = Space(Rows(Integers(0, 9)), AddRemove()) >> quantile(q, epsilon=2)
     with seeded(3):
         found = [plan.function(rows) for _ in range(4000)]
-    chances = law(rows, 0, 9, q, 2 / spread(q, exchange=False))
+    chances = law(rows, 0, 9, q, 2 / loss_spread(q, exchange=False))
     assert p_value(found, chances, 0) > 1e-3
     runs = runs_of(np.array(rows), 0, 9, q)
-    narrow = np.exp(-runs.losses / q.denominator * 2 / float(spread(q, exchange=False)))
+    narrow = np.exp(-runs.losses / q.denominator * 2 / float(loss_spread(q, exchange=False)))
     mutant = np.repeat(narrow / narrow.sum() / runs.widths, runs.widths)
     assert p_value(found, mutant, 0) < 1e-9
 
@@ -161,7 +162,7 @@ def test_accuracy_in_rows_holds_by_the_exact_law():
     rows, beta = list(range(0, 40, 2)), 0.1
     for q in (Fraction(1, 2), Fraction(0)):
         mechanism = quantile(q, epsilon=1)
-        chances = law(rows, 0, 50, q, 1 / spread(q, exchange=True))
+        chances = law(rows, 0, 50, q, 1 / loss_spread(q, exchange=True))
         alpha = mechanism.accuracy(beta, candidates=51)
         assert sum(p for v, p in enumerate(chances) if loss(rows, v, q) > alpha) <= beta
     assert Quantile.for_accuracy(10, 0.05, candidates=1000).accuracy(0.05, candidates=1000) <= 10
@@ -173,7 +174,7 @@ def joint_law(rows, low, high, qs, left, right, each):
         return {(): 1.0}
     middle = len(qs) // 2
     q = (qs[middle] - left) / (right - left)
-    chances = law(rows, low, high, q, each / spread(q, exchange=False))
+    chances = law(rows, low, high, q, each / loss_spread(q, exchange=False))
     found: Counter[tuple[int, ...]] = Counter()
     for value, chance in zip(range(low, high + 1), chances, strict=True):
         ties = rows.count(value)

@@ -14,7 +14,7 @@ from tests.noise.reference import LEVEL, chi_square
 
 from tacit.accounting import Adjacency, ParameterError, PureDP, RandomizedResponse, Repeated, account
 from tacit.calculus import AddRemove, Categories, DomainError, Hamming, Integers, MetricError, ReplaceOne, Rows, Space, Vectors
-from tacit.mechanisms.randomised_response import RandomisedResponse, from_coins, randomised_response
+from tacit.mechanisms import RandomisedResponse, from_coins, randomised_response
 from tacit.noise import test_mode
 
 DRAWS = 200_000

@@ -11,22 +11,21 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tacit.accounting import Adjacency
-from tacit.mechanisms import row_sums
-from tacit.mechanisms.row_sums import (
+from tacit.mechanisms import (
     bits_for,
     clip_rows,
     farthest_moment,
     farthest_table,
-    moment_span,
     noisy_count,
     noisy_l1_sum,
     noisy_outer_sum,
     noisy_second_moment,
     noisy_sum,
     noisy_table,
-    table_totals,
+    row_sums,
     to_lattice,
 )
+from tacit.mechanisms.row_sums import moment_span, table_totals
 from tacit.noise import test_mode
 
 ANY = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.floats(-3, 3))

@@ -26,7 +26,7 @@ from tacit.calculus import (
     Space,
     table,
 )
-from tacit.mechanisms.sample_aggregate import block_mean, block_median, sample_aggregate
+from tacit.mechanisms import block_mean, block_median, sample_aggregate
 from tacit.noise import test_mode as seeded
 
 ROWS = Rows(Integers(0, 1000))

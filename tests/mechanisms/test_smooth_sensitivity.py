@@ -16,17 +16,8 @@ from scipy.stats import chi2
 
 from tacit.accounting import ApproxDP, Group, NoOp, ParameterError, PureDP
 from tacit.calculus import AddRemove, DomainError, Hamming, Integers, Lattice, MetricError, ReplaceOne, Rows, Space, Vectors
-from tacit.mechanisms.smooth_sensitivity import (
-    HeavyTail,
-    InterquartileRange,
-    Quantile,
-    TwoSidedGeometric,
-    ladder,
-    smooth_interquartile_range,
-    smooth_median,
-    smooth_quantile,
-    smooth_sensitivity,
-)
+from tacit.mechanisms import HeavyTail, ladder, smooth_interquartile_range, smooth_median, smooth_quantile
+from tacit.mechanisms.smooth_sensitivity import InterquartileRange, Quantile, TwoSidedGeometric, smooth_sensitivity
 from tacit.noise import test_mode as seeded
 
 HALF = Fraction(1, 2)

@@ -13,9 +13,9 @@ from tests.noise.reference import LEVEL, chi_square
 
 from tacit.accounting import ParameterError, PureDP
 from tacit.calculus import L1, Absolute, Integers, Lattice, MetricError, Space, Vectors
+from tacit.mechanisms import staircase, staircase_draw, verify
 from tacit.mechanisms.geometric import tail as geometric_tail
-from tacit.mechanisms.staircase import StaircaseMechanism, best_share, draw, expected_magnitude, staircase, tail
-from tacit.mechanisms.verify import verify
+from tacit.mechanisms.staircase import StaircaseMechanism, best_share, expected_magnitude, tail
 from tacit.noise import test_mode
 
 DRAWS = 200_000
@@ -35,7 +35,7 @@ def masses(epsilon: float, wide: int, share: int, reach: int) -> np.ndarray:
 def test_draws_follow_the_law(epsilon: float, wide: int, share: int) -> None:
     """Covers all three ways of placing a draw inside its step: one level, a listed choice, a rejection."""
     with test_mode(51):
-        drawn = draw(Fraction(epsilon), wide, share, DRAWS)
+        drawn = staircase_draw(Fraction(epsilon), wide, share, DRAWS)
     law = masses(epsilon, wide, share, 4000)
     cells = [k for k in range(-60, 61) if law[k + 4000] * DRAWS >= 20]
     counts = [int((drawn == k).sum()) for k in cells]
@@ -144,5 +144,5 @@ def test_vectors_and_slow_laws_are_refused_before_any_data() -> None:
 
 def test_large_steps_are_drawn_in_big_integers() -> None:
     with test_mode(52):
-        drawn = draw(Fraction(1, 10**6), 2**40, 2**39, 200)
+        drawn = staircase_draw(Fraction(1, 10**6), 2**40, 2**39, 200)
     assert drawn.dtype == object and max(abs(x) for x in drawn.tolist()) > 2**55

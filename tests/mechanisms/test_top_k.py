@@ -13,7 +13,8 @@ from scipy.special import chdtrc
 
 from tacit.accounting import Exponential, NoOp, Repeated, account
 from tacit.calculus import DomainError, Integers, LInfinity, Space, Vectors
-from tacit.mechanisms.top_k import TopK, top_k
+from tacit.mechanisms import top_k
+from tacit.mechanisms.top_k import TopK
 from tacit.noise import test_mode as seeded
 
 

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.accounting import AccountingError, ParameterError
-from tacit.mechanisms.geometric import geometric
-from tacit.mechanisms.randomised_response import from_coins, randomised_response
-from tacit.mechanisms.verify import Law, delta, enclosed, exp_bracket, log_bracket, max_divergence, pure, ratio, verify
+from tacit.mechanisms import Law, exp_bracket, from_coins, geometric, randomised_response, verify
+from tacit.mechanisms.verify import delta, enclosed, log_bracket, max_divergence, pure, ratio
 
 YES, NO = {1: Fraction(3, 4), 0: Fraction(1, 4)}, {1: Fraction(1, 4), 0: Fraction(3, 4)}
 

@@ -9,7 +9,7 @@ import pytest
 from tests.tables.people import Row, engine_on, planned, question, session_on
 
 from tacit.accounting import Adjacency, Guarantee, account
-from tacit.mechanisms.partition_selection import GaussianSelection, LaplaceSelection, OptimalSelection
+from tacit.mechanisms import GaussianSelection, LaplaceSelection, OptimalSelection
 from tacit.noise import test_mode
 from tacit.tables import Refused, Unit
 from tacit.tables.keys import _best

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import laplace as laplace_law
 
 from tacit.accounting.strategies import FINE
-from tacit.mechanisms.noisy_sums import half_width
+from tacit.mechanisms import half_width
 from tacit.tables.ranks import Ladder, cells_for, ladder_for, quantile
 
 SIZES = [2, 4, 16, 32, 64, 256]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from tacit.mechanisms.doubling_cells import edges
+from tacit.mechanisms import cell_edges
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.session import CELLS, _cell, cap_from
 
@@ -22,7 +22,7 @@ def test_the_engine_s_cell_holds_the_value() -> None:
     query = exp.Select(expressions=[exp.alias_(_cell(exp.column("x")), "c")]).from_("t")
     found = engine.run(query).column("c").to_pylist()
     for value, cell in zip(VALUES, found, strict=False):
-        low, high = edges(cell)
+        low, high = cell_edges(cell)
         assert low <= max(min(Fraction(value), Fraction(2) ** CELLS), -(Fraction(2) ** CELLS)) <= high
     assert found[len(VALUES) :] == [None, None, None]
 

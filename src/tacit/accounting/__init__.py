@@ -16,7 +16,7 @@ need them, and pictures, strategies and some theorems when they are first used.
 
 from typing import TYPE_CHECKING
 
-from tacit.accounting.account import Cost, GdpReport, account
+from tacit.accounting.account import Cost, account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.calibrate import calibrate
@@ -62,7 +62,7 @@ from tacit.accounting.events.tree import (
 from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO, Guarantee, cost_of, order_of
 from tacit.accounting.theorems.gaussian import mu_for, sigma_for
 from tacit.accounting.theorems.methods import METHODS, as_typed, exact_pure, exact_rho, squared_mu, stated_sum
-from tacit.accounting.tradeoff import attack_at_most, attack_rate
+from tacit.accounting.tradeoff import GdpReport, attack_at_most, attack_rate
 from tacit.errors import (
     AccountingError,
     AdjacencyError,

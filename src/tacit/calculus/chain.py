@@ -1,33 +1,12 @@
-"""Fit a plan to a target: the smallest noise that keeps it, found without data and never over it.
+"""Plans: steps chained with `>>`, checked when they are chained, with no data in sight.
 
->>> from tacit.accounting import Laplace
->>> from tacit.calculus import Absolute, AddRemove, Integers, Measurement, Rows, Space, count
->>> def noise(scale):
-...     return Measurement(Space(Integers(), Absolute()), lambda x: x, lambda d: Laplace(scale / d), "noise", proof="textbook 1.8")
->>> counting = Space(Rows(Integers()), AddRemove()) >> count()
->>> fit(lambda scale: counting >> noise(scale), epsilon=0.5)
-2.0
-
-What comes out of a measurement: the value, and everything that must travel with it.
-
-A release drawn from seeded noise says NOT PRIVATE wherever it goes, through post-processing too; one that rests on an unproved
-claim names the claim and prints no epsilon.
+A `Space` is a domain with a metric. A `Step` is a recipe that waits for its space (`clamp(0, 100)`, `laplace(scale=2)`); bound
+to one it becomes a `Transformation` (data to data, with a stability map) or a `Measurement` (data to noise, with a privacy
+map). Maps are functions of the distance, never constants, so groups and chains are priced by applying them. Running a
+measurement gives a `Release`: the value and what must travel with it. `fit` finds the least noise that keeps a target.
 
 >>> from tacit.accounting import PureDP
->>> Release(41, PureDP(1)).map(lambda v: v + 1)
-Release(42, PureDP(epsilon=1))
->>> Release(41, PureDP(1), private=False)
-Release(41, PureDP(epsilon=1), NOT PRIVATE: drawn in test mode)
-
-Plans: steps chained with `>>`, checked when they are chained, with no data in sight.
-
-A `Space` is a domain with a metric. A `Step` is a recipe that waits for its space (`clamp(0, 100)`, `laplace(scale=2)`); bound to one
-it becomes a `Transformation` (data to data, with a stability map) or a `Measurement` (data to noise, with a privacy map).
-Maps are functions of the distance, never constants, so groups and chains are priced by applying them.
-
->>> from tacit.accounting import PureDP
->>> from tacit.calculus.domains import Anything, Rows
->>> from tacit.calculus.metrics import AddRemove
+>>> from tacit.calculus import AddRemove, Anything, Rows
 >>> rows = Space(Rows(Anything()), AddRemove())
 >>> triple = Transformation(rows, rows, lambda data: 3 * data, lambda d: 3 * d, "triple", proof="each row appears three times")
 >>> double = Transformation(rows, rows, lambda data: 2 * data, lambda d: 2 * d, "double", proof="each row appears twice")
@@ -64,7 +43,7 @@ from tacit.accounting import (
     exact_rho,
 )
 from tacit.calculus.collection_domains import Vectors
-from tacit.calculus.domains import Domain, Lattice
+from tacit.calculus.domains import Domain, granule
 from tacit.calculus.errors import CalculusError, DomainError, MetricError, UnprovedError
 from tacit.calculus.metrics import Metric
 from tacit.parameters import Number, nonnegative, number, positive, probability
@@ -72,7 +51,15 @@ from tacit.parameters import Number, nonnegative, number, positive, probability
 
 @dataclass(frozen=True, repr=False)
 class Release:
-    """A value that may be published, with the event that prices it."""
+    """A value that may be published, with the event that prices it.
+
+    A value drawn from seeded noise says NOT PRIVATE wherever it goes, through post-processing too. One that rests on an
+    unproved claim names the claim and prints no epsilon.
+
+    >>> from tacit.accounting import PureDP
+    >>> Release(41, PureDP(1), private=False).map(lambda v: v + 1)
+    Release(42, PureDP(epsilon=1), NOT PRIVATE: drawn in test mode)
+    """
 
     value: Any
     event: Event
@@ -134,8 +121,7 @@ class Space:
     @property
     def unit(self) -> Fraction:
         """What one whole number of an aggregate stands for: the granularity of its lattice, or 1."""
-        element = self.domain.element if isinstance(self.domain, Vectors) else self.domain
-        return element.granularity if isinstance(element, Lattice) else Fraction(1)
+        return granule(self.domain.element if isinstance(self.domain, Vectors) else self.domain)
 
     def accepts(self, other: Space) -> None:
         """Refuse a space whose values or distances this one does not cover."""
@@ -287,7 +273,7 @@ class Measurement(Step):
         return account(self.event(distance), self.adjacency or Adjacency.ADD_REMOVE).epsilon(float(delta)).upper <= epsilon
 
     def insist_on_proof(self) -> None:
-        """Refuse to stand for a figure that rests on a claim."""
+        """Refuse to give a figure that rests on an unproved claim."""
         if self.unproved:
             raise UnprovedError(
                 f"no epsilon is given for {self.name}: it rests on unproved claims ({', '.join(self.unproved)}). "
@@ -443,6 +429,12 @@ def fit(
 
     `make` builds the plan from the parameter, and a larger parameter must not cost more, as for a scale of noise. Give `epsilon` (with
     `delta`), or `rho`, or `mu`. The result meets the target, and a number smaller by one part in 1e12 does not.
+
+    >>> from tacit.calculus import AddRemove, Integers, Rows, count
+    >>> from tacit.mechanisms import laplace
+    >>> counting = Space(Rows(Integers()), AddRemove()) >> count()
+    >>> fit(lambda scale: counting >> laplace(scale), epsilon=0.5)
+    2.0
     """
     low, high = (float(positive("bounds", bound)) for bound in bounds)
     if not low < high:
@@ -492,9 +484,7 @@ def _target(epsilon: Number | None, delta: Number, rho: Number | None, mu: Numbe
     def meets(plan: Measurement, distance: Number) -> bool:
         event, relation = plan.event(distance), plan.adjacency or Adjacency.ADD_REMOVE
         exact = exact_pure(event, relation) if name == "epsilon" else exact_rho(event, relation)
-        if name == "epsilon" and exact is not None and level == 0:
-            return exact <= goal
-        if name == "rho" and exact is not None:
+        if exact is not None and (name == "rho" or (name == "epsilon" and level == 0)):
             return exact <= goal
         cost = account(event, relation)
         try:

@@ -1,12 +1,12 @@
-"""Domains made of others: categories, vectors, records, and the data sets themselves.
+"""Domains made of others: categories, vectors, records, the data sets themselves, and graphs.
+
+Like those of numbers they are public and enforced: an unlisted category, a row of the wrong length or a missing field counts
+as the domain's default, and raises nothing that depends on the data.
 
 >>> table(age=Integers(0, 120)).enforce({"age": [30, 400, None]})["age"].tolist()
 [30, 120, 0]
 >>> Rows(Vectors(Integers(0, 1), 2)).enforce([[1, 0], [9, 9], "not a vector"]).tolist()
 [[1, 0], [1, 1], [0, 0]]
-
-Graphs, and the domain of them.
-
 >>> Graphs().member(Graph.of([("a", "b")])), Graphs(max_degree=0).member(Graph.of([("a", "b")]))
 (True, False)
 """
@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from tacit.calculus.domains import Domain, Integers, Lattice, listed, plain, single
+from tacit.calculus.domains import Domain, Integers, Lattice, Single, granule, listed, plain
 from tacit.calculus.errors import DomainError
 from tacit.parameters import Number, count, positive
 
 
 @dataclass(frozen=True)
-class Categories(Domain):
+class Categories(Single):
     """A public list of values; anything else counts as the `default`, the first one unless stated.
 
     >>> Categories(("no", "yes")).enforce(["yes", "perhaps"])
@@ -58,10 +58,6 @@ class Categories(Domain):
     def enforce(self, values: Any) -> list[Hashable]:
         known, other = self._known, (self.default,)
         return [(_find(known, plain(value)) or other)[0] for value in listed(values)]
-
-    def complete(self, value: Any) -> Hashable:
-        found: Hashable = single(self.enforce(value))
-        return found
 
     def contains(self, other: Domain) -> bool:
         return isinstance(other, Categories) and set(other.values) <= set(self.values)
@@ -149,7 +145,7 @@ class Ball(Vectors):
     @property
     def granules(self) -> Fraction:
         """The radius as the elements count it."""
-        return Fraction(self.radius) / (self.element.granularity if isinstance(self.element, Lattice) else 1)
+        return Fraction(self.radius) / granule(self.element)
 
     def member(self, value: Any) -> bool:
         return super().member(value) and self._fits([int(v) for v in listed(value)])
@@ -361,8 +357,9 @@ class Graphs(Domain):
         return values
 
     def contains(self, other: Domain) -> bool:
-        inside = isinstance(other, Graphs) and other.max_degree is not None
-        return isinstance(other, Graphs) and (self.max_degree is None or (inside and (other.max_degree or 0) <= self.max_degree))
+        if not isinstance(other, Graphs):
+            return False
+        return self.max_degree is None or (other.max_degree is not None and other.max_degree <= self.max_degree)
 
     @property
     def default(self) -> Graph:

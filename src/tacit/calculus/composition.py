@@ -48,8 +48,9 @@ from tacit.calculus.collection_domains import Records, Rows
 from tacit.calculus.datasets import key, keys, take
 from tacit.calculus.domains import Integers, Lattice, Reals
 from tacit.calculus.errors import CalculusError, DomainError, MetricError
-from tacit.calculus.metrics import AddRemove, Hamming, ReplaceOne, root
+from tacit.calculus.metrics import AddRemove, Hamming, ReplaceOne
 from tacit.calculus.rows import records_domain, rows_domain
+from tacit.exact import root
 from tacit.parameters import Number
 
 _WAYS = 64  # ways to spread changes over the parts that are priced one by one
@@ -112,7 +113,10 @@ class Partition:
     def split(self, data: Any, domain: Rows) -> dict[Hashable, Any]:
         """The rows of each key. Rows with another key go nowhere, and a key without rows has an empty part."""
         column = data if self.column is None else data[self.column]
-        element = domain.element if self.column is None else domain.element[self.column]  # type: ignore[index]
+        element = domain.element
+        if self.column is not None:
+            assert isinstance(element, Records), "a column to split by is checked when the plan is made"
+            element = element[self.column]
         numbers = isinstance(element, (Integers, Lattice, Reals))
         named = keys(element.enforce(list(self.keys))) if numbers else [key(k) for k in self.keys]
         places: dict[Hashable, list[int]] = {k: [] for k in named}

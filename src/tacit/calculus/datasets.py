@@ -1,8 +1,8 @@
-"""How data sets are held, and what may be done to them without knowing what is in them.
+"""How data sets are held, and what can be done to them whatever they contain.
 
-Rows of single values are an array or a list, rows of vectors an array with a row each, and a table is a mapping from column name to
-column. A data set has no order: whatever picks some of its rows does so by `canonical` order, a keyed hash of each row's content, so that
-the choice depends on the rows and not on where they stand.
+Rows of single values are an array or a list, rows of vectors an array with a row each, and a table is a mapping from column
+name to column. A data set has no order: a step that picks some of its rows does so in `canonical` order, that of a keyed
+hash of each row's content, so that the choice depends on the rows and not on where they stand.
 
 >>> take({"age": [30, 40], "city": ["Bonn", "Graz"]}, [1])
 {'age': [40], 'city': ['Graz']}
@@ -24,6 +24,7 @@ import numpy as np
 
 from tacit.calculus.collection_domains import Records
 from tacit.calculus.domains import Domain, listed, plain
+from tacit.calculus.errors import DomainError
 
 
 def length(data: Any) -> int:
@@ -38,6 +39,18 @@ def take(data: Any, positions: Sequence[int]) -> Any:
     if isinstance(data, np.ndarray):
         return data[np.asarray(positions, dtype=np.intp)]
     return [data[i] for i in positions]
+
+
+def exact_sum(values: Any) -> int:
+    """The sum of whole numbers, exact whatever their size and order.
+
+    >>> exact_sum(np.full(4, 2**62))
+    18446744073709551616
+    """
+    if not isinstance(values, np.ndarray) or values.dtype != np.int64:
+        return int(sum(listed(values)))
+    # Two halves of 32 bits cannot overflow below 2**31 rows, and their sums are recombined in Python's integers.
+    return int((values >> 32).sum(dtype=np.int64)) * 2**32 + int((values & 0xFFFFFFFF).sum(dtype=np.int64))
 
 
 def rows_of(data: Any) -> list[Any]:
@@ -63,7 +76,7 @@ def held(element: Domain, rows: Iterable[Any]) -> Any:
     return given
 
 
-def key(value: Any) -> Hashable:
+def key(value: object) -> Hashable:
     """What makes a row this row: equal for two values that nothing can tell apart, and only for those.
 
     NaN is itself here; 0.0 and -0.0, 1 and 1.0 and True are different, since a function of them may be.
@@ -77,7 +90,7 @@ def key(value: Any) -> Hashable:
         return ("unreadable", type(value).__name__)
 
 
-def _key(value: Any) -> Hashable:
+def _key(value: object) -> Hashable:
     if isinstance(value, float):
         # The payload of a NaN is no value of the data.
         return ("float", "nan") if math.isnan(value) else ("float", value, math.copysign(1.0, value))
@@ -103,6 +116,13 @@ def keys(data: Any) -> list[Hashable]:
         columns = [listed(data[name]) for name in names]
         return [tuple(key(v) for v in row) for row in zip(*columns, strict=True)]
     return [key(value) for value in listed(data)]
+
+
+def checked_salt(salt: bytes) -> bytes:
+    """A key of the hash behind `canonical` that is short enough for it; or a refusal."""
+    if not isinstance(salt, bytes) or len(salt) > 64:
+        raise DomainError("salt must be at most 64 bytes")
+    return salt
 
 
 def canonical(data: Any, salt: bytes = b"") -> list[int]:

@@ -1,17 +1,12 @@
-"""Domains of numbers: whole ones, multiples of a public granularity, and floats as they come in a file.
+"""Domains: public sets of values, which are enforced and not believed. This module has those of single values.
 
-Numbers are clamped to their public bounds; what is not a number becomes the domain's `default`.
+`enforce` is total: whatever it is given, it returns members, one value at a time. So a value outside its declared domain
+changes no guarantee and raises no error that depends on the data. Numbers are whole, multiples of a public granularity, or
+floats as they come in a file; they are clamped to their public bounds, and what is not a number becomes the domain's
+`default`. Vectors, records and data sets are in `tacit.calculus.collection_domains`.
 
 >>> Integers(0, 10).enforce([3, 99, -1, "many"]).tolist()
 [3, 10, 0, 0]
-
-What a domain is: a public set of values that is enforced, not believed.
-
-`enforce` is total: whatever it is given, it returns a member, one value at a time, so that a value outside its declared domain changes
-no guarantee and raises no error that depends on the data.
-
->>> Anything().contains(Anything()), Anything().member("whatever")
-(True, True)
 """
 
 from __future__ import annotations
@@ -41,7 +36,7 @@ class Domain:
         raise NotImplementedError
 
     def complete(self, value: Any) -> Any:
-        """A member, whatever was given, where this domain is all of a plan's input: a single number stays a single number."""
+        """A member, whatever was given, where this domain is all of a plan's input."""
         return self.enforce(value)
 
     def contains(self, other: Domain) -> bool:
@@ -56,7 +51,11 @@ class Domain:
 
 @dataclass(frozen=True)
 class Anything(Domain):
-    """Values nothing is promised about: a raw column, a free text. Every domain lies in it."""
+    """Values about which nothing is promised: a raw column, a free text. It contains every domain.
+
+    >>> Anything().contains(Integers()), Anything().member("whatever")
+    (True, True)
+    """
 
     def member(self, value: Any) -> bool:
         return True
@@ -75,7 +74,7 @@ class Anything(Domain):
         return None
 
 
-def listed(values: Any) -> list[Any]:
+def listed(values: object) -> list[Any]:
     """The values of a column as Python objects; masked ones are None. A single value, or a text, is a column of one.
 
     >>> listed(np.array([1, 2])), listed("ab"), listed(None)
@@ -88,7 +87,7 @@ def listed(values: Any) -> list[Any]:
     return [values]
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A numpy scalar as Python's own.
 
     >>> plain(np.int64(3))
@@ -108,12 +107,19 @@ def single(values: Any) -> Any:
     return plain(values[0])
 
 
+class Single(Domain):
+    """A domain of single values: as all of a plan's input, one value is given and one comes out."""
+
+    def complete(self, value: Any) -> Any:
+        return single(self.enforce(value))
+
+
 #: Integers of this size and beyond are kept as Python's own, so that sums stay exact.
 WORD = 2**62
 
 
 def as_numbers(values: Any) -> np.ndarray:
-    """A flat array of floats, 64-bit integers or Python integers, one entry a row; what is no number becomes NaN.
+    """A flat array of floats, 64-bit integers or Python integers, one entry a row; what is not a number becomes NaN.
 
     >>> as_numbers([1, None, "2"]).tolist()
     [1.0, nan, nan]
@@ -161,13 +167,18 @@ def integer_array(values: Sequence[int]) -> np.ndarray:
     return found
 
 
-def _bound(name: str, value: Number | None, whole: bool) -> Number | None:
+def _bound(name: str, value: Number | None) -> Number | None:
     if value is None:
         return None
     checked = number(name, value)
     if isinstance(checked, float) and math.isinf(checked):
         raise DomainError(f"{name} must be finite; leave it out for no bound")
-    return count(name, checked, least=-(10**400)) if whole else checked
+    return checked
+
+
+def _whole_bound(name: str, value: Number | None) -> int | None:
+    checked = _bound(name, value)
+    return None if checked is None else count(name, checked, least=-(10**400))
 
 
 def _ordered(lower: Number | None, upper: Number | None) -> None:
@@ -181,7 +192,7 @@ def _within(inner: tuple[Number | None, Number | None], outer: tuple[Number | No
 
 
 @dataclass(frozen=True)
-class Integers(Domain):
+class Integers(Single):
     """Whole numbers, with public bounds or without.
 
     >>> Integers(0, 3).member(2), Integers(0, 3).member(4)
@@ -192,9 +203,14 @@ class Integers(Domain):
     upper: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lower", _bound("lower", self.lower, whole=True))
-        object.__setattr__(self, "upper", _bound("upper", self.upper, whole=True))
+        object.__setattr__(self, "lower", _whole_bound("lower", self.lower))
+        object.__setattr__(self, "upper", _whole_bound("upper", self.upper))
         _ordered(self.lower, self.upper)
+
+    @classmethod
+    def between(cls, lower: Number | None, upper: Number | None) -> Integers:
+        """The same with bounds of any type of number, such as 2.0; they must be whole."""
+        return cls(_whole_bound("lower", lower), _whole_bound("upper", upper))
 
     def member(self, value: Any) -> bool:
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
@@ -227,10 +243,6 @@ class Integers(Domain):
             return self.upper
         return int(value)
 
-    def complete(self, value: Any) -> int:
-        found: int = single(self.enforce(value))
-        return found
-
     def contains(self, other: Domain) -> bool:
         return isinstance(other, Integers) and _within((other.lower, other.upper), (self.lower, self.upper))
 
@@ -242,7 +254,7 @@ class Integers(Domain):
 
 
 @dataclass(frozen=True)
-class Lattice(Domain):
+class Lattice(Single):
     """Real numbers that are multiples of a public `granularity`, held as those whole multiples.
 
     >>> prices = Lattice(Fraction(1, 100), 0, 5)
@@ -259,7 +271,7 @@ class Lattice(Domain):
     def __post_init__(self) -> None:
         object.__setattr__(self, "granularity", Fraction(positive("granularity", self.granularity)))
         for name in ("lower", "upper"):
-            value = _bound(name, getattr(self, name), whole=False)
+            value = _bound(name, getattr(self, name))
             if value is not None:
                 value = Fraction(value)
                 if (value / self.granularity).denominator != 1:
@@ -285,10 +297,6 @@ class Lattice(Domain):
     def enforce(self, values: Any) -> np.ndarray:
         return self.whole.enforce(values)
 
-    def complete(self, value: Any) -> int:
-        found: int = single(self.enforce(value))
-        return found
-
     def contains(self, other: Domain) -> bool:
         return isinstance(other, Lattice) and other.granularity == self.granularity and self.whole.contains(other.whole)
 
@@ -298,7 +306,7 @@ class Lattice(Domain):
 
 
 @dataclass(frozen=True)
-class Reals(Domain):
+class Reals(Single):
     """Floating-point numbers as they come in a file: NaN is a member unless `missing=False`.
 
     No noise is ever added to these; round them to a lattice first.
@@ -312,8 +320,8 @@ class Reals(Domain):
     missing: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lower", _bound("lower", self.lower, whole=False))
-        object.__setattr__(self, "upper", _bound("upper", self.upper, whole=False))
+        object.__setattr__(self, "lower", _bound("lower", self.lower))
+        object.__setattr__(self, "upper", _bound("upper", self.upper))
         _ordered(self.lower, self.upper)
         if self._low > self._high:
             raise DomainError("no float lies between lower and upper; widen them")
@@ -338,10 +346,6 @@ class Reals(Domain):
             found = np.array([_float(value) for value in found.tolist()], dtype=float)
         found = np.clip(found.astype(float), self._low, self._high)
         return found if self.missing else np.where(np.isnan(found), self.default, found)
-
-    def complete(self, value: Any) -> float:
-        found: float = single(self.enforce(value))
-        return found
 
     def contains(self, other: Domain) -> bool:
         if not isinstance(other, (Reals, Integers)):
@@ -381,3 +385,12 @@ def whole_bounds(domain: Integers | Lattice) -> tuple[int | None, int | None]:
     (0, 6)
     """
     return domain.multiples if isinstance(domain, Lattice) else (domain.lower, domain.upper)
+
+
+def granule(domain: Domain) -> Fraction:
+    """What one whole number of a domain stands for: the granularity of a lattice, else 1.
+
+    >>> granule(Lattice(Fraction(1, 2))), granule(Integers())
+    (Fraction(1, 2), Fraction(1, 1))
+    """
+    return domain.granularity if isinstance(domain, Lattice) else Fraction(1)

@@ -1,4 +1,4 @@
-"""Errors of the calculus: raised while a plan is put together, before any data is near it."""
+"""Errors of the calculus. They are raised while a plan is put together, before it meets any data."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ class MetricError(CalculusError):
 
 
 class UnprovedError(CalculusError):
-    """A figure was asked of something that nobody has proved."""
+    """A figure was asked of something that has no proof."""

@@ -12,8 +12,8 @@ whether an answer comes nor the guarantee.
 >>> plan([5]).tolist(), plan.map(1)
 ([0, 1, 2], 3)
 
-The function must be pure: a global list, a file or a clock would carry something from one row to another. That, and how long it
-takes, is not defended here.
+The function must be pure: a global list, a file or a clock would carry something from one row to another. The guarantee
+does not cover that, nor how long the function takes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def guarded(function: Callable[[Any], Any], row: Any) -> Any:
         return RAISED
 
 
-def _named(function: Callable[..., Any]) -> str:
+def _named(function: Callable[..., object]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
@@ -88,7 +88,7 @@ def _keeps_person(space: Space, output: Domain, what: str) -> Domain:
 
 
 def _restored(space: Space, made: Any, data: Any, positions: list[int] | None = None) -> Any:
-    """The owner of each row, copied from the row it was made of: no function may pass a row on to somebody else."""
+    """The owner of each row, copied from the row it was made of: no function may pass a row on to another person."""
     if not isinstance(space.metric, Identifiers):
         return made
     owner = data[space.metric.column]

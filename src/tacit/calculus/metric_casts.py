@@ -1,4 +1,7 @@
-"""Steps that leave the data alone and measure distances another way, with what that costs.
+"""Steps that leave the data as it is and measure distances another way.
+
+Use one where a step or a mechanism is proved for another metric than the plan has: its stability map says what the change
+of metric costs.
 
 >>> from tacit.calculus import Integers, ReplaceOne, Rows, Space, count
 >>> (Space(Rows(Integers(), size=10), ReplaceOne()) >> as_add_remove() >> count()).map(1)
@@ -14,7 +17,8 @@ from tacit.calculus.chain import Space, Stability, Step, Transformation
 from tacit.calculus.collection_domains import Rows, Vectors
 from tacit.calculus.domains import Integers, Lattice
 from tacit.calculus.errors import DomainError, MetricError
-from tacit.calculus.metrics import L1, L2, AddRemove, Hamming, LInfinity, Metric, ReplaceOne, root
+from tacit.calculus.metrics import L1, L2, AddRemove, Hamming, LInfinity, Metric, ReplaceOne
+from tacit.exact import root
 from tacit.parameters import Number
 
 

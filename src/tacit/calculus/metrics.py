@@ -1,7 +1,7 @@
-"""Metrics: how far apart two inputs are. The unit of privacy is distance 1 under the metric of the private data.
+"""Metrics: how far apart two inputs are. What is protected is a change of distance 1 under the metric of the private data.
 
-Each metric can measure (`distance`), which tests and stability checks use; plans only compare metrics for equality. A metric on
-data sets knows the neighbouring relation (`adjacency`) that its distance 1 stands for; a metric on numbers has none of its own.
+Plans only compare metrics for equality; tests and stability checks measure with them (`distance`). A metric on data sets
+names the neighbouring relation (`adjacency`) that distance 1 stands for; a metric on numbers has none of its own.
 
 >>> AddRemove().distance([1, 2, 2], [2, 3])
 3
@@ -16,26 +16,21 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
+from typing import Any, ClassVar
 
 from tacit.accounting import Adjacency
 from tacit.calculus.collection_domains import Graph, Graphs, Records, Rows, Vectors
 from tacit.calculus.datasets import keys
-from tacit.calculus.domains import Domain, Integers, Lattice, Reals
-from tacit.exact import root as root
+from tacit.calculus.domains import Domain, Integers, Lattice, Reals, plain
+from tacit.exact import root
 from tacit.parameters import Number
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A distance between two members of a domain."""
+    """A distance between two members of a domain. `adjacency` is the relation that distance 1 stands for, None on numbers."""
 
-    @property
-    def adjacency(self) -> Adjacency | None:
-        """The relation that distance 1 stands for; None for metrics on numbers."""
-        return None
+    adjacency: ClassVar[Adjacency | None] = None
 
     def admits(self, domain: Domain) -> bool:
         """Whether this metric is defined on the domain."""
@@ -59,12 +54,10 @@ def as_multiset(data: Any) -> Counter[Hashable]:
 class AddRemove(Metric):
     """Rows added or removed, in no order. The number of rows is private."""
 
-    @property
-    def adjacency(self) -> Adjacency:
-        return Adjacency.ADD_REMOVE
+    adjacency = Adjacency.ADD_REMOVE
 
     def admits(self, domain: Domain) -> bool:
-        # With a public size nobody can come or go: the relation would be empty and the guarantee vacuous.
+        # With a public size no row can come or go: the relation would be empty and the guarantee vacuous.
         return isinstance(domain, Rows) and domain.size is None
 
     def distance(self, first: Any, second: Any) -> int:
@@ -76,9 +69,7 @@ class AddRemove(Metric):
 class ReplaceOne(Metric):
     """Rows exchanged for others, in no order. The number of rows is public."""
 
-    @property
-    def adjacency(self) -> Adjacency:
-        return Adjacency.REPLACE_ONE
+    adjacency = Adjacency.REPLACE_ONE
 
     def admits(self, domain: Domain) -> bool:
         return isinstance(domain, Rows)
@@ -94,9 +85,7 @@ class ReplaceOne(Metric):
 class Hamming(Metric):
     """Positions at which two equally long lists differ. The number of rows and their order are public."""
 
-    @property
-    def adjacency(self) -> Adjacency:
-        return Adjacency.REPLACE_ONE
+    adjacency = Adjacency.REPLACE_ONE
 
     def admits(self, domain: Domain) -> bool:
         return isinstance(domain, (Rows, Vectors))
@@ -116,18 +105,15 @@ class Identifiers(Metric):
     1
     """
 
+    adjacency = Adjacency.ADD_REMOVE
     column: str
-
-    @property
-    def adjacency(self) -> Adjacency:
-        return Adjacency.ADD_REMOVE
 
     def admits(self, domain: Domain) -> bool:
         return isinstance(domain, Rows) and domain.size is None and isinstance(domain.element, Records) and self.column in domain.element
 
     def distance(self, first: Any, second: Any) -> int:
         one, two = self._owned(first), self._owned(second)
-        # Somebody whose rows changed left and came back: two steps.
+        # A person whose rows changed left and came back: two steps.
         return sum((1 if not (one.get(p) and two.get(p)) else 2) for p in one.keys() | two.keys() if one.get(p) != two.get(p))
 
     def _owned(self, data: Any) -> dict[Hashable, Counter[Hashable]]:
@@ -138,7 +124,7 @@ class Identifiers(Metric):
 
 
 def _exact(value: Any) -> Fraction:
-    return Fraction(value.item() if isinstance(value, np.generic) else value)
+    return Fraction(plain(value))
 
 
 def _is_number(domain: Domain) -> bool:
@@ -157,22 +143,24 @@ class Absolute(Metric):
 
 
 @dataclass(frozen=True)
-class L1(Metric):
-    """The sum of the coordinates' differences."""
+class _Norm(Metric):
+    """A norm of the difference of two vectors of numbers."""
 
     def admits(self, domain: Domain) -> bool:
         return isinstance(domain, Vectors) and _is_number(domain.element)
+
+
+@dataclass(frozen=True)
+class L1(_Norm):
+    """The sum of the coordinates' differences."""
 
     def distance(self, first: Any, second: Any) -> Number:
         return sum((abs(_exact(a) - _exact(b)) for a, b in zip(first, second, strict=True)), Fraction(0))
 
 
 @dataclass(frozen=True)
-class L2(Metric):
+class L2(_Norm):
     """The Euclidean distance, rounded up where it is irrational."""
-
-    def admits(self, domain: Domain) -> bool:
-        return isinstance(domain, Vectors) and _is_number(domain.element)
 
     def distance(self, first: Any, second: Any) -> Number:
         return root(self._square(first, second))
@@ -185,7 +173,7 @@ class L2(Metric):
 
 
 @dataclass(frozen=True)
-class LInfinity(Metric):
+class LInfinity(_Norm):
     """The largest of the coordinates' differences. With `monotone`, the largest rise plus the largest fall.
 
     Scores that only grow when a row is added are monotone: between neighbours no coordinate rises while another falls, both
@@ -199,9 +187,6 @@ class LInfinity(Metric):
 
     monotone: bool = False
 
-    def admits(self, domain: Domain) -> bool:
-        return isinstance(domain, Vectors) and _is_number(domain.element)
-
     def distance(self, first: Any, second: Any) -> Number:
         steps = [_exact(a) - _exact(b) for a, b in zip(first, second, strict=True)]
         rise, fall = max([Fraction(0), *steps]), -min([Fraction(0), *steps])
@@ -212,9 +197,7 @@ class LInfinity(Metric):
 class Edges(Metric):
     """Edges added to or removed from a graph; its vertices are public."""
 
-    @property
-    def adjacency(self) -> Adjacency:
-        return Adjacency.ADD_REMOVE
+    adjacency = Adjacency.ADD_REMOVE
 
     def admits(self, domain: Domain) -> bool:
         return isinstance(domain, Graphs)
@@ -230,9 +213,7 @@ class Nodes(Metric):
     Measured only between a graph and what is left after vertices have gone; that is what neighbours are.
     """
 
-    @property
-    def adjacency(self) -> Adjacency:
-        return Adjacency.ADD_REMOVE
+    adjacency = Adjacency.ADD_REMOVE
 
     def admits(self, domain: Domain) -> bool:
         return isinstance(domain, Graphs)

@@ -1,7 +1,7 @@
-"""People who own many rows: cap what each may contribute, or make one row of each.
+"""Steps for people who own many rows: cap how many of them count, or make one row of each person.
 
-Which rows of a person are kept depends on that person's own rows alone, by a keyed hash of their content; nobody else's rows, their
-number or their order matter.
+Which rows of a person are kept depends on that person's own rows alone, by a keyed hash of their content. Other people's
+rows do not matter, nor do the number and the order of the rows.
 
 >>> from tacit.calculus import Identifiers, Integers, Space, count, table
 >>> visits = Space(table(id=Integers(), cost=Integers(0, 50)), Identifiers("id"))
@@ -19,7 +19,7 @@ from typing import Any
 from tacit.calculus.aggregates import times
 from tacit.calculus.chain import Space, Step, Transformation
 from tacit.calculus.collection_domains import Rows
-from tacit.calculus.datasets import canonical, keys, rows_of, take
+from tacit.calculus.datasets import canonical, checked_salt, keys, rows_of, take
 from tacit.calculus.domains import Domain
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.functions import RAISED, guarded
@@ -56,15 +56,13 @@ class CapRows(Step):
             kept = [i for group in _groups(data, column, salt).values() for i in group[:most]]
             return take(data, sorted(kept))
 
-        proof = f"a person who comes or goes brings at most {most} rows, and nobody else's rows change"
+        proof = f"a person who comes or goes brings at most {most} rows, and other people's rows do not change"
         return Transformation(space, Space(Rows(records), AddRemove()), run, times(most), what, proof)
 
 
 def cap_rows(column: str, most: int, *, salt: bytes = b"") -> CapRows:
     """Keep at most `most` rows of each person, named by `column`; distances count rows from here on."""
-    if not isinstance(salt, bytes) or len(salt) > 64:
-        raise DomainError("salt must be at most 64 bytes")
-    return CapRows(column, whole("most", most), salt)
+    return CapRows(column, whole("most", most), checked_salt(salt))
 
 
 @dataclass(frozen=True)
@@ -98,9 +96,7 @@ class GroupBy(Step):
         return Transformation(space, Space(Rows(self.output), AddRemove()), run, times(factor), what, proof)
 
 
-def group_by(
-    column: str, function: Callable[[list[Any]], Any], output: Domain, *, most: int | None = None, salt: bytes = b""
-) -> GroupBy:
+def group_by(column: str, function: Callable[[list[Any]], Any], output: Domain, *, most: int | None = None, salt: bytes = b"") -> GroupBy:
     """Make one row of each group of rows that share a value of `column`.
 
     The pure public function is given the group's rows, at most `most` of them, in an order that depends on their content only. What it
@@ -115,4 +111,4 @@ def group_by(
     """
     if not isinstance(output, Domain):
         raise DomainError(f"output must be the domain of a group's row, for example Integers(0, 10), not {type(output).__name__}")
-    return GroupBy(column, function, output, None if most is None else whole("most", most), salt)
+    return GroupBy(column, function, output, None if most is None else whole("most", most), checked_salt(salt))

@@ -1,16 +1,13 @@
-"""Transformations of rows, one row at a time: each leaves the distance between data sets as it was.
+"""Steps on one row at a time: each leaves the distance between data sets as it was.
 
-Each works on rows of single values, or with `column=` on one column of a table, and each is total: whatever a row holds, a member of the
-output's domain comes out.
+Clamp, cast, impute, round, bin, encode or shorten the values: rows of single values, or with `column=` one column of a table.
+Or choose columns of a table: take one, keep some, read several as one vector. Every step is total: whatever a row holds, a
+member of the output's domain comes out.
 
->>> from tacit.calculus import AddRemove, Integers, Rows, Space
+>>> from tacit.calculus import AddRemove, Integers, Rows, Space, table
 >>> plan = Space(Rows(Integers()), AddRemove()) >> clamp(0, 10)
 >>> plan([-5, 3, 99]).tolist(), plan.map(1)
 ([0, 3, 10], 1)
-
-Columns of a table: take one, keep some, or read several as one vector. A choice of columns is a function of each row.
-
->>> from tacit.calculus import AddRemove, Integers, Space, table
 >>> people = Space(table(age=Integers(0, 120), children=Integers(0, 20)), AddRemove())
 >>> (people >> column("age"))({"age": [30, 200], "children": [1, 2]}).tolist()
 [30, 120]
@@ -22,17 +19,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tacit.calculus.chain import Space, Step, Transformation
 from tacit.calculus.collection_domains import Ball, Categories, Records, Rows, Vectors
 from tacit.calculus.datasets import held
-from tacit.calculus.domains import Anything, Domain, Integers, Lattice, Reals, listed
+from tacit.calculus.domains import Anything, Domain, Integers, Lattice, Reals, granule, listed
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.metrics import AddRemove, Hamming, Identifiers, ReplaceOne
 from tacit.noise import round_to_lattice
@@ -59,10 +56,21 @@ def records_domain(space: Space, what: str) -> Records:
     return element
 
 
+def exchanged(space: Space, what: str) -> bool:
+    """Whether rows are exchanged (True) or come and go (False); a refusal under any other metric."""
+    match space.metric:
+        case AddRemove():
+            return False
+        case ReplaceOne() | Hamming():
+            return True
+    raise MetricError(f"{what} has no stability under {space.metric}; cap each person's rows first: cap_rows(column, most)")
+
+
 @dataclass(frozen=True)
 class RowWise(Step):
     """A step that treats every value by itself: `on` says what becomes of the domain of a value, and of a column of them."""
 
+    verb: ClassVar[str]
     column: str | None = field(default=None, kw_only=True)
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
@@ -71,8 +79,8 @@ class RowWise(Step):
 
     @property
     def name(self) -> str:
-        """The step as it is written."""
-        raise NotImplementedError
+        """The step as it is written, without `column`."""
+        return f"{self.verb}({', '.join(str(getattr(self, part.name)) for part in fields(self) if part.name != 'column')})"
 
     def bind(self, space: Space) -> Transformation:
         domain = rows_domain(space, self.name)
@@ -97,19 +105,16 @@ def _each(domain: Domain) -> Function:
 class Clamp(RowWise):
     """Every value moved to the nearest end of a public interval."""
 
+    verb = "clamp"
     lower: Number
     upper: Number
-
-    @property
-    def name(self) -> str:
-        return f"clamp({self.lower}, {self.upper})"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         bounded: Domain
         match element:
             case Integers():
-                Integers(self.lower, self.upper)  # type: ignore[arg-type]  # refuses what is not whole or not in order
-                bounded = Integers(*self._image(element.lower, element.upper))  # type: ignore[arg-type]
+                Integers.between(self.lower, self.upper)  # refuses what is not whole or not in order
+                bounded = Integers.between(*self._image(element.lower, element.upper))
             case Lattice():
                 Lattice(element.granularity, self.lower, self.upper)
                 bounded = Lattice(element.granularity, *self._image(element.lower, element.upper))
@@ -137,11 +142,8 @@ def clamp(lower: Number, upper: Number, *, column: str | None = None) -> Clamp:
 class Cast(RowWise):
     """Every value read as a member of another domain."""
 
+    verb = "cast"
     domain: Domain
-
-    @property
-    def name(self) -> str:
-        return f"cast({self.domain})"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         target = self.domain
@@ -179,11 +181,8 @@ def cast(domain: Domain, *, column: str | None = None) -> Cast:
 class Impute(RowWise):
     """Missing numbers replaced by a public constant."""
 
+    verb = "impute"
     constant: Number
-
-    @property
-    def name(self) -> str:
-        return f"impute({self.constant})"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         if not isinstance(element, Reals):
@@ -208,11 +207,8 @@ def impute(constant: Number, *, column: str | None = None) -> Impute:
 class RoundTo(RowWise):
     """Every real number rounded to the nearest multiple of a public granularity."""
 
+    verb = "round_to"
     granularity: Fraction
-
-    @property
-    def name(self) -> str:
-        return f"round_to({self.granularity})"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         if isinstance(element, Vectors):
@@ -254,8 +250,7 @@ class Bins(RowWise):
             raise DomainError(f"bins sorts numbers into intervals, not {element}; cast them first: cast(Reals())")
         missing = isinstance(element, Reals) and element.missing
         cells = Categories(tuple(range(len(self.edges) + 1 + missing)))
-        step = element.granularity if isinstance(element, Lattice) else Fraction(1)
-        edges: Sequence[Number] = [Fraction(edge) / step for edge in self.edges]
+        edges: Sequence[Number] = [Fraction(edge) / granule(element) for edge in self.edges]
 
         def place(values: Any) -> list[int]:
             # Python compares integers, floats and fractions exactly; NaN gets a cell of its own, the last.
@@ -285,12 +280,9 @@ def bins(edges: Iterable[Number], *, column: str | None = None) -> Bins:
 class ClipNorm(RowWise):
     """Every vector shortened to a public L1 or L2 norm."""
 
+    verb = "clip_norm"
     p: int
     radius: Number
-
-    @property
-    def name(self) -> str:
-        return f"clip_norm({self.p}, {self.radius})"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         if not isinstance(element, Vectors):
@@ -314,9 +306,7 @@ def clip_norm(p: int, radius: Number, *, column: str | None = None) -> ClipNorm:
 class OneHot(RowWise):
     """Every category replaced by the vector that is 1 at its place and 0 elsewhere."""
 
-    @property
-    def name(self) -> str:
-        return "one_hot()"
+    verb = "one_hot"
 
     def on(self, element: Domain) -> tuple[Domain, Function]:
         if not isinstance(element, Categories):
@@ -401,11 +391,11 @@ class VectorOf(Step):
             raise DomainError("vector needs the names of the columns to read")
         vectors = Vectors(_hull([records[name] for name in names]), len(names))
         output = Space(Rows(vectors, rows.size), space.metric)
-        return Transformation(space, output, lambda data: vectors.enforce_rows(_stacked(data, names)), lambda d: d, what, ROW_BY_ROW)
 
+        def stacked(data: Any) -> Any:
+            return vectors.enforce_rows(np.array([np.asarray(data[name]) for name in names]).T)
 
-def _stacked(data: Any, names: tuple[str, ...]) -> np.ndarray:
-    return np.array([np.asarray(data[name]) for name in names]).T
+        return Transformation(space, output, stacked, lambda d: d, what, ROW_BY_ROW)
 
 
 def _hull(domains: list[Domain]) -> Domain:
@@ -422,7 +412,7 @@ def _hull(domains: list[Domain]) -> Domain:
             return Lattice(domains[0].granularity, low, high)
         case Reals():
             return Reals(low, high, missing=any(isinstance(d, Reals) and d.missing for d in domains))
-    return Integers(low, high)  # type: ignore[arg-type]
+    return Integers.between(low, high)
 
 
 def vector(*names: str) -> VectorOf:

@@ -1,4 +1,6 @@
-"""Data sets as multisets: without duplicates, together, extended by public rows, brought to a public size, joined with a public table.
+"""Steps on a data set as a whole: drop copies, unite, add public rows, bring to a public size, join with a public table.
+
+A data set is a multiset: which rows a step keeps depends on what they are, not on where they stand.
 
 >>> from tacit.calculus import AddRemove, Integers, Rows, Space, clamp
 >>> numbers = Space(Rows(Integers(0, 9)), AddRemove())
@@ -19,7 +21,7 @@ import numpy as np
 from tacit.calculus.aggregates import times
 from tacit.calculus.chain import Space, Step, Transformation
 from tacit.calculus.collection_domains import Records, Rows
-from tacit.calculus.datasets import canonical, keys, length, rows_of, take
+from tacit.calculus.datasets import canonical, checked_salt, keys, length, rows_of, take
 from tacit.calculus.domains import Domain, Integers, Lattice, Reals, listed
 from tacit.calculus.errors import CalculusError, DomainError, MetricError
 from tacit.calculus.functions import loses_rows
@@ -178,9 +180,7 @@ def resize(size: int, constant: Any = None, *, salt: bytes = b"") -> Resize:
     >>> sorted(plan([1, 2]).tolist()), plan.output.metric, plan.map(1)
     ([1, 2, 5, 5], ReplaceOne(), 1)
     """
-    if not isinstance(salt, bytes) or len(salt) > 64:
-        raise DomainError("salt must be at most 64 bytes")
-    return Resize(whole("size", size), constant, salt)
+    return Resize(whole("size", size), constant, checked_salt(salt))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Event, ParameterError, PureDP
-from tacit.mechanisms.smooth_sensitivity import HeavyTail, Ladder, ladder
+from tacit.mechanisms import HeavyTail, Ladder, ladder
 from tacit.noise import discrete_laplace
 from tacit.parameters import Number, count, positive, probability
 

@@ -43,7 +43,7 @@ from tacit.learning.scikit import (
     validate_data,
 )
 from tacit.ledger import Account, paying, withheld
-from tacit.mechanisms.row_sums import clip_rows
+from tacit.mechanisms import clip_rows
 from tacit.noise import SeedRefusedError, is_private, test_mode
 from tacit.parameters import count, number, positive
 

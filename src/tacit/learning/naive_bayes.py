@@ -28,7 +28,7 @@ from tacit.accounting import Adjacency, Gaussian, Guarantee
 from tacit.learning.estimator import Array, Bounds, PrivateClassifier, RowSpace, codes_of
 from tacit.learning.linear.losses import log_probabilities, softmax
 from tacit.ledger import Account
-from tacit.mechanisms.row_sums import clip_rows, farthest_table, noisy_table
+from tacit.mechanisms import clip_rows, farthest_table, noisy_table
 
 COUNT, SQUARES = 0.5, 0.3  # weights of the count and of the squares in a row, beside 1 for the values themselves
 REACH = 0.5  # rows are clipped to this part of the longest possible length

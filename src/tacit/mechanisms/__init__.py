@@ -1,4 +1,7 @@
-"""Mechanisms: one file each, with its guarantee, its accuracy in both directions, and exact noise.
+"""Mechanisms: steps that end a plan with noise. Each has its guarantee, its accuracy in both directions, and exact noise.
+
+A mechanism is a frozen record of public parameters. Chained to a plan of `tacit.calculus` it becomes a measurement, whose
+price is an event. Rooms that release sums of their own use `NoisySums`, which needs no plan.
 
 >>> from tacit.calculus import AddRemove, Integers, Rows, Space, clamp, total
 >>> from tacit.mechanisms import laplace
@@ -6,151 +9,135 @@
 >>> plan.event(1)
 Laplace(noise_multiplier=2)
 
-A mechanism is loaded when it is first used: a question about a table needs only `NoisySums`, and most others
-load scipy.
+The names, by what they are for:
+
+- noise on numbers: `laplace`, `gaussian`, `geometric`, `discrete_gaussian`, `staircase`, `planar_laplace` (places),
+  `randomised_response` and `from_coins` (one person's answer)
+- a choice by scores: `exponential`, `permute_and_flip`, `noisy_max`, `top_k`, `above_threshold`; of the best of many private
+  tries: `candidate_selection`; of keys that come from the data: `best_selection`, `optimal_selection`
+- statistics of rows: `bounded_mean`, `bounded_variance`, `noisy_histogram`, `median`, `quantile`, `quantiles`, `minimum`,
+  `maximum`, `automatic_bounds`; of streams: `continual_counting`, `binary_tree`, `square_root`
+- noise that follows the data: `smooth_median`, `smooth_quantile`, `propose_median`, `propose_test_release`; any function on
+  blocks of rows: `sample_aggregate`, `block_mean`, `block_median`
+- graphs under node privacy: `lipschitz_edge_count`, `triangle_count`, `star_count`, `clique_count`
+- sums in integers: `NoisySums`, and from rows of floats `noisy_sum`, `noisy_table`, `noisy_second_moment` and their kin
+- proofs by enumeration: `verify`, `exp_bracket`; to write a mechanism of your own: `Mechanism`
+
+A module is loaded when one of its names is first used: a question about a table needs only `NoisySums`, and most others load
+scipy.
 """
 
-import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+
+from typing import TYPE_CHECKING
+
+from tacit.lazy import lazily
 
 if TYPE_CHECKING:
-    from tacit.mechanisms.above_threshold import above_threshold
+    # isort: off
+    from tacit.mechanisms.above_threshold import HaltedError, above_threshold
     from tacit.mechanisms.automatic_bounds import automatic_bounds
     from tacit.mechanisms.bounded_mean import bounded_mean, bounded_variance
     from tacit.mechanisms.candidate_selection import candidate_selection
-    from tacit.mechanisms.continual_counting import binary_tree, continual_counting, square_root
+    from tacit.mechanisms.continual_counting import (
+        BinaryTree, SquareRoot, binary_tree, continual_counting, square_root,
+    )
     from tacit.mechanisms.discrete_gaussian import discrete_gaussian
+    from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cell_edges, cell_numbers
     from tacit.mechanisms.exponential import exponential
-    from tacit.mechanisms.gaussian import gaussian
-    from tacit.mechanisms.geometric import geometric
+    from tacit.mechanisms.gaussian import GaussianMechanism, gaussian
+    from tacit.mechanisms.geometric import GeometricMechanism, geometric
     from tacit.mechanisms.histogram import noisy_histogram
-    from tacit.mechanisms.laplace import laplace
+    from tacit.mechanisms.laplace import LaplaceMechanism, laplace
     from tacit.mechanisms.lipschitz_graph import (
-        clique_count,
-        lipschitz_degree_histogram,
-        lipschitz_edge_count,
-        star_count,
-        triangle_count,
+        clique_count, edge_flow, lipschitz_degree_histogram, lipschitz_edge_count, star_count, triangle_count,
     )
     from tacit.mechanisms.mechanism import Mechanism
-    from tacit.mechanisms.noisy_max import noisy_max
-    from tacit.mechanisms.noisy_sums import NoisySums
-    from tacit.mechanisms.partition_selection import best_selection, optimal_selection
-    from tacit.mechanisms.permute_and_flip import permute_and_flip
+    from tacit.mechanisms.noisy_max import NoisyMax, PermuteAndFlip, noisy_max, permute_and_flip
+    from tacit.mechanisms.noisy_sums import Law, NoisySums, half_width
+    from tacit.mechanisms.partition_selection import (
+        GaussianSelection, Holdings, KeySelection, LaplaceSelection, OptimalSelection, SipsSelection,
+        best_selection, optimal_selection, plain_key,
+    )
     from tacit.mechanisms.planar import planar_laplace
     from tacit.mechanisms.propose_test_release import (
-        propose_interquartile_range,
-        propose_median,
-        propose_test_release,
+        propose_interquartile_range, propose_median, propose_test_release,
     )
-    from tacit.mechanisms.quantile import maximum, median, minimum, quantile, quantiles
-    from tacit.mechanisms.randomised_response import from_coins, randomised_response
+    from tacit.mechanisms.quantile import (
+        loss_spread, maximum, median, minimum, quantile, quantiles, run_table, runs_of,
+    )
+    from tacit.mechanisms.randomised_response import RandomisedResponse, from_coins, randomised_response
+    from tacit.mechanisms.row_sums import (
+        LATTICE_BITS, bits_for, clip_rows, farthest, farthest_moment, farthest_table, noisy_count,
+        noisy_l1_sum, noisy_outer_sum, noisy_second_moment, noisy_sum, noisy_table, to_lattice,
+    )
     from tacit.mechanisms.sample_aggregate import block_mean, block_median, sample_aggregate
-    from tacit.mechanisms.smooth_sensitivity import smooth_interquartile_range, smooth_median, smooth_quantile
-    from tacit.mechanisms.staircase import staircase
+    from tacit.mechanisms.smooth_sensitivity import (
+        HeavyTail, Ladder, ladder, smooth_interquartile_range, smooth_median, smooth_quantile,
+    )
+    from tacit.mechanisms.staircase import staircase, staircase_draw
     from tacit.mechanisms.top_k import top_k
-    from tacit.mechanisms.verify import verify
+    from tacit.mechanisms.verify import exp_bracket, verify
+    # isort: on
 
 #: Where the names are at home.
-_HOMES = {
-    "above_threshold": ("above_threshold",),
+__getattr__, __dir__ = lazily(__name__, {
+    "above_threshold": ("HaltedError", "above_threshold"),
     "automatic_bounds": ("automatic_bounds",),
     "bounded_mean": ("bounded_mean", "bounded_variance"),
     "candidate_selection": ("candidate_selection",),
-    "continual_counting": ("binary_tree", "continual_counting", "square_root"),
+    "continual_counting": ("BinaryTree", "SquareRoot", "binary_tree", "continual_counting", "square_root"),
     "discrete_gaussian": ("discrete_gaussian",),
+    "doubling_cells": ("FoundBounds", "bounds_from", "cell_edges", "cell_numbers"),
     "exponential": ("exponential",),
-    "gaussian": ("gaussian",),
-    "geometric": ("geometric",),
+    "gaussian": ("GaussianMechanism", "gaussian"),
+    "geometric": ("GeometricMechanism", "geometric"),
     "histogram": ("noisy_histogram",),
-    "laplace": ("laplace",),
-    "lipschitz_graph": ("clique_count", "lipschitz_degree_histogram", "lipschitz_edge_count", "star_count", "triangle_count"),
+    "laplace": ("LaplaceMechanism", "laplace"),
+    "lipschitz_graph": (
+        "clique_count", "edge_flow", "lipschitz_degree_histogram", "lipschitz_edge_count", "star_count",
+        "triangle_count",
+    ),
     "mechanism": ("Mechanism",),
-    "noisy_max": ("noisy_max",),
-    "noisy_sums": ("NoisySums",),
-    "partition_selection": ("best_selection", "optimal_selection"),
-    "permute_and_flip": ("permute_and_flip",),
+    "noisy_max": ("NoisyMax", "PermuteAndFlip", "noisy_max", "permute_and_flip"),
+    "noisy_sums": ("Law", "NoisySums", "half_width"),
+    "partition_selection": (
+        "GaussianSelection", "Holdings", "KeySelection", "LaplaceSelection", "OptimalSelection",
+        "SipsSelection", "best_selection", "optimal_selection", "plain_key",
+    ),
     "planar": ("planar_laplace",),
     "propose_test_release": ("propose_interquartile_range", "propose_median", "propose_test_release"),
-    "quantile": ("maximum", "median", "minimum", "quantile", "quantiles"),
-    "randomised_response": ("from_coins", "randomised_response"),
+    "quantile": (
+        "loss_spread", "maximum", "median", "minimum", "quantile", "quantiles", "run_table", "runs_of",
+    ),
+    "randomised_response": ("RandomisedResponse", "from_coins", "randomised_response"),
+    "row_sums": (
+        "LATTICE_BITS", "bits_for", "clip_rows", "farthest", "farthest_moment", "farthest_table",
+        "noisy_count", "noisy_l1_sum", "noisy_outer_sum", "noisy_second_moment", "noisy_sum", "noisy_table",
+        "to_lattice",
+    ),
     "sample_aggregate": ("block_mean", "block_median", "sample_aggregate"),
-    "smooth_sensitivity": ("smooth_interquartile_range", "smooth_median", "smooth_quantile"),
-    "staircase": ("staircase",),
+    "smooth_sensitivity": (
+        "HeavyTail", "Ladder", "ladder", "smooth_interquartile_range", "smooth_median", "smooth_quantile",
+    ),
+    "staircase": ("staircase", "staircase_draw"),
     "top_k": ("top_k",),
-    "verify": ("verify",),
-}  # fmt: skip
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+    "verify": ("exp_bracket", "verify"),
+})  # fmt: skip
 
 __all__ = [
-    "Mechanism",
-    "NoisySums",
-    "above_threshold",
-    "automatic_bounds",
-    "best_selection",
-    "binary_tree",
-    "block_mean",
-    "block_median",
-    "bounded_mean",
-    "bounded_variance",
-    "candidate_selection",
-    "clique_count",
-    "continual_counting",
-    "discrete_gaussian",
-    "exponential",
-    "from_coins",
-    "gaussian",
-    "geometric",
-    "laplace",
-    "lipschitz_degree_histogram",
-    "lipschitz_edge_count",
-    "maximum",
-    "median",
-    "minimum",
-    "noisy_histogram",
-    "noisy_max",
-    "optimal_selection",
-    "permute_and_flip",
-    "planar_laplace",
-    "propose_interquartile_range",
-    "propose_median",
-    "propose_test_release",
-    "quantile",
-    "quantiles",
-    "randomised_response",
-    "sample_aggregate",
-    "smooth_interquartile_range",
-    "smooth_median",
-    "smooth_quantile",
-    "square_root",
-    "staircase",
-    "star_count",
-    "top_k",
-    "triangle_count",
-    "verify",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'tacit.mechanisms' has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(f"tacit.mechanisms.{_HOME_OF[name]}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME_OF])
-
-
-class _Room(ModuleType):
-    """This package. Many files are named after the function they hold: importing one must not hide the function."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (isinstance(value, ModuleType) and name in _HOME_OF):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Room
+    "LATTICE_BITS", "BinaryTree", "FoundBounds", "GaussianMechanism", "GaussianSelection",
+    "GeometricMechanism", "HaltedError", "HeavyTail", "Holdings", "KeySelection", "Ladder",
+    "LaplaceMechanism", "LaplaceSelection", "Law", "Mechanism", "NoisyMax", "NoisySums", "OptimalSelection",
+    "PermuteAndFlip", "RandomisedResponse", "SipsSelection", "SquareRoot", "above_threshold",
+    "automatic_bounds", "best_selection", "binary_tree", "bits_for", "block_mean", "block_median",
+    "bounded_mean", "bounded_variance", "bounds_from", "candidate_selection", "cell_edges", "cell_numbers",
+    "clip_rows", "clique_count", "continual_counting", "discrete_gaussian", "edge_flow", "exp_bracket",
+    "exponential", "farthest", "farthest_moment", "farthest_table", "from_coins", "gaussian", "geometric",
+    "half_width", "ladder", "laplace", "lipschitz_degree_histogram", "lipschitz_edge_count", "loss_spread",
+    "maximum", "median", "minimum", "noisy_count", "noisy_histogram", "noisy_l1_sum", "noisy_max",
+    "noisy_outer_sum", "noisy_second_moment", "noisy_sum", "noisy_table", "optimal_selection",
+    "permute_and_flip", "plain_key", "planar_laplace", "propose_interquartile_range", "propose_median",
+    "propose_test_release", "quantile", "quantiles", "randomised_response", "run_table", "runs_of",
+    "sample_aggregate", "smooth_interquartile_range", "smooth_median", "smooth_quantile", "square_root",
+    "staircase", "staircase_draw", "star_count", "to_lattice", "top_k", "triangle_count", "verify",
+]  # fmt: skip

@@ -1,7 +1,9 @@
-"""Above threshold: the sparse vector technique. Ask any number of questions, learn which lie above a public threshold, pay once.
+"""Above threshold, the sparse vector technique: ask any number of questions, learn which lie above a public threshold, pay once.
 
-Answers of "below" are free, however many there are; after `aboves` answers of "above" it halts. The whole price is charged when it is
-made, before the first question:
+Answers of "below" are free, however many there are; after `aboves` answers of "above" it halts. The whole price is charged
+when the mechanism is made, before the first question. Questions are plans without noise, whose stability is checked against
+the declared sensitivity before they touch the data. On a vector of scores in L-infinity the questions are its coordinates,
+asked in order.
 
 >>> from tacit.calculus import AddRemove, Integers, Rows, Space, count
 >>> rows = Space(Rows(Integers(0, 9)), AddRemove())
@@ -11,9 +13,6 @@ PureDP(epsilon=Fraction(1, 1))
 >>> queries = plan.release([1, 2, 3]).value
 >>> queries.ask(rows >> count()), queries.halted
 (False, False)
-
-Questions are plans without noise, whose stability is checked against the declared sensitivity before they touch the data. On a vector of
-scores in L-infinity the questions are its coordinates, asked in order.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from typing import Any, Self
 
 from tacit.accounting import Event, NoOp, ParameterError, PureDP, Refusal
 from tacit.calculus import Absolute, CalculusError, Integers, Lattice, LInfinity, Measurement, MetricError, Space, Transformation, Vectors
-from tacit.mechanisms.exponential import above, scores_of
+from tacit.mechanisms.exponential import above, least_epsilon, scores_of
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import discrete_laplace, from_lattice, is_private
 from tacit.parameters import Number, count, number, positive, probability
@@ -157,11 +156,8 @@ class AboveThreshold(Mechanism):
         >>> above_threshold(1, 0).for_accuracy(10, 0.05, questions=100).accuracy(0.05, questions=100) <= 10
         True
         """
-        error = float(positive("alpha", alpha))
-        found = cls(above(cls(1, threshold, aboves).accuracy(beta, questions) / error), threshold, aboves)
-        while found.accuracy(beta, questions) > error:
-            found = cls(above(float(found.epsilon)), threshold, aboves)
-        return found
+        epsilon = least_epsilon(lambda epsilon: cls(epsilon, threshold, aboves).accuracy(beta, questions), alpha)
+        return cls(epsilon, threshold, aboves)
 
 
 @dataclass
@@ -254,11 +250,11 @@ class Queries:
         domain = question.output.domain
         if not isinstance(question.output.metric, Absolute) or not isinstance(domain, (Integers, Lattice)):
             raise CalculusError(f"a question ends in one whole number or lattice value, not in {domain}; add a step such as count()")
-        granule = domain.granularity if isinstance(domain, Lattice) else Fraction(1)
-        step = granule / Fraction(self._mechanism.granularity)
+        unit = question.output.unit
+        step = unit / Fraction(self._mechanism.granularity)
         if step.denominator != 1:
-            raise CalculusError(f"answers are multiples of {granule}, which is no multiple of granularity={self._mechanism.granularity}")
-        moves = math.floor(question.map(1)) * granule
+            raise CalculusError(f"answers are multiples of {unit}, which is no multiple of granularity={self._mechanism.granularity}")
+        moves = math.floor(question.map(1)) * unit
         if moves > Fraction(self._mechanism.sensitivity):
             raise CalculusError(
                 f"the question's sensitivity is {moves} and the declared one {self._mechanism.sensitivity}; "
@@ -268,16 +264,9 @@ class Queries:
 
 
 def above_threshold(
-    epsilon: Number,
-    threshold: Number,
-    aboves: int = 1,
-    *,
-    sensitivity: Number = 1,
-    monotone: bool = False,
-    numeric: Number = 0,
-    share: Number | None = None,
-    granularity: Number = 1,
-) -> AboveThreshold:
+    epsilon: Number, threshold: Number, aboves: int = 1, *, sensitivity: Number = 1, monotone: bool = False,
+    numeric: Number = 0, share: Number | None = None, granularity: Number = 1,
+) -> AboveThreshold:  # fmt: skip
     """The sparse vector technique: `epsilon` in total, for any number of questions, up to `aboves` answers of "above".
 
     `numeric` is the share of epsilon that buys the values above; `share` what the threshold gets of the rest; `granularity` the lattice on

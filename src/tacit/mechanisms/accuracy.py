@@ -1,4 +1,4 @@
-"""How far noise throws an answer: error quantiles in closed form, always rounded up, and which noise errs less.
+"""How far noise moves an answer: error quantiles in closed form, always rounded up, and which noise errs less.
 
 All errors here are absolute and two-sided: the returned value is exceeded with probability at most `beta`. With `dimension` they
 hold for all coordinates of one answer at once, exactly (the coordinates' noises are independent); `simultaneous` covers several
@@ -82,6 +82,17 @@ def on_lattice(error: float, granularity: Number) -> float:
     exact = max(0, math.ceil(Fraction(error) / step - Fraction(1, 2))) * step
     near = float(exact)
     return near if near >= exact else math.nextafter(near, math.inf)
+
+
+def in_granules(error: int, granularity: Fraction) -> float:
+    """A whole error times a granularity as a float, rounded up where no float equals it.
+
+    >>> in_granules(6, Fraction(1, 4)), in_granules(1, Fraction(1, 3)) > Fraction(1, 3)
+    (1.5, True)
+    """
+    exact = error * granularity
+    near = float(exact)
+    return near if near >= exact else rounded_up(near)
 
 
 def laplace_error(scale: Number, beta: Number, dimension: int = 1, granularity: Number = 0) -> float:

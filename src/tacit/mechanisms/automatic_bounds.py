@@ -1,8 +1,8 @@
-"""Bounds found privately: where the values lie, up to a power of two, for a price.
+"""Bounds found privately: where the values lie, up to a power of two.
 
-Values are counted in cells that double in width on either side of 0; the cells are public, so nothing is read from the data for
-free. Noise is added to every count, and the outermost cells whose noisy counts pass a public threshold give the bounds. Where none
-passes, a public fallback is returned, and says so.
+Values are counted in public cells that double in width on either side of 0. Noise is added to every count, and the outermost
+cells whose noisy counts pass a public threshold give the bounds. Where none passes, a public fallback is returned, and the
+answer says so. Use it where a column has no public bounds to clamp to.
 
 >>> from tacit.calculus import AddRemove
 >>> from tacit.mechanisms.laplace import laplace
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Event, ParameterError
-from tacit.calculus import DomainError, Integers, Lattice, Measurement, Rows, Space, Step
+from tacit.calculus import DomainError, Integers, Lattice, Measurement, Rows, Space, Step, granule
 from tacit.mechanisms.accuracy import failure
 from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from
 from tacit.mechanisms.histogram import on_counts
@@ -69,7 +69,7 @@ class AutomaticBounds(Step):
         element = space.domain.element if isinstance(space.domain, Rows) else None
         if not isinstance(element, (Integers, Lattice)):
             raise DomainError(f"automatic_bounds needs rows on a lattice, not {space.domain}; put round_to(granularity) before it")
-        step = element.granularity if isinstance(element, Lattice) else Fraction(1)
+        step = granule(element)
         measured, stretch = on_counts(self.noise, self.cells, space)
         if measured.accuracy is None:
             raise DomainError(f"automatic_bounds needs noise whose accuracy is known, such as laplace(scale), not {measured.name}")

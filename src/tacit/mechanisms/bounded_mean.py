@@ -1,8 +1,8 @@
 """The mean and the variance of values with public bounds.
 
 Sums are taken about the middle of the bounds, which halves what one person can change. Where the number of rows is private
-(add/remove) it is released with noise of its own and divided by; where it is public (replace-one) it is used as it is. The
-pieces are released too: they are paid for.
+(add/remove) it gets noise of its own; where it is public (replace-one) it is used as it is. The answer also has the noisy
+pieces it was made of, since they are paid for.
 
 >>> from tacit.calculus import AddRemove, Integers, ReplaceOne, Rows
 >>> from tacit.mechanisms.laplace import laplace
@@ -25,24 +25,10 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Composed, Event, NoOp, ParameterError
-from tacit.calculus import (
-    Absolute,
-    AddRemove,
-    DomainError,
-    Hamming,
-    Integers,
-    Lattice,
-    Measurement,
-    MetricError,
-    ReplaceOne,
-    Rows,
-    Space,
-    Step,
-)
-from tacit.calculus.aggregates import exact_sum
+from tacit.calculus import Absolute, Integers, Lattice, Measurement, MetricError, Space, Step, exact_sum, exchanged
 from tacit.mechanisms.accuracy import failure, rounded_up
 from tacit.mechanisms.laplace import LaplaceMechanism
-from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms.mechanism import Mechanism, whole_rows
 from tacit.parameters import Number, count, positive
 
 PROOF = "composition of noisy sums about the middle of the bounds and, under add/remove, a noisy count; the rest is post-processing"
@@ -107,17 +93,8 @@ class _Rows:
 
 
 def _rows(space: Space, what: str) -> _Rows:
-    domain = space.domain
-    element = domain.element if isinstance(domain, Rows) else None
-    if not isinstance(element, (Integers, Lattice)):
-        raise DomainError(f"{what} needs rows of whole numbers or lattice values, not {space.domain}; put round_to(granularity) before it")
-    low, high = element.multiples if isinstance(element, Lattice) else (element.lower, element.upper)
-    if low is None or high is None:
-        raise DomainError(f"{what} needs public bounds; put clamp(lower, upper) before it, or find them with automatic_bounds")
-    if not isinstance(space.metric, (AddRemove, ReplaceOne, Hamming)):
-        raise MetricError(f"{what} has no stability under {space.metric}; cap each person's rows first: cap_rows(column, most)")
-    step = element.granularity if isinstance(element, Lattice) else Fraction(1)
-    return _Rows(low, high, step, not isinstance(space.metric, AddRemove))
+    low, high, granularity = whole_rows(space, what)
+    return _Rows(low, high, granularity or Fraction(1), exchanged(space, what))
 
 
 def _check_least(least: Number) -> None:
@@ -125,22 +102,24 @@ def _check_least(least: Number) -> None:
         raise ParameterError(f"least must be at least 1: the number of rows never to divide by less than, not {least}")
 
 
-def _check_count(rows: _Rows, mechanism: Mechanism | None) -> None:
+def _counted(rows: _Rows, mechanism: Mechanism | None) -> Measurement | None:
+    """The noisy count, where the number of rows is private."""
     if not rows.replaced and mechanism is None:
         raise MetricError("the number of rows is private under add/remove and needs noise of its own: give count=laplace(scale)")
     if rows.replaced and mechanism is not None:
         raise MetricError("the number of rows is public under replace-one; leave count out and spend the budget on the sum")
+    return None if mechanism is None else mechanism.bind(Space(Integers(), Absolute()))
 
 
-def _on(mechanism: Mechanism, granularity: Fraction | None) -> Measurement:
-    return mechanism.bind(Space(Integers() if granularity is None else Lattice(granularity), Absolute()))
+def _on(mechanism: Mechanism, granularity: Fraction) -> Measurement:
+    return mechanism.bind(Space(Lattice(granularity), Absolute()))
 
 
-def _priced(parts: list[tuple[Measurement, int]]) -> Callable[[Number], Event]:
-    """The composition of several measurements, each of a query that is this many times as sensitive as the data are far apart."""
+def _priced(parts: list[tuple[Measurement, int]], counted: Measurement | None) -> Callable[[Number], Event]:
+    """The composition of sums that move by so many granules a row, and of the count."""
 
     def privacy(distance: Number) -> Event:
-        events = [part.privacy(distance * stretch) for part, stretch in parts]
+        events = [part.privacy(distance * moved) for part, moved in [*parts, *([(counted, 1)] if counted else [])]]
         found = [event for event in events if not isinstance(event, NoOp)]
         return Composed(*found) if found else NoOp()
 
@@ -183,12 +162,8 @@ class BoundedMean(Step):
 
     def bind(self, space: Space) -> Measurement:
         rows = _rows(space, "bounded_mean")
-        _check_count(rows, self.count)
-        total = _on(self.total, rows.granularity / 2)
+        counted, total = _counted(rows, self.count), _on(self.total, rows.granularity / 2)
         parts = [(total, rows.width * (2 if rows.replaced else 1))]
-        counted = None if self.count is None else _on(self.count, None)
-        if counted is not None:
-            parts.append((counted, 1))
         centre, half = float(rows.middle), float(rows.width * rows.granularity / 2)
 
         def function(data: Any) -> MeanAnswer:
@@ -197,7 +172,7 @@ class BoundedMean(Step):
             offset = _share(deviation, max(number, float(self.least)))
             return MeanAnswer(centre + min(max(offset, -half), half), deviation, number, centre)
 
-        return Measurement(space, function, _priced(parts), "bounded_mean()", PROOF)
+        return Measurement(space, function, _priced(parts, counted), "bounded_mean()", PROOF)
 
     def accuracy(self, beta: Number, *, n: int, space: Space) -> float:
         """The error of the mean of n rows of a space that is exceeded with probability at most beta; at most the width of the bounds.
@@ -212,10 +187,8 @@ class BoundedMean(Step):
         """
         fail, people = failure(beta), count("n", n)
         rows = _rows(space, "bounded_mean")
-        _check_count(rows, self.count)
+        counted, total = _counted(rows, self.count), _on(self.total, rows.granularity / 2)
         half = float(rows.width * rows.granularity / 2)
-        total = _on(self.total, rows.granularity / 2)
-        counted = None if self.count is None else _on(self.count, None)
         if total.accuracy is None or (counted is not None and counted.accuracy is None):
             raise ParameterError("total and count must be mechanisms whose accuracy is known, such as laplace(scale)")
         if counted is None or counted.accuracy is None:
@@ -247,13 +220,9 @@ class BoundedVariance(Step):
 
     def bind(self, space: Space) -> Measurement:
         rows = _rows(space, "bounded_variance")
-        _check_count(rows, self.count)
-        twice = 2 if rows.replaced else 1
+        counted, twice = _counted(rows, self.count), 2 if rows.replaced else 1
         total, squares = _on(self.total, rows.granularity / 2), _on(self.squares, rows.granularity**2 / 8)
         parts = [(total, rows.width * twice), (squares, rows.width**2 * twice)]
-        counted = None if self.count is None else _on(self.count, None)
-        if counted is not None:
-            parts.append((counted, 1))
         centre, half = float(rows.middle), float(rows.width * rows.granularity / 2)
 
         def function(data: Any) -> VarianceAnswer:
@@ -265,7 +234,7 @@ class BoundedVariance(Step):
             second = min(max(_share(spread, divisor) + half**2 / 2, 0.0), half**2)
             return VarianceAnswer(min(max(second - offset**2, 0.0), half**2), centre + offset, deviation, spread, number, centre)
 
-        return Measurement(space, function, _priced(parts), "bounded_variance()", PROOF)
+        return Measurement(space, function, _priced(parts, counted), "bounded_variance()", PROOF)
 
 
 def bounded_mean(total: Mechanism, count: Mechanism | None = None, *, least: Number = 1) -> BoundedMean:

@@ -1,7 +1,9 @@
 """Private selection over candidates: try a private mechanism many times, publish only the best try, pay for about two or three.
 
-How many tries there are is random, drawn once from a public law, and secret. That is what makes the price independent of their number:
-with a fixed number of tries, or one that is published, the price would grow with it.
+The number of tries is random, drawn once from a public law, and secret. That makes the price independent of it: with a fixed
+number of tries, or one that is published, the price would grow with it. The score may look at a try's output only: the
+private mechanism itself must compute it, for instance as part of what it returns. The time taken tells how many tries there
+were, which is outside the guarantee; hide it where an attacker can measure it.
 
 >>> from tacit.accounting import account
 >>> from tacit.calculus import AddRemove, Integers, Rows, Space
@@ -13,9 +15,6 @@ with a fixed number of tries, or one that is published, the price would grow wit
 Selection(event=Exponential(epsilon=Fraction(1, 10), monotone=False), mean=10, shape=1)
 >>> account(plan.event(1)).epsilon(1e-9).upper <= 0.3
 True
-
-The score may look at a try's output only: it must be computed by the private mechanism itself, for instance as part of what it returns.
-The time taken tells how many tries there were, which is outside the guarantee; hide it where an attacker can measure it.
 """
 
 from __future__ import annotations
@@ -34,9 +33,6 @@ from tacit.parameters import Number, nonnegative, number, positive, probability
 
 Score = Callable[[Any], float]
 POISSON = math.inf
-
-
-# ---- the number of tries, exactly ---------------------------------------------------------------------------------------------------
 
 
 def stop_for(mean: Number, shape: Number) -> Fraction:
@@ -114,9 +110,6 @@ def _poisson(mean: Fraction) -> int:
                 total += k
                 break
     return total
-
-
-# ---- the mechanism ------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -219,7 +212,7 @@ class CandidateSelection(Mechanism):
 
 
 def _finite(value: Any) -> float:
-    """A score as a number; what is none ranks last."""
+    """A score as a number; what is not a number ranks last."""
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):

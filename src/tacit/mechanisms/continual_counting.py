@@ -1,4 +1,13 @@
-"""Continual counting: the running total of a stream, published after every item, at a price that was fixed for the whole stream.
+"""Continual counting: the running total of a stream, published after every item, at one price for the whole stream.
+
+Both mechanisms measure *whole-numbered* combinations of the stream with rounded noise; everything after that is
+post-processing. `continual_counting` chooses between them for a price.
+
+- `binary_tree`: at time t the sum of the last 2^i items, 2^i the largest power of two that divides t; a running total is a
+  sum of at most floor(log2 T) + 1 of them (Dwork, Naor, Pitassi, Rothblum 2010; Chan, Shi, Song 2011).
+- `square_root`: the stream filtered by the coefficients of (1 - z)^(-1/2), rounded to multiples of 2^-20, which are then
+  inverted as they are; the running total comes out unbiased, and the sensitivity is that of the integers used, not of the
+  irrational limit (Fichtenberger, Henzinger, Upadhyay 2023; Henzinger, Upadhyay, Upadhyay 2023).
 
 >>> from tacit.calculus import Hamming, Integers, Vectors
 >>> stream = Space(Vectors(Integers(0, 1), 1000), Hamming())
@@ -8,14 +17,6 @@ Repeated(event=Laplace(noise_multiplier=20, adjacency=Adjacency.REPLACE_ONE), co
 >>> counter = binary_tree(1000, scale=20).open(stream)
 >>> [isinstance(counter.push(1), int) for _ in range(3)]
 [True, True, True]
-
-Both mechanisms measure *whole-numbered* combinations of the stream with rounded noise, and everything after that is post-processing:
-
-- `binary_tree`: at time t the sum of the last 2^i items, 2^i the largest power of two that divides t; a running total is a sum of
-  at most floor(log2 T) + 1 of them (Dwork, Naor, Pitassi, Rothblum 2010; Chan, Shi, Song 2011).
-- `square_root`: the stream filtered by the coefficients of (1 - z)^(-1/2), rounded to multiples of 2^-20, which are then inverted as
-  they are; the running total comes out unbiased, and the sensitivity is that of the integers used, not of the irrational limit
-  (Fichtenberger, Henzinger, Upadhyay 2023; Henzinger, Upadhyay, Upadhyay 2023).
 """
 
 from __future__ import annotations
@@ -25,28 +26,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
 from tacit.accounting import Event, NoOp, ParameterError, Repeated, tree_block, tree_blocks, tree_levels, whole_square_root
 from tacit.calculus import Domain, DomainError, Hamming, Measurement, MetricError, Space, Vectors
-from tacit.calculus.metrics import root
+from tacit.exact import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, laplace_sum_error, largest_scale, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
-from tacit.mechanisms.noisy_sums import NoisySums, tidy
+from tacit.mechanisms.noisy_sums import Law, NoisySums, tidy
 from tacit.mechanisms.smooth_sensitivity import bounded_rows
 from tacit.noise import from_lattice
 from tacit.parameters import Number, count, positive
 
 PRECISION = 2**20
-Kind = Literal["laplace", "gaussian"]
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """A mechanism on a space: its price, its noise, and the step from items, earlier measurements and noise to the next pair of
-    measurement and running total."""
+    """A mechanism on a space: its price, its noise, and the step from items, earlier measurements and noise to the next
+    measurement and running total.
+    """
 
     privacy: Callable[[Number], Event]
     draw: Callable[[int | None], Any]
@@ -108,9 +109,10 @@ class _Continual(Mechanism):
                 totals.append(total)
             return np.array(totals)
 
-        granularity = bounded_rows(space, "continual counting")[2] or Fraction(1)
-        accuracy = lambda beta: self.error(beta, granularity=granularity)  # noqa: E731
-        return Measurement(space, answer, parts.privacy, f"{type(self).__name__}({self.horizon})", "see Guarantee", accuracy=accuracy)
+        name = f"{type(self).__name__}({self.horizon})"
+        return Measurement(
+            space, answer, parts.privacy, name, "see Guarantee", accuracy=lambda beta: self.error(beta, granularity=space.unit)
+        )
 
     def open(self, space: Space, distance: Number = 1) -> Counter:
         """The mechanism as a stream: items are pushed one by one, and each running total is published at once."""
@@ -140,7 +142,7 @@ class BinaryTree(_Continual):
 
     horizon: int
     scale: Number
-    kind: Kind = "laplace"
+    kind: Law = "laplace"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "horizon", count("horizon", self.horizon))
@@ -188,7 +190,7 @@ class BinaryTree(_Continual):
         return rounded_up(gaussian_error(float(self.scale) * math.sqrt(self.terms) * (1 + 1e-15), each) + rounding)
 
     @classmethod
-    def for_accuracy(cls, alpha: Number, beta: Number, *, horizon: int = 1000, kind: Kind = "laplace") -> Self:
+    def for_accuracy(cls, alpha: Number, beta: Number, *, horizon: int = 1000, kind: Law = "laplace") -> Self:
         """The largest scale whose totals, each by itself, err by more than alpha with probability at most beta."""
         wanted = float(positive("alpha", alpha))
         return cls(horizon, largest_scale(lambda scale: cls(horizon, scale, kind).error(beta) <= wanted, wanted), kind)
@@ -297,7 +299,7 @@ class SquareRoot(_Continual):
         return cls(horizon, tidy(Fraction(width) * norm * root(1 / (2 * Fraction(positive("rho", rho))))))
 
 
-def binary_tree(horizon: int, scale: Number, kind: Kind = "laplace") -> BinaryTree:
+def binary_tree(horizon: int, scale: Number, kind: Law = "laplace") -> BinaryTree:
     """Running totals from a binary tree of noisy sums; `BinaryTree.for_epsilon` and `.for_rho` work the scale out."""
     return BinaryTree(horizon, scale, kind)
 

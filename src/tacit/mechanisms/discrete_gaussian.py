@@ -1,5 +1,8 @@
 """The discrete Gaussian mechanism: integer noise of mass proportional to exp(-k^2 / (2 sigma^2)).
 
+For one number it is priced from its own mass function; for a vector `gaussian` costs less, since it is priced as real
+Gaussian noise in every dimension.
+
 >>> from tacit.calculus import AddRemove, Integers, Rows, count
 >>> plan = Space(Rows(Integers()), AddRemove()) >> count() >> discrete_gaussian(sigma=4)
 >>> plan.event(1)
@@ -19,9 +22,9 @@ import numpy as np
 from tacit import noise
 from tacit.accounting import ZCDP, DiscreteGaussian, Event, NoOp, ParameterError, calibrate
 from tacit.calculus import L2, Measurement, Space
-from tacit.calculus.metrics import root
-from tacit.mechanisms.accuracy import failure, gaussian_error, largest_scale, per_coordinate, rounded_up
-from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
+from tacit.exact import root
+from tacit.mechanisms.accuracy import failure, gaussian_error, in_granules, largest_scale, per_coordinate
+from tacit.mechanisms.mechanism import Additive, numbers_of
 from tacit.mechanisms.noisy_sums import tidy
 from tacit.parameters import Number, count, number, positive
 
@@ -53,7 +56,7 @@ def discrete_gaussian_error(sigma: float, each: float) -> int:
 
 
 @dataclass(frozen=True)
-class DiscreteGaussianMechanism(Mechanism):
+class DiscreteGaussianMechanism(Additive):
     """Adds Z to each coordinate, P[Z = k] proportional to exp(-k^2/(2 sigma^2)); sigma is in the unit of the answer.
 
     Guarantee
@@ -82,14 +85,8 @@ class DiscreteGaussianMechanism(Mechanism):
                 return DiscreteGaussian(tidy(granules), math.isqrt(square))
             return ZCDP(tidy(square / (2 * granules**2)))
 
-        return Measurement(
-            space,
-            lambda value: add(numbers, value, noise.discrete_gaussian(granules, numbers.length)),
-            privacy,
-            f"discrete_gaussian(sigma={self.sigma})",
-            PROOF,
-            accuracy=lambda beta: self.accuracy(beta, dimension=numbers.dimension, granularity=numbers.granularity),
-        )
+        name = f"discrete_gaussian(sigma={self.sigma})"
+        return self.adding(space, numbers, lambda size: noise.discrete_gaussian(granules, size), privacy, name, PROOF)
 
     def accuracy(self, beta: Number, *, dimension: int = 1, granularity: Number = 1) -> float:
         """The error that is exceeded with probability at most beta, from the mass function: a whole number of granules.
@@ -98,8 +95,7 @@ class DiscreteGaussianMechanism(Mechanism):
         8.0
         """
         step = Fraction(positive("granularity", granularity))
-        found = discrete_gaussian_error(float(Fraction(self.sigma) / step), per_coordinate(beta, dimension)) * step
-        return float(found) if float(found) >= found else rounded_up(float(found))
+        return in_granules(discrete_gaussian_error(float(Fraction(self.sigma) / step), per_coordinate(beta, dimension)), step)
 
     @classmethod
     def for_accuracy(cls, alpha: Number, beta: Number, *, dimension: int = 1, granularity: Number = 1) -> Self:

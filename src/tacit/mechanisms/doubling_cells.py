@@ -4,10 +4,10 @@ The cells are public and each value is in one of them, so their counts cost what
 outermost cells whose counts stand out of the noise are the bounds, up to a factor of 2. `automatic_bounds`
 uses whole numbers of granules, questions about tables use real values; both number their cells -bits .. bits.
 
->>> edges(3), edges(-1), edges(0)
-((Fraction(4, 1), Fraction(8, 1)), (Fraction(-2, 1), Fraction(-1, 1)), (Fraction(-1, 1), Fraction(1, 1)))
->>> edges(3, whole=True), edges(0, whole=True)
-((Fraction(4, 1), Fraction(7, 1)), (Fraction(0, 1), Fraction(0, 1)))
+>>> [tuple(map(int, cell_edges(cell))) for cell in (3, -1, 0)]
+[(4, 8), (-2, -1), (-1, 1)]
+>>> [tuple(map(int, cell_edges(cell, whole=True))) for cell in (3, 0)]
+[(4, 7), (0, 0)]
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class FoundBounds:
     found: bool
 
 
-def cells(bits: int) -> range:
+def cell_numbers(bits: int) -> range:
     """The public cells, from the most negative to the most positive.
 
-    >>> list(cells(2))
+    >>> list(cell_numbers(2))
     [-2, -1, 0, 1, 2]
     """
     return range(-bits, bits + 1)
 
 
-def edges(cell: int, *, whole: bool = False) -> tuple[Fraction, Fraction]:
+def cell_edges(cell: int, *, whole: bool = False) -> tuple[Fraction, Fraction]:
     """The ends of a cell: [-1, 1] is cell 0, (1, 2] and [-2, -1) are 1 and -1, and so on.
 
     With `whole` a cell k > 0 has the whole numbers of k bits, and 0 has a cell of its own.
@@ -47,12 +47,7 @@ def edges(cell: int, *, whole: bool = False) -> tuple[Fraction, Fraction]:
 
 
 def bounds_from(
-    counts: Iterable[float],
-    threshold: float,
-    otherwise: tuple[Fraction, Fraction],
-    *,
-    whole: bool = False,
-    step: Fraction = Fraction(1),
+    counts: Iterable[float], threshold: float, otherwise: tuple[Fraction, Fraction], *, whole: bool = False, step: Fraction = Fraction(1)
 ) -> FoundBounds:
     """The hull of the cells whose counts pass the threshold, in units of `step`; `otherwise` where none does.
 
@@ -60,8 +55,8 @@ def bounds_from(
     FoundBounds(lower=Fraction(-2, 1), upper=Fraction(-1, 1), found=True)
     """
     told = list(counts)
-    passing = [cell for cell, count in zip(cells(len(told) // 2), told, strict=True) if count > threshold]
+    passing = [cell for cell, count in zip(cell_numbers(len(told) // 2), told, strict=True) if count > threshold]
     if not passing:
         return FoundBounds(*otherwise, False)
-    lower, upper = edges(passing[0], whole=whole)[0], edges(passing[-1], whole=whole)[1]
+    lower, upper = cell_edges(passing[0], whole=whole)[0], cell_edges(passing[-1], whole=whole)[1]
     return FoundBounds(lower * step, upper * step, True)

@@ -1,7 +1,8 @@
 """The exponential mechanism: one of finitely many public candidates, better ones exponentially more likely.
 
-The draw is exact: the probability of each candidate is the textbook's, whatever the scores, and its price is the sharp one, a
-*bounded range* of privacy losses, which composes for about half of what as many pure guarantees would.
+The draw is exact: the probability of each candidate is the textbook's, whatever the scores. Its price is the sharp one, a
+*bounded range* of privacy losses, which composes for about half of what as many pure guarantees would cost. The module also
+has what all selections by scores share (`Scores`).
 
 >>> from tacit.calculus import Integers, LInfinity, Space, Vectors
 >>> plan = Space(Vectors(Integers(), 3), LInfinity()) >> exponential(epsilon=1)
@@ -16,7 +17,7 @@ Exponential(epsilon=Fraction(1, 2), monotone=True)
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -24,8 +25,8 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from tacit import accounting
-from tacit.accounting import Event, NoOp, ParameterError
-from tacit.calculus import L1, DomainError, Integers, Lattice, LInfinity, Measurement, MetricError, Space, Vectors
+from tacit.accounting import Event, NoOp, ParameterError, PureDP
+from tacit.calculus import L1, DomainError, Integers, Lattice, LInfinity, Measurement, MetricError, Space, Vectors, granule
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import choose, exp_bounds
 from tacit.parameters import Number, count, positive, probability
@@ -58,6 +59,24 @@ class Scores:
         whole = math.floor(distance)
         return self.granularity * (whole if self.one_sided else 2 * whole)
 
+    def pure(self, rate: Fraction) -> Callable[[Number], Event]:
+        """The privacy map of a selection whose losses are at most `rate` times the spread."""
+
+        def privacy(distance: Number) -> Event:
+            price = rate * self.spread(distance)
+            return PureDP(price) if price else NoOp()
+
+        return privacy
+
+    def bounded_range(self, rate: Fraction) -> Callable[[Number], Event]:
+        """The privacy map of a selection whose losses lie in an interval of `rate` times the spread."""
+
+        def privacy(distance: Number) -> Event:
+            price = rate * self.spread(distance)
+            return accounting.Exponential(price, monotone=self.one_sided) if price else NoOp()
+
+        return privacy
+
 
 def scores_of(space: Space, what: str) -> Scores:
     """The scores that a selection mechanism is put on, or a refusal."""
@@ -66,7 +85,7 @@ def scores_of(space: Space, what: str) -> Scores:
         raise DomainError(f"{what} selects by a vector of whole scores, one for each public candidate, not by {domain}; round scores first")
     if not isinstance(metric, (LInfinity, L1)):
         raise MetricError(f"{what} needs the distance of scores in LInfinity() or L1(), not {metric}; insert a step that converts it")
-    return Scores(domain.length, domain.element.granularity if isinstance(domain.element, Lattice) else Fraction(1), metric)
+    return Scores(domain.length, granule(domain.element), metric)
 
 
 def as_array(scores: Any) -> NDArray[Any]:
@@ -77,6 +96,19 @@ def as_array(scores: Any) -> NDArray[Any]:
 def above(value: float) -> float:
     """A float that is at least the real number of which `value` is the result of a few roundings."""
     return math.nextafter(value * (1 + 2**-48), math.inf)
+
+
+def least_epsilon(accuracy: Callable[[Number], float], alpha: Number) -> Number:
+    """The least epsilon, up to rounding, at which an error that falls like 1 / epsilon is at most alpha.
+
+    >>> least_epsilon(lambda epsilon: 3 / epsilon, 6) >= 0.5
+    True
+    """
+    error = float(positive("alpha", alpha))
+    found = above(accuracy(1) / error)
+    while accuracy(found) > error:
+        found = above(found)
+    return found
 
 
 @dataclass(frozen=True)
@@ -103,17 +135,14 @@ class Exponential(Mechanism):
         scores = scores_of(space, "exponential")
         rate = Fraction(self.epsilon) / 2
 
-        def run(values: Any) -> int:
-            return choose(as_array(values), multiplier=rate * scores.granularity)
-
-        def privacy(distance: Number) -> Event:
-            price = rate * scores.spread(distance)
-            return accounting.Exponential(price, monotone=scores.one_sided) if price else NoOp()
-
         return Measurement(
-            space, run, privacy, f"exponential(epsilon={self.epsilon})", "McSherry and Talwar 2007, Theorem 6; Durfee and Rogers 2019",
+            space,
+            lambda values: choose(as_array(values), multiplier=rate * scores.granularity),
+            scores.bounded_range(rate),
+            f"exponential(epsilon={self.epsilon})",
+            "McSherry and Talwar 2007, Theorem 6; Durfee and Rogers 2019",
             accuracy=lambda beta: self.accuracy(beta, candidates=scores.length),
-        )  # fmt: skip
+        )
 
     def accuracy(self, beta: Number, candidates: int = 2, optimal: int = 1) -> float:
         """How far the chosen score is from the best, except with probability `beta`: (2 / epsilon) ln(candidates / (optimal * beta)).
@@ -136,11 +165,7 @@ class Exponential(Mechanism):
         >>> exponential(epsilon=1).for_accuracy(10, 0.05, candidates=3).accuracy(0.05, candidates=3) <= 10
         True
         """
-        error = float(positive("alpha", alpha))
-        found = cls(above(cls(1).accuracy(beta, candidates, optimal) / error) or 1)
-        while found.accuracy(beta, candidates, optimal) > error:
-            found = cls(above(float(found.epsilon)))
-        return found
+        return cls(least_epsilon(lambda epsilon: cls(epsilon).accuracy(beta, candidates, optimal), alpha))
 
     @classmethod
     def for_epsilon(cls, epsilon: Number, sensitivity: Number = 1, *, monotone: bool = False) -> Self:

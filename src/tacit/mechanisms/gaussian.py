@@ -20,9 +20,9 @@ from typing import Literal, Self
 
 from tacit.accounting import Event, Gaussian, ParameterError, account, sigma_for
 from tacit.calculus import L2, Measurement, Space
-from tacit.calculus.metrics import root
+from tacit.exact import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, largest_scale, rounded_up
-from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
+from tacit.mechanisms.mechanism import Additive, numbers_of
 from tacit.mechanisms.noisy_sums import NoisySums, tidy
 from tacit.parameters import Number, number, positive
 
@@ -40,7 +40,7 @@ def whole_length(distance: Number) -> Fraction:
 
 
 @dataclass(frozen=True)
-class GaussianMechanism(Mechanism):
+class GaussianMechanism(Additive):
     """Adds round(Z) to each coordinate, Z independent normal of standard deviation sigma, in the unit of the answer.
 
     Guarantee
@@ -59,21 +59,12 @@ class GaussianMechanism(Mechanism):
 
     def bind(self, space: Space) -> Measurement:
         numbers = numbers_of(space, "gaussian", L2, ADVICE)
-        granules = numbers.granules("sigma", self.sigma)
-
-        noise = NoisySums.of_scale("gaussian", granules)
+        noise = NoisySums.of_scale("gaussian", numbers.granules("sigma", self.sigma))
 
         def privacy(distance: Number) -> Event:
             return noise.moving(whole_length(distance)).event
 
-        return Measurement(
-            space,
-            lambda value: add(numbers, value, noise.draw(numbers.length)),
-            privacy,
-            f"gaussian(sigma={self.sigma})",
-            PROOF,
-            accuracy=lambda beta: self.accuracy(beta, dimension=numbers.dimension, granularity=numbers.granularity),
-        )
+        return self.adding(space, numbers, noise.draw, privacy, f"gaussian(sigma={self.sigma})", PROOF)
 
     def accuracy(self, beta: Number, *, dimension: int = 1, granularity: Number = 0) -> float:
         """The error that is exceeded with probability at most beta; a granularity takes the rounding into account, exactly.

@@ -1,7 +1,7 @@
 """The geometric mechanism: integer noise of mass proportional to exp(-|k|/scale), the discrete Laplace law.
 
-Of all integer noises with its epsilon it serves every user of a count best (Ghosh, Roughgarden, Sundararajan 2012). With bounds the
-answer is clamped to them, which is free.
+It is the best integer noise of its epsilon for every user of a count (Ghosh, Roughgarden, Sundararajan 2012). With bounds the
+answer is clamped to them, which costs nothing.
 
 >>> from tacit.calculus import AddRemove, Integers, Rows, count
 >>> plan = Space(Rows(Integers()), AddRemove()) >> count() >> geometric(scale=2)
@@ -12,7 +12,7 @@ answer is clamped to them, which is free.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Self
 
@@ -21,8 +21,8 @@ import numpy as np
 from tacit import noise
 from tacit.accounting import DiscreteLaplace, Event, NoOp, ParameterError
 from tacit.calculus import L1, DomainError, Measurement, Space
-from tacit.mechanisms.accuracy import failure, largest_scale, per_coordinate, rounded_up
-from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
+from tacit.mechanisms.accuracy import failure, in_granules, largest_scale, per_coordinate
+from tacit.mechanisms.mechanism import Additive, numbers_of
 from tacit.mechanisms.noisy_sums import tidy
 from tacit.mechanisms.verify import Interval, exp_bracket
 from tacit.parameters import Number, count, positive
@@ -50,7 +50,7 @@ def geometric_error(scale: float, each: float) -> int:
 
 
 @dataclass(frozen=True)
-class GeometricMechanism(Mechanism):
+class GeometricMechanism(Additive):
     """Adds Z to each coordinate, P[Z = k] = tanh(1/(2 scale)) exp(-|k|/scale); the scale is in the unit of the answer.
 
     Guarantee
@@ -84,14 +84,8 @@ class GeometricMechanism(Mechanism):
             steps = math.floor(distance)
             return DiscreteLaplace(tidy(granules), steps) if steps else NoOp()
 
-        return Measurement(
-            space,
-            lambda value: self.clamped(add(numbers, value, noise.discrete_laplace(granules, numbers.length))),
-            privacy,
-            self.name,
-            PROOF,
-            accuracy=lambda beta: self.accuracy(beta, dimension=numbers.dimension, granularity=numbers.granularity),
-        )
+        noisy = self.adding(space, numbers, lambda size: noise.discrete_laplace(granules, size), privacy, self.name, PROOF)
+        return replace(noisy, function=lambda value: self.clamped(noisy.function(value)))
 
     @property
     def name(self) -> str:
@@ -115,8 +109,7 @@ class GeometricMechanism(Mechanism):
         (6.0, 10.0)
         """
         step = Fraction(positive("granularity", granularity))
-        found = geometric_error(float(Fraction(self.scale) / step), per_coordinate(beta, dimension)) * step
-        return float(found) if float(found) >= found else rounded_up(float(found))
+        return in_granules(geometric_error(float(Fraction(self.scale) / step), per_coordinate(beta, dimension)), step)
 
     @classmethod
     def for_accuracy(cls, alpha: Number, beta: Number, *, dimension: int = 1, granularity: Number = 1) -> Self:

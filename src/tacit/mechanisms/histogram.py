@@ -37,8 +37,9 @@ from tacit.calculus import (
     Space,
     Step,
     Vectors,
+    cell_step,
+    listed,
 )
-from tacit.calculus.histograms import cell_step
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.parameters import Number
 
@@ -76,10 +77,10 @@ def on_counts(mechanism: Mechanism, cells: int, space: Space) -> tuple[Measureme
         return mechanism.bind(Space(vectors, norm)), cell_step(space, norm, "a histogram")
 
 
-def listed(domain: Domain) -> tuple[Hashable, ...] | None:
+def public_values(domain: Domain) -> tuple[Hashable, ...] | None:
     """The public values of a domain, where it has a finite list of them.
 
-    >>> listed(Integers(0, 2)), listed(Categories(("a", "b"))), listed(Integers())
+    >>> public_values(Integers(0, 2)), public_values(Categories(("a", "b"))), public_values(Integers())
     ((0, 1, 2), ('a', 'b'), None)
     """
     match domain:
@@ -123,13 +124,13 @@ class NoisyHistogram(Step):
         if isinstance(element, Records):
             if not self.by:
                 raise DomainError(f"name the columns to count by: by=({element.names[0]!r}, ...)")
-            columns = [(name, listed(element[name])) for name in self.by]
+            columns = [(name, public_values(element[name])) for name in self.by]
             open_ones = [name for name, values in columns if values is None]
             if open_ones:
                 raise DomainError(f"column {open_ones[0]!r} has no public list of values; bin it, or give categories")
             found = tuple(itertools.product(*(values for _, values in columns if values is not None)))
         else:
-            values = None if element is None else listed(element)
+            values = None if element is None else public_values(element)
             if values is None:
                 raise DomainError(f"{domain} has no public list of values, and it is never read from the data; give categories")
             found = values
@@ -162,9 +163,8 @@ class NoisyHistogram(Step):
 def _keys(data: Any, by: Sequence[str]) -> list[Any]:
     """What each row is counted as."""
     if isinstance(data, Mapping):
-        columns = [column.tolist() if isinstance(column, np.ndarray) else list(column) for column in (data[name] for name in by)]
-        return list(zip(*columns, strict=True))
-    return data.tolist() if isinstance(data, np.ndarray) else list(data)
+        return list(zip(*(listed(data[name]) for name in by), strict=True))
+    return listed(data)
 
 
 def counts_of(values: list[Any], place: Mapping[Hashable, int]) -> np.ndarray:

@@ -22,7 +22,7 @@ from typing import Self
 from tacit.accounting import Event
 from tacit.calculus import L1, Measurement, Space
 from tacit.mechanisms.accuracy import failure, laplace_error, largest_scale
-from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
+from tacit.mechanisms.mechanism import Additive, numbers_of
 from tacit.mechanisms.noisy_sums import NoisySums, tidy
 from tacit.parameters import Number, positive
 
@@ -31,7 +31,7 @@ ADVICE = "for Euclidean distances use gaussian(sigma), or cast them to L1 first,
 
 
 @dataclass(frozen=True)
-class LaplaceMechanism(Mechanism):
+class LaplaceMechanism(Additive):
     """Adds round(Z) to each coordinate, Z independent of density exp(-|z|/scale) / (2 scale); the scale is in the unit of the answer.
 
     Guarantee
@@ -54,21 +54,12 @@ class LaplaceMechanism(Mechanism):
 
     def bind(self, space: Space) -> Measurement:
         numbers = numbers_of(space, "laplace", L1, ADVICE)
-        granules = numbers.granules("scale", self.scale)
-
-        noise = NoisySums.of_scale("laplace", granules)
+        noise = NoisySums.of_scale("laplace", numbers.granules("scale", self.scale))
 
         def privacy(distance: Number) -> Event:
             return noise.moving(math.floor(distance)).event
 
-        return Measurement(
-            space,
-            lambda value: add(numbers, value, noise.draw(numbers.length)),
-            privacy,
-            f"laplace(scale={self.scale})",
-            PROOF,
-            accuracy=lambda beta: self.accuracy(beta, dimension=numbers.dimension, granularity=numbers.granularity),
-        )
+        return self.adding(space, numbers, noise.draw, privacy, f"laplace(scale={self.scale})", PROOF)
 
     def accuracy(self, beta: Number, *, dimension: int = 1, granularity: Number = 0) -> float:
         """The error that is exceeded with probability at most beta; a granularity takes the rounding into account, exactly.

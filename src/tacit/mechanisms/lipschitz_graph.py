@@ -1,7 +1,8 @@
-"""Statistics of graphs that no single person can change much: Lipschitz extensions for node privacy.
+"""Statistics of graphs that one person can change only a little: Lipschitz extensions for node privacy.
 
-One person's departure takes all their edges along, so the number of edges or triangles can fall by any amount. The functions here equal
-the true count on graphs of degree at most D and change by at most what one vertex can change *there*, on every graph.
+A person who leaves takes all their edges along, so the number of edges or triangles can fall by any amount. The functions
+here equal the true count on graphs of degree at most D, and on every graph one vertex changes them by at most what it could
+change on those.
 
 >>> from tacit.calculus import Graph, Graphs, Nodes
 >>> plan = Space(Graphs(), Nodes()) >> lipschitz_edge_count(max_degree=3)

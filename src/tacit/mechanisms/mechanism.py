@@ -1,11 +1,10 @@
-"""What every mechanism offers: a step to put at the end of a plan, and its accuracy in both directions.
+"""What every mechanism offers: a step that ends a plan, and its accuracy in both directions.
 
 A mechanism is a frozen record of its public parameters. Bound to a space it becomes a `Measurement`. Its accuracy is known
-without data: `accuracy(beta)` is the error that is exceeded with probability at most beta, and `for_accuracy(alpha, beta)` is the
-mechanism with the least privacy cost that keeps it. Errors are absolute, in the unit of the answer.
-
-Mechanisms that add noise share the second half of this module: what they are put on (`numbers_of`), and how whole noise is added to
-whole numbers and handed back (`add`).
+without data: `accuracy(beta)` is the error that is exceeded with probability at most beta, and `for_accuracy(alpha, beta)` is
+the mechanism with the least privacy cost that keeps it. Errors are absolute, in the unit of the answer. The rest of the
+module is what mechanisms share: the numbers that noise is added to (`numbers_of`, `add`), and rows of whole numbers with
+public bounds (`whole_rows`).
 
 >>> from tacit.calculus import Absolute, Lattice
 >>> numbers_of(Space(Lattice(Fraction(1, 4)), Absolute()), "laplace", L1, "")
@@ -14,13 +13,30 @@ Numbers(granularity=Fraction(1, 4), length=None, whole=False)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 
-from tacit.calculus import L1, L2, Absolute, DomainError, Integers, Lattice, Measurement, MetricError, Space, Step, Vectors
+from tacit.accounting import Event
+from tacit.calculus import (
+    L1,
+    L2,
+    Absolute,
+    DomainError,
+    Integers,
+    Lattice,
+    Measurement,
+    MetricError,
+    Rows,
+    Space,
+    Step,
+    Vectors,
+    granule,
+    whole_bounds,
+)
 from tacit.mechanisms.noisy_sums import added
 from tacit.noise import from_lattice
 from tacit.parameters import Number, positive
@@ -41,6 +57,27 @@ class Mechanism(Step):
     def for_accuracy(cls, alpha: Number, beta: Number) -> Self:
         """The most private mechanism of this kind whose error exceeds `alpha` with probability at most `beta`."""
         raise NotImplementedError
+
+
+class Additive(Mechanism):
+    """A mechanism that adds independent noise of one law to each coordinate of the answer."""
+
+    def accuracy(self, beta: Number, *, dimension: int = 1, granularity: Number = 0) -> float:
+        """The error of all `dimension` coordinates that is exceeded with probability at most beta."""
+        raise NotImplementedError
+
+    def adding(
+        self, space: Space, numbers: Numbers, draw: Callable[[int | None], Any], privacy: Callable[[Number], Event], name: str, proof: str
+    ) -> Measurement:
+        """The measurement that adds what `draw` returns for the length of the answer."""
+        return Measurement(
+            space,
+            lambda value: add(numbers, value, draw(numbers.length)),
+            privacy,
+            name,
+            proof,
+            accuracy=lambda beta: self.accuracy(beta, dimension=numbers.dimension, granularity=numbers.granularity),
+        )
 
 
 @dataclass(frozen=True)
@@ -73,8 +110,7 @@ def numbers_of(space: Space, name: str, norm: type[L1] | type[L2], advice: str) 
     expected = norm if isinstance(domain, Vectors) else Absolute
     if not isinstance(space.metric, expected):
         raise MetricError(f"{name} is proved for distances measured by {norm.__name__}, not by {space.metric}; {advice}")
-    length = domain.length if isinstance(domain, Vectors) else None
-    return Numbers(element.granularity if isinstance(element, Lattice) else Fraction(1), length, isinstance(element, Integers))
+    return Numbers(granule(element), domain.length if isinstance(domain, Vectors) else None, isinstance(element, Integers))
 
 
 def add(numbers: Numbers, value: Any, noise: Any) -> Any:
@@ -100,3 +136,17 @@ def single(value: Any) -> int:
             raise DomainError("one number is needed, not an array of several; for several use Vectors(Integers(), length) and L1() or L2()")
         return int(value.reshape(-1)[0])
     return int(value)
+
+
+def whole_rows(space: Space, what: str, *, vectors: bool = False) -> tuple[int, int, Fraction | None]:
+    """The public bounds of rows of whole numbers, in granules, and the granularity (None for plain integers); or a refusal.
+
+    With `vectors`, a vector of public length may stand for the rows.
+    """
+    element = space.domain.element if isinstance(space.domain, (Rows, Vectors) if vectors else Rows) else None
+    if not isinstance(element, (Integers, Lattice)):
+        raise DomainError(f"{what} needs rows of whole numbers or lattice values, not {space.domain}; put round_to(granularity) before it")
+    low, high = whole_bounds(element)
+    if low is None or high is None:
+        raise DomainError(f"{what} needs public bounds; put clamp(lower, upper) before it, or find them with automatic_bounds")
+    return low, high, element.granularity if isinstance(element, Lattice) else None

@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 Law = Literal["laplace", "gaussian"]
 
 
-class Ladder(Protocol):
+class CellLadder(Protocol):
     """Counts on a line of cells, measured through a whole-numbered matrix for accurate running totals."""
 
     def encoder(self, law: str) -> NDArray[np.int64]:
@@ -76,7 +76,7 @@ class NoisySums:
     multiplier: Number
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     granularities: tuple[Fraction, ...] = ()
-    ladders: tuple[Ladder | None, ...] = ()
+    ladders: tuple[CellLadder | None, ...] = ()
 
     def __post_init__(self) -> None:
         if self.law not in ("laplace", "gaussian"):
@@ -91,13 +91,7 @@ class NoisySums:
 
     @classmethod
     def of_scale(
-        cls,
-        law: Law,
-        scale: Number,
-        moved: Number = 1,
-        *,
-        granularity: Number = 1,
-        adjacency: Adjacency = Adjacency.ADD_REMOVE,
+        cls, law: Law, scale: Number, moved: Number = 1, *, granularity: Number = 1, adjacency: Adjacency = Adjacency.ADD_REMOVE
     ) -> NoisySums:
         """One block with noise of this scale, whose sums one unit moves by at most `moved`, both in granules.
 
@@ -109,13 +103,7 @@ class NoisySums:
 
     @classmethod
     def of_multiplier(
-        cls,
-        law: Law,
-        multiplier: Number,
-        moved: Number = 1,
-        *,
-        granularity: Number = 1,
-        adjacency: Adjacency = Adjacency.ADD_REMOVE,
+        cls, law: Law, multiplier: Number, moved: Number = 1, *, granularity: Number = 1, adjacency: Adjacency = Adjacency.ADD_REMOVE
     ) -> NoisySums:
         """One block with noise of `multiplier` times the `moved` granules by which one unit can move its sums.
 

@@ -1,59 +1,401 @@
 """Partition selection (set union): which keys may be published when the keys themselves come from private data.
 
-A key that only one person has must hardly ever appear. Every person counts for at most `keys` keys, and a key is published by a noisy rule:
-Laplace or Gaussian noise on the number of people who have it and a threshold; the optimal rule of Desfontaines et al.
-2022; or several rounds, DP-SIPS. `best_selection` takes the one that is expected to keep most.
+A key that only one person has must hardly ever appear. Each person counts for at most `keys` keys, drawn at random among
+their own, and a key is published by a noisy rule: Laplace or Gaussian noise on the number of people who have it and a
+threshold; the optimal rule of Desfontaines et al. 2022; or several rounds, DP-SIPS. `best_selection` takes the rule that is
+expected to keep most keys.
 
 >>> from tacit.calculus import AddRemove, Anything, Rows, Space
->>> people = Space(Rows(Anything()), AddRemove())      # one row a person: the collection of keys she has
+>>> people = Space(Rows(Anything()), AddRemove())  # one row a person: the collection of that person's keys
 >>> plan = people >> optimal_selection(epsilon=1, delta=1e-6, keys=2)
 >>> plan.release([{"flu"}] * 500 + [{"flu", "gout"}]).value
 ['flu']
 >>> plan.event(1)
 Repeated(event=ApproxDP(epsilon=1, delta=1e-06), count=2)
 
-In a table, `Identifiers` names the person and `column` the key. Which keys count for a person with too many of them is drawn at random.
-Keys are published in the order of their text, not of the data.
+In a table, `Identifiers` names the person and `column` the key. A key is published as it is if it is a plain value, and as
+its text otherwise; what is missing is no key. Keys are published in the order of their text, not of the data.
 """
 
 from __future__ import annotations
 
+import datetime
 import math
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tacit.accounting import ApproxDP, Composed, Event, Gaussian, Group, ParameterError, sigma_for
-from tacit.mechanisms.exponential import above
-from tacit.mechanisms.key_selection import (
-    LONGEST,
-    Array,
-    Holdings,
-    KeySelection,
-    LaplaceSelection,
-    OptimalSelection,
-    checked_keys,
-    identity,
-    in_order,
-    optimal_probabilities,
-    optimal_selection,
-    plain_key,
+from tacit.accounting import (
+    ApproxDP,
+    Composed,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Group,
+    NoOp,
+    ParameterError,
+    Repeated,
+    calibrate,
+    sigma_for,
 )
-from tacit.noise import rounded_gaussian
+from tacit.calculus import AddRemove, DomainError, Hamming, Identifiers, Measurement, MetricError, Records, ReplaceOne, Rows, Space
+from tacit.mechanisms.exponential import above
+from tacit.mechanisms.mechanism import Mechanism
+from tacit.noise import bernoulli, discrete_laplace, exp_bounds, permutation, rounded_gaussian
 from tacit.parameters import Number, count, positive, probability
 
-__all__ = [
-    "GaussianSelection", "Holdings", "KeySelection", "LaplaceSelection", "OptimalSelection", "SipsSelection", "best_selection", "identity",
-    "optimal_probabilities", "optimal_selection", "plain_key",
-]  # fmt: skip
-
+Array = NDArray[np.int64]
+BITS = 128  # of the optimal rule's probabilities, beyond those of delta
+LONGEST = 10**5  # people in the longest table of them
 FINE = 1 << 10  # granules of the Gaussian lattice in one person
 STEPS = 20  # parts of delta that are shared out between noise and threshold
 CAREFUL = 16  # up to so many keys of a person each number of them is bounded with care
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """Pairs (person, key), each once, as whole numbers, and the keys they stand for."""
+
+    people: Array
+    keys: Array
+    names: tuple[Hashable, ...]
+
+    def capped(self, most: int) -> Holdings:
+        """At most so many keys for each person, drawn at random; a function of each person's own pairs."""
+        order = permutation(len(self.people))
+        order = order[np.argsort(self.people[order], kind="stable")]
+        people = self.people[order]
+        starts = np.flatnonzero(np.diff(people, prepend=-1))
+        place = np.arange(len(people)) - np.repeat(starts, np.diff(np.append(starts, len(people))))
+        kept = order[place < most]
+        return replace(self, people=self.people[kept], keys=self.keys[kept])
+
+    def without(self, found: Array) -> Holdings:
+        """What is left when some keys are known."""
+        kept = ~np.isin(self.keys, found)
+        return replace(self, people=self.people[kept], keys=self.keys[kept])
+
+    def weights(self, granules: Array) -> tuple[Array, Array]:
+        """The keys that are held, and for each the sum of its people's weights; `granules[m]` is that of a person with m keys."""
+        held = np.bincount(self.people, minlength=1)
+        present, place = np.unique(self.keys, return_inverse=True)
+        totals = np.zeros(len(present), dtype=np.int64)
+        np.add.at(totals, place, granules[held[self.people]])
+        return present, totals
+
+
+#: Types that are published as they are; anything else is published as its text, so that nothing hidden in an object travels along.
+PLAIN = (str, bytes, bool, int, float, datetime.date, datetime.datetime, datetime.time, Decimal, Fraction)
+
+
+def plain_key(value: object) -> Hashable | None:
+    """A key as it would be published; None for a missing value or NaN."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if type(value) is tuple:
+        return tuple(plain_key(part) for part in value)
+    if type(value) in PLAIN:
+        return cast(Hashable, value)
+    try:
+        return str(value)
+    except Exception:  # what an object in the data does must not show
+        return None
+
+
+def identity(key: Hashable) -> Hashable:
+    """What makes two keys the same: their text. 1, 1.0 and True are equal in Python; which one is published must depend on no row."""
+    return key if type(key) is str else (type(key).__name__, repr(key))
+
+
+def holdings_of(rows: Iterable[tuple[Hashable, object]]) -> Holdings:
+    """Number the people and the keys of pairs (person, their keys); a person may appear twice. A text or a number is one key.
+
+    >>> holdings = holdings_of([("ann", ["flu", "gout"]), ("bob", ["flu"]), ("ann", ["flu"])])
+    >>> holdings.names, holdings.weights(np.array([0, 1, 1]))[1].tolist()
+    (('flu', 'gout'), [2, 1])
+    """
+    persons: dict[Hashable, int] = {}
+    numbers: dict[Hashable, int] = {}
+    names: list[Hashable] = []
+    pairs: dict[tuple[int, int], None] = {}
+    for person, row in rows:
+        who = persons.setdefault(person, len(persons))
+        for value in row if isinstance(row, (list, tuple, set, frozenset, np.ndarray)) else (row,):
+            key = plain_key(value)
+            if key is None:
+                continue
+            number = numbers.setdefault(identity(key), len(numbers))
+            if number == len(names):
+                names.append(key)
+            pairs[who, number] = None
+    flat = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+    return Holdings(flat[:, 0], flat[:, 1], tuple(names))
+
+
+def _reader(space: Space, column: str | None) -> tuple[Callable[[Any], Holdings], int]:
+    """How to read holdings from a space, and how many people come or go at distance 1."""
+    domain = space.domain
+    if not isinstance(domain, Rows):
+        raise DomainError(f"keys are selected from rows, one for each person, or from a table with Identifiers, not from {domain}")
+    if isinstance(domain.element, Records):
+        if not isinstance(space.metric, Identifiers):
+            raise MetricError(f"selecting keys of a table needs Identifiers(person), not {space.metric}")
+        person = space.metric.column
+        if column is None or column not in domain.element:
+            raise DomainError(f"column must name the key's column, one of {', '.join(domain.element.names)}")
+        return lambda data: holdings_of(zip(map(_person, data[person]), ([key] for key in data[column]), strict=True)), 1
+    match space.metric:
+        case AddRemove():
+            return lambda data: holdings_of(enumerate(data)), 1
+        case ReplaceOne() | Hamming():
+            return lambda data: holdings_of(enumerate(data)), 2
+    raise MetricError(f"selecting keys has no price under {space.metric}; use AddRemove() with one row a person")
+
+
+def _person(value: object) -> Hashable:
+    key = plain_key(value)
+    return ("missing",) if key is None else identity(key)  # all rows without a person are one person's
+
+
+def in_order(holdings: Holdings, found: Iterable[int]) -> list[int]:
+    """Keys in an order that says nothing about the data."""
+    return sorted(found, key=lambda i: (type(holdings.names[i]).__name__, repr(holdings.names[i])))
+
+
+class KeySelection(Mechanism):
+    """A rule that publishes keys from private data. `proof` names where its price is proved."""
+
+    proof: ClassVar[str]
+    keys: int
+    column: str | None
+
+    def select(self, holdings: Holdings) -> Any:
+        """The published keys, from holdings that are not capped yet."""
+        raise NotImplementedError
+
+    def price(self, people: int) -> Event:
+        """The event for so many people coming or going."""
+        raise NotImplementedError
+
+    def chance(self, people: float) -> float:
+        """The probability that a key which so many people have, each counting for `keys` keys, is published. An estimate to plan with."""
+        raise NotImplementedError
+
+    def bind(self, space: Space) -> Measurement:
+        read, step = _reader(space, self.column)
+
+        def privacy(distance: Number) -> Event:
+            people = math.floor(distance) * step
+            return self.price(people) if people else NoOp()
+
+        return Measurement(space, lambda data: self.select(read(data)), privacy, type(self).__name__, self.proof)
+
+    def kept(self, people: Sequence[int], held: float | None = None) -> float:
+        """How many keys are expected to be published, for a public guess of how many people have each and how many keys each person has."""
+        share = min(1.0, self.keys / held) if held else 1.0
+        return sum(self.chance(n * share) for n in people)
+
+    def people_needed(self, probability: float = 0.5) -> int:
+        """The least number of people for which a key is published with this probability."""
+        high = 1
+        while self.chance(high) < probability:
+            high *= 2
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.chance(middle) >= probability else (middle, high)
+        return high
+
+
+def checked_keys(rule: KeySelection) -> None:
+    """Refuse what is not a positive number of keys."""
+    object.__setattr__(rule, "keys", count("keys", rule.keys))
+
+
+@dataclass(frozen=True)
+class LaplaceSelection(KeySelection):
+    """Keys whose number of people plus discrete Laplace noise reaches the threshold, with that noisy number.
+
+    Guarantee
+        Statement: for d people coming or going, the composition of `keys` discrete Laplace mechanisms of sensitivity d, and of a
+        (0, delta)-private one with delta = keys * d * P(noise >= threshold - d).
+        Conditions: each person counts for at most `keys` keys, which is enforced; keys that no person has are never published.
+        Proved in: Korolova et al. 2009 and Wilson et al. 2020, for one person. Keys that only one side has are published there with
+        probability at most delta in all, and otherwise both sides say nothing about them; on the others the noise does its usual work.
+        d people have at most keys * d keys of their own, of at most d people each; their other keys move by at most
+        keys * d in total, and unit moves of several numbers tell less than the same move of one.
+    """
+
+    proof = "Korolova et al. 2009; Wilson et al. 2020, section 3.4"
+    scale: Number
+    threshold: int
+    keys: int = 1
+    column: str | None = None
+
+    def __post_init__(self) -> None:
+        checked_keys(self)
+        object.__setattr__(self, "scale", positive("scale", self.scale))
+        object.__setattr__(self, "threshold", count("threshold", self.threshold))
+
+    def select(self, holdings: Holdings) -> dict[Hashable, int]:
+        present, totals = holdings.capped(self.keys).weights(np.ones(self.keys + 1, dtype=np.int64))
+        noisy = totals + discrete_laplace(self.scale, size=len(present))
+        found = {int(k): int(n) for k, n in zip(present, noisy, strict=True) if n >= self.threshold}
+        return {holdings.names[k]: found[k] for k in in_order(holdings, found)}
+
+    def price(self, people: int) -> Event:
+        chance = laplace_tail_bound(self.threshold - people, Fraction(self.scale))
+        noise = Repeated(DiscreteLaplace(self.scale, people), self.keys)
+        return Composed(noise, ApproxDP(0, min(Fraction(1), self.keys * people * chance)))
+
+    def chance(self, people: float) -> float:
+        return _laplace_tail(self.threshold - math.floor(people), float(self.scale))
+
+    @classmethod
+    def for_budget(cls, epsilon: Number, delta: Number, keys: int = 1, column: str | None = None) -> Self:
+        """The rule with the lowest threshold that costs at most (epsilon, delta) for one person: pure noise, all of delta to the threshold.
+
+        >>> LaplaceSelection.for_budget(1, 1e-6, keys=10).threshold
+        156
+        """
+        k = count("keys", keys)
+        share, scale = Fraction(positive("delta", delta)) / k, k / Fraction(positive("epsilon", epsilon))
+        threshold = max(2, math.floor(float(scale) * -math.log(2 * float(share))))  # a tail of exp(-t / scale) / 2 is about right
+        while threshold > 2 and laplace_tail_bound(threshold - 2, scale) <= share:
+            threshold -= 1
+        while laplace_tail_bound(threshold - 1, scale) > share:
+            threshold += 1
+        return cls(scale, threshold, k, column)
+
+
+def _laplace_tail(least: int, scale: float) -> float:
+    """P(noise >= least) for discrete Laplace noise."""
+    ratio = math.exp(-1 / scale)
+    upper = math.exp(-max(least, 1 - least) / scale) / (1 + ratio)
+    return upper if least >= 1 else 1 - upper
+
+
+def laplace_tail_bound(least: int, scale: Fraction) -> Fraction:
+    """The same, rounded up, and at least 2^-1000, so that it never counts as nothing.
+
+    >>> float(laplace_tail_bound(100, Fraction(10)))
+    2.383...e-05
+    """
+    if least < 1:
+        return Fraction(1)
+    bits = 64 + min(1000, math.ceil(2 * least / scale))
+    reached, ratio = exp_bounds(least / scale, bits)[1], exp_bounds(1 / scale, bits)[0]
+    return max(Fraction(reached, (1 << bits) + ratio), Fraction(1, 1 << 1000))
+
+
+@dataclass(frozen=True)
+class OptimalSelection(KeySelection):
+    """A key that n people have is published with the largest probability that (epsilon, delta) allows for each key.
+
+    Guarantee
+        Statement: for d people coming or going, `keys` times an (epsilon, delta)-private mechanism of group size d.
+        Conditions: each person counts for at most `keys` keys, which is enforced.
+        Proved in: Desfontaines, Voss, Gipson and Mandayam 2022, Theorem 1: pi(0) = 0 and
+        pi(n + 1) = min(e^epsilon pi(n) + delta, 1 - e^-epsilon (1 - pi(n) - delta), 1). Each key is treated alone, also one that
+        no person has. Here e^epsilon is rounded down, and each pi(n + 1) too, which keeps both inequalities and the order.
+    """
+
+    proof = "Desfontaines, Voss, Gipson and Mandayam 2022, Theorem 1"
+    epsilon: Number
+    delta: Number
+    keys: int = 1
+    column: str | None = None
+
+    def __post_init__(self) -> None:
+        checked_keys(self)
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", positive("delta", probability("delta", self.delta)))
+
+    @property
+    def probabilities(self) -> list[Fraction]:
+        """pi(0), pi(1), ... up to the first that is 1, as fractions.
+
+        >>> [float(p) for p in optimal_selection(epsilon=1, delta=0.25).probabilities]
+        [0.0, 0.25, 0.816060..., 1.0]
+        """
+        bits, found = optimal_probabilities(Fraction(self.epsilon), Fraction(self.delta))
+        return [Fraction(p, 1 << bits) for p in found]
+
+    def select(self, holdings: Holdings) -> list[Hashable]:
+        present, totals = holdings.capped(self.keys).weights(np.ones(self.keys + 1, dtype=np.int64))
+        bits, table = optimal_probabilities(Fraction(self.epsilon), Fraction(self.delta))
+        people = np.minimum(totals, len(table) - 1)
+        found: list[int] = []
+        for n in np.unique(people).tolist():
+            group = present[people == n]
+            found.extend(group[bernoulli(Fraction(table[n], 1 << bits), size=len(group)) == 1].tolist())
+        return [holdings.names[k] for k in in_order(holdings, found)]
+
+    def price(self, people: int) -> Event:
+        each = Repeated(ApproxDP(self.epsilon, self.delta), self.keys)
+        return each if people == 1 else Group(each, people)
+
+    def chance(self, people: float) -> float:
+        bits, table = optimal_probabilities(Fraction(self.epsilon), Fraction(self.delta))
+        return table[min(math.floor(people), len(table) - 1)] / (1 << bits)
+
+    @classmethod
+    def for_budget(cls, epsilon: Number, delta: Number, keys: int = 1, column: str | None = None) -> Self:
+        """The rule with about the least number of people needed that costs at most (epsilon, delta) for one person.
+
+        Equal shares for each key; or, for a person with many keys, more than that, by optimal composition of what a part of delta buys.
+
+        >>> OptimalSelection.for_budget(1, 1e-6, keys=10).people_needed() <= 133
+        True
+        """
+        k, total = count("keys", keys), Fraction(positive("delta", delta))
+        rules = [cls(Fraction(positive("epsilon", epsilon)) / k, total / k, k, column)]
+        for share in (Fraction(1, 2), Fraction(3, 4)) if k > 1 else ():
+            each = total * share / k
+
+            def event(value: float, each: Fraction = each) -> Event:
+                return Repeated(ApproxDP(value, each), k)
+
+            start = float(rules[0].epsilon)
+            rules.append(cls(calibrate(event, epsilon=float(epsilon), delta=float(total), start=start), each, k, column))
+        return min(rules, key=lambda rule: rule.people_needed())
+
+
+@lru_cache(maxsize=16)
+def optimal_probabilities(epsilon: Fraction, delta: Fraction) -> tuple[int, list[int]]:
+    """Some number of bits, and 2^bits pi(n) for n = 0, 1, ... up to the first that is 1; all rounded down.
+
+    >>> bits, found = optimal_probabilities(Fraction(1), Fraction(1, 4))
+    >>> [round(p / 2**bits, 6) for p in found]
+    [0.0, 0.25, 0.81606, 1.0]
+    """
+    if math.log1p(float(epsilon / delta)) / float(epsilon) > LONGEST:
+        raise ParameterError(f"epsilon is too small for the optimal rule: more than {LONGEST} people are needed; use GaussianSelection")
+    bits = BITS + max(0, delta.denominator.bit_length() - delta.numerator.bit_length())
+    one, gift = 1 << bits, math.floor(delta * (1 << bits))
+    inverse = exp_bounds(epsilon, bits)[1]  # e^-epsilon from above, and hence e^epsilon from below
+    growth = one * one // inverse
+    found = [0]
+    while found[-1] < one:
+        last = found[-1]
+        found.append(min((growth * last >> bits) + gift, one + (-inverse * (one - last - gift) >> bits), one))
+    return bits, found
+
+
+def optimal_selection(epsilon: Number, delta: Number, keys: int = 1, column: str | None = None) -> OptimalSelection:
+    """The optimal rule; (epsilon, delta) is the price of one key of a person, who has up to `keys`.
+
+    >>> optimal_selection(epsilon=1, delta=1e-6)
+    OptimalSelection(epsilon=1, delta=1e-06, keys=1, column=None)
+    """
+    return OptimalSelection(epsilon, delta, keys, column)
 
 
 def _gaussian_tail(x: float) -> float:
@@ -75,18 +417,19 @@ def gaussian_tail_bound(bar: float, weight: float, sigma: float) -> float:
 class GaussianSelection(KeySelection):
     """Keys whose weight plus Gaussian noise of deviation `sigma` reaches the threshold, with that noisy weight.
 
-    A person with m keys gives each of them weight 1 / sqrt(m), so that all her weight has length 1 however many she has.
+    A person with m keys gives each of them weight 1 / sqrt(m), so that the weights have length 1 whatever m is.
 
     Guarantee
         Statement: for d people coming or going, the composition of a Gaussian mechanism of noise multiplier sigma / d and of a
         (0, delta)-private one; for d = 1, delta is the most of m P(noise >= threshold - 1 / sqrt(m)) over m up to `keys`.
-        Conditions: each person counts for at most `keys` keys, which is enforced; keys that nobody has are never published. Weights are
+        Conditions: each person counts for at most `keys` keys, which is enforced; keys that no person has are never published. Weights are
         rounded down to a lattice and the noise to the nearest point of it, which can only make the price smaller.
         Proved in: Gopi et al. 2020, Theorem 5.1 (weighted Gaussian); Wilson et al. 2020. As for `LaplaceSelection`, with lengths in
         place of sums. d people have at most keys * d keys of their own, each of weight at most d.
-        Note: the threshold covers every m, not only m = keys, because a person with one key gives it all her weight.
+        Note: the threshold covers every m, not only m = keys, because a person with one key gives it weight 1.
     """
 
+    proof = "Gopi et al. 2020, Theorem 5.1; Wilson et al. 2020, section 3.4"
     sigma: Number
     threshold: Number
     keys: int = 1
@@ -96,10 +439,6 @@ class GaussianSelection(KeySelection):
         checked_keys(self)
         object.__setattr__(self, "sigma", positive("sigma", self.sigma))
         object.__setattr__(self, "threshold", positive("threshold", self.threshold))
-
-    @classmethod
-    def proof(cls) -> str:
-        return "Gopi et al. 2020, Theorem 5.1; Wilson et al. 2020, section 3.4"
 
     @property
     def granules(self) -> Array:
@@ -181,7 +520,7 @@ def _threshold(sigma: float, delta: float, keys: int) -> float:
 
 
 def _own(threshold: float, sigma: float, keys: int) -> float:
-    """The most likely that one person's own keys reach the threshold, over how many of them she has; rounded up.
+    """The largest probability that one person's own keys reach the threshold, over the number of them; rounded up.
 
     Of many numbers only those are bounded with care that come near the greatest: floating-point tails are right to a millionth by far.
     """
@@ -207,6 +546,7 @@ class SipsSelection(KeySelection):
         keys alone, so each round is a `GaussianSelection` chosen by what is public.
     """
 
+    proof = "Swanberg, Desfontaines and Haney 2023, Theorem 1"
     rounds: tuple[GaussianSelection, ...]
     keys: int = 1
     column: str | None = None
@@ -216,10 +556,6 @@ class SipsSelection(KeySelection):
         object.__setattr__(self, "rounds", tuple(self.rounds))
         if not self.rounds or any(rule.keys != self.keys for rule in self.rounds):
             raise ParameterError(f"rounds must be at least one GaussianSelection, each with keys={self.keys}")
-
-    @classmethod
-    def proof(cls) -> str:
-        return "Swanberg, Desfontaines and Haney 2023, Theorem 1"
 
     def select(self, holdings: Holdings) -> list[Hashable]:
         found: list[int] = []
@@ -248,7 +584,7 @@ class SipsSelection(KeySelection):
     def for_budget(cls, epsilon: Number, delta: Number, keys: int = 1, column: str | None = None, rounds: int = 3) -> Self:
         """Rounds whose noise falls by sqrt(2) from one to the next, at most (epsilon, delta) for one person in total.
 
-        Half of delta goes to the noise, in equal parts to the thresholds the rest.
+        Half of delta goes to the noise, and the rest in equal parts to the thresholds.
 
         >>> len(SipsSelection.for_budget(1, 1e-6, keys=10).rounds)
         3

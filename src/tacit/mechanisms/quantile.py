@@ -1,7 +1,9 @@
 """Quantiles by the exponential mechanism over a public range: exact, in O(n log n), whatever the rows.
 
-Every value of the public lattice is a candidate. Between two neighbouring rows all of them have the same score, so one draws a run of
-equal scores, with weight (number of values) * exp(-rate * loss), and then a value in it (Smith 2011). Both draws are exact.
+Every value of the public lattice is a candidate. Between two neighbouring rows all of them have the same score, so a run of
+equal scores is drawn, with weight (number of values) * exp(-rate * loss), and then a value in it (Smith 2011). Both draws are
+exact. Bounds come from the domain and never from the data; rows beyond them are clamped, and NaN on a list of candidates is
+left out.
 
 >>> from tacit.calculus import AddRemove, Integers, Rows, Space
 >>> plan = Space(Rows(Integers(0, 1000)), AddRemove()) >> median(epsilon=1)
@@ -9,8 +11,6 @@ equal scores, with weight (number of values) * exp(-rate * loss), and then a val
 Exponential(epsilon=Fraction(1, 1), monotone=False)
 >>> abs(plan.release(list(range(400, 601)) * 20).value - 500) < 40
 True
-
-Bounds come from the domain and never from the data; rows beyond them are clamped, NaN on a list of candidates is left out.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from tacit import accounting
 from tacit.accounting import Event, NoOp, ParameterError, Repeated
-from tacit.calculus import AddRemove, DomainError, Hamming, Integers, Lattice, Measurement, MetricError, Reals, ReplaceOne, Rows, Space
-from tacit.mechanisms.exponential import above
-from tacit.mechanisms.mechanism import Mechanism
+from tacit.calculus import DomainError, Integers, Measurement, Reals, Rows, Space, exchanged
+from tacit.mechanisms.exponential import above, least_epsilon
+from tacit.mechanisms.mechanism import Mechanism, whole_rows
 from tacit.noise import CUTOFF, WORD, Table, choose, exp_bounds, from_lattice, rough_exp, uniform_integers
 from tacit.parameters import Number, count, number, positive, probability
 
@@ -37,15 +37,15 @@ BLOCK = 1 << 10
 INTEGER = NDArray[np.int64]
 
 
-def spread(q: Fraction, *, exchange: bool) -> Fraction:
+def loss_spread(q: Fraction, *, exchange: bool) -> Fraction:
     """How much more the loss of one candidate can move than that of another when a row comes or goes, or is exchanged.
 
     The loss of v is max(L - q n, G - (1 - q) n, 0) with L rows below v and G above it. A row below v moves the first by 1 - q and the
     second by q - 1, a row above by -q and q, one at v by -q and q - 1. So losses move by at most max(q, 1 - q) either way. For the extremes
     the second (or first) term vanishes, and the loss moves by 0 or 1, the same way for all. An exchanged row moves both by at most 1.
 
-    >>> spread(Fraction(1, 2), exchange=False), spread(Fraction(1, 4), exchange=False), spread(Fraction(0), exchange=False)
-    (Fraction(1, 1), Fraction(3, 2), Fraction(1, 1))
+    >>> [str(loss_spread(Fraction(q), exchange=False)) for q in ("1/2", "1/4", "0")]
+    ['1', '3/2', '1']
     """
     if q in (0, 1):
         return Fraction(1)
@@ -137,26 +137,11 @@ def draw(rows: INTEGER, low: int, high: int, q: Fraction, rate: Fraction) -> int
     return int(runs.starts[chosen]) + uniform_integers(int(runs.widths[chosen]))
 
 
-def _exchange(space: Space, what: str) -> bool:
-    match space.metric:
-        case AddRemove():
-            return False
-        case ReplaceOne() | Hamming():
-            return True
-    raise MetricError(f"{what} has no price under {space.metric}; cap each person's rows first: cap_rows(column, most)")
-
-
 def _lattice(space: Space, what: str) -> tuple[int, int, Fraction | None]:
-    """The public range in granules, and the granularity (None for plain integers)."""
-    element = space.domain.element if isinstance(space.domain, Rows) else None
-    if not isinstance(element, (Integers, Lattice)):
-        raise DomainError(f"{what} works on rows of whole or lattice numbers, not on {space.domain}; add round_to(granularity)")
-    low, high = element.multiples if isinstance(element, Lattice) else (element.lower, element.upper)
-    if low is None or high is None:
-        raise DomainError(f"{what} needs public bounds; put clamp(lower, upper) before it")
+    low, high, granularity = whole_rows(space, what)
     if max(abs(low), abs(high)) >= WIDEST // 2:
         raise DomainError(f"{what} works on bounds within 2^61 granules of zero; choose a coarser granularity")
-    return low, high, element.granularity if isinstance(element, Lattice) else None
+    return low, high, granularity
 
 
 def _sorted(values: Any, low: int, high: int) -> INTEGER:
@@ -171,13 +156,14 @@ def _rank(name: str, value: Number) -> Fraction:
 
 @dataclass(frozen=True)
 class Quantile(Mechanism):
-    """A value v with probability proportional to exp(-epsilon * loss(v) / spread): loss is how many rows v is from being a q-quantile.
+    """A value v with probability proportional to exp(-epsilon * loss(v) / loss_spread): loss is how many rows v is from being a q-quantile.
 
     Guarantee
         Statement: epsilon for each row of distance, as a mechanism of bounded range, hence epsilon * d-DP at distance d.
         Conditions: add/remove, replace-one or Hamming; the candidates (all lattice values within the domain's bounds, or a list) are
         public. The number of rows is not needed and stays private under add/remove.
-        Proved in: McSherry and Talwar 2007, Theorem 6, with the score of Smith 2011 made sharper: `spread` has the bound and its proof.
+        Proved in: McSherry and Talwar 2007, Theorem 6, with the score of Smith 2011 made sharper: `loss_spread` has the bound and
+        its proof.
         Note: rows equal to v count on neither side, so the bound holds with ties.
     """
 
@@ -195,9 +181,8 @@ class Quantile(Mechanism):
             object.__setattr__(self, "candidates", tuple(sorted(set(listed))))
 
     def bind(self, space: Space) -> Measurement:
-        exchange = _exchange(space, "quantile")
         q = Fraction(self.q)
-        rate = Fraction(self.epsilon) / spread(q, exchange=exchange)
+        rate = Fraction(self.epsilon) / loss_spread(q, exchange=exchanged(space, "quantile"))
         run = self._on_lattice(space, q, rate) if self.candidates is None else self._on_candidates(space, q, rate)
 
         def privacy(distance: Number) -> Event:
@@ -240,7 +225,7 @@ class Quantile(Mechanism):
         19.80697...
         """
         total, chance = count("candidates", candidates), positive("beta", probability("beta", beta))
-        worst = float(spread(Fraction(self.q), exchange=True))
+        worst = float(loss_spread(Fraction(self.q), exchange=True))
         return above(worst / float(self.epsilon) * max(0.0, math.log(total) - math.log(chance)))
 
     @classmethod
@@ -250,11 +235,7 @@ class Quantile(Mechanism):
         >>> median(1).for_accuracy(10, 0.05, candidates=1000).accuracy(0.05, candidates=1000) <= 10
         True
         """
-        error = float(positive("alpha", alpha))
-        found = cls(q, above(cls(q, 1).accuracy(beta, candidates) / error) or 1)
-        while found.accuracy(beta, candidates) > error:
-            found = cls(q, above(float(found.epsilon)))
-        return found
+        return cls(q, least_epsilon(lambda epsilon: cls(q, epsilon).accuracy(beta, candidates), alpha))
 
 
 def quantile(q: Number, epsilon: Number, candidates: Sequence[Number] | None = None) -> Quantile:
@@ -318,7 +299,7 @@ class Quantiles(Mechanism):
         return len(self.qs).bit_length()
 
     def bind(self, space: Space) -> Measurement:
-        exchange = _exchange(space, "quantiles")
+        exchange = exchanged(space, "quantiles")
         low, high, granularity = _lattice(space, "quantiles")
         each, ranks = Fraction(self.epsilon) / self.levels, tuple(Fraction(q) for q in self.qs)
         bits = min(self.dither, WIDEST.bit_length() - 2 - max(abs(low), abs(high) + 1).bit_length())
@@ -346,7 +327,7 @@ class Quantiles(Mechanism):
             return []
         middle = len(qs) // 2
         q = (qs[middle] - left) / (right - left)
-        value = draw(rows, low, high, q, each / spread(q, exchange=False))
+        value = draw(rows, low, high, q, each / loss_spread(q, exchange=False))
         below, upto = int(np.searchsorted(rows, value, "left")), int(np.searchsorted(rows, value, "right"))
         cut = below + math.floor(q * (upto - below))
         first = self._split(rows[:cut], low, value, qs[:middle], left, qs[middle], each)

@@ -1,7 +1,7 @@
 """Randomised response: each person answers a question with a known chance of not telling the truth.
 
-The two fair coins of Warner's interview, and the form that spends a given epsilon on one of k categories. Draws are exact: the odds of a
-true answer are e^epsilon to 1, not a float near it.
+`from_coins` is Warner's interview with two coins; `randomised_response` spends a given epsilon on one of k categories. Draws
+are exact: the odds of a true answer are e^epsilon to 1, not a float near it. Both estimate shares from the reports.
 
 >>> coins = from_coins()
 >>> round(coins.epsilon, 7), coins.estimate(yes=400, n=1000)  # ln 3; 300 of 1000 have the property
@@ -43,7 +43,7 @@ class RandomisedResponse(Mechanism):
     Guarantee
         Statement: for any two true answers of one person the report costs RandomizedResponse(epsilon, k), which is epsilon-DP and
         attains it; d people who change their answers cost d of them.
-        Conditions: replace-one in one person's answer (a local protocol: nobody needs to be trusted). In order under `Hamming`; under
+        Conditions: replace-one in one person's answer (a local protocol: no collector is trusted). In order under `Hamming`; under
         `ReplaceOne` the reports are sorted, since the order of the rows would otherwise tell.
         Proved in: the ratio of two columns of the channel is e^epsilon, 1 or e^-epsilon.
         Correction: the textbook's estimator has (p - 1) outside the sum over people (E1); it belongs inside:
@@ -103,7 +103,7 @@ class RandomisedResponse(Mechanism):
         return Measurement(space, function, privacy, f"randomised_response({self.epsilon}, {self.categories})", PROOF)
 
     def privatise(self, answers: NDArray[Any] | Sequence[int] | int) -> Any:
-        """Reports for true answers 0 .. k - 1, drawn exactly. What is no category counts as category 0, so that no error tells of it.
+        """Reports for true answers 0 .. k - 1, drawn exactly. What is not a category counts as category 0, without an error.
 
         >>> randomised_response(1000, 3).privatise([0, 2, 1]).tolist()
         [0, 2, 1]
@@ -127,7 +127,7 @@ class RandomisedResponse(Mechanism):
         """
         found = np.asarray(reports, dtype=np.int64)
         if not found.size:
-            raise ParameterError("reports is empty; nothing can be estimated from nobody")
+            raise ParameterError("reports is empty; give the report of at least one person")
         seen = np.bincount(np.clip(found, 0, self.categories - 1), minlength=self.categories) / found.size
         return np.asarray((seen - self.each_other) / self.gap)
 
@@ -138,7 +138,7 @@ class RandomisedResponse(Mechanism):
     def variance(self, n: int, share: Number = 0) -> float:
         """The variance of an estimated share given the people's true answers; for two categories it does not depend on them.
 
-        q(1 - q) / (p - q)^2 for a category nobody holds, e^epsilon / (e^epsilon - 1)^2 for two categories, over n.
+        q(1 - q) / (p - q)^2 for a category that no person holds, e^epsilon / (e^epsilon - 1)^2 for two categories, over n.
 
         >>> round(randomised_response(1).variance(1), 6), round(randomised_response(1, 4).variance(1), 5)
         (0.920674, 1.59807)
@@ -236,7 +236,7 @@ class CoinResponse:
             raise ParameterError("truth must be positive: answers that never depend on the truth cannot be estimated from")
 
     def chance(self, has: bool) -> Fraction:
-        """P[yes] for somebody who has the property, or has not.
+        """P[yes] for a person who has the property, or has not.
 
         >>> CoinResponse().chance(True), CoinResponse().chance(False)
         (Fraction(3, 4), Fraction(1, 4))
@@ -249,7 +249,7 @@ class CoinResponse:
 
     @property
     def epsilon(self) -> float:
-        """The exact price, rounded up; infinite where an answer can give somebody away."""
+        """The exact price, rounded up; infinite where an answer can give a person away."""
         return max_divergence(self.distribution(True), self.distribution(False)).upper
 
     @property
@@ -260,7 +260,7 @@ class CoinResponse:
         return RandomizedResponse(self.epsilon) if self.yes == Fraction(1, 2) else PureDP(self.epsilon)
 
     def privatise(self, answers: NDArray[Any] | Sequence[int]) -> NDArray[np.int64]:
-        """Reports (0 or 1) for true answers; both coins are tossed for everybody."""
+        """Reports (0 or 1) for true answers; both coins are tossed for every person."""
         given = np.asarray(answers)
         first = noise.bernoulli(self.truth, given.shape)
         second = noise.bernoulli(self.yes, given.shape)

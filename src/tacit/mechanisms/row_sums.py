@@ -27,7 +27,7 @@ from tacit.parameters import count
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-BITS = 24
+LATTICE_BITS = 24
 CELLS = 1 << 22  # entries of a block of rows: 32 MB of floats
 
 
@@ -37,7 +37,7 @@ def bits_for(dimension: int) -> int:
     >>> bits_for(10), bits_for(10**6)
     (24, 20)
     """
-    return max(8, min(BITS, (61 - max(dimension, 1).bit_length()) // 2))
+    return max(8, min(LATTICE_BITS, (61 - max(dimension, 1).bit_length()) // 2))
 
 
 def clip_rows(rows: Array, bound: float) -> Array:
@@ -190,7 +190,7 @@ def noisy_l1_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adj
         Proved in: as for `noisy_sum`, with absolute values for squares; l1 distances and Laplace noise
         (Dwork, McSherry, Nissim, Smith 2006).
     """
-    width = 1 << BITS
+    width = 1 << LATTICE_BITS
     finite = np.clip(np.nan_to_num(rows, nan=0.0, posinf=np.inf, neginf=-np.inf), -1e150, 1e150)
     length = np.abs(finite).sum(axis=1, keepdims=True)
     clipped = finite * (bound / np.maximum(length, bound)) * (width / bound * (1 - 2.0**-40))
@@ -209,7 +209,7 @@ def noisy_count(rows: int, *, multiplier: float, adjacency: Adjacency) -> float:
     """
     if adjacency is Adjacency.REPLACE_ONE:
         return float(max(rows, 1))
-    width = 1 << BITS
+    width = 1 << LATTICE_BITS
     return max(_noise("gaussian", multiplier, width, width, adjacency).release(rows * width), 1.0)
 
 
@@ -217,7 +217,7 @@ def noisy_count(rows: int, *, multiplier: float, adjacency: Adjacency) -> float:
 
 
 def farthest_table(views: int, adjacency: Adjacency, *, laplace: bool = False, counts: bool = False) -> Fraction:
-    """How far one person can move a table of sums in the norm of the noise, where her row has length 1 in each view; rounded up.
+    """How far one person can move a table of sums in the norm of the noise, where a row has length 1 in each view; rounded up.
 
     A person who comes or goes moves each view by one row: sqrt(views) in Euclidean norm, `views` in l1. One
     who is exchanged moves it by two, which may add up; rows of `counts` have no negative entries, so two of
@@ -237,19 +237,12 @@ def farthest_table(views: int, adjacency: Adjacency, *, laplace: bool = False, c
 
 
 def noisy_table(
-    rows: Array,
-    cells: Integers,
-    *,
-    size: int,
-    bound: float,
-    multiplier: float,
-    adjacency: Adjacency,
-    laplace: bool = False,
-    counts: bool = False,
-) -> Array:
+    rows: Array, cells: Integers, *, size: int, bound: float, multiplier: float, adjacency: Adjacency,
+    laplace: bool = False, counts: bool = False,
+) -> Array:  # fmt: skip
     """For each view and each cell of `size`, the sum of the rows of the people there, with noise: (views, size, width of a row).
 
-    `cells[i, v]` says in which cell of view v person i is; outside 0 .. size - 1 she counts for nothing
+    `cells[i, v]` says in which cell of view v person i is; outside 0 .. size - 1 the person counts for nothing
     there. Rows are clipped to Euclidean length `bound`; for Laplace noise they must be one number wide, so
     that both lengths are the same.
 
@@ -262,9 +255,9 @@ def noisy_table(
     Guarantee
         Statement: costs Gaussian(multiplier), or Laplace(multiplier) with `laplace`, under the relation
         given.
-        Conditions: cells and rows of a person depend on her values and on what was released before, not on
-        other people.
-        Proved in: one person's part of the integer table is her lattice row, once in each view; its length is
+        Conditions: cells and rows of a person depend on that person's values and on what was released before,
+        not on other people.
+        Proved in: one person's part of the integer table is their lattice row, once in each view; its length is
         at most `farthest_table` times that of a lattice row. Rounded noise on integers post-processes the
         textbook mechanism.
     """

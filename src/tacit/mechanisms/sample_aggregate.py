@@ -1,14 +1,15 @@
-"""Sample and aggregate: any function, private or not, run on disjoint blocks of the rows; the blocks' answers are aggregated privately.
+"""Sample and aggregate: any function, private or not, run on disjoint blocks of the rows, whose answers are aggregated privately.
+
+One row is in one block, so one row more or less changes one of the `blocks` answers, and one row replaced changes two: the
+answers are a list of public length, and its distance is Hamming's. An aggregator must be private for *changed* answers; one
+for added and removed answers has too little noise (textbook 12.3 and its footnote ii state the map for the wrong metric:
+erratum E1).
 
 >>> from tacit.calculus import AddRemove, Integers, Rows
 >>> ages = Space(Rows(Integers(0, 120)), AddRemove())
 >>> plan = ages >> sample_aggregate(lambda block: sorted(block)[len(block) // 2], blocks=10, bounds=(0, 120)) >> block_mean(epsilon=1)
 >>> plan.event(1)
 PureDP(epsilon=1)
-
-One row is in one block, so one row more or less changes one of the `blocks` answers, and one row replaced changes two: the answers are a
-list of public length, and its distance is Hamming's. An aggregator must be private for *changed* answers; one for added and removed
-answers under-noises (textbook 12.3 and its footnote ii state the map for the wrong metric: erratum E1).
 """
 
 from __future__ import annotations
@@ -42,8 +43,10 @@ from tacit.calculus import (
     Step,
     Transformation,
     Vectors,
+    exact_sum,
+    length,
+    take,
 )
-from tacit.calculus.aggregates import exact_sum
 from tacit.mechanisms.accuracy import laplace_error
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.smooth_sensitivity import SmoothSensitivity, bounded_rows, smooth_median
@@ -124,13 +127,12 @@ class SampleAggregate(Step):
         sink = io.StringIO()
         with warnings.catch_warnings(), contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = [self._answer(_rows(data, np.flatnonzero(places == block))) for block in range(self.blocks)]
+            found = [self._answer(take(data, np.flatnonzero(places == block).tolist())) for block in range(self.blocks)]
         return np.array(found, dtype=np.int64)
 
     def _places(self, data: Any) -> np.ndarray:
         if self.key is None:
-            rows = len(next(iter(data.values()))) if isinstance(data, Mapping) else len(data)
-            return np.asarray(noise.uniform_integers(self.blocks, size=rows))
+            return np.asarray(noise.uniform_integers(self.blocks, size=length(data)))
         if isinstance(data, Mapping):
             columns = [data[self.by]] if self.by is not None else [data[name] for name in sorted(data)]
             records = list(zip(*columns, strict=True))
@@ -161,22 +163,10 @@ def _fine(lower: Fraction, upper: Fraction) -> Fraction:
     return common / math.ceil(common * 2**20 / (upper - lower))
 
 
-def _rows(data: Any, places: np.ndarray) -> Any:
-    if isinstance(data, Mapping):
-        return {name: _rows(column, places) for name, column in data.items()}
-    return data[places] if isinstance(data, np.ndarray) else [data[i] for i in places.tolist()]
-
-
 def sample_aggregate(
-    function: Callable[[Any], Any],
-    *,
-    blocks: int,
-    bounds: tuple[Number, Number],
-    granularity: Number | None = None,
-    default: Number | None = None,
-    by: str | None = None,
-    key: bytes | None = None,
-) -> SampleAggregate:
+    function: Callable[[Any], Any], *, blocks: int, bounds: tuple[Number, Number], granularity: Number | None = None,
+    default: Number | None = None, by: str | None = None, key: bytes | None = None,
+) -> SampleAggregate:  # fmt: skip
     """Any function's answers on disjoint blocks, to be followed by `block_mean` or `block_median`."""
     return SampleAggregate(function, blocks, bounds, granularity, default, by, key)
 

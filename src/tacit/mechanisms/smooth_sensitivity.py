@@ -1,7 +1,8 @@
-"""Smooth sensitivity: noise scaled to how much a statistic can change *near* the data, without the scale giving the data away.
+"""Smooth sensitivity: noise scaled to how much a statistic can change *near* the data, where the scale gives nothing away.
 
-The scale is private, so it is never handed to floating point. It is one of a public ladder of scales s_0 < s_1 < ... ; neighbouring data
-sets stand on the same rung or on adjacent ones; and all answers are whole granules, whatever the rung.
+The scale is private, so it never passes through floating point. It is one of a public ladder of scales s_0 < s_1 < ... ;
+neighbouring data sets stand on the same rung or on adjacent ones; and all answers are whole granules, whatever the rung. Use it for
+medians and quantiles of data with public bounds and a public number of rows.
 
 >>> from tacit.calculus import Integers, ReplaceOne, Rows
 >>> plan = Space(Rows(Integers(0, 1000), size=101), ReplaceOne()) >> smooth_median(epsilon=1)
@@ -29,8 +30,8 @@ import numpy as np
 
 from tacit import noise
 from tacit.accounting import ApproxDP, Event, Group, NoOp, ParameterError, PureDP
-from tacit.calculus import DomainError, Hamming, Integers, Lattice, Measurement, MetricError, ReplaceOne, Rows, Space, Vectors
-from tacit.mechanisms.mechanism import Mechanism
+from tacit.calculus import DomainError, Hamming, Measurement, MetricError, ReplaceOne, Space
+from tacit.mechanisms.mechanism import Mechanism, whole_rows
 from tacit.noise import from_lattice
 from tacit.parameters import Number, count, number, positive, probability
 
@@ -365,15 +366,10 @@ def bounded_rows(space: Space, what: str) -> tuple[int, int, Fraction | None]:
     """The bounds of whole-numbered rows of public number, in granules, and the granularity; or a refusal."""
     if not isinstance(space.metric, (ReplaceOne, Hamming)):
         raise MetricError(f"the {what} needs ReplaceOne() or Hamming(), where the number of rows is public, not {space.metric}")
-    element = space.domain.element if isinstance(space.domain, (Rows, Vectors)) else None
-    if not isinstance(element, (Integers, Lattice)):
-        raise DomainError(f"the {what} needs rows of whole numbers or of a lattice, not {space.domain}; put round_to(granularity) first")
-    low, high = element.multiples if isinstance(element, Lattice) else (element.lower, element.upper)
-    if low is None or high is None:
-        raise DomainError(f"the {what} needs public bounds; put clamp(lower, upper) before it")
+    low, high, granularity = whole_rows(space, f"the {what}", vectors=True)
     if max(abs(low), abs(high), high - low) > LARGEST:
         raise DomainError("values must lie within 2^60 granules; choose a coarser granularity")
-    return low, high, element.granularity if isinstance(element, Lattice) else None
+    return low, high, granularity
 
 
 def smooth_quantile(q: Number, *, epsilon: Number, delta: Number | None = None, tail: int = 2) -> SmoothSensitivity:

@@ -23,7 +23,7 @@ import numpy as np
 from tacit import noise
 from tacit.accounting import Event, NoOp, ParameterError, PureDP
 from tacit.calculus import L1, Measurement, MetricError, Space
-from tacit.mechanisms.accuracy import failure, rounded_up
+from tacit.mechanisms.accuracy import failure, in_granules
 from tacit.mechanisms.mechanism import Mechanism, add, numbers_of
 from tacit.mechanisms.noisy_sums import tidy
 from tacit.mechanisms.verify import Interval, exp_bracket
@@ -79,7 +79,7 @@ class StaircaseMechanism(Mechanism):
 
         return Measurement(
             space,
-            lambda value: add(numbers, value, draw(epsilon, wide, share, numbers.length)),
+            lambda value: add(numbers, value, staircase_draw(epsilon, wide, share, numbers.length)),
             privacy,
             f"staircase(epsilon={self.epsilon}, sensitivity={self.sensitivity})",
             PROOF,
@@ -101,8 +101,7 @@ class StaircaseMechanism(Mechanism):
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if tail(epsilon, wide, share, middle) * (1 + 1e-12) > each else (low, middle)
-        found = high * step
-        return float(found) if float(found) >= found else rounded_up(float(found))
+        return in_granules(high, step)
 
     @classmethod
     def for_accuracy(cls, alpha: Number, beta: Number, *, sensitivity: Number = 1, granularity: Number = 1) -> Self:
@@ -216,12 +215,12 @@ def _drawable(epsilon: Fraction, wide: int, share: int) -> None:
         )
 
 
-def draw(epsilon: Fraction, wide: int, share: int, size: int | None = None) -> Any:
+def staircase_draw(epsilon: Fraction, wide: int, share: int, size: int | None = None) -> Any:
     """Exact draws: the step is geometric, the place in it has one of two weights, and of 0 and -0 one is thrown back.
 
     How many are thrown back is independent of those that are kept, so the time tells nothing about them.
 
-    >>> abs(draw(Fraction(50), 3, 1)) < 30
+    >>> abs(staircase_draw(Fraction(50), 3, 1)) < 30
     True
     """
     wanted = 1 if size is None else size

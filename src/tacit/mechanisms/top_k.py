@@ -1,7 +1,7 @@
-"""Noisy top-k: the k best candidates in order, by peeling: choose one with the exponential mechanism, set it aside, choose again.
+"""Noisy top-k: the k best candidates in order, by peeling: choose one with the exponential mechanism, set it aside, repeat.
 
-The same law as one shot of Gumbel noise on all scores and the k greatest in order (Durfee and Rogers 2019). Its price is that of k
-bounded-range mechanisms, which the accountant composes tightly:
+It has the same law as Gumbel noise on all scores and the k greatest in order (Durfee and Rogers 2019). Its price is that of
+k bounded-range mechanisms, which the accountant composes tightly.
 
 >>> from tacit.accounting import PureDP, Repeated, account
 >>> from tacit.calculus import Integers, LInfinity, Space, Vectors
@@ -25,7 +25,7 @@ import numpy as np
 from tacit import accounting
 from tacit.accounting import Event, NoOp, Repeated
 from tacit.calculus import DomainError, Measurement, Space
-from tacit.mechanisms.exponential import above, as_array, scores_of
+from tacit.mechanisms.exponential import above, as_array, least_epsilon, scores_of
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import choose
 from tacit.parameters import Number, count, positive, probability
@@ -64,14 +64,16 @@ class TopK(Mechanism):
                 left, places = np.delete(left, place), np.delete(places, place)
             return found
 
-        def privacy(distance: Number) -> Event:
-            price = rate * scores.spread(distance)
-            return Repeated(accounting.Exponential(price, monotone=scores.one_sided), self.k) if price else NoOp()
+        each = scores.bounded_range(rate)
 
+        def privacy(distance: Number) -> Event:
+            event = each(distance)
+            return event if isinstance(event, NoOp) else Repeated(event, self.k)
+
+        name, proof = f"top_k({self.k}, epsilon={self.epsilon})", "Durfee and Rogers 2019, Lemmas 4.1 and 4.2"
         return Measurement(
-            space, run, privacy, f"top_k({self.k}, epsilon={self.epsilon})", "Durfee and Rogers 2019, Lemmas 4.1 and 4.2",
-            accuracy=lambda beta: self.accuracy(beta, candidates=scores.length),
-        )  # fmt: skip
+            space, run, privacy, name, proof, accuracy=lambda beta: self.accuracy(beta, candidates=scores.length)
+        )
 
     def accuracy(self, beta: Number, candidates: int = 2) -> float:
         """Every chosen score is within this of the best score not chosen before it, except with probability `beta` for all k together.
@@ -89,16 +91,10 @@ class TopK(Mechanism):
         >>> top_k(5, 1).for_accuracy(10, 0.05, candidates=100, k=5).accuracy(0.05, candidates=100) <= 10
         True
         """
-        error = float(positive("alpha", alpha))
-        found = cls(k, above(cls(k, 1).accuracy(beta, candidates) / error) or 1)
-        while found.accuracy(beta, candidates) > error:
-            found = cls(k, above(float(found.epsilon)))
-        return found
+        return cls(k, least_epsilon(lambda epsilon: cls(k, epsilon).accuracy(beta, candidates), alpha))
 
     @classmethod
-    def for_epsilon(
-        cls, k: int, epsilon: Number, delta: Number = 0, sensitivity: Number = 1, *, monotone: bool = False
-    ) -> Self:
+    def for_epsilon(cls, k: int, epsilon: Number, delta: Number = 0, sensitivity: Number = 1, *, monotone: bool = False) -> Self:
         """The mechanism that costs at most (epsilon, delta) in total for scores of this sensitivity.
 
         >>> top_k(1, 1).for_epsilon(10, 1)

@@ -50,7 +50,7 @@ def exp_bracket(exponent: Number, bits: int = 128) -> Interval:
         under, over = exp_bracket(-x, bits)
         return 1 / over, 1 / under
     if x > 10**6:
-        raise ParameterError("exponent must not exceed 1e6 in size; such a ratio of probabilities protects nobody")
+        raise ParameterError("exponent must not exceed 1e6 in size; such a ratio of probabilities protects no person")
     halvings = max(0, (x.numerator // x.denominator).bit_length() + 1) if x >= Fraction(1, 2) else 0
     precision = count("bits", bits) + 2 * halvings + 24
     one = 1 << precision

@@ -32,7 +32,7 @@ from pathlib import Path
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, Laplace, account
 from tacit.exact import at_most, exact, root
-from tacit.ledger.pricing import price
+from tacit.ledger import price
 from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.faults import placed

@@ -43,8 +43,7 @@ import pyarrow as pa
 
 from tacit import noise
 from tacit.accounting import AccountingError, Composed, Event, account
-from tacit.ledger import Account, Ledger, LedgerError, Payment, ReleaseFailed, paying
-from tacit.ledger.paying import OPEN
+from tacit.ledger import OPEN, Account, Ledger, LedgerError, Payment, ReleaseFailed, paying
 from tacit.release import kinds, record
 from tacit.release.errors import CheckFailed, JobError, OutputFailed, OutputLost
 from tacit.release.faults import in_job

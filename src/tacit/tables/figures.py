@@ -28,7 +28,7 @@ from sqlglot import exp
 
 from tacit.accounting import Note, cost_of
 from tacit.exact import at_most
-from tacit.mechanisms.noisy_sums import half_width
+from tacit.mechanisms import half_width
 from tacit.tables.answer import Answer, Figures, Floats, Noise
 from tacit.tables.engines.engine import DECIMAL, INT64
 from tacit.tables.errors import WORDS
@@ -126,7 +126,7 @@ def _names(table: pa.Table, plan: Plan) -> list[tuple[int, tuple[Any, ...]]]:
     numbers = _whole(table.column(GROUP)).tolist() if GROUP in table.column_names else [plan.keys.first] * table.num_rows
     found: list[tuple[int, tuple[Any, ...]]] = [(number - plan.keys.first, ()) for number in numbers]
     if plan.keys.private:
-        from tacit.mechanisms.partition_selection import plain_key  # with all mechanisms, which other questions do without
+        from tacit.mechanisms import plain_key
 
         private = [table.column(key_name(i)).to_pylist() for i in plan.keys.private]
         found = [(number, tuple(plain_key(_shortest(column[line])) for column in private)) for line, (number, _) in enumerate(found)]

@@ -35,7 +35,7 @@ from sqlglot import exp
 
 from tacit.accounting import ApproxDP, Event, Guarantee
 from tacit.exact import root
-from tacit.mechanisms.partition_selection import GaussianSelection, Holdings, KeySelection, LaplaceSelection, OptimalSelection
+from tacit.mechanisms import GaussianSelection, Holdings, KeySelection, LaplaceSelection, OptimalSelection
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.question import Key

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.mechanisms.noisy_sums import half_width
+from tacit.mechanisms import half_width
 
 if TYPE_CHECKING:
     from tacit.accounting import RunningTotals

@@ -37,11 +37,8 @@ from sqlglot import exp
 
 from tacit.accounting import Guarantee, ParameterError
 from tacit.exact import Typed
-from tacit.ledger import Account, Budget, DataIdentity, Ledger, days, paying
-from tacit.ledger.errors import BudgetExceeded
-from tacit.ledger.pricing import price
-from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cells, edges
-from tacit.mechanisms.noisy_sums import half_width
+from tacit.ledger import Account, Budget, BudgetExceeded, DataIdentity, Ledger, days, paying, price
+from tacit.mechanisms import FoundBounds, bounds_from, cell_edges, cell_numbers, half_width
 from tacit.parameters import probability
 from tacit.tables.answer import Answer
 from tacit.tables.builder import Query
@@ -77,7 +74,7 @@ def bounds_search(about: Question, value: str | exp.Expression) -> Search:
     """How many of a question's rows have a value in each cell."""
     number = exp.cast(exp.column(value, quoted=True) if isinstance(value, str) else value.copy(), "DOUBLE")
     counted = (Aggregate("count", None, COUNT),)
-    return Search(Question(rows_of(about), (Key(_cell(number), CELL),), counted, about.where), list(cells(CELLS)))
+    return Search(Question(rows_of(about), (Key(_cell(number), CELL),), counted, about.where), list(cell_numbers(CELLS)))
 
 
 def cap_search(about: Question, unit: Unit) -> tuple[Search, Unit]:
@@ -157,7 +154,7 @@ def cap_from(counts: Sequence[float], share: float, most: int, threshold: float)
     if not running[-1] > 0:
         return 1
     place = int(np.argmax(running >= share * running[-1]))
-    return max(1, min(most, int(edges(place)[1])))
+    return max(1, min(most, int(cell_edges(place)[1])))
 
 
 #: What `sql`, `ask`, `price` and `explain` take beside the question.

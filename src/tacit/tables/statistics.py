@@ -38,8 +38,7 @@ from sqlglot import exp
 
 from tacit.accounting import Adjacency, Event, Guarantee
 from tacit.exact import at_most, root
-from tacit.mechanisms import NoisySums
-from tacit.mechanisms.noisy_sums import Law
+from tacit.mechanisms import Law, NoisySums
 from tacit.noise import granularity_for
 from tacit.tables.errors import TableError
 from tacit.tables.ranks import Ladder

@@ -24,7 +24,7 @@ from tacit.audit.leakage.builders import (
     truncated_geometric,
     truncated_geometric_epsilon,
 )
-from tacit.mechanisms.geometric import geometric
+from tacit.mechanisms import geometric
 
 
 @given(st.integers(2, 20), st.floats(0, 30))

@@ -17,9 +17,23 @@ import tacit.mechanisms as mechanisms
 from tacit.accounting import ParameterError, PureDP
 from tacit.audit.mechanisms.neighbours import neighbours
 from tacit.audit.mechanisms.replay import Divergence, distance, intercepted, plain, probe, record, replay, replay_all
-from tacit.calculus import L1, L2, AddRemove, Categories, Integers, Measurement, Rows, Space, Transformation, clamp, count, histogram, total
-from tacit.calculus.domains import Anything
-from tacit.calculus.metrics import Absolute
+from tacit.calculus import (
+    L1,
+    L2,
+    Absolute,
+    AddRemove,
+    Anything,
+    Categories,
+    Integers,
+    Measurement,
+    Rows,
+    Space,
+    Transformation,
+    clamp,
+    count,
+    histogram,
+    total,
+)
 from tacit.noise import SeedRefusedError, discrete_laplace, is_private
 from tacit.tables import Unit
 
@@ -204,7 +218,7 @@ def test_production_refuses_and_a_release_is_marked(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_observer_is_not_heard_outside_test_mode() -> None:
-    from tacit.calculus.chain import observed
+    from tacit.calculus import observed
 
     with observed(lambda measurement, data, distance: "taken over"):
         release = PLANS["count"].release(ROWS)

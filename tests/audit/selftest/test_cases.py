@@ -19,6 +19,16 @@ OTHER_WORDS = {
     "minimum": "a quantile",
     "propose_test_release": "with the median or the quartiles",
     "smooth_quantile": "with q = 1/2",
+    **dict.fromkeys(("BinaryTree", "GaussianMechanism", "GeometricMechanism", "LaplaceMechanism", "NoisyMax"), "made by a function"),
+    **dict.fromkeys(("PermuteAndFlip", "RandomisedResponse", "SquareRoot"), "made by a function"),
+    **dict.fromkeys(("OptimalSelection", "Holdings", "plain_key", "HaltedError", "Law"), "a part of one that has a case"),
+    **dict.fromkeys(("HeavyTail", "Ladder", "ladder", "staircase_draw", "edge_flow"), "a part of one that has a case"),
+    **dict.fromkeys(("loss_spread", "run_table", "runs_of"), "a part of the quantile"),
+    **dict.fromkeys(("FoundBounds", "bounds_from", "cell_edges", "cell_numbers"), "a part of automatic bounds"),
+    **dict.fromkeys(("noisy_count", "noisy_l1_sum", "noisy_outer_sum", "noisy_second_moment", "noisy_sum", "noisy_table"), "in training"),
+    **dict.fromkeys(("LATTICE_BITS", "bits_for", "clip_rows", "to_lattice"), "before noise is added to a sum of rows"),
+    **dict.fromkeys(("farthest", "farthest_moment", "farthest_table"), "how far a person moves a sum of rows"),
+    **dict.fromkeys(("exp_bracket", "half_width"), "a number that nothing is drawn from"),
 }
 
 

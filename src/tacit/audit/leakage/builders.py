@@ -232,7 +232,7 @@ def from_laws(laws: Sequence[Mapping[Any, Any]], *, prior: ArrayLike | None = No
     A probability given as an interval of two fractions is taken at its middle, and rows are rescaled by what that loses. Answers become
     columns in the order in which they first appear; numbers keep their value as observations.
 
-    >>> from tacit.mechanisms.geometric import geometric
+    >>> from tacit.mechanisms import geometric
     >>> noise = geometric(2, lower=0, upper=5)
     >>> round(from_laws([noise.distribution(value) for value in range(6)]).epsilon([(s, s + 1) for s in range(5)]), 12)
     0.5

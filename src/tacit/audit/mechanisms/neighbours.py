@@ -14,6 +14,7 @@ of columns, Arrow tables and data frames come back as what they were.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from tacit.accounting import Adjacency, ParameterError
-from tacit.calculus.stability import HUGE, NORMAL, SMALLEST
 from tacit.parameters import count
 
 UNSEEN = "a category nobody else has"
@@ -31,9 +31,9 @@ FLOATS: tuple[tuple[str, float], ...] = (
     ("minus infinity", -math.inf),
     ("1e308", 1e308),
     ("-1e308", -1e308),
-    ("the largest float", HUGE),
-    ("the smallest float", SMALLEST),
-    ("a subnormal float", NORMAL / 3),
+    ("the largest float", sys.float_info.max),
+    ("the smallest float", math.ulp(0.0)),
+    ("a subnormal float", sys.float_info.min / 3),
     ("zero", 0.0),
 )
 INTEGERS: tuple[tuple[str, int], ...] = (

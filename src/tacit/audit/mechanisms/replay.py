@@ -33,8 +33,7 @@ import numpy as np
 from tacit.accounting import ParameterError
 from tacit.audit.mechanisms.neighbours import Neighbours
 from tacit.audit.mechanisms.outputs import describe
-from tacit.calculus import Measurement, Metric, Release, Transformation
-from tacit.calculus.chain import observed, walk
+from tacit.calculus import Measurement, Metric, Release, Transformation, observed, walk
 from tacit.noise import test_mode, watch
 
 Function = Callable[[Any], Any]

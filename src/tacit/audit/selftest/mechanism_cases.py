@@ -141,13 +141,13 @@ def _staircase() -> Case:
     step = staircase(1, 3)
     plan: Any = Space(Integers(), Absolute()) >> step
     wide, share = step.steps()
-    from tacit.mechanisms.staircase import draw
+    from tacit.mechanisms import staircase_draw
 
     return Case(
         "staircase",
         promise(plan.event(3)),
-        lambda n: draw(Fraction(1), wide, share, n),
-        lambda n: 3 + draw(Fraction(1), wide, share, n),
+        lambda n: staircase_draw(Fraction(1), wide, share, n),
+        lambda n: 3 + staircase_draw(Fraction(1), wide, share, n),
         0.9,
     )
 

@@ -17,10 +17,7 @@ from tacit.accounting import GDP, Adjacency, ApproxDP, PureDP
 from tacit.audit.claim import Claim
 from tacit.audit.selftest.case import Mutant, promise
 from tacit.calculus import Graph
-from tacit.mechanisms import optimal_selection
-from tacit.mechanisms.lipschitz_graph import edge_flow
-from tacit.mechanisms.quantile import run_table, runs_of, spread
-from tacit.mechanisms.staircase import draw as staircase_draw
+from tacit.mechanisms import edge_flow, loss_spread, optimal_selection, run_table, runs_of, staircase_draw
 from tacit.noise import (
     bernoulli,
     choose_weighted,
@@ -193,7 +190,7 @@ def _choice() -> list[Mutant]:
 
         def run(rows: list[int], n: int) -> Draws:
             runs = runs_of(np.sort(np.array(rows, dtype=np.int64)), 0, 9, q)
-            chosen = np.asarray(run_table(runs, rate / spread(q, exchange=False)).draw(n))
+            chosen = np.asarray(run_table(runs, rate / loss_spread(q, exchange=False)).draw(n))
             # A value of the run, evenly: every width up to 10 divides 2520.
             return np.asarray(runs.starts)[chosen] + uniform_integers(2520, size=n) % np.asarray(runs.widths)[chosen]
 

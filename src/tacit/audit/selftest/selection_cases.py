@@ -19,6 +19,10 @@ from tacit.audit.mechanisms.outputs import outcomes
 from tacit.audit.selftest.case import Case, between, promise
 from tacit.calculus import AddRemove, Anything, Integers, LInfinity, Measurement, ReplaceOne, Rows, Space, Vectors
 from tacit.mechanisms import (
+    GaussianSelection,
+    KeySelection,
+    LaplaceSelection,
+    SipsSelection,
     above_threshold,
     block_mean,
     block_median,
@@ -37,8 +41,6 @@ from tacit.mechanisms import (
     smooth_median,
     top_k,
 )
-from tacit.mechanisms.key_selection import KeySelection, LaplaceSelection
-from tacit.mechanisms.partition_selection import GaussianSelection, SipsSelection
 from tacit.noise import bernoulli
 
 REPLACE = Adjacency.REPLACE_ONE

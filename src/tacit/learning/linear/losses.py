@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import ParameterError
-from tacit.mechanisms.row_sums import clip_rows
+from tacit.mechanisms import clip_rows
 from tacit.parameters import nonnegative, number, positive
 
 Array = NDArray[np.float64]

@@ -41,9 +41,7 @@ from tacit.accounting import Adjacency, ApproxDP, Composed, Event, Gaussian, Gua
 from tacit.learning.linear.error_bars import NoiseBar
 from tacit.learning.linear.losses import Loss
 from tacit.learning.linear.newton import minimise
-from tacit.mechanisms import NoisySums
-from tacit.mechanisms.noisy_sums import Law
-from tacit.mechanisms.row_sums import clip_rows
+from tacit.mechanisms import Law, NoisySums, clip_rows
 from tacit.noise import from_lattice, round_to_lattice, rounded_gaussian, rounded_laplace
 from tacit.parameters import positive
 

@@ -44,7 +44,7 @@ from tacit.learning.linear.error_bars import NoiseBar
 from tacit.learning.linear.losses import Loss
 from tacit.learning.linear.newton import minimise_scores
 from tacit.learning.linear.solvers import LinearFit, shrink
-from tacit.mechanisms.row_sums import BITS, farthest
+from tacit.mechanisms import LATTICE_BITS, farthest
 from tacit.noise import bernoulli, from_lattice, geometric, round_to_lattice, uniform_integers
 from tacit.parameters import Number, count, positive
 
@@ -84,12 +84,12 @@ def box_lattice(rows: Array) -> NDArray[np.int64]:
     >>> box_lattice(np.array([[0.5, -7.0, float("nan")]])).tolist() == [[1 << 23, -(1 << 24), 0]]
     True
     """
-    return np.trunc(np.clip(np.nan_to_num(rows, nan=0.0), -1.0, 1.0) * (1 << BITS)).astype(np.int64)
+    return np.trunc(np.clip(np.nan_to_num(rows, nan=0.0), -1.0, 1.0) * (1 << LATTICE_BITS)).astype(np.int64)
 
 
 def box_scale(epsilon: float, adjacency: Adjacency) -> Fraction:
     """The scale of the noise, in the same units, that makes a sum of such rows epsilon-DP."""
-    return Fraction(int(farthest(1.0, adjacency)) << BITS) / Fraction(positive("epsilon", epsilon))
+    return Fraction(int(farthest(1.0, adjacency)) << LATTICE_BITS) / Fraction(positive("epsilon", epsilon))
 
 
 def noisy_box_sum(rows: Array, *, epsilon: float, adjacency: Adjacency) -> Array:
@@ -101,7 +101,7 @@ def noisy_box_sum(rows: Array, *, epsilon: float, adjacency: Adjacency) -> Array
         largest coordinate, twice that when exchanged, and the largest coordinate is a norm (Hardt and Talwar 2010, Section 4).
     """
     noise = cube_noise(box_scale(epsilon, adjacency), rows.shape[1])
-    released: Array = from_lattice(box_lattice(rows).sum(axis=0) + noise, Fraction(1, 1 << BITS))
+    released: Array = from_lattice(box_lattice(rows).sum(axis=0) + noise, Fraction(1, 1 << LATTICE_BITS))
     return released
 
 
@@ -159,7 +159,7 @@ class ClassSums:
         totals = np.array([whole[codes == k].sum(axis=0) for k in range(self.classes)])
         scale = box_scale(self.epsilon, self.adjacency)
         noise = np.array([cube_noise(scale, self.features + 1) for _ in range(self.classes)])
-        released: Array = from_lattice(totals + noise, Fraction(1, 1 << BITS))
+        released: Array = from_lattice(totals + noise, Fraction(1, 1 << LATTICE_BITS))
         return released
 
     def run(self, U: Array, codes: NDArray[np.int64]) -> LinearFit:

@@ -32,7 +32,7 @@ from tacit.learning.scikit import RegressorMixin
 from tacit.learning.textbook.frank_wolfe import FrankWolfe, steps_for
 from tacit.learning.textbook.sets import L1Ball
 from tacit.ledger import Account
-from tacit.mechanisms.row_sums import farthest_moment, noisy_second_moment
+from tacit.mechanisms import farthest_moment, noisy_second_moment
 from tacit.parameters import count, nonnegative, positive
 
 Ends = tuple[float, float]  # public bounds of the labels

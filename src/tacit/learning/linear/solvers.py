@@ -58,7 +58,7 @@ from tacit.learning.linear.perturbation import (
     OutputPerturbation,
     gaussian_scale,
 )
-from tacit.mechanisms.row_sums import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
+from tacit.mechanisms import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
 
 #: The derivative of every person's loss at the scores, one column for each output.
 Derivative = Callable[[Array], Array]

@@ -55,7 +55,7 @@ from tacit.accounting import (
     pure_without_replacement,
 )
 from tacit.learning.textbook.sets import ConstraintSet
-from tacit.mechanisms.row_sums import farthest, noisy_l1_sum, noisy_sum
+from tacit.mechanisms import farthest, noisy_l1_sum, noisy_sum
 from tacit.noise import bernoulli, permutation
 from tacit.parameters import count, positive
 

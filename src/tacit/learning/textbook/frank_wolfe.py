@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting import ZCDP, Adjacency, Event, Exponential, Guarantee, ParameterError, Repeated, zcdp_rho
 from tacit.learning.textbook.sets import L1Ball
-from tacit.mechanisms.row_sums import bits_for
+from tacit.mechanisms import bits_for
 from tacit.noise import choose
 from tacit.parameters import count, positive
 

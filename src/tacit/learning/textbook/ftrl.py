@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated, tree_block, tree_blocks, tree_levels
 from tacit.learning.textbook.sets import ConstraintSet
-from tacit.mechanisms import NoisySums
-from tacit.mechanisms.row_sums import bits_for, to_lattice
+from tacit.mechanisms import NoisySums, bits_for, to_lattice
 from tacit.noise import from_lattice
 from tacit.parameters import count, positive
 

@@ -29,7 +29,7 @@ from tacit.learning.estimator import Array, Bounds, PrivateClassifier, codes_of
 from tacit.learning.linear.losses import softmax
 from tacit.learning.trees.tree import Shape, Whole, to_bins
 from tacit.ledger import Account
-from tacit.mechanisms.row_sums import farthest_table, noisy_table
+from tacit.mechanisms import farthest_table, noisy_table
 from tacit.noise import permutation
 from tacit.parameters import count, positive
 

@@ -59,8 +59,7 @@ from tacit.calculus import Space as Scores
 from tacit.learning.estimator import UNKNOWN_ROWS, Array, Bounds, PrivateClassifier, codes_of
 from tacit.learning.linear.losses import softmax
 from tacit.ledger import Account
-from tacit.mechanisms.permute_and_flip import PermuteAndFlip
-from tacit.mechanisms.row_sums import farthest_table, noisy_table
+from tacit.mechanisms import PermuteAndFlip, farthest_table, noisy_table
 from tacit.noise import choose, uniform_integers
 from tacit.parameters import count
 

@@ -32,7 +32,7 @@ from tacit.learning.linear.solvers import COUNT_SHARE
 from tacit.learning.scikit import ClusterMixin, TransformerMixin
 from tacit.learning.unsupervised.pca import Shares, checked_reach, principal_axes
 from tacit.ledger import Account
-from tacit.mechanisms.row_sums import clip_rows, farthest_table, noisy_table
+from tacit.mechanisms import clip_rows, farthest_table, noisy_table
 from tacit.parameters import count
 
 MOST_AXES = 8

@@ -28,7 +28,7 @@ from tacit.learning.estimator import Array, Bounds, PrivateEstimator
 from tacit.learning.linear.solvers import COUNT_SHARE, row_count, shrink
 from tacit.learning.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from tacit.ledger import Account
-from tacit.mechanisms.row_sums import farthest, farthest_moment, noisy_second_moment, noisy_sum
+from tacit.mechanisms import farthest, farthest_moment, noisy_second_moment, noisy_sum
 from tacit.parameters import count, number
 
 CENTRE_SHARE = 0.1

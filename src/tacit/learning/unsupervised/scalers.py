@@ -30,8 +30,7 @@ from tacit.learning.estimator import Array, Bounds, PrivateEstimator, RowSpace
 from tacit.learning.scikit import OneToOneFeatureMixin, TransformerMixin
 from tacit.learning.trees.tree import largest
 from tacit.ledger import Account
-from tacit.mechanisms import quantile
-from tacit.mechanisms.row_sums import farthest, noisy_sum
+from tacit.mechanisms import farthest, noisy_sum, quantile
 from tacit.parameters import number
 
 COUNT, SQUARES = 0.5, 0.7  # weights of the count and of the squares in a row, beside 1 for the values themselves

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.special import chdtrc
 
 from tacit.calculus import AddRemove, Anything, CalculusError, Identifiers, Integers, Records, Rows, Space
-from tacit.mechanisms.key_selection import OptimalSelection, holdings_of, optimal_selection
-from tacit.mechanisms.partition_selection import GaussianSelection, LaplaceSelection, SipsSelection
+from tacit.mechanisms import GaussianSelection, LaplaceSelection, OptimalSelection, SipsSelection, optimal_selection
+from tacit.mechanisms.partition_selection import holdings_of
 from tacit.noise import test_mode as seeded
 
 PEOPLE = Space(Rows(Anything()), AddRemove())

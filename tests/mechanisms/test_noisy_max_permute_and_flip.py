@@ -14,8 +14,7 @@ from scipy.special import chdtrc
 
 from tacit.accounting import NoOp, ParameterError
 from tacit.calculus import L1, Integers, Lattice, LInfinity, Space, Vectors
-from tacit.mechanisms.exponential import exponential
-from tacit.mechanisms.permute_and_flip import PermuteAndFlip, permute_and_flip
+from tacit.mechanisms import PermuteAndFlip, exponential, permute_and_flip
 from tacit.noise import test_mode as seeded
 
 

@@ -33,7 +33,7 @@ from tacit.calculus import (
     quantile_scores,
     table,
 )
-from tacit.calculus.metrics import root
+from tacit.exact import root
 
 LETTERS = Categories("abc")
 SMALL = [list(rows) for n in range(5) for rows in combinations_with_replacement("abc", n)]

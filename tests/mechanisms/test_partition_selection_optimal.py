@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.accounting import ApproxDP, Group, ParameterError, Repeated, account
-from tacit.mechanisms.key_selection import OptimalSelection, holdings_of, optimal_probabilities, optimal_selection
+from tacit.mechanisms import OptimalSelection, optimal_selection
+from tacit.mechanisms.partition_selection import holdings_of, optimal_probabilities
 from tacit.noise import test_mode as seeded
 
 
