@@ -1,8 +1,8 @@
 """Rooms that load a module when one of its names is first used.
 
-Start-up time matters: a question about a table needs few of the mechanisms, and most others load scipy. A lazy
-package lists its modules and their names in a table and takes its `__getattr__` and `__dir__` from here. Imports
-under `TYPE_CHECKING` tell the type checker what the names are, and `__all__` lists them as in any package.
+Start-up time matters: a question about a table needs few of the mechanisms, and most others load scipy. A
+lazy package lists its modules and their names in a table and takes its `__getattr__` and `__dir__` from here.
+Imports under `TYPE_CHECKING` tell the type checker what the names are, and `__all__` lists them as usual.
 
 >>> import tacit.calculus
 >>> "clamp" in dir(tacit.calculus), tacit.calculus.clamp.__module__
@@ -16,7 +16,9 @@ from types import ModuleType
 from typing import Any
 
 
-def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazily(
+    package: str, homes: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package whose names live in the modules `homes` (module -> names).
 
     A module may also carry the name of what it holds, as `laplace` in `mechanisms/laplace.py`: the package's
@@ -33,7 +35,7 @@ def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[[
         return found
 
     class LazyRoom(ModuleType):
-        """Importing a module sets it as an attribute of its package; here it must not hide the name it holds."""
+        """Importing a module sets it as an attribute of its package; it must not hide the name it holds."""
 
         def __setattr__(self, name: str, value: object) -> None:
             if not (isinstance(value, ModuleType) and name in home_of):

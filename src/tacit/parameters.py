@@ -1,4 +1,12 @@
-"""Checks on numbers that come from users: each error names the parameter, its range and the value given."""
+"""Checks on numbers that come from users.
+
+Each error names the parameter, its range and the value given. Checks are for declared parameters, which are
+public; a value from the data never comes here.
+
+>>> probability("delta", 2)
+Traceback (most recent call last):
+tacit.errors.ParameterError: delta must be between 0 and 1, not 2
+"""
 
 from __future__ import annotations
 

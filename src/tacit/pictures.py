@@ -1,6 +1,6 @@
 """What the pictures of all rooms share: colours, a canvas, and the check of a file's name.
 
-Colours are told apart by every kind of colour vision. A picture is a matplotlib `Figure` that needs no display
+Colours are told apart by every kind of colour vision. A picture is a matplotlib `Figure`, needs no display
 and does not touch pyplot's global state; matplotlib is imported only when something is drawn.
 
 >>> figure, ax = canvas(None, None)
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Okabe and Ito's palette.
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#666666"
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+PURPLE, SKY, GREY = "#CC79A7", "#56B4E9", "#666666"
 Path = str | PathLike[str]
 
 
@@ -36,7 +37,9 @@ def check_path(path: Path) -> None:
         raise ParameterError(f"the picture's file name must end in .png, .pdf or .svg, not {fspath(path)!r}")
 
 
-def canvas(ax: Axes | None, path: Path | None, *, width: float = 6.4, height: float = 4.4) -> tuple[Figure, Axes]:
+def canvas(
+    ax: Axes | None, path: Path | None, *, width: float = 6.4, height: float = 4.4
+) -> tuple[Figure, Axes]:
     """A new figure with one set of axes, or `ax` with the figure that it belongs to."""
     from matplotlib.figure import Figure
 

@@ -1,7 +1,7 @@
 """What a computation costs: events in, certified brackets out. No data, no randomness, no input or output.
 
-An event says what is done to the data; `account(event)` brackets epsilon, delta, rho, mu and the trade-off curve
-from below and above; `Guarantee` says how much privacy is meant. Upper ends may be published.
+An event says what is done to the data; `account(event)` brackets epsilon, delta, rho, mu and the trade-off
+curve from below and above; `Guarantee` says how much privacy is meant. Upper ends may be published.
 
 >>> from fractions import Fraction
 >>> event = Repeated(Sampled(Poisson(Fraction(256, 60000)), Gaussian(noise_multiplier=1.1)), 14062)
@@ -9,9 +9,9 @@ from below and above; `Guarantee` says how much privacy is meant. Upper ends may
 >>> round(found.upper, 6), found.width < 1e-8
 (2.381597, True)
 
-`events` holds the events, `pairs` the distributions that a neighbour tells apart, `engines` what composes them,
-`theorems` the closed forms of the literature. Start-up time matters: engines are imported by the functions that
-need them, and pictures, strategies and some theorems when they are first used.
+`events` holds the events, `pairs` the distributions that are to be told apart, `engines` what composes them,
+`theorems` the closed forms of the literature. Start-up time matters: engines are imported by the functions
+that need them, and pictures, strategies and some theorems when they are first used.
 """
 
 from typing import TYPE_CHECKING
@@ -113,8 +113,8 @@ __getattr__, __dir__ = lazily(__name__, {
 __all__ = [  # noqa: RUF022 (grouped)
     # what is done to the data
     "GDP", "ZCDP", "ApproxDP", "Composed", "DiscreteGaussian", "DiscreteLaplace", "Event", "Exponential",
-    "Gaussian", "Group", "Laplace", "Leaf", "LeakyRandomizedResponse", "MatrixMechanism", "MixtureOfGaussians",
-    "NoOp", "NonPrivate", "PrivacyProfile", "PureDP", "RandomizedResponse", "RenyiDP", "Repeated", "Sampled",
+    "Gaussian", "Group", "Laplace", "Leaf", "LeakyRandomizedResponse", "MatrixMechanism",
+    "MixtureOfGaussians", "NoOp", "NonPrivate", "PrivacyProfile", "PureDP", "RandomizedResponse", "RenyiDP", "Repeated", "Sampled",
     "Selection", "Staircase", "TruncatedCDP", "Worst", "from_dp_event", "from_json", "to_dp_event", "to_json",
     "Poisson", "RandomAllocation", "Scheme", "TruncatedPoisson", "WithReplacement", "WithoutReplacement",
     # what it costs

@@ -239,7 +239,7 @@ class Guarantee:
 
     @property
     def limits(self) -> dict[str, Fraction]:
-        """The amounts that add up, by name: `pure`; `epsilon`, `delta`; `rho`; `mu2`; or `renyi:` and an order."""
+        """What adds up, by name: `pure`, `epsilon`, `delta`, `rho`, `mu2`, or `renyi:` and an order."""
         return dict(self.parts)
 
     @property

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +108,7 @@ def below_exp(uniforms: Words, x: NDArray[np.float64], exact: Callable[[int], Fr
     found: NDArray[np.bool_] = gap > 0
     for i in np.flatnonzero(np.abs(gap) <= MARGIN).tolist():
         rational = exact(i)
-        found[i] = below(int(uniforms[i]), lambda bits, rational=rational: exp_bounds(rational, bits))  # type: ignore[misc]
+        found[i] = below(int(uniforms[i]), partial(exp_bounds, rational))
     return found
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, overload
 
 import numpy as np
@@ -119,7 +119,7 @@ class GaussianLaw:
         while True:
             excess = int(steps.draw(1)[0])
             exponent = Fraction(excess**2) / (2 * self.small**2)
-            if below(int(words(1)[0]), lambda bits, exponent=exponent: exp_bounds(exponent, bits)):  # type: ignore[misc]
+            if below(int(words(1)[0]), partial(exp_bounds, exponent)):
                 return self.count + excess
 
 

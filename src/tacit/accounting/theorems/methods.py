@@ -42,7 +42,7 @@ from tacit.errors import ParameterError, UnsupportedError
 from tacit.exact import exact
 
 Row = tuple[float, float, int]
-_GUARANTEES: dict[type[Leaf], tuple[str, ...]] = {
+_GUARANTEES: dict[type[Event], tuple[str, ...]] = {
     PureDP: ("epsilon",),
     ApproxDP: ("epsilon", "delta"),
     ZCDP: ("rho",),
@@ -231,7 +231,7 @@ def as_typed(event: Event) -> Event:
             return replace(event, event=as_typed(event.event))
         case RenyiDP():
             return event
-    names = _GUARANTEES.get(type(event), ())  # type: ignore[arg-type]
+    names = _GUARANTEES.get(type(event), ())
     changed: dict[str, Any] = {name: exact(name, getattr(event, name)) for name in names}
     return replace(event, **changed) if changed else event
 
