@@ -139,7 +139,7 @@ def leakage() -> Iterator[Auditor]:
     )  # fmt: skip
     for name, found in (("audit_local", local), ("audit_neighbours", neighbouring), ("audit_examples", examined)):
         yield Auditor(
-            name, f"leakage_audit.{name}", "randomised response, epsilon 1", 1.0,
+            name, f"attack.{name}", "randomised response, epsilon 1", 1.0,
             lambda draw, _, found=found: found(draw).epsilon_lower,  # type: ignore[misc]
             lambda draw, _, found=found: local_epsilon_floor(found(draw).estimate.point, 2), 0.3,  # type: ignore[misc]
         )  # fmt: skip

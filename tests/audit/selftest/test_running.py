@@ -29,13 +29,22 @@ def test_quick_mode_on_everything(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "sparse vector: Roth" in text and "geometric, truncated" in text and "is safe" not in text.lower()
 
 
+class ThinNoise:
+    """tacit.noise with a fault: half of the scale."""
+
+    def __getattr__(self, name: str):
+        return getattr(noise, name)
+
+    def rounded_laplace(self, scale, *more, **others):
+        return noise.rounded_laplace(Fraction(scale) / 2, *more, **others)
+
+
 def test_half_the_noise_in_tacit_itself_ends_with_status_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     few = Part("noise", (), "", lambda: [case for case in running.mechanism_cases.cases() if case.name.startswith("laplace")], list)
     monkeypatch.setattr(running, "parts", lambda: [few])
     assert main(["selftest", "--quick", "--only", "laplace"]) == 0
     assert "no attack beat a claim" in capsys.readouterr().out
-    thin = lambda scale, *more, **others: noise.rounded_laplace(Fraction(scale) / 2, *more, **others)  # half of the scale
-    monkeypatch.setattr(importlib.import_module("tacit.mechanisms.noisy_sums"), "rounded_laplace", thin)
+    monkeypatch.setattr(importlib.import_module("tacit.mechanisms.noisy_sums"), "rounded_laplace", ThinNoise().rounded_laplace)
     assert main(["selftest", "--quick", "--only", "laplace"]) == 1
     out = capsys.readouterr().out
     assert "FAILED" in out and "ABOVE ITS CLAIM" in out and "laplace on a lattice: above its claim" in out

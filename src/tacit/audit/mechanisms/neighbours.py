@@ -269,7 +269,7 @@ def _filled(column: Data, value: object) -> Data:
     return type(column)([value])
 
 
-def _fits(column: NDArray[np.generic], value: Any) -> Any:
+def _fits(column: NDArray[Any], value: Any) -> Any:
     if column.dtype.kind in "iu" and not np.iinfo(column.dtype).min <= value <= np.iinfo(column.dtype).max:
         raise OverflowError("out of the column's range")
     if column.dtype.kind == "U" and not isinstance(value, str):

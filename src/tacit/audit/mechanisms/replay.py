@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -100,7 +100,7 @@ class Tape:
 class _Run:
     """What is written down while a function runs; with a tape, answers come from there."""
 
-    def __init__(self, draws: list[object], tape: Tape | None) -> None:
+    def __init__(self, draws: Sequence[object], tape: Tape | None) -> None:
         self.draws, self.tape = draws, tape
         self.steps: list[Step] = []
         self.statements: list[object] = []
