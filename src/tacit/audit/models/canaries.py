@@ -142,6 +142,8 @@ def watched_steps(run: PrivateTraining, seed: int | None = None) -> Floats:
 
     Row t is the released gradient of step t times the public divisor: the noisy sum of the canaries in the batch.
     """
+    import torch
+
     seen: list[Floats] = []
     with contextlib.nullcontext() if seed is None else test_mode(seed):
         while run.remaining():
@@ -149,7 +151,9 @@ def watched_steps(run: PrivateTraining, seed: int | None = None) -> Floats:
                 run.optimizer.zero_grad()
                 run.model(batch).sum().backward()
                 run.optimizer.step()
-                seen.append(run.model.weight.grad[0].double().numpy() * float(run.sampler.divisor))
+                weight = run.model.weight
+                assert isinstance(weight, torch.Tensor) and weight.grad is not None
+                seen.append(weight.grad[0].double().numpy() * float(run.sampler.divisor))
     return np.array(seen)
 
 

@@ -493,7 +493,7 @@ def _fitted() -> list[Mutant]:
         return np.asarray(ordered[middle] + (noise.discrete_laplace(gap, size=n) if gap else np.zeros(n, dtype=np.int64)))
 
     def block(scale: int) -> Bulk:
-        return lambda rows, n: (1 if rows else -1) + noise.discrete_laplace(scale, size=n)
+        return lambda rows, n: np.asarray((1 if rows else -1) + noise.discrete_laplace(scale, size=n))
 
     def free_bounds(rows: list[int], n: int) -> Outcomes:
         """Bounds are the smallest and the largest value there is."""

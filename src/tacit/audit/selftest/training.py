@@ -123,8 +123,8 @@ def stepped(make: Callable[[int], Sampler], steps: int, noise: float, inside: bo
         def add_param_group(self, group: dict[str, Any]) -> None:
             self.param_groups.append({**group, "params": list(group["params"])})
 
-        def step(self, closure: object = None) -> None:
-            """Nothing."""
+        def step(self, closure: Any = None) -> Any:
+            return None
 
     model, sampler = Bank(), make(n)
     optimizer = Still(model.parameters())
