@@ -362,14 +362,9 @@ def geometric_sizes(first: int, last: int, ratio: float = 1.1) -> NDArray[np.int
 
 
 def convergence(
-    labels: ArrayLike,
-    observations: ArrayLike,
-    *,
-    channel: Channel | None = None,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
-    secrets: int | None = None,
-    rules: Iterable[str | Rule] = tuple(RULES),
-    sizes: Sequence[int] | NDArray[np.integer] | None = None,
+    labels: ArrayLike, observations: ArrayLike, *,
+    channel: Channel | None = None, validation: tuple[ArrayLike, ArrayLike] | None = None, secrets: int | None = None,
+    rules: Iterable[str | Rule] = tuple(RULES), sizes: Sequence[int] | NDArray[np.integer] | None = None,
 ) -> Convergence:
     """Fit each rule to the first n examples, for each n of `sizes` (5 and on by steps of a tenth), and measure its error.
 

@@ -59,12 +59,8 @@ class Neighbours:
 
 
 def neighbours(
-    data: Data,
-    relation: Adjacency | str = Adjacency.ADD_REMOVE,
-    *,
-    adversarial: bool = True,
-    person: str | None = None,
-    crowd: int | None = None,
+    data: Data, relation: Adjacency | str = Adjacency.ADD_REMOVE, *,
+    adversarial: bool = True, person: str | None = None, crowd: int | None = None,
 ) -> list[Neighbours]:
     """Pairs of `data` with data sets at distance 1, the ordinary ones first.
 

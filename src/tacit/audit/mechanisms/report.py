@@ -107,12 +107,8 @@ def audit_mechanism(
     *,
     neighbours: str | Adjacency | Iterable[Neighbours | tuple[object, object]] = Adjacency.ADD_REMOVE,
     data: object = None,
-    person: str | None = None,
-    trials: int = 10_000,
-    deep: int = 2,
-    confidence: float = 0.95,
-    seed: int | None = None,
-    timing: int = 0,
+    person: str | None = None, trials: int = 10_000, deep: int = 2, confidence: float = 0.95,
+    seed: int | None = None, timing: int = 0,
 ) -> MechanismReport:
     """Attack a function that takes a data set and returns anything.
 

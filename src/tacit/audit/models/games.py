@@ -170,19 +170,9 @@ class MembershipGame:
     """
 
     def __init__(
-        self,
-        train: Train,
-        population: Records,
-        size: int,
-        game: Game | str = Game.AVERAGE,
-        *,
-        record: int | None = None,
-        dataset: ArrayLike | None = None,
-        replace: bool = False,
-        filler: int | None = None,
-        seed: int | None = None,
-        workers: int = 1,
-        progress: bool = False,
+        self, train: Train, population: Records, size: int, game: Game | str = Game.AVERAGE, *,
+        record: int | None = None, dataset: ArrayLike | None = None, replace: bool = False, filler: int | None = None,
+        seed: int | None = None, workers: int = 1, progress: bool = False,
     ) -> None:
         self.train, self.population, self.game, self.replace = train, population, Game(game), replace
         self.size = count("size", size)

@@ -259,13 +259,8 @@ class LabelOnlyAttack(Attack):
     worlds = "OUT: this model, a fresh record, seen by labels"
 
     def __init__(
-        self,
-        how: Literal["noise", "boundary", "augmentation"] = "noise",
-        *,
-        scales: Sequence[float] = (0.1, 0.3, 1.0),
-        queries: int = 20,
-        augment: Callable[[Inputs, int], Inputs] | None = None,
-        seed: int = 0,
+        self, how: Literal["noise", "boundary", "augmentation"] = "noise", *, scales: Sequence[float] = (0.1, 0.3, 1.0),
+        queries: int = 20, augment: Callable[[Inputs, int], Inputs] | None = None, seed: int = 0,
     ) -> None:
         super().__init__(LABEL)
         if how not in ("noise", "boundary", "augmentation") or (how == "augmentation") != (augment is not None):

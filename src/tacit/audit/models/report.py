@@ -224,19 +224,10 @@ def audit_model(
     data: Records,
     claim: Claim | Guarantee | str,
     *,
-    attacks: Sequence[Attack | Adversary] | None = None,
-    game: Game | str = Game.FIXED_MODEL,
-    runs: int | None = None,
-    size: int | None = None,
-    references: int = 8,
-    record: int | None = None,
-    groups: Sequence[Hashable] | None = None,
-    signal: Signal = LOSS,
-    confidence: float = 0.95,
-    seed: int | None = None,
-    workers: int = 1,
-    progress: bool = False,
-    title: str | None = None,
+    attacks: Sequence[Attack | Adversary] | None = None, game: Game | str = Game.FIXED_MODEL,
+    runs: int | None = None, size: int | None = None, references: int = 8, record: int | None = None,
+    groups: Sequence[Hashable] | None = None, signal: Signal = LOSS, confidence: float = 0.95,
+    seed: int | None = None, workers: int = 1, progress: bool = False, title: str | None = None,
 ) -> ModelReport:
     """Attack `train(data) -> model` and hold what is found against the claim.
 

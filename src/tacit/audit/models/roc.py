@@ -305,8 +305,5 @@ def permitted(epsilon: float, delta: float = 0.0) -> dict[str, float]:
     >>> {name: round(value, 4) for name, value in permitted(1).items()}
     {'accuracy': 0.7311, 'advantage': 0.4621, 'auc': 0.7311}
     """
-    return {
-        "accuracy": most_accuracy(epsilon, delta),
-        "advantage": most_advantage(epsilon, delta),
-        "auc": most_auc(epsilon, delta),
-    }
+    figures = {"accuracy": most_accuracy, "advantage": most_advantage, "auc": most_auc}
+    return {name: most(epsilon, delta) for name, most in figures.items()}

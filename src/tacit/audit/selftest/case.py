@@ -58,14 +58,8 @@ class Case:
     def tried(self, *, trials: int | None = None, error: float = 1e-6, seed: int | None = None, quick: bool = False) -> Outcome:
         """Attack it once; a right mechanism comes out broken with probability at most `error`."""
         found = attack(
-            self.first,
-            self.second,
-            self.samples(quick) if trials is None else trials,
-            confidence=1 - error,
-            delta=self.delta,
-            events=self.events,
-            measure=self.claim.measure,
-            seed=seed,
+            self.first, self.second, self.samples(quick) if trials is None else trials,
+            confidence=1 - error, delta=self.delta, events=self.events, measure=self.claim.measure, seed=seed,
             game=f"worst case: two fixed neighbours of {self.name}, only the noise fresh",
         )
         return Outcome(self, held_against(self.claim, found), self.floor / LENIENT if quick else self.floor)
