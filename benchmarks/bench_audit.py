@@ -24,11 +24,7 @@ from audit_board import Board, Found, theirs  # type: ignore[import-not-found]
 from measure import busy, table
 
 from tacit.accounting import GDP, Adjacency, Laplace, account
-from tacit.audit.claim import Claim
-from tacit.audit.mechanisms.ranks import rank_attack
-from tacit.audit.mechanisms.search import attack, band
-from tacit.audit.mechanisms.sequential import audit_until
-from tacit.audit.models.independent import coin_evidence
+from tacit.audit import Claim, attack, audit_until, band, coin_evidence, rank_attack
 
 DELTA, CONFIDENCE, MU = 1e-5, 0.95, 1.0
 SIZES = (1_000, 10_000, 100_000)

@@ -25,11 +25,8 @@ from measure import busy, table
 from models import ridge, toy  # type: ignore[import-not-found]
 
 from tacit.accounting import GDP, account
-from tacit.audit.experiment import generator
-from tacit.audit.models.canaries import canary_bank, gradient_scores, watched_steps
-from tacit.audit.models.independent import coin_evidence
-from tacit.audit.models.one_run import audit_one_run
-from tacit.audit.models.report import audit_model
+from tacit.audit import audit_model, audit_one_run, coin_evidence, generator
+from tacit.audit.models import canary_bank, gradient_scores, watched_steps
 
 DELTA, CONFIDENCE = 1e-5, 0.95
 PLAIN = ("one run", "one run, Gaussian", "independent")

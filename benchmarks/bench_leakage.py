@@ -15,10 +15,9 @@ from collections.abc import Callable
 
 from measure import busy, peak, report_peak, verdict
 
-from tacit.audit.experiment import generator
+from tacit.audit import generator
+from tacit.audit.leakage import Channel, convergence
 from tacit.audit.leakage.builders import Grid, planar_geometric, planar_laplace, truncated_geometric
-from tacit.audit.leakage.channel import Channel
-from tacit.audit.leakage.estimators import convergence
 
 CITY = Grid(20, 20, 150)
 MODULES = ["tacit.audit.leakage.estimators", "tacit.audit.leakage.builders", "matplotlib"]

@@ -24,10 +24,8 @@ import numpy as np
 from leaks_sampling import PAIRS  # type: ignore[import-not-found]
 from measure import table, verdict
 
-from tacit.audit.claim import Claim
-from tacit.audit.mechanisms.floats import bit_attack
-from tacit.audit.mechanisms.search import attack
-from tacit.audit.mechanisms.sequential import bounded_at, held_against
+from tacit.audit import Claim, attack, held_against
+from tacit.audit.mechanisms import bit_attack
 
 HERE = Path(__file__).resolve().parent
 #: Adapter of each peer, and the environment it runs in.
@@ -64,7 +62,7 @@ def attacked(test: dict[str, Any]) -> tuple[str, bool]:
     first, second = (as_array(test[side]) for side in ("first", "second"))
     if len(set(map(str, test["first"]))) == 1 and isinstance(test["first"][0], str):
         return test["first"][0], False
-    n, delta = len(first), bounded_at(claim)
+    n, delta = len(first), claim.delta
     found = [
         attack(lambda _: first, lambda _: second, n, confidence=1 - ERROR, delta=delta, seed=1),
         bit_attack(lambda _: first, lambda _: second, n, confidence=1 - ERROR, delta=delta, seed=1),

@@ -9,7 +9,7 @@ Everybody in it is made up. Writes one picture an attack into the directory give
 import sys
 from pathlib import Path
 
-from tacit.audit.demonstrations import overview as demonstrations
+from tacit.audit import demonstrations
 
 
 def main(arguments: list[str]) -> None:

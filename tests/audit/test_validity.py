@@ -25,7 +25,7 @@ from tests.audit.auditors import AUDITORS, Auditor, Run
 import tacit.audit
 from tacit.audit.claim import Claim
 from tacit.audit.experiment import generator
-from tacit.audit.mechanisms.exact_laws import Pair
+from tacit.audit.mechanisms.exact_laws import LawPair
 
 RUNS = 1000
 CHANCE = 1e-6
@@ -46,7 +46,7 @@ ELSEWHERE = {
     "roc.Roc.band": "the width that band_point uses",
     "roc.summary": "collects tpr_at",
     "roc.roc_figure": "draws the band",
-    "leakage_confidence.validation_size": "a size, not a bound",
+    "attack.validation_size": "a size, not a bound",
 }
 
 
@@ -104,7 +104,7 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
 def confident() -> Iterator[str]:
     """Every public function of the package that returns evidence or takes a confidence."""
     for path in sorted(ROOM.rglob("*.py")):
-        module = ".".join(path.relative_to(ROOM).with_suffix("").parts)
+        module = path.parent.name if path.stem == "__init__" else path.stem
         for name, node in functions(ast.parse(path.read_text())):
             taken = {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
             returned = "" if node.returns is None else ast.unparse(node.returns)
@@ -133,7 +133,7 @@ def test_the_exact_comparison_is_never_wrong() -> None:
                 likely, unlikely = (sum((x for x, there in zip(law, event, strict=True) if there), Fraction(0)) for law in (q, p))
                 if likely > delta:
                     ratios.append((likely - delta) / unlikely if unlikely else math.inf)  # type: ignore[arg-type]
-        pair = Pair(first, second)
+        pair = LawPair(first, second)
         assert pair.ratio(delta) == max(ratios)
         if number % 20 == 0 and delta == 0 and max(ratios) < math.inf:
             assert not pair.breaks(Claim.of(epsilon=pair.epsilon()))

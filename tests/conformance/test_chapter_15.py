@@ -15,8 +15,17 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from tacit.audit.experiment import generator
-from tacit.audit.leakage.attack import risk_upper, validation_size
+from tacit.audit import generator
+from tacit.audit.leakage import (
+    RULES,
+    Channel,
+    Convergence,
+    convergence,
+    geometric_sizes,
+    rate_distortion,
+    risk_upper,
+    validation_size,
+)
 from tacit.audit.leakage.bounds import (
     central_epsilon_floor,
     central_risk_floor,
@@ -41,8 +50,6 @@ from tacit.audit.leakage.builders import (
     spiky,
     truncated_geometric,
 )
-from tacit.audit.leakage.channel import Channel, rate_distortion
-from tacit.audit.leakage.estimators import RULES, Convergence, convergence, geometric_sizes
 
 FREQ, NN, LN, LOG = "frequentist", "nearest", "knn-ln", "knn-log10"
 

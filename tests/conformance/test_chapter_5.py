@@ -10,8 +10,7 @@ from scipy.special import ndtr
 from tests.audit.toy_models import ridge, toy
 
 from tacit.accounting import GDP, Laplace, account
-from tacit.audit.claim import Claim
-from tacit.audit.experiment import generator
+from tacit.audit import Claim, generator
 from tacit.audit.models.membership import (
     Attack,
     CalibratedAttack,

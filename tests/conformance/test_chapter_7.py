@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, account
 from tacit.accounting.theorems import conversions, subsampled_renyi
 from tacit.audit import OperatingPoint
-from tacit.audit.models.poisoning import group_epsilon
+from tacit.audit.models import group_epsilon
 from tacit.deep import FullBatch, make_private
 from tacit.deep import Poisson as PoissonBatches
 from tacit.deep.pate import LaplaceVotes

@@ -1,7 +1,8 @@
-"""What is promised, and whether evidence breaks it: the two sides every audit sets against each other.
+"""What is promised, what an attack found, and whether the second breaks the first.
 
-A claim is an event under a relation, so the accountant says what the claim permits at any false positive rate and any delta. Evidence is
-what an attack found: a lower bound that holds with a stated confidence. An estimate without a confidence is never evidence.
+A claim is an event under a relation, so the accountant says what the claim permits at any false positive rate and any
+delta. Evidence is what an attack found: a lower bound that holds with a stated confidence. An estimate without a
+confidence is never evidence. `judge` holds one against the other.
 
 >>> claim = Claim.of("eps=1,delta=1e-6")
 >>> claim.describe()
@@ -20,10 +21,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from tacit.accounting import GDP, Adjacency, ApproxDP, Cost, Event, Guarantee, ParameterError, PureDP, account, from_json, to_json
-from tacit.audit.rates import OperatingPoint, most_true_positives
+from tacit.audit.rates import Measure, OperatingPoint, measured_in, most_true_positives
+
+VISIBLE = 0.01  # the delta for claims that name none
 
 
 def surely(confidence: float) -> str:
@@ -78,6 +80,21 @@ class Claim:
         """The accountant's view of the promise."""
         return account(self.event, self.adjacency)
 
+    @property
+    def measure(self) -> Measure:
+        """Whether an attack should bound mu, for a claim of mu, or epsilon."""
+        return "mu" if isinstance(self.event, GDP) else "epsilon"
+
+    @property
+    def delta(self) -> float:
+        """The delta at which an attack should bound epsilon: the claim's own, 0 for a pure one.
+
+        For other claims it is one that some thousand samples can see.
+        """
+        if isinstance(self.event, ApproxDP):
+            return float(self.event.delta)
+        return 0.0 if isinstance(self.event, (PureDP, GDP)) else VISIBLE
+
     def epsilon(self, delta: float) -> float:
         """The largest epsilon at `delta` that the claim permits; infinite where it promises none."""
         if isinstance(self.event, PureDP):
@@ -103,7 +120,7 @@ class Claim:
         """The claim in words, with its relation."""
         return f"{self.text or repr(self.event)} ({self.adjacency.value})"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The claim as plain values; `from_json` reads it back.
 
         >>> Claim.from_json(Claim.of(mu=1).to_json()) == Claim.of(mu=1)
@@ -112,9 +129,10 @@ class Claim:
         return {"event": to_json(self.event), "adjacency": self.adjacency.value, "text": self.text}
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> Claim:
+    def from_json(record: Mapping[str, object]) -> Claim:
         """The claim that `to_json` wrote."""
-        return Claim(from_json(record["event"]), Adjacency.parse(record["adjacency"]), str(record["text"]))
+        event, relation, text = (str(record[name]) for name in ("event", "adjacency", "text"))
+        return Claim(from_json(event), Adjacency.parse(relation), text)
 
 
 @dataclass(frozen=True)
@@ -135,24 +153,29 @@ class Evidence:
     delta: float
     confidence: float
     trials: int
-    measure: str = "epsilon"
+    measure: Measure = "epsilon"
     point: OperatingPoint | None = None
     estimate: float | None = None
     assumptions: tuple[str, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    details: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        if self.measure not in ("epsilon", "mu"):
-            raise ParameterError(f"measure must be 'epsilon' or 'mu', not {self.measure!r}")
+        measured_in(self.measure)
         if not self.attack or not self.game:
             raise ParameterError("evidence must name its attack and its game: what was tried, and what was fixed while it was tried")
         if not 0 < self.confidence < 1:
             raise ParameterError(f"confidence must lie between 0 and 1, not {self.confidence!r}: no finite sample is certain")
 
     @staticmethod
-    def of_point(point: OperatingPoint, *, attack: str, game: str, delta: float, trials: int, **more: Any) -> Evidence:
-        """The evidence that a test with these rates gives at `delta`."""
-        return Evidence(attack, game, point.epsilon(delta), delta, point.confidence, trials, point=point, **more)
+    def of_point(
+        point: OperatingPoint, *, attack: str, game: str, delta: float, trials: int,
+        measure: Measure = "epsilon", estimate: float | None = None, details: Mapping[str, object] | None = None,
+    ) -> Evidence:
+        """The evidence that a test with these rates gives: on epsilon at `delta`, or on mu."""
+        return Evidence(
+            attack, game, point.lower(measure, delta), delta, point.confidence, trials,
+            measure=measure, point=point, estimate=estimate, details=details or {},
+        )
 
     def __str__(self) -> str:
         at = f" at delta {self.delta:g}" if self.measure == "epsilon" and self.delta else ""
@@ -199,3 +222,14 @@ def judge(claim: Claim, evidence: Evidence) -> Verdict:
     # The curve of a long composition takes seconds: it is asked only where the bound alone does not decide.
     broken = evidence.lower > permitted or (point is not None and 0 < point.fpr < 1 and point.tpr > claim.tpr(point.fpr))
     return Verdict(claim, evidence, permitted, broken)
+
+
+def held_against(claim: Claim, evidence: Evidence) -> Verdict:
+    """The verdict on a claim; one of rho, whose trade-off curve is only bounded by way of epsilon, is judged by epsilon alone.
+
+    >>> found = Evidence("a test", "worst case", 2.0, 0.01, 0.95, 1000, point=OperatingPoint(0.01, 0.1, 0.95))
+    >>> held_against(Claim.of(rho=0.05), found).broken
+    True
+    """
+    known = isinstance(claim.event, (PureDP, ApproxDP, GDP))
+    return judge(claim, evidence if known else replace(evidence, point=None))

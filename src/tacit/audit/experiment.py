@@ -1,18 +1,17 @@
-"""The randomness of an experiment: which half a record falls into, which model is a shadow, what a channel emits.
+"""The randomness of an experiment, and many trials of it side by side.
 
-None of it protects anybody: an audit is an experiment that must be repeatable, so it takes a seed, as no release may. The noise of
-the audited mechanism itself still comes from `tacit.noise`, untouched.
+`generator` decides which half a record falls into, which model is a shadow, what a channel emits. It protects no data:
+an audit is an experiment that must be repeatable, so it takes a seed, as no release may. The noise of the audited
+mechanism itself still comes from `tacit.noise`, untouched.
 
 >>> generator(7).integers(10, size=3).tolist() == generator(7).integers(10, size=3).tolist()
 True
 
-Many trials of one experiment, side by side, with a generator of its own for each: the same seed gives the same answers in any order.
+`map_trials` runs trials in processes where another process can load the function, in threads otherwise, and here with
+one worker. With a generator of its own for each trial (`spawn`), the same seed gives the same answers in any order.
 
 >>> map_trials(str, [1, 2, 3])
 ['1', '2', '3']
-
-Functions that another process can load run in processes, others in threads; one worker runs them here. A bar shows progress where it is
-asked for.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from numpy.random import Generator, default_rng
 
 from tacit.parameters import count
 
-__all__ = ["Generator", "generator", "spawn"]
+__all__ = ["Generator", "generator", "map_trials", "spawn"]
 
 # Mixed into every seed: `tacit.noise.test_mode` of the same number must be another stream, or the noise would follow the attacker's coins.
 DOMAIN = 0x7461636974

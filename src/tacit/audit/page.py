@@ -1,7 +1,7 @@
-"""An audit as a page for people and as one object for programs: what was claimed, what was tried, what was found.
+"""An audit as a page: what was claimed, what was tried, what was found.
 
-Every report of the audit, on a mechanism or on a model, has a claim, verdicts and findings; this page shows them side by side: the proof
-above, the attack below. It cannot be made to say that something is safe.
+Every report of the audit, on a mechanism or on a model, has a claim, verdicts and findings; the page shows them side by
+side, the proof above and the attack below. It cannot be made to say that something is safe.
 
 >>> from tacit.audit.claim import Evidence, judge
 >>> verdict = judge(Claim.of(epsilon=1), Evidence("threshold", "worst case", 0.9, 0, 0.95, 1000))
@@ -17,12 +17,14 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tacit.audit.claim import Claim, Verdict, surely
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from tacit.audit.mechanisms.report import MechanismReport
 
 NOT_TOLD = (
     "An attack that fails proves nothing: another attack, another pair of inputs or more samples may succeed. The proof is the claim's.",
@@ -86,6 +88,11 @@ def number(value: float) -> str:
     return "anything" if value == math.inf else f"{value:.4g}"
 
 
+def finite(value: float) -> float | None:
+    """A bound for JSON, which has no infinity: None stands for it."""
+    return value if math.isfinite(value) else None
+
+
 def embedded(figure: Figure) -> str:
     """A picture as an address that needs no file."""
     drawn = io.StringIO()
@@ -100,40 +107,22 @@ def tradeoff_figure(claim: Claim, verdicts: Sequence[Verdict], *, smallest: floa
     figure = Figure(figsize=(5.6, 4.4), layout="constrained")
     axis = figure.subplots()
     rates = [smallest * (1 / smallest) ** (k / 80) for k in range(81)]
-    axis.plot(
-        rates,
-        [claim.tpr(min(rate, 1 - 1e-12)) for rate in rates],
-        color="#1b6ca8",
-        lw=1.8,
-        label=f"most that {claim.text or 'the claim'} permits",
-    )
+    permitted = [claim.tpr(min(rate, 1 - 1e-12)) for rate in rates]
+    axis.plot(rates, permitted, color="#1b6ca8", lw=1.8, label=f"most that {claim.text or 'the claim'} permits")
     axis.plot(rates, rates, color="#888888", lw=1, ls="--", label="guessing")
     for broken, colour, word in ((False, "#2e7d32", "found, within the claim"), (True, "#b3261e", "found, above the claim")):
         points = [v.evidence.point for v in verdicts if v.evidence.point is not None and v.broken is broken]
         if points:
-            axis.plot(
-                [max(p.fpr, smallest) for p in points],
-                [max(p.tpr, smallest) for p in points],
-                "o",
-                ms=6,
-                color=colour,
-                label=word,
-                clip_on=False,
-            )
-    axis.set(
-        xscale="log",
-        yscale="log",
-        xlim=(smallest, 1),
-        ylim=(smallest, 1),
-        xlabel="false positive rate, at most",
-        ylabel="true positive rate, at least",
-    )
+            x, y = [max(p.fpr, smallest) for p in points], [max(p.tpr, smallest) for p in points]
+            axis.plot(x, y, "o", ms=6, color=colour, label=word, clip_on=False)
+    axis.set(xscale="log", yscale="log", xlim=(smallest, 1), ylim=(smallest, 1))
+    axis.set(xlabel="false positive rate, at most", ylabel="true positive rate, at least")
     axis.legend(fontsize=8, frameon=False, loc="lower right")
     axis.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def page_of(report: Any, title: str) -> Page:
+def page_of(report: MechanismReport, title: str) -> Page:
     """The page of a report on a mechanism."""
     return Page(
         title,

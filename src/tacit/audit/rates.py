@@ -1,9 +1,11 @@
 """What two error rates say about privacy, and how far observed counts may be trusted.
 
+Use it to turn the counts of a test into a lower bound on epsilon or mu, or to ask how well any test may do under a
+claim. Every lower bound here holds with the stated confidence, whatever the mechanism and however small the sample.
+
 A test that tells two neighbouring inputs apart with false positive rate a and true positive rate b refutes every (epsilon, delta) with
 b > e^epsilon a + delta or 1 - a > e^epsilon (1 - b) + delta (Kairouz, Oh and Viswanath 2015, Theorem 2.1; Wasserman and Zhou 2010).
-Counts become rates by Clopper and Pearson's exact interval (1934), half of the error on each rate, so every lower bound here holds with
-the stated confidence, whatever the mechanism and however small the sample.
+Counts become rates by Clopper and Pearson's exact interval (1934), half of the error on each rate.
 
 >>> found = operating_point(false_positives=10, negatives=1000, true_positives=100, positives=1000, confidence=0.95)
 >>> round(found.epsilon(delta=0), 6)
@@ -16,11 +18,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from scipy.special import betaincinv, ndtri
 
 from tacit.accounting import ParameterError
 from tacit.parameters import probability
+
+Measure = Literal["epsilon", "mu"]  # what is bounded from below: epsilon at a delta, or mu of Gaussian privacy
+
+
+def measured_in(measure: str) -> None:
+    """Refuse what is neither epsilon nor mu."""
+    if measure not in get_args(Measure):
+        raise ParameterError(f"measure must be 'epsilon' or 'mu', not {measure!r}")
 
 
 def lower_rate(hits: int, trials: int, error: float) -> float:
@@ -59,10 +70,11 @@ def epsilon_of(fpr: float, tpr: float, delta: float = 0.0) -> float:
     (2.302585, 0.0, inf)
     """
     fpr, tpr, delta = _rate("fpr", fpr), _rate("tpr", tpr), _rate("delta", delta)
-    return max(_log_ratio(tpr - delta, fpr), _log_ratio(1 - delta - fpr, 1 - tpr), 0.0)
+    return max(log_ratio(tpr - delta, fpr), log_ratio(1 - delta - fpr, 1 - tpr), 0.0)
 
 
-def _log_ratio(top: float, bottom: float) -> float:
+def log_ratio(top: float, bottom: float) -> float:
+    """log(top / bottom), infinite where one of them is 0 or less."""
     if top <= 0:
         return -math.inf
     return math.inf if bottom <= 0 else math.log(top / bottom)
@@ -102,6 +114,10 @@ class OperatingPoint:
     def mu(self) -> float:
         """The mu of Gaussian privacy that this test refutes everything below."""
         return mu_of(self.fpr, self.tpr)
+
+    def lower(self, measure: Measure, delta: float = 0.0) -> float:
+        """The largest epsilon at `delta`, or mu, that this test refutes everything below."""
+        return self.mu if measure == "mu" else self.epsilon(delta)
 
     @property
     def advantage(self) -> float:

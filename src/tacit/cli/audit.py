@@ -118,11 +118,11 @@ def selftest(
     as_json: Json = False,
 ) -> int:
     """Attack everything in Tacit, and put in known faults to see them caught. Status 0 only if no claim fell and no fault escaped."""
-    from tacit.audit.selftest import run
+    from tacit.audit import selftest as suite
     from tacit.cli import output
 
     with output.bar("attacking") as progress:
-        report = run(quick=quick, fresh=fresh, only=only, progress=progress)
+        report = suite.run(quick=quick, fresh=fresh, only=only, progress=progress)
     if not report.outcomes and not report.catches:
         raise OptionError(f"--only: no case and no mutant has {only!r} in its name; run without it to see all names")
     if html is not None:

@@ -124,7 +124,7 @@ def searches() -> Iterator[Auditor]:
         mutant_runs=300,
     )  # fmt: skip
     yield Auditor(
-        "audit_mechanism, whole report", "mechanism_report.audit_mechanism", "Laplace on a lattice, epsilon 1", 1.0,
+        "audit_mechanism, whole report", "report.audit_mechanism", "Laplace on a lattice, epsilon 1", 1.0,
         lambda draw, seed: max(found.lower for found in reported(draw, seed)),
         lambda draw, seed: max(hits_of(found) for found in reported(draw, seed)), 0.2,
     )  # fmt: skip

@@ -15,25 +15,24 @@ from tests.audit.auditors.auditor import (
     response,
 )
 
-from tacit.audit.demonstrations.overview import Level
+from tacit.audit.demonstrations import Level
 from tacit.audit.demonstrations.synthetic_inference import play
 from tacit.audit.experiment import Generator
 from tacit.audit.leakage.attack import audit_examples, audit_local, audit_neighbours, estimate_risk, prior_upper, risk_interval, risk_upper
 from tacit.audit.leakage.bounds import local_epsilon_floor
 from tacit.audit.leakage.builders import randomised_response
 from tacit.audit.mechanisms.timing import compare_times, paired_times, regress_times, time_draws
-from tacit.audit.models.attributes import attribute_risk
-from tacit.audit.models.extraction import exposure
+from tacit.audit.models.disclosure import attribute_risk, exposure
 from tacit.audit.rates import epsilon_of
 
 
 def secrets() -> Iterator[Auditor]:
     yield Auditor(
-        "exposure of a secret, from a sample", "extraction.exposure", "rank 100 of 2^14, 500 of the others seen", 14 - math.log2(100),
+        "exposure of a secret, from a sample", "disclosure.exposure", "rank 100 of 2^14, 500 of the others seen", 14 - math.log2(100),
         lambda draw, _: exposed(draw).at_least, lambda draw, _: exposed(draw).bits, 5.0,
     )  # fmt: skip
     yield Auditor(
-        "attribute_risk", "attributes.attribute_risk", "the attribute told to 0.731 for members, 0.5 for others: either end", 0.5,
+        "attribute_risk", "disclosure.attribute_risk", "the attribute told to 0.731 for members, 0.5 for others: either end", 0.5,
         lambda draw, _: advantage_missed(draw), lambda draw, _: advantage_missed(draw, alone=True), 0.0, mutant_runs=1000,
     )  # fmt: skip
     yield Auditor(
@@ -120,27 +119,27 @@ def leakage() -> Iterator[Auditor]:
 
     for method in ("clopper-pearson", "hoeffding"):
         yield Auditor(
-            f"risk_upper, {method}", "leakage_confidence.risk_upper", "a risk of 0.269 on 400 (negated)", -risk,
+            f"risk_upper, {method}", "attack.risk_upper", "a risk of 0.269 on 400 (negated)", -risk,
             lambda draw, _, method=method: -risk_upper(int(draw.binomial(400, risk)), 400, method=method),  # type: ignore[misc]
             lambda draw, _: -float(draw.binomial(400, risk)) / 400, -0.34,
         )  # fmt: skip
         yield Auditor(
-            f"risk_interval, {method}", "leakage_confidence.risk_interval", "a risk of 0.1 on 100: either end", 0.5,
+            f"risk_interval, {method}", "attack.risk_interval", "a risk of 0.1 on 100: either end", 0.5,
             lambda draw, _, method=method: missed(0.1, risk_interval(int(draw.binomial(100, 0.1)), 100, method=method)),  # type: ignore[misc]
             lambda draw, _: missed(0.1, normal_interval(int(draw.binomial(20, 0.1)), 20)), 0.0, mutant_runs=1000,
         )  # fmt: skip
     yield Auditor(
-        "prior_upper", "leakage_confidence.prior_upper", "ten secrets alike, 500 drawn (negated)", -0.1,
+        "prior_upper", "attack.prior_upper", "ten secrets alike, 500 drawn (negated)", -0.1,
         lambda draw, _: -prior_upper(draw.multinomial(500, [0.1] * 10).tolist()),
         lambda draw, _: -float(draw.multinomial(500, [0.1] * 10)[0]) / 500, -0.2,
     )  # fmt: skip
     yield Auditor(
-        "estimate_risk", "leakage_audit.estimate_risk", "randomised response (negated)", -risk,
+        "estimate_risk", "attack.estimate_risk", "randomised response (negated)", -risk,
         lambda draw, _: -estimated(channel, draw).upper, lambda draw, _: -estimated(channel, draw).point, -0.34,
     )  # fmt: skip
     for name, found in (("audit_local", local), ("audit_neighbours", neighbouring), ("audit_examples", examined)):
         yield Auditor(
-            name, f"leakage_audit.{name}", "randomised response, epsilon 1", 1.0,
+            name, f"attack.{name}", "randomised response, epsilon 1", 1.0,
             lambda draw, _, found=found: found(draw).epsilon_lower,  # type: ignore[misc]
             lambda draw, _, found=found: local_epsilon_floor(found(draw).estimate.point, 2), 0.3,  # type: ignore[misc]
         )  # fmt: skip

@@ -16,7 +16,7 @@ from tests.audit.auditors.auditor import (
 )
 
 from tacit.audit.experiment import Generator
-from tacit.audit.models.canaries import audit_gradients
+from tacit.audit.models.canaries import audit_gradients, audit_poisoning
 from tacit.audit.models.games import MembershipGame
 from tacit.audit.models.membership import (
     Attack,
@@ -27,7 +27,6 @@ from tacit.audit.models.membership import (
     ReferenceAttack,
     RobustAttack,
 )
-from tacit.audit.models.poisoning import audit_poisoning
 from tacit.audit.models.report import audit_model
 from tacit.audit.models.signals import Signal
 from tacit.audit.rates import epsilon_of
@@ -73,9 +72,9 @@ def games() -> Iterator[Auditor]:
         "population": (PopulationAttack(NOISY), "membership.PopulationAttack"),
         "difficulty calibrated": (CalibratedAttack(NOISY), "membership.CalibratedAttack"),
         "reference": (ReferenceAttack(NOISY), "membership.ReferenceAttack"),
-        "LiRA online": (LikelihoodRatioAttack(NOISY), "lira.LikelihoodRatioAttack"),
-        "LiRA offline": (LikelihoodRatioAttack(NOISY), "lira.LikelihoodRatioAttack"),
-        "RMIA": (RobustAttack(POSITIVE), "rmia.RobustAttack"),
+        "LiRA online": (LikelihoodRatioAttack(NOISY), "membership.LikelihoodRatioAttack"),
+        "LiRA offline": (LikelihoodRatioAttack(NOISY), "membership.LikelihoodRatioAttack"),
+        "RMIA": (RobustAttack(POSITIVE), "membership.RobustAttack"),
     }
     for name, (chosen, covers) in attacks.items():
         yield Auditor(
@@ -85,12 +84,12 @@ def games() -> Iterator[Auditor]:
             0.1,
         )  # fmt: skip
     yield Auditor(
-        "audit_model, whole report", "model_report.audit_model", "Laplace, epsilon 1, for each of 200 records", 1.0,
+        "audit_model, whole report", "report.audit_model", "Laplace, epsilon 1, for each of 200 records", 1.0,
         lambda draw, seed: max(verdict.evidence.lower for verdict in modelled(draw, seed).verdicts),
         lambda draw, seed: max(best_seen(one.scores, one.bits) for one in modelled(draw, seed).results), 0.1,
     )  # fmt: skip
     yield Auditor(
-        "audit_poisoning, two records", "poisoning.audit_poisoning", "Laplace, epsilon 1 a record", 1.0,
+        "audit_poisoning, two records", "canaries.audit_poisoning", "Laplace, epsilon 1 a record", 1.0,
         lambda draw, seed: poisoned(draw, seed).lower, lambda draw, seed: poisoned(draw, seed).details["group"], 0.3,
     )  # fmt: skip
     yield Auditor(

@@ -18,8 +18,7 @@ from tests.audit.auditors.auditor import (
 )
 
 from tacit.audit.experiment import Generator
-from tacit.audit.mechanisms.ranks import rank_attack
-from tacit.audit.models.independent import coin_evidence
+from tacit.audit.models.independent import coin_evidence, rank_attack
 from tacit.audit.models.membership import order_statistic
 from tacit.audit.models.one_run import SHARES, audit_one_run, one_run, right_guesses
 from tacit.audit.models.roc import evidence_of, roc
@@ -33,7 +32,7 @@ def scores() -> Iterator[Auditor]:
         what = f"{'Laplace, epsilon 1' if law == 'laplace' else 'Gaussian, mu 1'}"
         form = ", ".join(f"{k} {v}" for k, v in asked.items()) or "epsilon"
         yield Auditor(
-            f"rank_attack, {form}", "ranks.rank_attack", what, truth,
+            f"rank_attack, {form}", "independent.rank_attack", what, truth,
             lambda draw, _, law=law, asked=asked: ranked(*halves_and(draw, 1000, law), asked),  # type: ignore[misc]
             lambda draw, _, law=law, asked=asked: best_seen(*halves_and(draw, 1000, law), **asked), 0.3,  # type: ignore[misc]
         )  # fmt: skip

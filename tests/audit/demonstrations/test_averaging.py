@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.accounting import ParameterError
-from tacit.audit.demonstrations import averaging
+from tacit.audit.demonstrations import averaging, draws, noisy_counts
 from tacit.audit.demonstrations.averaging import ask, average, most_exact, recovered, repeats_needed
-from tacit.audit.demonstrations.overview import draws, noisy_counts
 from tacit.audit.rates import lower_rate, upper_rate
 
 

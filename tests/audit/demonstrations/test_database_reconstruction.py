@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tacit.accounting import ParameterError
 from tacit.audit.demonstrations import database_reconstruction as module
+from tacit.audit.demonstrations import noisy_counts
 from tacit.audit.demonstrations.database_reconstruction import (
     BLOCK,
     Statistic,
@@ -26,7 +27,6 @@ from tacit.audit.demonstrations.database_reconstruction import (
     rebuilt,
     solve,
 )
-from tacit.audit.demonstrations.overview import noisy_counts
 from tacit.audit.experiment import generator
 
 

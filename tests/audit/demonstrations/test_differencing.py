@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.accounting import ParameterError
-from tacit.audit.demonstrations import differencing
+from tacit.audit.demonstrations import differencing, draws, noisy_counts
 from tacit.audit.demonstrations.differencing import guess, isolating_clause, mean_difference, success, tracker, where
-from tacit.audit.demonstrations.overview import draws, noisy_counts
 from tacit.audit.experiment import generator
 from tacit.audit.rates import lower_rate, most_accuracy, upper_rate
 

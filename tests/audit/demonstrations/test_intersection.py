@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tacit.accounting import ParameterError
+from tacit.audit.demonstrations import draws, noisy_counts
 from tacit.audit.demonstrations import intersection as module
 from tacit.audit.demonstrations.intersection import (
     anonymised,
@@ -19,7 +20,6 @@ from tacit.audit.demonstrations.intersection import (
     most_of_many,
     pinned,
 )
-from tacit.audit.demonstrations.overview import draws, noisy_counts
 from tacit.audit.demonstrations.reidentification import k_of
 from tacit.audit.experiment import generator
 

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.accounting import ParameterError
-from tacit.audit.demonstrations import linkage
+from tacit.audit.demonstrations import linkage, noisy_counts
 from tacit.audit.demonstrations.linkage import expected_uniqueness, link, narrowing, uniqueness, uniqueness_by_columns
-from tacit.audit.demonstrations.overview import noisy_counts
 from tacit.audit.experiment import generator
 from tacit.audit.rates import most_accuracy
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.accounting import ParameterError
-from tacit.audit.demonstrations import reconstruction
-from tacit.audit.demonstrations.overview import draws, noisy_counts
+from tacit.audit.demonstrations import draws, noisy_counts, reconstruction
 from tacit.audit.demonstrations.reconstruction import (
     expected_recovery,
     least_squares,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tacit.accounting import ParameterError
+from tacit.audit.demonstrations import draws
 from tacit.audit.demonstrations import synthetic_inference as module
-from tacit.audit.demonstrations.overview import draws
 from tacit.audit.demonstrations.synthetic_inference import SIZES, Leak, by_agreement, from_noisy_counts, made_up, most_excess, nearest, play
 from tacit.audit.experiment import generator
 

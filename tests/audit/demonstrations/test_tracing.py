@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tacit.accounting import Gaussian, account
-from tacit.audit.demonstrations import tracing
-from tacit.audit.demonstrations.overview import draws, noisy_counts
+from tacit.audit.demonstrations import draws, noisy_counts, tracing
 from tacit.audit.demonstrations.tracing import expected_auc, homer, inner_product, likelihood_ratio, power, separation, trace
 from tacit.audit.experiment import generator
 from tacit.audit.models.roc import roc

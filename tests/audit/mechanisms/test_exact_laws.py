@@ -13,7 +13,7 @@ from tests.attacks.broken_svt import Variant, right, roth
 
 from tacit.accounting import ParameterError
 from tacit.audit.claim import Claim
-from tacit.audit.mechanisms.exact_laws import Pair, law, worst_pair
+from tacit.audit.mechanisms.exact_laws import LawPair, law, worst_pair
 
 WEIGHTS = st.lists(st.integers(0, 6), min_size=4, max_size=4).filter(any)
 
@@ -37,17 +37,17 @@ def brute_ratio(p: list[Fraction], q: list[Fraction], delta: Fraction) -> Fracti
 @given(WEIGHTS, WEIGHTS, st.fractions(0, 1, max_denominator=12))
 def test_the_ratio_is_the_maximum_over_all_events(one: list[int], two: list[int], delta: Fraction) -> None:
     p, q = normal(one), normal(two)
-    pair = Pair(p, q)
+    pair = LawPair(p, q)
     assert pair.ratio(delta) == brute_ratio(p, q, delta)
-    event = pair.worst_event(delta)
-    swap = event.swapped
-    assert sum((q[i] for i in event.outputs), Fraction(0)) == (event.unlikely if swap else event.likely)  # type: ignore[call-overload]
-    assert max(1, event.ratio(delta)) == pair.ratio(delta)
+    best = pair.worst_set(delta)
+    swap = best.swapped
+    assert sum((q[i] for i in best.outputs), Fraction(0)) == (best.unlikely if swap else best.likely)  # type: ignore[call-overload]
+    assert max(1, best.ratio(delta)) == pair.ratio(delta)
 
 
 @given(WEIGHTS, WEIGHTS, st.fractions(1, 20, max_denominator=8))
 def test_delta_is_the_inverse_of_the_ratio(one: list[int], two: list[int], ratio: Fraction) -> None:
-    pair = Pair(normal(one), normal(two))
+    pair = LawPair(normal(one), normal(two))
     delta = pair.delta_at_ratio(ratio)
     assert pair.ratio(delta) <= ratio
     if delta > 0:
@@ -62,7 +62,7 @@ def test_delta_is_the_inverse_of_the_ratio(one: list[int], two: list[int], ratio
 
 @given(WEIGHTS, WEIGHTS)
 def test_the_tradeoff_is_concave_and_symmetric_under_exchange(one: list[int], two: list[int]) -> None:
-    pair = Pair(normal(one), normal(two))
+    pair = LawPair(normal(one), normal(two))
     corners = pair.tradeoff()
     assert corners[0] == (0, 0) and corners[-1] == (1, 1)
     slopes = [(b1 - b0) / (a1 - a0) if a1 > a0 else math.inf for (a0, b0), (a1, b1) in itertools.pairwise(corners)]
@@ -75,8 +75,8 @@ def test_randomised_response_exactly() -> None:
         matrix = [[Fraction(top if i == j else 1, top + k - 1) for j in range(k)] for i in range(k)]
         found = worst_pair(matrix)
         assert found.pair.ratio() == top and found.epsilon == pytest.approx(math.log(top), rel=1e-15)
-    assert Pair([0.5, 0.5], [0.5, 0.5]).epsilon() == 0
-    assert Pair([1, 0], [0, 1]).epsilon() == math.inf and Pair([1, 0], [0, 1]).total_variation == 1
+    assert LawPair([0.5, 0.5], [0.5, 0.5]).epsilon() == 0
+    assert LawPair([1, 0], [0, 1]).epsilon() == math.inf and LawPair([1, 0], [0, 1]).total_variation == 1
 
 
 def test_a_listed_neighbour_only() -> None:
@@ -88,7 +88,7 @@ def test_a_listed_neighbour_only() -> None:
 
 
 def test_claims_are_compared_exactly() -> None:
-    third = Pair([Fraction(1, 4), Fraction(3, 4)], [Fraction(3, 4), Fraction(1, 4)])
+    third = LawPair([Fraction(1, 4), Fraction(3, 4)], [Fraction(3, 4), Fraction(1, 4)])
     assert not third.breaks(Claim.of(epsilon=math.log(3)))
     assert third.breaks(Claim.of(epsilon=1.09))
     assert not third.breaks(Claim.of(epsilon=0.7, delta=0.25)) and third.breaks(Claim.of(epsilon=0.69, delta=0.2))
@@ -110,10 +110,10 @@ def svt_law(variant: Variant, answers: list[int], reach: int = 20) -> dict[objec
 
 def test_the_sparse_vector_of_the_lecture_notes_is_refuted_without_a_sample() -> None:
     first, second = [0] * 5 + [1], [1] * 5 + [0]
-    broken = Pair(svt_law(roth(2), first), svt_law(roth(2), second))
+    broken = LawPair(svt_law(roth(2), first), svt_law(roth(2), second))
     # 1e-6: what lies beyond the listed values may be on one side only.
     assert broken.epsilon(1e-6) > 2.2 and broken.breaks(Claim.of(epsilon=2, delta=1e-6))
-    good = Pair(svt_law(right(2), first), svt_law(right(2), second))
+    good = LawPair(svt_law(right(2), first), svt_law(right(2), second))
     assert 1 < good.epsilon(1e-6) <= 2 and not good.breaks(Claim.of(epsilon=2, delta=1e-6))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import tacit.mechanisms as public
 from tacit.accounting import Adjacency
-from tacit.audit.selftest import mechanism_cases, noise_cases, running, selection_cases, table_cases
+from tacit.audit.selftest import mechanism_cases, running, selection_cases, table_cases
 from tacit.audit.selftest.case import Case
 
 #: Names that are no mechanism of their own: the interface, the enumeration, and other words for what has a case.
@@ -77,5 +77,5 @@ def test_a_table_gives_as_many_samples_as_it_is_asked_for() -> None:
 
 
 def test_samples_of_the_noise_are_fresh() -> None:
-    case = noise_cases.cases()[0]
+    case = mechanism_cases.noise_cases()[0]
     assert list(case.first(100)) != list(case.first(100))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.audit.selftest import mechanism_mutants, mutants
-from tacit.audit.selftest import training as training_mutants
+from tacit.audit.selftest import mutants, table_cases, training
 from tacit.audit.selftest.case import Mutant
 
-BULK = [*mechanism_mutants.mutants(), *training_mutants.mutants()]
+BULK = [*mutants.bulk_mutants(), *training.mutants(), *table_cases.mutants()]
 
 
 @pytest.mark.parametrize("mutant", BULK, ids=lambda mutant: mutant.name)

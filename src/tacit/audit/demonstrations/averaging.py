@@ -1,7 +1,8 @@
 """Averaging: the same question asked again and again, until the noise is gone.
 
-Noise that is drawn anew for every answer has mean zero, so the mean of k answers is off by the noise's deviation over the root of k.
-What stops it is not more noise but a ledger, which charges every answer, or gives the same answer again for nothing.
+Noise that is drawn anew for every answer has mean zero, so the mean of k answers is off by the noise's deviation over
+the root of k. More noise does not stop it; a ledger does, which charges every answer, or gives the same answer again
+for nothing.
 
 >>> found = average([101, 97, 103, 99, 100])
 >>> found.value, round(found.error, 2), found.answers
@@ -15,18 +16,20 @@ from __future__ import annotations
 import math
 import pathlib
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from tacit.accounting import ParameterError
-from tacit.audit.demonstrations.overview import Demonstration, Level, draws, noisy_counts
+from tacit.audit.demonstrations import Demonstration, Level, draws, noisy_counts
 from tacit.audit.experiment import generator
 from tacit.parameters import count, positive, probability
+from tacit.pictures import BLUE, GREY, RED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +101,7 @@ def most_exact(epsilon: float, values: int) -> float:
     return math.expm1(-rate) / math.expm1(-rate * many)
 
 
-def ask(question: Any, most: int) -> tuple[list[float], str]:
+def ask(question: Callable[[], float], most: int) -> tuple[list[float], str]:
     """Call `question()` up to `most` times, until it is refused: the answers, and why it ended ('' if it never did).
 
     >>> ask(iter([3.0, 4.0]).__next__, 5)
@@ -114,7 +117,7 @@ def ask(question: Any, most: int) -> tuple[list[float], str]:
 
 
 def demonstrate(*, quick: bool = False, seed: int | None = 1, price: Fraction = Fraction(1, 10), asks: int = 10_000) -> Demonstration:
-    """A count at epsilon 0.1 an answer, asked ten thousand times: with nobody counting, and with a ledger that holds epsilon 1.
+    """A count at epsilon 0.1 an answer, asked ten thousand times: without a ledger, and with one that holds epsilon 1.
 
     >>> demonstrate(quick=True).levels[0].rate
     1.0
@@ -126,7 +129,7 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, price: Fraction = 
     without = with_ledger = cached = 0
     fewest, refusals = asks, set()
     with draws(seed), tempfile.TemporaryDirectory() as place:
-        shown = noisy_counts(np.full(asks, truths[0]), price)  # each answer at the price, nobody adds them up
+        shown = noisy_counts(np.full(asks, truths[0]), price)  # each answer at the price, and nothing adds them up
         for number, truth in enumerate(truths):
             without += round(average(noisy_counts(np.full(asks, truth), price)).value) == truth
             for cache in (False, True):
@@ -155,27 +158,20 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, price: Fraction = 
     )
 
 
-def _question(truth: int, price: Fraction, book: pathlib.Path, cache: bool) -> Any:
+def _question(truth: int, price: Fraction, book: pathlib.Path, cache: bool) -> Callable[[], float]:
     import pyarrow as pa
 
     from tacit.ledger import Budget, Ledger
     from tacit.tables import Session, Unit
 
     session = Session(
-        pa.table({"ill": np.ones(truth, dtype=np.int64)}),
-        unit=Unit.row(),
-        budget=Budget(epsilon=1),
-        name="people",
-        ledger=Ledger.open(f"sqlite:///{book}"),
-        cache=cache,
-        loss=False,
+        pa.table({"ill": np.ones(truth, dtype=np.int64)}), unit=Unit.row(), budget=Budget(epsilon=1), name="people",
+        ledger=Ledger.open(f"sqlite:///{book}"), cache=cache, loss=False,
     )
-    return lambda: session.sql("SELECT COUNT(*) AS n FROM people WHERE ill = 1", epsilon=price)["n"][0]
+    return lambda: float(session.sql("SELECT COUNT(*) AS n FROM people WHERE ill = 1", epsilon=price)["n"][0])
 
 
-def _curve(axis: Axes, answers: np.ndarray[Any, Any], truth: int, scale: float, few: int) -> None:
-    from tacit.pictures import BLUE, GREY, RED
-
+def _curve(axis: Axes, answers: NDArray[np.float64], truth: int, scale: float, few: int) -> None:
     asked = np.arange(1, len(answers) + 1)
     means = np.abs(np.cumsum(answers) / asked - truth)
     axis.plot(asked, np.maximum(means, 1e-3), color=RED, lw=1, label="error of the mean, no ledger")

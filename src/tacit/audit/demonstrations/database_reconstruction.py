@@ -1,8 +1,9 @@
 """Database reconstruction: the people of a block from the tables published about it.
 
-Every published count, mean and median is an equation about whole numbers of people of each kind. Few people and many tables leave one
-solution: the data (Garfinkel, Abowd and Martindale 2019, whose block of seven this module rebuilds). Rounded means and medians are kept
-as the ranges they stand for, suppressed cells are left out, and a solution comes from an exact integer program.
+Every published count, mean and median is an equation about whole numbers of people of each kind. Few people and many
+tables leave one solution: the data (Garfinkel, Abowd and Martindale 2019, whose block of seven this module rebuilds).
+Rounded means and medians are kept as the ranges they stand for, suppressed cells are left out, and a solution comes from
+an exact integer program.
 
 >>> universe = kinds(age=range(0, 100), sex="fm")
 >>> tables = [Statistic.of({}, count=2, mean=30), Statistic.of({"sex": "f"}, count=1, median=20)]
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import ParameterError
-from tacit.audit.demonstrations.overview import Demonstration, Level, draws, noisy_counts
+from tacit.audit.demonstrations import Demonstration, Level, draws, noisy_counts, numbered
 from tacit.audit.experiment import generator
 from tacit.audit.rates import most_true_positives
 from tacit.parameters import count as whole
@@ -33,11 +34,12 @@ from tacit.parameters import count as whole
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Kind = Mapping[str, Any]
+Kind = Mapping[str, Any]  # a value for each column
+Exact = int | str | Fraction
 Line = tuple[NDArray[np.float64], float, float]  # lower <= coefficients . x <= upper
 
 
-def kinds(**columns: Iterable[Any]) -> list[Kind]:
+def kinds(**columns: Iterable[object]) -> list[Kind]:
     """Every combination of public values: the kinds of people there can be.
 
     >>> len(kinds(age=range(3), sex="fm"))
@@ -50,7 +52,7 @@ def kinds(**columns: Iterable[Any]) -> list[Kind]:
 class Statistic:
     """What was published about the people who match `where`: how many, and the mean and median of a numeric column."""
 
-    where: tuple[tuple[str, Any], ...]
+    where: tuple[tuple[str, object], ...]
     count: int
     mean: Fraction | None = None
     median: Fraction | None = None
@@ -58,7 +60,9 @@ class Statistic:
     column: str = "age"
 
     @staticmethod
-    def of(where: Kind, *, count: int, mean: Any = None, median: Any = None, off: Any = 0, column: str = "age") -> Statistic:
+    def of(
+        where: Kind, *, count: int, mean: Exact | None = None, median: Exact | None = None, off: Exact = 0, column: str = "age"
+    ) -> Statistic:
         """`mean` is exact, or rounded by up to `off`; numbers may be given as text, such as "36.7", to be exact."""
         return Statistic(
             tuple(where.items()),
@@ -287,9 +291,10 @@ def block_universe(oldest: int = 100) -> list[Kind]:
 def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence[float] = (0.1, 1.0, 4.0)) -> Demonstration:
     """Blocks of twelve people in 48 kinds, published as three tables of counts by two columns each: is a given person found?
 
-    A person is found if the rebuilt block has as many of her kind as the block. Without the release: the same where somebody else was
-    there in her place when it was made. What epsilon permits follows from that share, as for any test (Kairouz, Oh and Viswanath 2015);
-    the share is measured, over all kinds that she might be of, so what is permitted is an estimate here.
+    A person is found if the rebuilt block has as many of their kind as the block. Without the release: the same where
+    another person was there in their place when it was made. What epsilon permits follows from that share, as for any
+    test (Kairouz, Oh and Viswanath 2015); the share is measured, over all kinds that the person might be of, so what is
+    permitted is an estimate here.
 
     >>> demonstrate(quick=True).raw.rate > 0.7
     True
@@ -309,7 +314,7 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
                 found = nearest_table(_published(truth.reshape(shape), epsilon)).ravel()
                 hits += bool(found[row[-2]] >= truth[row[-2]])
                 absent = nearest_table(_published(instead.reshape(shape), epsilon)).ravel()
-                without += float(np.mean(absent >= others + 1))  # over all kinds that she might be, which are alike
+                without += float(np.mean(absent >= others + 1))  # over all kinds that the person might be, which are alike
             base = without / trials
             permitted = 1.0 if epsilon is None else most_true_positives(base, epsilon)
             levels.append(Level(label, epsilon, hits, trials, base, permitted))
@@ -342,9 +347,7 @@ def _picture(axis: Axes, pictures: Mapping[str, NDArray[np.int64]]) -> None:
     gap = np.full((strips[0].shape[0], 1), np.nan)
     joined = np.hstack([part for strip in strips for part in (strip.astype(np.float64), gap)][:-1])
     axis.imshow(joined, cmap="Blues", vmin=0, vmax=2.5, aspect="auto")
-    for (i, j), value in np.ndenumerate(joined):
-        if value > 0:
-            axis.annotate(f"{value:.0f}", (j, i), ha="center", va="center", fontsize=7, color="white" if value > 1 else "black")
+    numbered(axis, joined, lambda value: value > 1)
     width = strips[0].shape[1] + 1
     centres = [width * i + (width - 2) / 2 for i in range(len(strips))]
     axis.set(yticks=range(len(joined)), ylabel="age band", xlabel="sex and race", xticks=centres)

@@ -5,8 +5,9 @@ Two means over 25 and 26 people give the salary of the one who came, exactly:
 >>> mean_difference(25, 500_000, 26, 505_000)
 630000
 
-A clause that singles somebody out need never be asked: "all ill people" less "all ill people but those like her" are two large groups
-(the tracker of Denning, Denning and Schwartz 1979), so a rule on the smallest group does not help.
+A clause that singles one person out need never be asked: "all ill people" and "all ill people but those like the
+target" are two large groups (the tracker of Denning, Denning and Schwartz 1979), so a rule on the smallest group does
+not help. Tacit charges both answers, and their noise hides the difference.
 
 >>> people = [{"age": 30, "sex": "f"}, {"age": 30, "sex": "m"}, {"age": 41, "sex": "f"}]
 >>> clause = isolating_clause(people, people[0], ["age", "sex"])
@@ -24,23 +25,29 @@ import pathlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.accounting import ParameterError
-from tacit.audit.demonstrations.overview import Demonstration, Level, Row, draws
+from tacit.audit.demonstrations import Demonstration, Level, Row, Rows, draws
 from tacit.audit.experiment import Generator, generator
 from tacit.audit.rates import most_accuracy
 from tacit.parameters import positive
+from tacit.pictures import BLUE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from tacit.tables import Session
 
+Clause = Mapping[str, object]  # columns and the values that single a person out
+Exact = int | str | Fraction
 
-def mean_difference(first_count: int, first_mean: Any, second_count: int, second_mean: Any) -> Fraction | int:
+
+def mean_difference(
+    first_count: int, first_mean: Exact, second_count: int, second_mean: Exact
+) -> Fraction | int:
     """The value of the one person who is in the second mean and not in the first; exact where the means are.
 
     >>> mean_difference(2, "1.5", 3, "2.5")
@@ -52,7 +59,7 @@ def mean_difference(first_count: int, first_mean: Any, second_count: int, second
     return found.numerator if found.denominator == 1 else found
 
 
-def isolating_clause(rows: Sequence[Mapping[str, Any]], target: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any] | None:
+def isolating_clause(rows: Rows, target: Clause, columns: Sequence[str]) -> Row | None:
     """The fewest of these columns whose values single the target out among the rows; None where all of them together do not.
 
     >>> isolating_clause([{"a": 1}, {"a": 1}], {"a": 1}, ["a"]) is None
@@ -65,20 +72,20 @@ def isolating_clause(rows: Sequence[Mapping[str, Any]], target: Mapping[str, Any
     return None
 
 
-def where(clause: Mapping[str, Any]) -> str:
+def where(clause: Clause) -> str:
     """The clause as SQL.
 
     >>> where({"name": "O'Hara", "age": 30})
     "name = 'O''Hara' AND age = 30"
     """
 
-    def literal(value: Any) -> str:
+    def literal(value: object) -> str:
         return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
     return " AND ".join(f"{name} = {literal(value)}" for name, value in clause.items())
 
 
-def tracker(clause: Mapping[str, Any], condition: str) -> tuple[str, str]:
+def tracker(clause: Clause, condition: str) -> tuple[str, str]:
     """Two WHERE clauses over large groups, whose counts differ by one exactly if the person singled out meets the condition."""
     return condition, f"{condition} AND NOT ({where(clause)})"
 
@@ -109,7 +116,7 @@ def success(epsilon: float, *, reach: float = 60.0) -> float:
 
 
 def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence[float] = (0.1, 1.0, 4.0)) -> Demonstration:
-    """One patient of a thousand: her neighbour knows age, sex and region, and asks for two counts of more than a hundred people each.
+    """One patient of a thousand, of whom an attacker knows age, sex and region, and two counts of more than a hundred people.
 
     >>> demonstrate(quick=True).raw.rate
     1.0
@@ -132,7 +139,7 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
             for truth in truths:
                 answers = [_ask(sessions[truth], question, epsilon) for question in questions]
                 right += guess(*answers) == truth
-            levels.append(Level(f"epsilon {epsilon:g}", epsilon, right, trials, 0.5, most_accuracy(epsilon)))
+            levels.append(Level.coin(epsilon, right, trials))
     sizes = " and ".join(str(size) for size in raw[True])
     return Demonstration(
         "differencing",
@@ -144,7 +151,7 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
 
 
 def made_up(size: int, source: Generator) -> list[Row]:
-    """Patients that nobody is: region, sex, age, and whether they are ill, one in seven."""
+    """Made-up patients: region, sex, age, and whether they are ill, one in seven."""
     regions = ["North", "East", "South", "West"]
     return [
         {"region": regions[int(region)], "sex": "fm"[int(sex)], "age": int(age), "ill": int(ill)}
@@ -158,11 +165,11 @@ def made_up(size: int, source: Generator) -> list[Row]:
     ]
 
 
-def _count(rows: Sequence[Row], clause: Mapping[str, Any], whole: bool) -> int:
+def _count(rows: Rows, clause: Clause, whole: bool) -> int:
     return sum(row["ill"] == 1 and (whole or any(row[name] != value for name, value in clause.items())) for row in rows)
 
 
-def _session(rows: Sequence[Row], budget: float, place: pathlib.Path, name: str) -> Session:
+def _session(rows: Rows, budget: float, place: pathlib.Path, name: str) -> Session:
     """A session whose budget is that of all trials together: each trial stands for another world in which it is the only one."""
     import pyarrow as pa
 
@@ -180,8 +187,6 @@ def _ask(session: Session, condition: str, epsilon: float) -> float:
 
 
 def _curve(axis: Axes) -> None:
-    from tacit.pictures import BLUE
-
     grid = np.geomspace(0.03, 12, 60)
     axis.plot(grid, [success(epsilon) for epsilon in grid.tolist()], color=BLUE, label="this attack, exactly")
     axis.plot(grid, [most_accuracy(epsilon) for epsilon in grid.tolist()], color="black", label="any attack, at most")

@@ -1,7 +1,7 @@
 """Intersection: several anonymised releases, each harmless, whose overlap is one person.
 
-Two companies publish 4-anonymous tables. Somebody known to be a customer of both has a score that is in both of her classes, and there
-is one such score (Ganta, Kasiviswanathan and Smith 2008, "composition attacks"):
+Two companies publish 4-anonymous tables. A person known to be a customer of both has a score that is in both of their
+classes, and there is one such score (Ganta, Kasiviswanathan and Smith 2008, "composition attacks"):
 
 >>> first = [{"zip": "30***", "score": score} for score in (650, 590, 597, 613)]
 >>> second = [{"district": "30", "score": score} for score in (815, 613, 376, 727)]
@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import ParameterError
-from tacit.audit.demonstrations.overview import Demonstration, Level, Row, draws, noisy_counts
+from tacit.audit.demonstrations import Demonstration, Level, Row, Rows, draws, noisy_counts, over_k
 from tacit.audit.demonstrations.reidentification import classes, partition
 from tacit.audit.experiment import Generator, generator
 from tacit.parameters import count, positive
@@ -30,11 +30,11 @@ from tacit.parameters import count, positive
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Rows = Sequence[Mapping[str, Any]]
+Known = Mapping[str, object]  # what is known of a person, in the words of a release
 VALUES = 20  # secrets that the demonstration chooses from
 
 
-def candidates(rows: Rows, known: Mapping[str, Any], secret: str) -> set[Any]:
+def candidates(rows: Rows, known: Known, secret: str) -> set[Hashable]:
     """The secrets that one release leaves for a person of whom this much is known, as the release words it.
 
     >>> sorted(candidates([{"a": 1, "s": 5}, {"a": 1, "s": 6}, {"a": 2, "s": 7}], {"a": 1}, "s"))
@@ -43,8 +43,8 @@ def candidates(rows: Rows, known: Mapping[str, Any], secret: str) -> set[Any]:
     return {row[secret] for row in rows if all(row[name] == value for name, value in known.items())}
 
 
-def intersection(releases: Sequence[tuple[Rows, Mapping[str, Any]]], secret: str) -> set[Any]:
-    """The secrets that all releases together leave for a person: `releases` pairs each table with what it calls her."""
+def intersection(releases: Sequence[tuple[Rows, Known]], secret: str) -> set[Hashable]:
+    """The secrets that all releases together leave for a person: `releases` pairs each table with what it calls them."""
     if not releases:
         raise ParameterError("releases must hold at least one table with what is known of the person in it")
     return set.intersection(*(candidates(rows, known, secret) for rows, known in releases))
@@ -74,9 +74,9 @@ def most_of_many(epsilon: float, values: int) -> float:
 
 
 def likeliest(releases: Sequence[ArrayLike], others: Sequence[ArrayLike]) -> NDArray[np.int64]:
-    """Which cell one more person is in, from noisy counts by cell and the exact counts of everybody else, release by release.
+    """Which cell one more person is in, from noisy counts by cell and the exact counts of all others, release by release.
 
-    Under Laplace noise the likelihood of cell v exceeds that of nobody by |noise| - |noise - 1| there; the largest sum over the releases
+    Under Laplace noise the likelihood of cell v exceeds that of no cell by |noise| - |noise - 1| there; the largest sum over the releases
     (each at the same price) wins. Ties go to the first, so shuffle the cells where that matters. Rows are trials.
 
     >>> likeliest([[[3, 9, 1]]], [[[3, 8, 1]]]).tolist()
@@ -102,7 +102,7 @@ def anonymised(people: Sequence[Row], k: int) -> list[Row]:
 
 
 def made_up(people: int, source: Generator, first: int = 0) -> list[Row]:
-    """Customers that nobody is: age, home, and one of a thousand scores."""
+    """Made-up customers: age, home, and one of a thousand scores."""
     age, home, score = (source.integers(top, size=people).tolist() for top in (90, 1000, 1000))
     return [{"who": first + i, "age": age[i], "home": home[i], "score": score[i]} for i in range(people)]
 
@@ -158,11 +158,4 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, k: int = 5, epsilo
 
 
 def _picture(axis: Axes, rates: Mapping[int, float]) -> None:
-    from tacit.pictures import RED
-
-    ks = list(rates)
-    axis.plot(ks, [rates[k] for k in ks], "o-", color=RED, label="one score left, two tables")
-    axis.set(xscale="log", xticks=ks, ylim=(0, 1.02), xlabel="k of each table", ylabel="share of shared customers")
-    axis.set_xticklabels([str(k) for k in ks])
-    axis.minorticks_off()
-    axis.legend(fontsize=8, frameon=False)
+    over_k(axis, {"one score left, two tables": ("o-", rates)}, "k of each table", "share of shared customers")

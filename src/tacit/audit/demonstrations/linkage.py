@@ -1,7 +1,8 @@
 """Linkage: a table without names, joined with one that has them.
 
-Place, sex and date of birth are in the voters' list and in the hospital's "anonymous" table; together they single most people out
-(Sweeney 1997, who found a governor's record so: six people shared his birthday, three of them were men, one lived in his district).
+Place, sex and date of birth are in the voters' list and in the hospital's "anonymous" table; together they single most
+people out. Sweeney (1997) found a governor's record in this way: six people shared his birthday, three of them were
+men, one lived in his district.
 
 >>> hospital = [{"zip": 1, "sex": "m", "ill": "flu"}, {"zip": 1, "sex": "f", "ill": "cold"}, {"zip": 2, "sex": "f", "ill": "burn"}]
 >>> voters = [{"name": "Ann", "zip": 2, "sex": "f"}, {"name": "Bob", "zip": 1, "sex": "m"}, {"name": "Eve", "zip": 2, "sex": "m"}]
@@ -19,26 +20,25 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit.accounting import ParameterError
-from tacit.audit.demonstrations.overview import Demonstration, Level, Row, draws, noisy_counts
+from tacit.audit.demonstrations import Demonstration, Level, Row, Rows, draws, noisy_counts
 from tacit.audit.experiment import Generator, generator
-from tacit.audit.rates import most_accuracy
 from tacit.parameters import count
+from tacit.pictures import RED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Rows = Sequence[Mapping[str, Any]]
 SEXES = ("f", "m")
 
 
-def key_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[Any, ...]:
+def key_of(row: Mapping[str, Hashable], columns: Sequence[str]) -> tuple[Hashable, ...]:
     """The values of a row in these columns."""
     return tuple(row[name] for name in columns)
 
@@ -56,7 +56,7 @@ class Linkage:
         """The share of known people with exactly one record that fits."""
         return sum(len(fit) == 1 for fit in self.candidates) / len(self.candidates) if self.candidates else 0.0
 
-    def names(self, name: str, secret: str) -> dict[Any, Any]:
+    def names(self, name: str, secret: str) -> dict[Hashable, Hashable]:
         """What is learned: the secret of each person to whom one record only fits, or several that agree."""
         said = {person[name]: {self.published[i][secret] for i in fit} for person, fit in zip(self.known, self.candidates, strict=True)}
         return {person: next(iter(values)) for person, values in said.items() if len(values) == 1}
@@ -66,13 +66,13 @@ def link(published: Rows, known: Rows, columns: Sequence[str]) -> Linkage:
     """Join the two tables on the columns that they share."""
     if not columns:
         raise ParameterError("columns must name at least one column that both tables have")
-    places: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    places: dict[tuple[Hashable, ...], list[int]] = defaultdict(list)
     for i, row in enumerate(published):
         places[key_of(row, columns)].append(i)
     return Linkage(published, known, tuple(tuple(places.get(key_of(person, columns), ())) for person in known))
 
 
-def narrowing(rows: Rows, person: Mapping[str, Any], columns: Sequence[str]) -> list[int]:
+def narrowing(rows: Rows, person: Mapping[str, object], columns: Sequence[str]) -> list[int]:
     """How many records are left as one thing after the other becomes known about a person; the first figure is all of them."""
     left, sizes = list(rows), [len(rows)]
     for name in columns:
@@ -82,7 +82,7 @@ def narrowing(rows: Rows, person: Mapping[str, Any], columns: Sequence[str]) -> 
 
 
 def uniqueness(rows: Rows, columns: Sequence[str]) -> float:
-    """The share of records that nobody else shares these values with.
+    """The share of records that are alone with these values.
 
     >>> uniqueness([{"a": 1}, {"a": 1}, {"a": 2}, {"a": 3}], ["a"])
     0.5
@@ -126,8 +126,8 @@ def town(people: int, source: Generator) -> list[Row]:
 def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence[float] = (0.1, 1.0, 4.0)) -> Demonstration:
     """A hospital publishes its records without names; a voters' list has names, place, sex and date of birth.
 
-    Raw, the join names people with their secret. Tacit publishes how many are ill by place and sex, and the attacker, who knows of
-    everybody else in the cell, names the secret that the noisy count makes likelier: the strongest attacker there is.
+    Raw, the join names people with their secret. Tacit publishes how many are ill by place and sex. The attacker, who
+    knows all others in the cell, names the secret that the noisy count makes likelier: the strongest attacker there is.
 
     >>> demonstrate(quick=True).raw.rate > 0.99
     True
@@ -150,7 +150,7 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
                 place = key_of(person, ["zip", "sex"])
                 others = ill[place] - person["ill"]
                 right += (noisy[place] - others > 0.5) == bool(person["ill"])
-            levels.append(Level(f"epsilon {epsilon:g}", epsilon, right, len(targets), 0.5, most_accuracy(epsilon)))
+            levels.append(Level.coin(epsilon, right, len(targets)))
     alone = uniqueness_by_columns(published, columns)
     share = 100 * alone[tuple(columns)]
     steps = narrowing(published, people[0], ["sex", "zip", "born"])
@@ -164,8 +164,6 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
 
 
 def _picture(axis: Axes, alone: Mapping[tuple[str, ...], float]) -> None:
-    from tacit.pictures import RED
-
     sets = list(alone)
     places = np.arange(len(sets))
     axis.barh(places, [alone[chosen] for chosen in sets], color=RED, height=0.6)

@@ -1,8 +1,8 @@
-"""Linear reconstruction: too many counts, too accurate, are the data themselves.
+"""Linear reconstruction: too many counts that are too accurate give the data away.
 
-Everybody has a secret bit. Counts over random groups are linear equations in the bits, and with error below a small multiple of the root
-of n they can be solved (Dinur and Nissim 2003; the linear program: Dwork, McSherry and Talwar 2007). The book's "up to O(sqrt n)" must be
-read as at most c sqrt(n) with c small: `expected_recovery` says how small.
+Each person has a secret bit. Counts over random groups are linear equations in the bits, and with error below a small
+multiple of the root of n they can be solved (Dinur and Nissim 2003; the linear program: Dwork, McSherry and Talwar
+2007). The book's "up to O(sqrt n)" must be read as at most c sqrt(n) with c small: `expected_recovery` says how small.
 
 >>> truth = [1, 0, 0, 1, 1, 0, 1, 0]
 >>> groups = random_subsets(8, 40, seed=1)
@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from tacit.accounting import ParameterError
-from tacit.audit.demonstrations.overview import Demonstration, Level, draws, noisy_counts
+from tacit.audit.demonstrations import Demonstration, Level, draws, noisy_counts, numbered
 from tacit.audit.experiment import Generator, generator
 from tacit.audit.rates import most_accuracy
 from tacit.parameters import count, number
@@ -124,7 +124,7 @@ def expected_recovery(people: int, questions: int, deviation: float) -> float:
 
 
 def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence[float] = (0.1, 1.0, 4.0)) -> Demonstration:
-    """128 people, 3013 counts over random groups: rounded to tens they give everybody's bit away; at epsilon in all they do not.
+    """128 people, 3013 counts over random groups: rounded to tens they give all bits away; at epsilon in all they do not.
 
     A bit moves each count by at most one, so all m of them together by m: Laplace noise of scale m / epsilon.
 
@@ -158,15 +158,14 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
     )
 
 
-def _level(label: str, epsilon: float | None, bits: Bits, truth: NDArray[Any]) -> Level:
+def _level(label: str, epsilon: float | None, bits: Bits, truth: Bits) -> Level:
     permitted = 1.0 if epsilon is None else most_accuracy(epsilon)
     return Level(label, epsilon, int(np.sum(bits == truth)), len(truth), 0.5, permitted)
 
 
 def _picture(axis: Axes, sizes: Sequence[int], shares: Sequence[float], grid: Matrix) -> None:
     image = axis.imshow(grid, vmin=0.5, vmax=1, cmap="cividis", aspect="auto", origin="lower")
-    for (i, j), value in np.ndenumerate(grid):
-        axis.annotate(f"{100 * value:.0f}", (j, i), ha="center", va="center", fontsize=7, color="white" if value < 0.8 else "black")
+    numbered(axis, 100 * grid, lambda value: value < 80)
     axis.set(xticks=range(len(shares)), yticks=range(len(sizes)), xlabel="error of an answer, at most so many √n", ylabel="answers")
     axis.set_xticklabels([f"{share:g}" for share in shares])
     axis.set_yticklabels([str(size) for size in sizes])

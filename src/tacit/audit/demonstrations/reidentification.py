@@ -1,8 +1,8 @@
 """How exposed a published table is, record by record, and why k-anonymity is not enough.
 
-A class is all records that agree on the quasi-identifiers. With k at least 2 nobody is alone, and yet a class whose members share their
-secret tells it (homogeneity), and so does one whose other secrets can be ruled out (background knowledge; Machanavajjhala, Kifer, Gehrke
-and Venkitasubramaniam 2007).
+A class is all records that agree on the quasi-identifiers. With k at least 2 no record is alone. Still, a class whose
+members share their secret tells it (homogeneity), and so does one whose other secrets can be ruled out (background
+knowledge; Machanavajjhala, Kifer, Gehrke and Venkitasubramaniam 2007).
 
 >>> fair = [{"zip": "30***", "score": score} for score in ("fair", "fair", "fair", "fair")]
 >>> mixed = [{"zip": "19***", "score": score} for score in ("good", "poor", "fair", "good")]
@@ -17,32 +17,31 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tacit.accounting import ParameterError
+from tacit.audit.demonstrations import Demonstration, Level, Row, Rows, draws, noisy_counts, over_k
 from tacit.audit.demonstrations.linkage import key_of
-from tacit.audit.demonstrations.overview import Demonstration, Level, Row, draws, noisy_counts
 from tacit.audit.experiment import Generator, generator
-from tacit.audit.rates import most_accuracy
 from tacit.parameters import count
+from tacit.pictures import GREY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Rows = Sequence[Mapping[str, Any]]
 
 
-def classes(rows: Rows, quasi: Sequence[str]) -> dict[tuple[Any, ...], list[int]]:
+def classes(rows: Rows, quasi: Sequence[str]) -> dict[tuple[Hashable, ...], list[int]]:
     """The records of each class, by their quasi-identifiers.
 
     >>> classes([{"a": 1}, {"a": 2}, {"a": 1}], ["a"])
     {(1,): [0, 2], (2,): [1]}
     """
-    found: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    found: dict[tuple[Hashable, ...], list[int]] = defaultdict(list)
     for i, row in enumerate(rows):
         found[key_of(row, quasi)].append(i)
     return dict(found)
@@ -68,12 +67,12 @@ def entropy_l(rows: Rows, quasi: Sequence[str], secret: str) -> float:
     return math.exp(min((sum(-share * math.log(share) for share in part) for part in shares), default=-math.inf))
 
 
-def _secrets(rows: Rows, quasi: Sequence[str], secret: str) -> list[Counter[Any]]:
+def _secrets(rows: Rows, quasi: Sequence[str], secret: str) -> list[Counter[Hashable]]:
     return [Counter(rows[i][secret] for i in members) for members in classes(rows, quasi).values()]
 
 
 def homogeneous(rows: Rows, quasi: Sequence[str], secret: str) -> float:
-    """The share of records whose whole class shares their secret: known with certainty to anybody who knows they are in the table."""
+    """The share of records whose whole class shares their secret: known with certainty to all who know that they are in the table."""
     return background(rows, quasi, secret, ruled_out=0)
 
 
@@ -147,7 +146,7 @@ def partition(rows: Rows, quasi: Sequence[str], k: int) -> list[list[int]]:
     return done
 
 
-def best_guess(secrets: Collection[Any]) -> Any:
+def best_guess(secrets: Collection[int]) -> int:
     """The most frequent secret of a class; the smallest of several."""
     found = Counter(secrets)
     return min(found, key=lambda value: (-found[value], value))
@@ -193,24 +192,20 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
         for epsilon in epsilons:
             noisy = np.array([noisy_counts([others + truth], epsilon)[0] for truth in truths.tolist()])
             right = int(np.sum((noisy - others > 0.5) == truths.astype(bool)))
-            levels.append(Level(f"epsilon {epsilon:g}", epsilon, right, trials, 0.5, most_accuracy(epsilon)))
+            levels.append(Level.coin(epsilon, right, trials))
     certain, guessed = (100 * share for share in curves[5])
     return Demonstration(
         "re-identification",
-        f"In a 5-anonymous table nobody is alone, and {certain:.0f} % of diagnoses are certain, {guessed:.0f} % guessed right.",
+        f"In a 5-anonymous table no record is alone, and {certain:.0f} % of diagnoses are certain, {guessed:.0f} % guessed right.",
         tuple(levels),
         draw=lambda axis: _picture(axis, curves, base),
     )
 
 
 def _picture(axis: Axes, curves: Mapping[int, tuple[float, float]], base: float) -> None:
-    from tacit.pictures import GREY, ORANGE, RED
-
-    ks = list(curves)
-    axis.plot(ks, [curves[k][1] for k in ks], "o-", color=RED, label="guessed right from the class")
-    axis.plot(ks, [curves[k][0] for k in ks], "s-", color=ORANGE, label="certain: all of the class share it")
     axis.axhline(base, color=GREY, ls="--", lw=1.2, label="without the release")
-    axis.set(xscale="log", xticks=ks, ylim=(0, 1.02), xlabel="k of the k-anonymous table", ylabel="share of diagnoses")
-    axis.set_xticklabels([str(k) for k in ks])
-    axis.minorticks_off()
-    axis.legend(fontsize=8, frameon=False)
+    drawn = {
+        "guessed right from the class": ("o-", {k: guessed for k, (_, guessed) in curves.items()}),
+        "certain: all of the class share it": ("s-", {k: certain for k, (certain, _) in curves.items()}),
+    }
+    over_k(axis, drawn, "k of the k-anonymous table", "share of diagnoses")

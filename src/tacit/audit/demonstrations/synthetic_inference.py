@@ -1,8 +1,9 @@
 """Attribute inference from synthetic data: the target's known columns, and the synthetic record that looks most like them.
 
-What the nearest record says about a person is a mixture of two things: what is true of people like her, which is what statistics are for,
-and what is true of her alone. So the attack is run on members and on others, who were not in the data: the difference is the leak (Stadler,
-Oprisanu and Troncoso 2022; Houssiau et al. 2022). A copy of the data leaks all; one that was drawn from noisy counts, little.
+What the nearest record says about a person is a mixture of two things: what is true of people like them, which is what
+statistics are for, and what is true of them alone. So the attack is run on members and on others, who were not in the
+data: the difference is the leak (Stadler, Oprisanu and Troncoso 2022; Houssiau et al. 2022). A copy of the data leaks
+everything; one that was drawn from noisy counts leaks little.
 
 >>> synthetic = [[0, 0], [5, 5], [9, 1]]
 >>> nearest(synthetic, ["a", "b", "c"], [[5, 4], [9, 0]])
@@ -16,24 +17,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import ParameterError
-from tacit.audit.demonstrations.overview import Demonstration, Level, draws, noisy_counts
+from tacit.audit.demonstrations import Demonstration, Level, draws, named_bars, noisy_counts
 from tacit.audit.experiment import Generator, generator
 from tacit.audit.rates import most_advantage, most_true_positives, operating_point
 from tacit.parameters import count
+from tacit.pictures import GREY, RED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Integers = NDArray[np.int64]
+Secret = TypeVar("Secret")
 
 
-def nearest(synthetic: ArrayLike, secrets: Sequence[Any], known: ArrayLike) -> list[Any]:
+def nearest(synthetic: ArrayLike, secrets: Sequence[Secret], known: ArrayLike) -> list[Secret]:
     """The secret of the synthetic record that is nearest to each known row, in the sum of differences; the first of several."""
     table, wanted = np.asarray(synthetic, dtype=np.float64), np.asarray(known, dtype=np.float64)
     if table.ndim != 2 or not len(table) or len(table) != len(secrets) or wanted.ndim != 2 or wanted.shape[1] != table.shape[1]:
@@ -126,7 +130,7 @@ SIZES = (4, 4, 4, 2)  # three known columns of four values each, and a secret bi
 
 
 def made_up(source: Generator) -> Callable[[int], Integers]:
-    """People that nobody is: three columns alike, and a bit that follows the first column six times in ten."""
+    """Made-up people: three columns alike, and a bit that follows the first column six times in ten."""
 
     def population(size: int) -> Integers:
         known = source.integers(4, size=(size, 3))
@@ -173,7 +177,7 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
     add("rows drawn again", None, lambda people: source.choice(people, size=len(people)))
     with draws(seed):
         for epsilon in epsilons:
-            add(f"epsilon {epsilon:g}", epsilon, lambda people, price=epsilon: from_noisy_counts(people, price, source))  # type: ignore[misc]
+            add(f"epsilon {epsilon:g}", epsilon, partial(from_noisy_counts, epsilon=epsilon, source=source))
     members, others = (100 * share for share in (leaks["a shuffled copy"].rate, leaks["a shuffled copy"].generalisation))
     return Demonstration(
         "synthetic data",
@@ -184,11 +188,8 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
 
 
 def _picture(axis: Axes, leaks: Mapping[str, Leak]) -> None:
-    from tacit.pictures import GREY, RED
-
     places = np.arange(len(leaks))
     axis.bar(places - 0.2, [leak.rate for leak in leaks.values()], width=0.38, color=RED, label="members")
     axis.bar(places + 0.2, [leak.generalisation for leak in leaks.values()], width=0.38, color=GREY, label="others")
-    axis.set(xticks=places, ylim=(0, 1.02), ylabel="share whose secret is named")
-    axis.set_xticklabels([label.replace("epsilon ", "ε = ") for label in leaks], fontsize=8, rotation=20, ha="right")
+    named_bars(axis, list(leaks), "share whose secret is named")
     axis.legend(fontsize=8, frameon=False)

@@ -1,8 +1,9 @@
-"""Tracing: whether somebody is in the data, from nothing but means.
+"""Tracing: whether a person is in the data, from nothing but means.
 
-The mean of a small group leans towards its members, a little in every column; over many columns the leaning adds up (Homer et al. 2008 on
-genomes). With d columns and n members the best test has power Phi(sqrt(d / n) - z) (Sankararaman, Obozinski, Jordan and Halperin 2009;
-Dwork, Smith, Steinke, Ullman and Vadhan 2015), so d must stay well below n, or the means must be noisy.
+The mean of a small group leans towards its members, a little in every column; over many columns the leaning adds up
+(Homer et al. 2008 on genomes). With d columns and n members the best test has power Phi(sqrt(d / n) - z) (Sankararaman,
+Obozinski, Jordan and Halperin 2009; Dwork, Smith, Steinke, Ullman and Vadhan 2015), so d must stay well below n, or the
+means must be noisy.
 
 >>> population, mean = [0.5, 0.5, 0.5], [0.8, 0.2, 0.7]
 >>> bool(homer(mean, population, [1, 0, 1]) > 0 > homer(mean, population, [0, 1, 0]))
@@ -23,11 +24,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from tacit.audit.demonstrations.overview import Demonstration, Level, draws, noisy_counts
+from tacit.audit.demonstrations import Demonstration, Level, draws, noisy_counts
 from tacit.audit.experiment import Generator, generator
 from tacit.audit.models.roc import Roc, roc
-from tacit.audit.rates import most_accuracy, most_true_positives
+from tacit.audit.rates import most_true_positives
 from tacit.parameters import count, number, probability
+from tacit.pictures import BLUE, GREEN, GREY, ORANGE, RED, SKY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,22 +149,22 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
     d, n, trials = (400, 40, 60) if quick else (1000, 100, 400)
     curves: dict[str, Roc] = {}
 
-    def play(label: str, release: Callable[[NDArray[np.int64]], Floats]) -> tuple[int, float]:
+    def play(label: str, release: Callable[[NDArray[np.int64]], Floats]) -> int:
         scores, coins = trace(release, members=n, dimension=d, trials=trials, seed=source)
         curves[label] = roc(scores, coins)
         # E[p(1 - p)] for p uniform on [0.1, 0.9] is 0.5 - (0.91 / 3) = 0.19666...
         middle = d * (0.5 - 0.91 / 3) / n / 2
-        return int(np.sum((scores > middle) == coins)), middle
+        return int(np.sum((scores > middle) == coins))
 
-    levels = [Level("exact means", None, play("exact means", lambda group: group.mean(axis=0))[0], trials, 0.5)]
+    levels = [Level("exact means", None, play("exact means", lambda group: group.mean(axis=0)), trials, 0.5)]
     with draws(seed):
         for epsilon in epsilons:
 
             def noisy(group: NDArray[np.int64], price: float = epsilon) -> Floats:
                 return noisy_counts(group.sum(axis=0), price, sensitivity=d) / n
 
-            hits, _ = play(f"ε = {epsilon:g}", noisy)
-            levels.append(Level(f"epsilon {epsilon:g} in all", epsilon, hits, trials, 0.5, most_accuracy(epsilon)))
+            hits = play(f"ε = {epsilon:g}", noisy)
+            levels.append(Level.coin(epsilon, hits, trials, " in all"))
     return Demonstration(
         "tracing",
         f"From the means of {d} columns over {n} people, a member is told from another person {100 * levels[0].rate:.0f} % of the time.",
@@ -173,8 +175,6 @@ def demonstrate(*, quick: bool = False, seed: int | None = 1, epsilons: Sequence
 
 
 def _picture(axis: Axes, curves: dict[str, Roc], d: int, n: int, epsilons: Sequence[float]) -> None:
-    from tacit.pictures import BLUE, GREEN, GREY, ORANGE, RED, SKY
-
     for (label, curve), colour in zip(curves.items(), (RED, SKY, BLUE, GREEN, ORANGE), strict=False):
         axis.step(np.append(0, curve.fpr), np.append(0, curve.tpr), where="post", color=colour, lw=1.6, label=label)
     rates = np.linspace(0, 1, 200)

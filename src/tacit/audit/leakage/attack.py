@@ -1,8 +1,9 @@
-"""Attack a mechanism by guessing its input, and turn the success into a lower bound on epsilon that holds with a stated confidence.
+"""Attack a mechanism by guessing its input, and turn the success into a lower bound on epsilon with a stated confidence.
 
-Secrets are drawn uniformly, the mechanism runs on each, several rules learn from one part of the examples, the best of them is chosen
-on a second part, and its error is measured once on a third that nobody has seen. The upper confidence limit of that error bounds the
-Bayes risk from above (proposition 15.8 with the point estimate replaced by a limit), and so epsilon from below.
+Secrets are drawn uniformly and the mechanism runs on each. Several rules learn from one part of the examples, the best
+of them is chosen on a second part, and its error is measured once on a third that no rule has seen. The upper confidence
+limit of that error bounds the Bayes risk from above (proposition 15.8 with the point estimate replaced by a limit), and
+so epsilon from below.
 
 >>> from tacit.audit.experiment import generator
 >>> from tacit.audit.leakage.builders import randomised_response
@@ -13,15 +14,14 @@ Bayes risk from above (proposition 15.8 with the point estimate replaced by a li
 >>> 0.9 < found.epsilon_lower < 1.0, found.refutes(0.5), found.refutes(1.0)
 (True, True, False)
 
-A claim that is not refuted is not proved. Bayes risk is one event among many: two Laplace answers at epsilon 1 never show more than
-0.832 here, however many examples there are; searches over events (tail tests) find more.
+A claim that is not refuted is not proved. Bayes risk is one test among many: two Laplace answers at epsilon 1 never show
+more than 0.832 here, however many examples there are; `tacit.audit.attack`, which searches over sets of outputs, finds
+more.
 
-How far a measured error may be trusted, and in which direction.
-
-An attacker's error on m fresh examples is a binomial share, so it has exact confidence limits. The error is at least the Bayes risk,
-whatever the attacker: its **upper** limit is an upper confidence bound on the Bayes risk, hence a lower one on the leak. Its lower
-limit says nothing about the Bayes risk, because a better attacker may exist: there is no confidence interval for it without assumptions
-about the system.
+An attacker's error on m fresh examples is a binomial share, so it has exact confidence limits. The error is at least the
+Bayes risk, whatever the attacker: its **upper** limit is an upper confidence bound on the Bayes risk. Its lower limit
+says nothing about the Bayes risk, because a better attacker may exist: there is no confidence interval for it without
+assumptions about the system.
 
 >>> validation_size(0.05, confidence=0.95)
 738
@@ -34,10 +34,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tacit.audit.experiment import Generator
 from tacit.audit.leakage.bounds import Leakage, central_epsilon_floor, local_epsilon_floor
@@ -46,9 +46,10 @@ from tacit.audit.rates import lower_rate, upper_rate
 from tacit.errors import ParameterError
 from tacit.parameters import count, nonnegative, probability
 
-__all__ = ["METHODS", "prior_upper", "risk_interval", "risk_upper", "validation_size"]
-
 METHODS = ("clopper-pearson", "hoeffding")
+ASSUMES = "the attacker knows the mechanism and everything but the secret, sees one output, and examples are independent"
+Rules = Iterable[str | Rule]
+Input = TypeVar("Input")
 
 
 def _error(confidence: float) -> float:
@@ -119,11 +120,6 @@ def prior_upper(counts: Sequence[int], *, confidence: float = 0.95) -> float:
     return min(1.0, max(upper_rate(n, total, _error(confidence) / len(numbers)) for n in numbers) * (1 + 1e-12))
 
 
-__all__ = ["LeakageAudit", "RiskEstimate", "audit_examples", "audit_local", "audit_neighbours", "estimate_risk"]
-
-ASSUMES = "the attacker knows the mechanism and everything but the secret, sees one output, and examples are independent"
-
-
 @dataclass(frozen=True)
 class RiskEstimate:
     """How one attacker fared on held-out examples.
@@ -167,12 +163,8 @@ class RiskEstimate:
 
 
 def estimate_risk(
-    rule: str | Rule,
-    training: tuple[ArrayLike, ArrayLike],
-    validation: tuple[ArrayLike, ArrayLike],
-    *,
-    secrets: int | None = None,
-    confidence: float = 0.95,
+    rule: str | Rule, training: tuple[ArrayLike, ArrayLike], validation: tuple[ArrayLike, ArrayLike], *,
+    secrets: int | None = None, confidence: float = 0.95,
 ) -> RiskEstimate:
     """Fit a rule to the training pair (labels, observations) and measure it on the validation pair.
 
@@ -218,14 +210,8 @@ class LeakageAudit:
 
 
 def audit_local(
-    mechanism: Callable[[Any, Generator], ArrayLike],
-    secrets: int,
-    trials: int,
-    generator: Generator,
-    *,
-    delta: float = 0.0,
-    rules: Iterable[str | Rule] = tuple(RULES),
-    confidence: float = 0.95,
+    mechanism: Callable[[NDArray[np.int64], Generator], ArrayLike], secrets: int, trials: int, generator: Generator, *,
+    delta: float = 0.0, rules: Rules = tuple(RULES), confidence: float = 0.95,
 ) -> LeakageAudit:
     """Audit a local randomiser: `mechanism(secrets, generator)` gets an array of secrets and returns an observation for each.
 
@@ -240,15 +226,8 @@ def audit_local(
 
 
 def audit_neighbours(
-    mechanism: Callable[[Any], Any],
-    first: Any,
-    second: Any,
-    trials: int,
-    generator: Generator,
-    *,
-    delta: float = 0.0,
-    rules: Iterable[str | Rule] = tuple(RULES),
-    confidence: float = 0.95,
+    mechanism: Callable[[Input], ArrayLike], first: Input, second: Input, trials: int, generator: Generator, *,
+    delta: float = 0.0, rules: Rules = tuple(RULES), confidence: float = 0.95,
 ) -> LeakageAudit:
     """Audit a central mechanism on two neighbouring inputs (theorem 15.11 with one record): `mechanism(data)` returns one observation.
 
@@ -266,15 +245,10 @@ def audit_neighbours(
 
 
 def audit_examples(
-    labels: ArrayLike,
-    observations: ArrayLike,
-    secrets: int,
-    *,
-    delta: float = 0.0,
-    rules: Iterable[str | Rule] = tuple(RULES),
-    confidence: float = 0.95,
+    labels: ArrayLike, observations: ArrayLike, secrets: int, *,
+    delta: float = 0.0, rules: Rules = tuple(RULES), confidence: float = 0.95,
 ) -> LeakageAudit:
-    """Audit pairs that somebody else drew, from a prior that is not known (theorem 15.9): half of the error goes to the prior.
+    """Audit pairs that were drawn elsewhere, from a prior that is not known (theorem 15.9): half of the error goes to the prior.
 
     Examples must be independent and are used in the order given.
     """
@@ -289,7 +263,9 @@ def audit_examples(
     return LeakageAudit(estimate, floor, float(delta), confidence, scores, "every two secrets neighbours, prior estimated")
 
 
-def _select(labels: Any, seen: Any, secrets: int, rules: Iterable[str | Rule], confidence: float) -> tuple[RiskEstimate, dict[str, float]]:
+def _select(
+    labels: ArrayLike, seen: ArrayLike, secrets: int, rules: Rules, confidence: float
+) -> tuple[RiskEstimate, dict[str, float]]:
     """Choose a rule on the second part, refit it on the first two, and measure it once on the third."""
     known, observed = examples(labels, seen)
     chosen = [rule_named(rule) for rule in rules]

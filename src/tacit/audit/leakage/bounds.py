@@ -31,24 +31,6 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.errors import ParameterError
 from tacit.parameters import count, nonnegative, probability
 
-__all__ = [
-    "Leakage",
-    "central_epsilon_floor",
-    "central_leakage_ceiling",
-    "central_risk_floor",
-    "cover_hart_floor",
-    "frequentist_rate",
-    "graph_distances",
-    "graph_epsilon_floor",
-    "graph_risk_floor",
-    "local_epsilon_floor",
-    "local_leakage_ceiling",
-    "local_risk_floor",
-    "pair_risk_floor",
-    "posterior_range",
-    "transitive_risk_floor",
-]
-
 
 def _likeliest(guess_risk: float | None, secrets: float) -> float:
     """The largest prior probability, 1/|S| where the prior is uniform."""
@@ -214,7 +196,7 @@ def graph_epsilon_floor(risk: float, distances: ArrayLike, *, guess_risk: float 
 def central_risk_floor(epsilon: float, records: int, *, guess_risk: float | None = None) -> float:
     """The least Bayes risk of guessing which of `records` records are present, from an epsilon-DP answer (theorems 15.10 and 15.11).
 
-    The attacker knows everybody else, as differential privacy assumes. `records=1` is the usual test of two neighbours.
+    The attacker knows all other records, as differential privacy assumes. `records=1` is the usual test of two neighbours.
 
     >>> round(central_risk_floor(math.log(3), 2), 12)
     0.4375

@@ -1,141 +1,54 @@
-"""Laplace noise in the plane (Andrés et al. 2013): density falling as e^(-rate * distance), drawn as points or collected in cells.
+"""Channels to study: mechanisms as channels, the systems that estimators are compared on, and channels from channels.
 
-Drawn points are what an observer of the continuous mechanism sees. The channel on a grid is the same mechanism with the point reported
-as the cell it falls into, and as the nearest cell where it falls outside: post-processing, so the promise of rate * distance between
-any two secrets holds for the matrix too, as it does not for a matrix of densities whose rows are rescaled.
-
->>> from tacit.audit.leakage.builders import Grid
->>> map_ = Grid(3, 3, 150)
->>> channel = planar_laplace(map_, map_.around(1, 2), nu=4)
->>> round(float(abs(channel.matrix.sum(axis=1) - 1).max()), 12)
-0.0
->>> channel.epsilon([(0, 1)], distances=[150]) <= math.log(4) / 100
-True
-
-Channels from channels: one after the other, two on one secret, two on two secrets.
-
-Post-processing (`cascade`) never raises a leakage; two observations of one secret (`parallel`) leak at most the sum, in epsilon and in
-mutual information; independent secrets (`product`) leak exactly the sum.
-
->>> import numpy as np
->>> coin = Channel(np.array([[0.75, 0.25], [0.25, 0.75]]))
->>> cascade(coin, coin).bayes_risk(), parallel(coin, coin).bayes_risk(), product(coin, coin).bayes_risk()
-(0.375, 0.25, 0.4375)
->>> round(parallel(coin, coin).epsilon() / coin.epsilon(), 9)
-2.0
-
-The systems on which leakage estimators are compared, and mechanisms as channels.
-
-Randomised response, truncated geometric noise, random and spiky matrices, geometric and Laplace noise in the plane; any finite
-mechanism from the laws of its answers. `blahut_arimoto.rate_distortion` builds one more.
+Randomised response, truncated geometric noise, random and spiky matrices, geometric and Laplace noise in the plane; any
+finite mechanism from the laws of its answers (`from_laws`). `channel.rate_distortion` builds one more.
 
 >>> channel = truncated_geometric(100, 1_000, 0.2)
 >>> channel, round(channel.bayes_risk(), 6)
 (Channel(100 secrets, 1000 observations, dense), 0.364201)
 >>> round(randomised_response(10, 1.0).bayes_risk(), 6)
 0.768031
+
+Channels combine: post-processing (`cascade`) never raises a leakage; two observations of one secret (`parallel`) leak
+at most the sum, in epsilon and in mutual information; independent secrets (`product`) leak exactly the sum.
+
+>>> import numpy as np
+>>> coin = Channel(np.array([[0.75, 0.25], [0.25, 0.75]]))
+>>> cascade(coin, coin).bayes_risk(), parallel(coin, coin).bayes_risk(), product(coin, coin).bayes_risk()
+(0.375, 0.25, 0.4375)
+
+Laplace noise in the plane (Andrés et al. 2013) has a density that falls as e^(-rate * distance). `sample_planar_laplace`
+draws points: what an observer of the continuous mechanism sees. `planar_laplace` is the same mechanism with the point
+reported as the cell it falls into, and as the nearest cell where it falls outside: post-processing, so the promise of
+rate * distance between any two secrets holds for the matrix too, as it does not for a matrix of densities whose rows
+are rescaled.
+
+>>> map_ = Grid(3, 3, 150)
+>>> planar_laplace(map_, map_.around(1, 2), nu=4).epsilon([(0, 1)], distances=[150]) <= math.log(4) / 100
+True
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array, csr_array, issparse, kron
 
 from tacit.audit.experiment import Generator
-from tacit.audit.leakage.channel import Channel, distribution
+from tacit.audit.leakage.channel import Channel, Matrix, distribution
 from tacit.errors import ParameterError
 from tacit.parameters import count, nonnegative, positive
 
-__all__ = ["cascade", "parallel", "product"]
-
 Reals = NDArray[np.float64]
-
-
-def cascade(first: Channel, then: Channel) -> Channel:
-    """The observation of the first channel goes through the second, whose secrets are the observations of the first.
-
-    >>> blind = Channel(np.ones((2, 1)))
-    >>> cascade(Channel(np.eye(2)), blind).bayes_risk()  # an observer who sees nothing
-    0.5
-    """
-    if then.secrets != first.outputs:
-        raise ParameterError(f"then must have a row for each of the {first.outputs} observations of the first channel, not {then.secrets}")
-    left, right = first.matrix, then.matrix
-    product_ = left @ right if first.sparse == then.sparse else _dense(left) @ _dense(right)
-    return Channel(product_, first.prior, then.observations)
-
-
-def parallel(first: Channel, second: Channel) -> Channel:
-    """One secret, both channels observed, independent given the secret: column o * second.outputs + p stands for the pair (o, p).
-
-    >>> coin = Channel(np.array([[0.75, 0.25], [0.25, 0.75]]))
-    >>> parallel(coin, parallel(coin, coin)).bayes_risk()  # the best of three
-    0.15625
-    """
-    if first.secrets != second.secrets or not np.allclose(first.prior, second.prior, rtol=0, atol=1e-9):
-        raise ParameterError("both channels must have the same secrets and the same prior; use with_prior")
-    if first.sparse or second.sparse:
-        both: Any = _row_products(csr_array(first.matrix), csr_array(second.matrix))
-    else:
-        both = (first.matrix[:, :, None] * second.matrix[:, None, :]).reshape(first.secrets, -1)
-    return Channel(both, first.prior, _pairs_of(first.observations, second.observations))
-
-
-def product(first: Channel, second: Channel) -> Channel:
-    """Two independent secrets, each through its own channel: row s * second.secrets + t stands for the pair (s, t).
-
-    >>> coin = Channel(np.array([[0.75, 0.25], [0.25, 0.75]]))
-    >>> round(product(coin, coin).min_entropy_leakage() / coin.min_entropy_leakage(), 9)
-    2.0
-    """
-    sparse = first.sparse or second.sparse
-    matrix = csr_array(kron(first.matrix, second.matrix)) if sparse else np.kron(first.matrix, second.matrix)
-    return Channel(matrix, np.kron(first.prior, second.prior), _pairs_of(first.observations, second.observations))
-
-
-def _dense(matrix: Any) -> Reals:
-    return np.asarray(matrix.toarray() if issparse(matrix) else matrix, dtype=np.float64)
-
-
-def _row_products(left: csr_array, right: csr_array) -> csr_array:
-    """Row by row the outer product, flattened."""
-    rows = np.repeat(np.arange(left.shape[0]), np.diff(left.indptr))
-    repeats = np.diff(right.indptr)[rows]
-    entry = np.repeat(np.arange(left.nnz), repeats)  # each entry of a row of the left meets each of that row on the right
-    ends = np.cumsum(repeats)
-    within = np.arange(len(entry)) - np.repeat(ends - repeats, repeats)
-    other = right.indptr[rows[entry]] + within
-    columns = left.indices[entry].astype(np.int64) * right.shape[1] + right.indices[other]
-    shape = (left.shape[0], left.shape[1] * right.shape[1])
-    return csr_array(coo_array((left.data[entry] * right.data[other], (rows[entry], columns)), shape=shape))
-
-
-def _pairs_of(first: Reals, second: Reals) -> Reals:
-    """The observations of two channels side by side, as vectors."""
-    left, right = (seen.reshape(len(seen), -1) for seen in (first, second))
-    return np.concatenate([np.repeat(left, len(right), axis=0), np.tile(right, (len(left), 1))], axis=1)
-
-
-__all__ = [
-    "Grid",
-    "decay",
-    "from_laws",
-    "planar_geometric",
-    "random_channel",
-    "randomised_response",
-    "spiky",
-    "truncated_geometric",
-    "truncated_geometric_epsilon",
-]
-
+Mass = float | Fraction | tuple[Fraction, Fraction]  # a probability, or an interval for it
 _WIDE = 2e7  # entries from which a band matrix is kept sparse
+_PAD = 4  # cells added on each side: a tail then starts far enough from every secret for plain quadrature
+_NEAR = 3.5  # cells this many sides or fewer from the secret, where the density has its tip, are integrated along angles
 
 
 def randomised_response(secrets: int, epsilon: float, *, prior: ArrayLike | None = None) -> Channel:
@@ -226,7 +139,7 @@ def spiky(outputs: int, *, prior: ArrayLike | None = None) -> Channel:
     return Channel(matrix, prior)
 
 
-def from_laws(laws: Sequence[Mapping[Any, Any]], *, prior: ArrayLike | None = None) -> Channel:
+def from_laws(laws: Sequence[Mapping[Hashable, Mass]], *, prior: ArrayLike | None = None) -> Channel:
     """A finite mechanism as a channel: for each secret the probability of each answer, as `distribution` of a mechanism lists them.
 
     A probability given as an interval of two fractions is taken at its middle, and rows are rescaled by what that loses. Answers become
@@ -330,12 +243,6 @@ def decay(nu: float, unit: float) -> float:
     if not float(positive("nu", nu)) > 1:
         raise ParameterError(f"nu must be larger than 1: the factor by which probabilities fall over one unit, not {nu}")
     return math.log(float(nu)) / float(positive("unit", unit))
-
-
-__all__ = ["planar_laplace", "sample_planar_laplace"]
-
-_PAD = 4  # cells added on each side: a tail then starts far enough from every secret for plain quadrature
-_NEAR = 3.5  # cells this many sides or fewer from the secret, where the density has its tip, are integrated along angles
 
 
 def sample_planar_laplace(
@@ -453,3 +360,71 @@ def _quadrant(x: Reals, y: Reals, rate: float) -> Reals:
         r = rate * near[:, None] * stretch
         total += last / 2 * (((-np.expm1(-r) - r * np.exp(-r)) / stretch) @ weight)
     return np.sign(x) * np.sign(y) * total / (2 * math.pi)
+
+
+# --- channels from channels -----------------------------------------------------------------------------------
+
+
+def cascade(first: Channel, then: Channel) -> Channel:
+    """The observation of the first channel goes through the second, whose secrets are the observations of the first.
+
+    >>> blind = Channel(np.ones((2, 1)))
+    >>> cascade(Channel(np.eye(2)), blind).bayes_risk()  # an observer who sees nothing
+    0.5
+    """
+    if then.secrets != first.outputs:
+        raise ParameterError(f"then must have a row for each of the {first.outputs} observations of the first channel, not {then.secrets}")
+    left, right = first.matrix, then.matrix
+    product_ = left @ right if first.sparse == then.sparse else _dense(left) @ _dense(right)
+    return Channel(product_, first.prior, then.observations)
+
+
+def parallel(first: Channel, second: Channel) -> Channel:
+    """One secret, both channels observed, independent given the secret: column o * second.outputs + p stands for the pair (o, p).
+
+    >>> coin = Channel(np.array([[0.75, 0.25], [0.25, 0.75]]))
+    >>> parallel(coin, parallel(coin, coin)).bayes_risk()  # the best of three
+    0.15625
+    """
+    if first.secrets != second.secrets or not np.allclose(first.prior, second.prior, rtol=0, atol=1e-9):
+        raise ParameterError("both channels must have the same secrets and the same prior; use with_prior")
+    if first.sparse or second.sparse:
+        both: Matrix = _row_products(csr_array(first.matrix), csr_array(second.matrix))
+    else:
+        both = (first.matrix[:, :, None] * second.matrix[:, None, :]).reshape(first.secrets, -1)
+    return Channel(both, first.prior, _pairs_of(first.observations, second.observations))
+
+
+def product(first: Channel, second: Channel) -> Channel:
+    """Two independent secrets, each through its own channel: row s * second.secrets + t stands for the pair (s, t).
+
+    >>> coin = Channel(np.array([[0.75, 0.25], [0.25, 0.75]]))
+    >>> round(product(coin, coin).min_entropy_leakage() / coin.min_entropy_leakage(), 9)
+    2.0
+    """
+    sparse = first.sparse or second.sparse
+    matrix = csr_array(kron(first.matrix, second.matrix)) if sparse else np.kron(first.matrix, second.matrix)
+    return Channel(matrix, np.kron(first.prior, second.prior), _pairs_of(first.observations, second.observations))
+
+
+def _dense(matrix: Matrix) -> Reals:
+    return np.asarray(matrix.toarray() if issparse(matrix) else matrix, dtype=np.float64)
+
+
+def _row_products(left: csr_array, right: csr_array) -> csr_array:
+    """Row by row the outer product, flattened."""
+    rows = np.repeat(np.arange(left.shape[0]), np.diff(left.indptr))
+    repeats = np.diff(right.indptr)[rows]
+    entry = np.repeat(np.arange(left.nnz), repeats)  # each entry of a row of the left meets each of that row on the right
+    ends = np.cumsum(repeats)
+    within = np.arange(len(entry)) - np.repeat(ends - repeats, repeats)
+    other = right.indptr[rows[entry]] + within
+    columns = left.indices[entry].astype(np.int64) * right.shape[1] + right.indices[other]
+    shape = (left.shape[0], left.shape[1] * right.shape[1])
+    return csr_array(coo_array((left.data[entry] * right.data[other], (rows[entry], columns)), shape=shape))
+
+
+def _pairs_of(first: Reals, second: Reals) -> Reals:
+    """The observations of two channels side by side, as vectors."""
+    left, right = (seen.reshape(len(seen), -1) for seen in (first, second))
+    return np.concatenate([np.repeat(left, len(right), axis=0), np.tile(right, (len(left), 1))], axis=1)

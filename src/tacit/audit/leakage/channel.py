@@ -1,8 +1,8 @@
 """A system that emits observations about secrets, and everything its matrix says about the leak.
 
-A `Channel` is a prior over secrets and a matrix of probabilities: row s is the law of what an observer sees when the secret is s. All
-figures are exact up to the rounding of floating point: the whole matrix is known, nothing is sampled. `leakage_estimators` does the
-same from examples alone.
+A `Channel` is a prior over secrets and a matrix of probabilities: row s is the law of what an observer sees when the
+secret is s. All figures are exact up to the rounding of floating point: the whole matrix is known, nothing is sampled.
+`tacit.audit.leakage.estimators` does the same from examples alone.
 
 >>> import numpy as np
 >>> coin = Channel(np.array([[0.75, 0.25], [0.25, 0.75]]))
@@ -13,17 +13,16 @@ True
 >>> round(coin.min_entropy_leakage(base=2), 6), round(coin.mutual_information(base=2), 6)
 (0.584963, 0.188722)
 
-The matrix may be dense or sparse and is never copied: 10,000 secrets by 10,000 observations are read in slices. Logarithms are natural
-unless a base is given. Mutual information measures an attacker with unlimited guesses, min-entropy leakage one with a single guess;
-they can differ by any factor in either direction (Smith 2009), so report the second.
+The matrix may be dense or sparse and is never copied: 10,000 secrets by 10,000 observations are read in slices.
+Logarithms are natural unless a base is given. Mutual information measures an attacker with unlimited guesses,
+min-entropy leakage one with a single guess; they can differ by any factor in either direction (Smith 2009), so report
+the second.
 
-Two fixed points of Blahut (1972) and Arimoto (1972), each with a bound on what is left to gain.
+Two fixed points of Blahut (1972) and Arimoto (1972) follow, each with a bound on what is left to gain: `capacity` finds
+the prior under which a channel tells most about its secret; `rate_distortion` finds the channel that tells least about
+the secret among those with as small an expected distortion. Both stop when upper and lower bound meet, not when steps
+become small.
 
-`capacity` finds the prior under which a channel tells most about its secret; `rate_distortion` finds the channel that tells least about the
-secret among those with as small an expected distortion. Both stop when upper and lower bound meet, not when steps become small.
-
->>> import numpy as np
->>> from tacit.audit.leakage.channel import Channel
 >>> found = capacity(Channel(np.array([[0.9, 0.1], [0.1, 0.9]])))
 >>> round(found.bound.upper / math.log(2), 6)  # 1 - h(0.1) bits
 0.531004
@@ -52,124 +51,13 @@ from tacit.audit.leakage.bounds import Leakage
 from tacit.errors import ParameterError
 from tacit.parameters import count, nonnegative, positive
 
-__all__ = ["Capacity", "RateDistortion", "capacity", "rate_distortion"]
-
-Reals = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Capacity:
-    """The capacity in nats, the prior that attains its lower end, and the number of steps taken."""
-
-    bound: Bound
-    prior: Reals
-    steps: int
-
-
-def capacity(channel: Channel, *, width: float = 1e-9, most: int = 100_000) -> Capacity:
-    """Shannon's capacity of a channel, enclosed: I(p) below, the largest divergence of a row from the mixture above.
-
-    Stops when the bracket is `width` wide, or after `most` steps with the bracket as it stands, which is valid all the same.
-
-    >>> round(capacity(Channel(np.eye(8))).bound.lower / math.log(2), 9)
-    3.0
-    """
-    width, most = float(positive("width", width)), count("most", most)
-    prior = np.full(channel.secrets, 1 / channel.secrets)
-    low, high, best, steps = 0.0, math.inf, prior, 0
-    while steps < most:
-        steps += 1
-        law = np.asarray(prior @ channel.matrix).ravel()
-        gaps = channel.divergences(law)
-        here = float(prior[prior > 0] @ gaps[prior > 0])
-        if here >= low:
-            low, best = here, prior
-        high = min(high, float(gaps.max()))
-        if high - low <= width:
-            break
-        prior = prior * np.exp(gaps - gaps.max())
-        prior = prior / prior.sum()
-    slack = 4e-15 * (1 + high)  # the rounding of sums over the matrix
-    return Capacity(Bound(max(0.0, low - slack), max(high, low) + slack, "Blahut-Arimoto"), best, steps)
-
-
-@dataclass(frozen=True, eq=False)
-class RateDistortion:
-    """The channel of least mutual information at its distortion: `objective` is rate + beta * distortion, in nats.
-
-    `gap` bounds how far the objective lies above the least possible; `trace` holds the objective after each step.
-    """
-
-    channel: Channel
-    rate: float
-    distortion: float
-    beta: float
-    gap: float
-    trace: tuple[float, ...]
-
-    @property
-    def objective(self) -> float:
-        return self.rate + self.beta * self.distortion
-
-    def support(self, least: float = 1e-9) -> int:
-        """How many observations occur with probability above `least`."""
-        return int((self.channel.marginal() > least).sum())
-
-
-def rate_distortion(
-    prior: ArrayLike,
-    distortion: ArrayLike,
-    beta: float,
-    *,
-    observations: ArrayLike | None = None,
-    gap: float = 1e-6,
-    most: int = 10_000,
-) -> RateDistortion:
-    """The channel that minimises I(S; O) + beta * E[distortion(S, O)] (section 15.7.2; Cover and Thomas 2006, section 10.8).
-
-    The iteration is q(o) = sum_s pi(s) C[s, o], C[s, o] proportional to q(o) e^(-beta d(s, o)). It stops when the objective is proved
-    to lie within `gap` of the least (Csiszár 1974: the logarithm of the largest factor by which q grows), or after `most` steps.
-
-    >>> found = rate_distortion([0.5, 0.5], [[0, 1], [1, 0]], beta=0)  # nothing to be near to: nothing is told
-    >>> found.rate
-    0.0
-    """
-    weights = np.asarray(distortion, dtype=np.float64)
-    if weights.ndim != 2 or not weights.size or not np.isfinite(weights).all():
-        raise ParameterError("distortion must be a matrix of finite numbers: a row for each secret, a column for each observation")
-    belief = distribution("prior", prior, weights.shape[0])
-    beta = float(nonnegative("beta", beta))
-    gap, most = float(positive("gap", gap)), count("most", most)
-    least = weights.min(axis=1)
-    kernel = np.exp(-beta * (weights - least[:, None]))  # the shift cancels in every row and keeps it from vanishing
-    offset = beta * float(belief @ least)
-    law = np.full(weights.shape[1], 1 / weights.shape[1])
-    trace: list[float] = []
-    for _ in range(most):
-        mass = kernel @ law
-        trace.append(offset - float(belief @ np.log(mass)))  # the objective at the channel this law makes
-        growth = (belief / mass) @ kernel
-        left = math.log(float(growth.max()))
-        if left <= gap:
-            break
-        law = law * growth
-        law /= law.sum()
-    mass = kernel @ law
-    left = max(0.0, math.log(float(((belief / mass) @ kernel).max())))
-    matrix = kernel
-    matrix *= law
-    matrix /= mass[:, None]
-    channel = Channel(matrix, belief, observations)
-    cost = float(belief @ np.einsum("so,so->s", matrix, weights))
-    return RateDistortion(channel, channel.mutual_information(), cost, beta, left, tuple(trace))
-
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Channel", "distribution", "secret_pairs"]
-
+Reals = NDArray[np.float64]
+Matrix = Any  # an array, or a sparse matrix of scipy, which has no types
+Pairs = Any  # of neighbouring secrets: a list of pairs, or a matrix
 _SLICE = 2**21  # entries looked at together: 16 MB, whatever the size of the matrix
 _OFF = 1e-9  # how far from one a row may sum
 
@@ -190,7 +78,7 @@ def distribution(name: str, values: ArrayLike, length: int | None = None) -> Rea
     return found
 
 
-def secret_pairs(adjacency: Any, secrets: int) -> NDArray[np.int64]:
+def secret_pairs(adjacency: Pairs, secrets: int) -> NDArray[np.int64]:
     """Pairs of neighbouring secrets, from a list of pairs or from a (dense or sparse) adjacency matrix.
 
     >>> secret_pairs([(0, 1), (1, 2)], 3).tolist()
@@ -216,11 +104,11 @@ class Channel:
     them matter only to nearest-neighbour attackers and to pictures. Do not change an array after handing it over: it is not copied.
     """
 
-    matrix: Any
+    matrix: Matrix
     prior: Reals
     observations: Reals
 
-    def __init__(self, matrix: Any, prior: ArrayLike | None = None, observations: ArrayLike | None = None) -> None:
+    def __init__(self, matrix: Matrix, prior: ArrayLike | None = None, observations: ArrayLike | None = None) -> None:
         if issparse(matrix):
             matrix = csr_array(matrix, dtype=np.float64)
             matrix.sum_duplicates()
@@ -265,7 +153,7 @@ class Channel:
 
     # --- laws -------------------------------------------------------------------------------------------------------------------------
 
-    def joint(self) -> Any:
+    def joint(self) -> Matrix:
         """P(s, o): dense or sparse as the matrix is. Takes as much memory again as the matrix."""
         if not self.sparse:
             return self.matrix * self.prior[:, None]
@@ -276,7 +164,7 @@ class Channel:
         """P(o), the law of the observation."""
         return np.asarray(self.prior @ self.matrix, dtype=np.float64).ravel()
 
-    def posterior(self) -> Any:
+    def posterior(self) -> Matrix:
         """P(s | o), column by column; a column of zeros for an observation that never occurs.
 
         >>> Channel(np.array([[0.9, 0.1], [0.3, 0.7]])).posterior().round(3).tolist()
@@ -444,13 +332,11 @@ class Channel:
 
     def capacity(self, *, width: float = 1e-9, most: int = 100_000) -> Bound:
         """Shannon's capacity in nats between two bounds: the largest mutual information over all priors (Blahut 1972, Arimoto 1972)."""
-        from tacit.audit.leakage.channel import capacity
-
         return capacity(self, width=width, most=most).bound
 
     # --- differential privacy -----------------------------------------------------------------------------------------------------------
 
-    def epsilon(self, adjacency: Any = None, *, distances: ArrayLike | None = None) -> float:
+    def epsilon(self, adjacency: Pairs = None, *, distances: ArrayLike | None = None) -> float:
         """The least epsilon for which the channel is epsilon-DP: the largest log-ratio over neighbouring secrets (15.17).
 
         All secrets are neighbours (local privacy) unless `adjacency` names pairs or is an adjacency matrix. With `distances`, one for
@@ -515,7 +401,9 @@ class Channel:
 
     # --- examples and pictures --------------------------------------------------------------------------------------------------------
 
-    def sample(self, examples: int, generator: Generator, *, secrets: Sequence[int] | NDArray[np.integer] | None = None) -> tuple[Any, Any]:
+    def sample(
+        self, examples: int, generator: Generator, *, secrets: Sequence[int] | NDArray[np.integer] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Secrets drawn from the prior (or given) and the number of the column each one emits, for an experiment.
 
         >>> from tacit.audit.experiment import generator
@@ -553,3 +441,108 @@ class Channel:
 def _invert(cumulative: Reals, uniform: Reals) -> NDArray[np.int64]:
     """The first place whose cumulative sum exceeds the uniform draw, scaled by the total: never a place of probability zero."""
     return np.asarray(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), dtype=np.int64)
+
+
+# --- fixed points ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Capacity:
+    """The capacity in nats, the prior that attains its lower end, and the number of steps taken."""
+
+    bound: Bound
+    prior: Reals
+    steps: int
+
+
+def capacity(channel: Channel, *, width: float = 1e-9, most: int = 100_000) -> Capacity:
+    """Shannon's capacity of a channel, enclosed: I(p) below, the largest divergence of a row from the mixture above.
+
+    Stops when the bracket is `width` wide, or after `most` steps with the bracket as it stands, which is valid all the same.
+
+    >>> round(capacity(Channel(np.eye(8))).bound.lower / math.log(2), 9)
+    3.0
+    """
+    width, most = float(positive("width", width)), count("most", most)
+    prior = np.full(channel.secrets, 1 / channel.secrets)
+    low, high, best, steps = 0.0, math.inf, prior, 0
+    while steps < most:
+        steps += 1
+        law = np.asarray(prior @ channel.matrix).ravel()
+        gaps = channel.divergences(law)
+        here = float(prior[prior > 0] @ gaps[prior > 0])
+        if here >= low:
+            low, best = here, prior
+        high = min(high, float(gaps.max()))
+        if high - low <= width:
+            break
+        prior = prior * np.exp(gaps - gaps.max())
+        prior = prior / prior.sum()
+    slack = 4e-15 * (1 + high)  # the rounding of sums over the matrix
+    return Capacity(Bound(max(0.0, low - slack), max(high, low) + slack, "Blahut-Arimoto"), best, steps)
+
+
+@dataclass(frozen=True, eq=False)
+class RateDistortion:
+    """The channel of least mutual information at its distortion: `objective` is rate + beta * distortion, in nats.
+
+    `gap` bounds how far the objective lies above the least possible; `trace` holds the objective after each step.
+    """
+
+    channel: Channel
+    rate: float
+    distortion: float
+    beta: float
+    gap: float
+    trace: tuple[float, ...]
+
+    @property
+    def objective(self) -> float:
+        return self.rate + self.beta * self.distortion
+
+    def support(self, least: float = 1e-9) -> int:
+        """How many observations occur with probability above `least`."""
+        return int((self.channel.marginal() > least).sum())
+
+
+def rate_distortion(
+    prior: ArrayLike, distortion: ArrayLike, beta: float, *,
+    observations: ArrayLike | None = None, gap: float = 1e-6, most: int = 10_000,
+) -> RateDistortion:
+    """The channel that minimises I(S; O) + beta * E[distortion(S, O)] (section 15.7.2; Cover and Thomas 2006, section 10.8).
+
+    The iteration is q(o) = sum_s pi(s) C[s, o], C[s, o] proportional to q(o) e^(-beta d(s, o)). It stops when the objective is proved
+    to lie within `gap` of the least (Csiszár 1974: the logarithm of the largest factor by which q grows), or after `most` steps.
+
+    >>> found = rate_distortion([0.5, 0.5], [[0, 1], [1, 0]], beta=0)  # nothing to be near to: nothing is told
+    >>> found.rate
+    0.0
+    """
+    weights = np.asarray(distortion, dtype=np.float64)
+    if weights.ndim != 2 or not weights.size or not np.isfinite(weights).all():
+        raise ParameterError("distortion must be a matrix of finite numbers: a row for each secret, a column for each observation")
+    belief = distribution("prior", prior, weights.shape[0])
+    beta = float(nonnegative("beta", beta))
+    gap, most = float(positive("gap", gap)), count("most", most)
+    least = weights.min(axis=1)
+    kernel = np.exp(-beta * (weights - least[:, None]))  # the shift cancels in every row and keeps it from vanishing
+    offset = beta * float(belief @ least)
+    law = np.full(weights.shape[1], 1 / weights.shape[1])
+    trace: list[float] = []
+    for _ in range(most):
+        mass = kernel @ law
+        trace.append(offset - float(belief @ np.log(mass)))  # the objective at the channel this law makes
+        growth = (belief / mass) @ kernel
+        left = math.log(float(growth.max()))
+        if left <= gap:
+            break
+        law = law * growth
+        law /= law.sum()
+    mass = kernel @ law
+    left = max(0.0, math.log(float(((belief / mass) @ kernel).max())))
+    matrix = kernel
+    matrix *= law
+    matrix /= mass[:, None]
+    channel = Channel(matrix, belief, observations)
+    cost = float(belief @ np.einsum("so,so->s", matrix, weights))
+    return RateDistortion(channel, channel.mutual_information(), cost, beta, left, tuple(trace))

@@ -1,4 +1,25 @@
-"""How fast each rule approaches the Bayes risk: its error after 5, ..., n examples, measured exactly or on held-out examples.
+"""Attackers that learn to guess a secret from examples alone, and how fast each approaches the Bayes risk.
+
+The rules count, take the nearest example, or take a vote of the nearest k. Each is universally consistent where it says
+so: its error tends to the Bayes risk as examples grow, with no assumption about the system. At every finite n its error
+is at least the Bayes risk, so it shows a leak and never its absence. No rule wins on all systems (Wolpert 1996): run
+several.
+
+>>> import numpy as np
+>>> attacker = fit("nearest", labels=[0, 0, 1, 1], observations=[0.0, 1.0, 8.0, 9.0])
+>>> attacker.predict([0.4, 7.0, 100.0]).tolist()
+[0, 1, 1]
+>>> RULES["knn-ln"].neighbours(1000), RULES["knn-log10"].neighbours(1000)
+(7, 3)
+
+Observations are numbers or vectors, and distances Euclidean in the units given: rescale coordinates that are not
+comparable. The frequentist rule compares observations for equality only and also takes strings. Labels are whole
+numbers 0, 1, 2, ...
+
+`convergence` measures the error of each rule after 5, ..., n examples. Where the matrix is known the error is exact
+(15.4) and the curve has no noise of its own. Otherwise it is the share of wrong guesses on held-out examples, which the
+rules never see. The lowest point of a curve is chosen by looking at it: it is no bound. For a bound use
+`tacit.audit.leakage.attack`, which settles on one rule before it looks.
 
 >>> from tacit.audit.leakage.builders import truncated_geometric
 >>> from tacit.audit.experiment import generator
@@ -9,26 +30,6 @@
 [True, True, True, True]
 >>> found.examples_to_converge("knn-ln", 0.1)
 500
-
-Where the matrix is known the error of every rule is exact (15.4) and the curve has no noise of its own. Otherwise it is the share of
-wrong guesses on held-out examples, which the rules never see. The lowest point of a curve is chosen by looking at it: it is no bound.
-For a bound use `leakage_audit`, which settles on one rule before it looks.
-
-Attackers that learn to guess a secret from examples alone: by counting, by the nearest example, by a vote of the nearest k.
-
-Each rule is universally consistent where it says so: its error tends to the Bayes risk as examples grow, with no assumption about the
-system. At every finite n its error is at least the Bayes risk, so it shows a leak and never its absence. No rule wins on all systems
-(Wolpert 1996): run several.
-
->>> import numpy as np
->>> attacker = fit("nearest", labels=[0, 0, 1, 1], observations=[0.0, 1.0, 8.0, 9.0])
->>> attacker.predict([0.4, 7.0, 100.0]).tolist()
-[0, 1, 1]
->>> RULES["knn-ln"].neighbours(1000), RULES["knn-log10"].neighbours(1000)
-(7, 3)
-
-Observations are numbers or vectors, and distances Euclidean in the units given: rescale coordinates that are not comparable. The
-frequentist rule compares observations for equality only and also takes strings. Labels are whole numbers 0, 1, 2, ...
 """
 
 from __future__ import annotations
@@ -49,9 +50,13 @@ from tacit.audit.leakage.channel import Channel
 from tacit.errors import ParameterError
 from tacit.parameters import count, positive
 
-__all__ = ["RULES", "Classifier", "Rule", "Tally", "examples", "fit", "k_nearest", "rule_named", "tally"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Labels = NDArray[np.int64]
+Observations = NDArray[Any]  # numbers, rows of numbers, or strings
+SMALL = 0.01  # below this Bayes risk a relative change says little, and absolute ones are counted
 _QUERIES = 2**15  # looked up together: bounds the memory of a vote
 _EQUAL = 1 + 1e-12  # distances this close in ratio are one distance: the rounding of a square root
 
@@ -84,21 +89,14 @@ def k_nearest(k: int) -> Rule:
     return Rule(f"{k}-nearest", lambda _: k, "error tends to the Bayes risk only as k grows as well; between R* and 2 R* for k = 1")
 
 
+STONE = "error tends to the Bayes risk, for infinitely many observations too (Stone 1977); no rate is known"
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
         Rule("frequentist", None, "error tends to the Bayes risk if the observations are finitely many"),
         Rule("nearest", lambda _: 1, "error tends to the Bayes risk if the observations are finitely many; to at most 2 R* otherwise"),
-        Rule(
-            "knn-ln",
-            lambda n: _odd(math.log(max(n, 1))),
-            "error tends to the Bayes risk, for infinitely many observations too (Stone 1977); no rate is known",
-        ),
-        Rule(
-            "knn-log10",
-            lambda n: _odd(math.log10(max(n, 1))),
-            "error tends to the Bayes risk, for infinitely many observations too (Stone 1977); no rate is known",
-        ),
+        Rule("knn-ln", lambda n: _odd(math.log(max(n, 1))), STONE),
+        Rule("knn-log10", lambda n: _odd(math.log10(max(n, 1))), STONE),
     )
 }
 
@@ -116,7 +114,7 @@ def rule_named(rule: str | Rule) -> Rule:
     return RULES[rule]
 
 
-def examples(labels: ArrayLike, observations: ArrayLike) -> tuple[Labels, Any]:
+def examples(labels: ArrayLike, observations: ArrayLike) -> tuple[Labels, Observations]:
     """Labels as whole numbers and observations as a vector of numbers or strings, or as rows of finite numbers.
 
     >>> examples([0, 1], [[1, 2], [3, 4]])[1].shape
@@ -144,7 +142,7 @@ class Tally:
     as a coin; the order of labels is not, where neighbouring secrets have neighbouring labels.
     """
 
-    points: Any
+    points: Observations
     counts: csr_array
     totals: NDArray[np.int64]
     examples: int
@@ -159,7 +157,7 @@ class Tally:
         return KDTree(_rows(self.points))
 
 
-def tally(labels: Labels, codes: NDArray[np.int64], points: Any, secrets: int) -> Tally:
+def tally(labels: Labels, codes: NDArray[np.int64], points: Observations, secrets: int) -> Tally:
     """Gather examples whose observations are numbers into a list of distinct `points`; those not seen are left out.
 
     >>> tally(np.array([0, 1, 1]), np.array([2, 2, 0]), np.array([5.0, 6.0, 7.0]), 2).counts.toarray().round().tolist()
@@ -199,7 +197,7 @@ class Classifier:
         parts = [_vote(self.data, queries[i : i + _QUERIES], k) for i in range(0, len(queries), _QUERIES)]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
-    def _counted_strings(self, seen: Any) -> Labels:
+    def _counted_strings(self, seen: Observations) -> Labels:
         place = np.minimum(np.searchsorted(self.data.points, seen), len(self.data.points) - 1)
         return np.where(self.data.points[place] == seen, _row_argmax(self.data.counts)[place], self.data.likeliest)
 
@@ -230,7 +228,7 @@ def fit_tally(rule: str | Rule, data: Tally) -> Classifier:
     return Classifier(chosen, data)
 
 
-def _rows(observations: Any) -> NDArray[np.float64]:
+def _rows(observations: ArrayLike) -> NDArray[np.float64]:
     seen = np.asarray(observations, dtype=np.float64)
     return seen[:, None] if seen.ndim == 1 else seen
 
@@ -300,13 +298,7 @@ def _gather(chosen: NDArray[np.bool_], place: Labels, weights: NDArray[np.float6
     return csr_array(table @ counts)
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["Convergence", "convergence", "geometric_sizes"]
-
-SMALL = 0.01  # below this Bayes risk a relative change says little, and absolute ones are counted
+# --- convergence ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,14 +362,9 @@ def geometric_sizes(first: int, last: int, ratio: float = 1.1) -> NDArray[np.int
 
 
 def convergence(
-    labels: ArrayLike,
-    observations: ArrayLike,
-    *,
-    channel: Channel | None = None,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
-    secrets: int | None = None,
-    rules: Iterable[str | Rule] = tuple(RULES),
-    sizes: Sequence[int] | NDArray[np.integer] | None = None,
+    labels: ArrayLike, observations: ArrayLike, *,
+    channel: Channel | None = None, validation: tuple[ArrayLike, ArrayLike] | None = None, secrets: int | None = None,
+    rules: Iterable[str | Rule] = tuple(RULES), sizes: Sequence[int] | NDArray[np.integer] | None = None,
 ) -> Convergence:
     """Fit each rule to the first n examples, for each n of `sizes` (5 and on by steps of a tenth), and measure its error.
 
@@ -391,7 +378,7 @@ def convergence(
     at = geometric_sizes(min(5, len(known)), len(known)) if sizes is None else np.asarray(sizes, dtype=np.int64)
     if not at.size or at.min() < 1 or at.max() > len(known) or (np.diff(at) <= 0).any():
         raise ParameterError(f"sizes must grow from 1 or more to at most the {len(known)} examples given")
-    truth: Any = None
+    truth: Labels | None = None
     if channel is not None:
         codes, points, queries = seen.astype(np.int64), channel.observations, channel.observations
         many, guess, bayes = channel.secrets, channel.guess_risk(), channel.bayes_risk()
@@ -409,5 +396,5 @@ def convergence(
         data = tally(known[:n], codes[:n], points, many)
         for rule in chosen:
             guesses = fit_tally(rule, data).predict(queries)
-            risks[rule.name][i] = channel.risk_of(guesses) if channel is not None else float((guesses != truth).mean())
+            risks[rule.name][i] = channel.risk_of(guesses) if channel is not None else float(np.mean(guesses != truth))
     return Convergence(at.astype(np.int64), risks, guess, bayes, None if truth is None else len(truth))

@@ -10,7 +10,7 @@ Each function returns a matplotlib `Figure`, draws into `ax` where one is given,
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from tacit.audit.leakage.channel import Channel
     from tacit.audit.leakage.estimators import Convergence
 
-__all__ = ["plot_channel", "plot_convergence"]
-
 _PIXELS = 400  # a larger matrix is averaged over blocks: no screen shows more
 _COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, "#000000")
-_DASHES: tuple[Any, ...] = ("-", (0, (6, 1.5)), (0, (3, 1)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1)), "-")
+_DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("-", (0, (6, 1.5)), (0, (3, 1)), (0, (6, 1.5, 1, 1.5)), (0, (1, 1)), "-")
 
 
 def shrunk(channel: Channel) -> NDArray[np.float64]:
@@ -59,7 +57,7 @@ def plot_channel(channel: Channel, *, path: Path | None = None, ax: Axes | None 
     least = float(values[values > 0].min())
     logarithmic = top / least > 1e3
     floor = max(least, top * 1e-6)
-    norm: Any = LogNorm(floor, top) if logarithmic else Normalize(0, top)
+    norm: Normalize = LogNorm(floor, top) if logarithmic else Normalize(0, top)
     extent = (-0.5, channel.outputs - 0.5, channel.secrets - 0.5, -0.5)
     shown = np.maximum(values, floor) if logarithmic else values
     image = ax.imshow(shown, cmap="Blues", norm=norm, aspect="auto", interpolation="nearest", extent=extent)

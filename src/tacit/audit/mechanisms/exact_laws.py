@@ -1,17 +1,18 @@
-"""Finite mechanisms, exactly: when both laws are known there is nothing to estimate.
+"""Exact figures for finite mechanisms: where both laws are known, there is nothing to estimate.
 
-From the probabilities of every output on two inputs follow the exact epsilon at any delta, the whole profile, the whole trade-off curve
-and the event that attains it. With `Fraction` probabilities every comparison is a comparison of fractions; only a logarithm is rounded.
+A `LawPair` holds the probabilities of every output on two inputs. It gives the exact epsilon at any delta, the whole
+profile, the whole trade-off curve, and the set of outputs that attains it. With `Fraction` probabilities every
+comparison is a comparison of fractions; only a logarithm is rounded.
 
 >>> from fractions import Fraction
->>> coin = Pair({"yes": Fraction(3, 4), "no": Fraction(1, 4)}, {"yes": Fraction(1, 4), "no": Fraction(3, 4)})
->>> coin.ratio(), round(coin.epsilon(), 6), coin.worst_event().outputs
+>>> coin = LawPair({"yes": Fraction(3, 4), "no": Fraction(1, 4)}, {"yes": Fraction(1, 4), "no": Fraction(3, 4)})
+>>> coin.ratio(), round(coin.epsilon(), 6), coin.worst_set().outputs
 (Fraction(3, 1), 1.098612, ('no',))
 >>> coin.ratio(delta=Fraction(1, 4)), coin.delta_at_ratio(2)
 (Fraction(2, 1), Fraction(1, 4))
 
-The best event at a delta is always "the k outputs whose probabilities differ most in ratio" (Neyman and Pearson 1933), so the maximum over
-all 2^n events is one over n of them.
+The best set at a delta is always "the k outputs whose probabilities differ most in ratio" (Neyman and Pearson 1933),
+so the maximum over all 2^n sets is one over n of them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def law(probabilities: Law) -> dict[Hashable, Number]:
 
 
 @dataclass(frozen=True)
-class Event:
+class OutputSet:
     """A set of outputs: `likely` on the second input and `unlikely` on the first, or the other way round where `swapped`."""
 
     outputs: tuple[Hashable, ...]
@@ -69,14 +69,14 @@ class Event:
     swapped: bool
 
     def ratio(self, delta: Number = 0) -> Number:
-        """(likely - delta) / unlikely: e^epsilon that this event shows; infinite where the other input cannot produce it."""
+        """(likely - delta) / unlikely: e^epsilon that this set shows; infinite where the other input cannot produce it."""
         if self.likely <= delta:
             return 0
         return (self.likely - delta) / self.unlikely if self.unlikely else math.inf
 
 
 @dataclass(frozen=True)
-class Pair:
+class LawPair:
     """The laws of one mechanism on two inputs."""
 
     first: Law
@@ -100,9 +100,9 @@ class Pair:
         return sorted(listed, key=speaks, reverse=True)
 
     @cached_property
-    def reverse(self) -> Pair:
+    def reverse(self) -> LawPair:
         """The same laws with the inputs exchanged."""
-        return Pair(self.second, self.first)
+        return LawPair(self.second, self.first)
 
     @property
     def _laws(self) -> tuple[dict[Hashable, Number], dict[Hashable, Number]]:
@@ -112,7 +112,7 @@ class Pair:
     def tradeoff(self) -> list[tuple[Number, Number]]:
         """The corners (false positive rate, true positive rate) of the best tests for the second input, from (0, 0) to (1, 1).
 
-        >>> Pair([Fraction(1, 4), Fraction(3, 4)], [Fraction(3, 4), Fraction(1, 4)]).tradeoff()
+        >>> LawPair([Fraction(1, 4), Fraction(3, 4)], [Fraction(3, 4), Fraction(1, 4)]).tradeoff()
         [(0, 0), (Fraction(1, 4), Fraction(3, 4)), (Fraction(1, 1), Fraction(1, 1))]
         """
         first, second = self._laws
@@ -125,24 +125,24 @@ class Pair:
             ),
         ]
 
-    def worst_event(self, delta: Number = 0) -> Event:
-        """The event that shows the largest epsilon at `delta`, in either direction.
+    def worst_set(self, delta: Number = 0) -> OutputSet:
+        """The set that shows the largest epsilon at `delta`, in either direction.
 
-        >>> Pair([0.5, 0.5], [1.0, 0.0]).worst_event()
-        Event(outputs=(1,), likely=0.5, unlikely=0.0, swapped=True)
+        >>> LawPair([0.5, 0.5], [1.0, 0.0]).worst_set()
+        OutputSet(outputs=(1,), likely=0.5, unlikely=0.0, swapped=True)
         """
         delta = probability("delta", delta)
         corners = [
-            (Event((), likely, unlikely, swapped).ratio(delta), swapped, k, likely, unlikely)
+            (OutputSet((), likely, unlikely, swapped).ratio(delta), swapped, k, likely, unlikely)
             for swapped, pair in ((False, self), (True, self.reverse))
             for k, (unlikely, likely) in enumerate(pair.tradeoff())
         ]
         _, swapped, k, likely, unlikely = max(corners, key=lambda corner: corner[0])
-        return Event(tuple((self.reverse if swapped else self).outputs[:k]), likely, unlikely, swapped)
+        return OutputSet(tuple((self.reverse if swapped else self).outputs[:k]), likely, unlikely, swapped)
 
     def ratio(self, delta: Number = 0) -> Number:
         """e^epsilon at `delta`, exactly, both directions; infinite where an output is possible on one input only."""
-        return max(1, self.worst_event(delta).ratio(delta))
+        return max(1, self.worst_set(delta).ratio(delta))
 
     def epsilon(self, delta: Number = 0) -> float:
         """The least epsilon that holds at `delta` between these two inputs."""
@@ -151,7 +151,7 @@ class Pair:
     def delta_at_ratio(self, ratio: Number) -> Number:
         """The least delta that holds with e^epsilon = `ratio`: exact for fractions.
 
-        >>> Pair([Fraction(1, 4), Fraction(3, 4)], [Fraction(3, 4), Fraction(1, 4)]).delta_at_ratio(1)
+        >>> LawPair([Fraction(1, 4), Fraction(3, 4)], [Fraction(3, 4), Fraction(1, 4)]).delta_at_ratio(1)
         Fraction(1, 2)
         """
         grown = nonnegative("ratio", ratio)
@@ -167,7 +167,7 @@ class Pair:
 
     @property
     def total_variation(self) -> Number:
-        """The largest difference of the probabilities of any event."""
+        """The largest difference of the probabilities of any set."""
         return self.delta_at_ratio(1)
 
     def breaks(self, claim: Claim) -> bool:
@@ -195,11 +195,11 @@ class WorstPair:
     """The two inputs of a matrix between which most is leaked, and how much."""
 
     rows: tuple[int, int]
-    pair: Pair
+    pair: LawPair
     epsilon: float
 
 
-def worst_pair(matrix: Any, *, neighbours: Iterable[tuple[int, int]] | None = None, delta: Number = 0) -> WorstPair:
+def worst_pair(matrix: Iterable[Iterable[Number]], *, neighbours: Iterable[tuple[int, int]] | None = None, delta: Number = 0) -> WorstPair:
     """All pairs of rows of a channel matrix, or the neighbouring ones only: which of them tells most.
 
     >>> response = [[Fraction(2, 4), Fraction(1, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(2, 4), Fraction(1, 4)]]
@@ -211,5 +211,5 @@ def worst_pair(matrix: Any, *, neighbours: Iterable[tuple[int, int]] | None = No
     pairs = list(itertools.combinations(range(len(rows)), 2)) if neighbours is None else [(int(i), int(j)) for i, j in neighbours]
     if not pairs or not all(0 <= i < len(rows) for edge in pairs for i in edge):
         raise ParameterError(f"neighbours must be pairs of row numbers from 0 to {len(rows) - 1}, at least one")
-    found = [WorstPair((i, j), pair, pair.epsilon(delta)) for i, j in pairs for pair in [Pair(rows[i], rows[j])]]
+    found = [WorstPair((i, j), pair, pair.epsilon(delta)) for i, j in pairs for pair in [LawPair(rows[i], rows[j])]]
     return max(found, key=lambda worst: worst.epsilon)

@@ -1,9 +1,10 @@
 """Floating-point leaks: outputs that only one of two inputs can produce, and low-order bits that follow the input.
 
-Noise drawn as a float and added to a float leaves holes: some floats are reachable from 0 and not from 1, so one output can give the
-input away (Mironov 2012). And a sum keeps no finer bits than its larger summand, so trailing zeros tell how large the input was (Haney,
-Desfontaines, Hartman, Shrestha and Hay 2022). Every number is looked at as odd * 2^e: its size and its last bit e together are an output
-for the black-box search, so what is reported is a lower bound on epsilon with its confidence, as anywhere.
+Noise drawn as a float and added to a float leaves holes: some floats are reachable from 0 and not from 1, so one
+output can give the input away (Mironov 2012). And a sum keeps no finer bits than its larger summand, so trailing zeros
+tell how large the input was (Haney, Desfontaines, Hartman, Shrestha and Hay 2022). Every number is looked at as
+odd * 2^e: its size and its last bit e together are an output for the black-box search, so what is reported is a lower
+bound on epsilon with its confidence, as in any other attack.
 
 >>> last_bits(np.array([1.0, 0.75, 6.0])).tolist()
 [0, -2, 1]
@@ -19,14 +20,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.audit.claim import Evidence
-from tacit.audit.mechanisms.outputs import Sampler
-from tacit.audit.mechanisms.search import WORST, attack, certify
+from tacit.audit.mechanisms.outputs import Outputs, Sampler
+from tacit.audit.mechanisms.search import Terms, attack, certify
 from tacit.calculus import Release
 from tacit.parameters import count
 
@@ -35,7 +36,7 @@ PRECISION = 53
 ENOUGH = 100  # values of one size before its finest bit says something
 
 
-def numbers(outputs: Any) -> NDArray[np.float64]:
+def numbers(outputs: Outputs) -> NDArray[np.float64]:
     """The numbers in outputs, one for each: the first of a vector, NaN where there is none.
 
     >>> numbers([1, [2.5, 3.0], None]).tolist()
@@ -46,9 +47,9 @@ def numbers(outputs: Any) -> NDArray[np.float64]:
     return np.array([_first(value) for value in outputs], dtype=np.float64)
 
 
-def _first(value: Any) -> float:
+def _first(output: object) -> float:
+    value: Any = output.value if isinstance(output, Release) else output
     try:
-        value = value.value if isinstance(value, Release) else value
         flat = np.asarray(value, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError, OverflowError):
         return math.nan
@@ -78,51 +79,30 @@ def codes(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return (sizes(values) * 20_000 + last_bits(values) + 10_000) * 3 + sign + 1
 
 
-def bit_attack(
-    on_first: Sampler,
-    on_second: Sampler,
-    n: int,
-    *,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-    seed: int | None = None,
-    game: str = WORST,
-) -> Evidence:
-    """A lower bound on epsilon from sign, size and last bit of the outputs alone."""
-    found = attack(
-        lambda k: codes(numbers(on_first(k))),
-        lambda k: codes(numbers(on_second(k))),
-        n,
-        delta=delta,
-        confidence=confidence,
-        events="histogram",
-        seed=seed,
-        game=game,
-    )
+def bit_attack(on_first: Sampler, on_second: Sampler, n: int, **terms: Unpack[Terms]) -> Evidence:
+    """A lower bound on epsilon from sign, size and last bit of the outputs alone; `terms` as for `attack`."""
+
+    def coded(sample: Sampler) -> Sampler:
+        return lambda k: codes(numbers(sample(k)))
+
+    found = attack(coded(on_first), coded(on_second), n, events="histogram", **terms)
     return replace(found, attack="low-order bits of the output")
 
 
 def porous_attack(
-    on_first: Sampler,
-    on_second: Sampler,
-    n: int,
-    *,
-    step: int = PRECISION,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-    seed: int | None = None,
+    on_first: Sampler, on_second: Sampler, n: int, *, step: int = PRECISION, **terms: Unpack[Terms]
 ) -> Evidence:
     """Mironov's test by name: outputs between 0 and 1/4 that are no multiple of 2^-step, which 1 plus a float cannot be.
 
-    The event is fixed beforehand, so all samples measure it. The second input is the one nearer to 0.
+    The test is fixed beforehand, so all samples measure it. The second input is the one nearer to 0.
     """
 
-    def off_the_grid(outputs: Any) -> Any:
+    def off_the_grid(outputs: object) -> NDArray[np.bool_] | bool:
         values = numbers(outputs if isinstance(outputs, np.ndarray) else [outputs])
         found = (values > 0) & (values < 0.25) & (last_bits(values) < -step)
         return found if isinstance(outputs, np.ndarray) else bool(found[0])
 
-    found = certify(off_the_grid, on_first, on_second, n, delta=delta, confidence=confidence, seed=seed)
+    found = certify(off_the_grid, on_first, on_second, n, **terms)
     return replace(found, attack=f"outputs in (0, 1/4) off the multiples of 2^-{step}")
 
 
@@ -145,7 +125,7 @@ class Lattice:
         return f"{self.distinct} different values" + ("" if self.step is None else f", all multiples of 2^{self.step}")
 
 
-def lattice(outputs: Any) -> Lattice:
+def lattice(outputs: Outputs) -> Lattice:
     """Look at the support of outputs on one input.
 
     >>> lattice(np.arange(1000) / 4).step, lattice(np.arange(1000) / 4).floating
@@ -186,27 +166,16 @@ class FloatReport:
         return tuple(found)
 
 
-def check_floats(
-    on_first: Sampler,
-    on_second: Sampler,
-    n: int,
-    *,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-    seed: int | None = None,
-    game: str = WORST,
-) -> FloatReport:
+def check_floats(on_first: Sampler, on_second: Sampler, n: int, **terms: Unpack[Terms]) -> FloatReport:
     """Compare the supports of the outputs on two inputs, and attack with their low bits."""
     drawn: list[NDArray[np.float64]] = []
 
     def kept(sample: Sampler) -> Sampler:
-        def call(k: int) -> Any:
+        def call(k: int) -> NDArray[np.float64]:
             drawn.append(numbers(sample(k)))
             return drawn[-1]
 
         return call
 
-    evidence = bit_attack(
-        kept(on_first), kept(on_second), count("n", n, least=20), delta=delta, confidence=confidence, seed=seed, game=game
-    )
+    evidence = bit_attack(kept(on_first), kept(on_second), count("n", n, least=20), **terms)
     return FloatReport(lattice(drawn[0]), lattice(drawn[1]), evidence)

@@ -1,8 +1,8 @@
-"""Neighbouring data sets made to break things: one row more, one less, one exchanged, and rows that nobody expects.
+"""Neighbouring data sets made to break things: one row more, one less, one exchanged, and rows with unusual values.
 
-A leak shows only on the pair of inputs that triggers it, so the pairs matter more than the statistics: NaN, infinities, the largest and
-the smallest floats, an empty data set, a category seen nowhere else, a second copy of a person, a million rows. Lists, arrays, mappings
-of columns, Arrow tables and data frames come back as what they were.
+A leak shows only on the pair of inputs that triggers it, so the pairs matter more than the statistics: NaN, infinities,
+the largest and the smallest floats, an empty data set, a category seen nowhere else, a second copy of a person, a
+million rows. Lists, arrays, mappings of columns, Arrow tables and data frames come back as what they were.
 
 >>> [pair.label for pair in neighbours([3, 1, 2], adversarial=False)]
 ['add a copy of the first row', 'remove the first row', 'remove the last row']
@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, ParameterError
 from tacit.parameters import count
 
-UNSEEN = "a category nobody else has"
+UNSEEN = "a category of no other row"
 FLOATS: tuple[tuple[str, float], ...] = (
     ("NaN", math.nan),
     ("infinity", math.inf),
@@ -42,8 +43,10 @@ INTEGERS: tuple[tuple[str, int], ...] = (
     ("a million", 10**6),
     ("zero", 0),
 )
-TEXTS: tuple[tuple[str, Any], ...] = (("a rare category", UNSEEN), ("an empty text", ""), ("nothing", None))
+TEXTS: tuple[tuple[str, str | None], ...] = (("a rare category", UNSEEN), ("an empty text", ""), ("nothing", None))
 CROWD = 1_000_000
+Data = Any  # a list, an array, a mapping of columns, or a table of pandas or pyarrow, which need not be installed
+Name = Any  # of a column: a text, the number of a place, or None where rows are single values
 
 
 @dataclass(frozen=True)
@@ -51,17 +54,13 @@ class Neighbours:
     """Two data sets at distance 1, and what was done to the first. The data are never shown."""
 
     label: str
-    first: Any = field(repr=False)
-    second: Any = field(repr=False)
+    first: object = field(repr=False)
+    second: object = field(repr=False)
 
 
 def neighbours(
-    data: Any,
-    relation: Adjacency | str = Adjacency.ADD_REMOVE,
-    *,
-    adversarial: bool = True,
-    person: str | None = None,
-    crowd: int | None = None,
+    data: Data, relation: Adjacency | str = Adjacency.ADD_REMOVE, *,
+    adversarial: bool = True, person: str | None = None, crowd: int | None = None,
 ) -> list[Neighbours]:
     """Pairs of `data` with data sets at distance 1, the ordinary ones first.
 
@@ -78,7 +77,7 @@ def neighbours(
     return found
 
 
-def _add_remove(data: Any, adversarial: bool, person: str | None) -> Iterator[Neighbours]:
+def _add_remove(data: Data, adversarial: bool, person: str | None) -> Iterator[Neighbours]:
     rows = size(data)
     if rows:
         yield Neighbours("add a copy of the first row", data, joined(data, taken(data, [0])))
@@ -94,7 +93,7 @@ def _add_remove(data: Any, adversarial: bool, person: str | None) -> Iterator[Ne
         yield Neighbours("add the person of the first row again", data, joined(data, taken(data, [0])))
 
 
-def _replace(data: Any, adversarial: bool) -> Iterator[Neighbours]:
+def _replace(data: Data, adversarial: bool) -> Iterator[Neighbours]:
     rows = size(data)
     if rows > 1:
         later, earlier = taken(data, range(1, rows)), taken(data, range(rows - 1))
@@ -106,7 +105,7 @@ def _replace(data: Any, adversarial: bool) -> Iterator[Neighbours]:
         yield Neighbours(f"exchange the first row for {label}", data, joined(row, taken(data, range(1, rows))))
 
 
-def _crowded(data: Any, rows: int, kind: Adjacency, person: str | None) -> Iterator[Neighbours]:
+def _crowded(data: Data, rows: int, kind: Adjacency, person: str | None) -> Iterator[Neighbours]:
     if not size(data):
         return
     if person is not None and kind is Adjacency.ADD_REMOVE:
@@ -121,7 +120,7 @@ def _crowded(data: Any, rows: int, kind: Adjacency, person: str | None) -> Itera
     yield Neighbours(f"one of {rows} rows", many, second)
 
 
-def _odd_rows(data: Any, person: str | None) -> Iterator[tuple[str, Any]]:
+def _odd_rows(data: Data, person: str | None) -> Iterator[tuple[str, Data]]:
     """Copies of the first row with one odd value in them, as data sets of one row."""
     names = _names(data)
     for name in names:
@@ -135,7 +134,7 @@ def _odd_rows(data: Any, person: str | None) -> Iterator[tuple[str, Any]]:
             yield (f"a row with {label}" if len(names) == 1 else f"a row with {label} in {name!r}"), row
 
 
-def _odd_values(column: Sequence[Any]) -> list[tuple[str, Any]]:
+def _odd_values(column: Sequence[object]) -> list[tuple[str, object]]:
     first = next((v for v in column if v is not None), None)
     if isinstance(first, (bool, np.bool_)):
         return [("true", True), ("false", False)]
@@ -150,15 +149,15 @@ def _odd_values(column: Sequence[Any]) -> list[tuple[str, Any]]:
 # --- kinds of data sets ------------------------------------------------------------------------------------------------------------------
 
 
-def _is_arrow(data: Any) -> bool:
+def _is_arrow(data: Data) -> bool:
     return type(data).__module__.startswith("pyarrow") and hasattr(data, "column_names")
 
 
-def _is_frame(data: Any) -> bool:
+def _is_frame(data: Data) -> bool:
     return type(data).__module__.startswith("pandas") and hasattr(data, "iloc") and hasattr(data, "columns")
 
 
-def size(data: Any) -> int:
+def size(data: Data) -> int:
     """The number of rows.
 
     >>> size({"a": [1, 2, 3]}), size([])
@@ -169,7 +168,7 @@ def size(data: Any) -> int:
     return int(data.num_rows) if _is_arrow(data) else len(data)
 
 
-def taken(data: Any, rows: Sequence[int]) -> Any:
+def taken(data: Data, rows: Sequence[int]) -> Data:
     """Some of the rows, held in the same way.
 
     >>> taken((1, 2, 3), [2, 0])
@@ -189,7 +188,7 @@ def taken(data: Any, rows: Sequence[int]) -> Any:
     return type(data)(data[i] for i in places) if isinstance(data, (list, tuple)) else [data[i] for i in places]
 
 
-def joined(first: Any, second: Any) -> Any:
+def joined(first: Data, second: Data) -> Data:
     """The rows of the first, then those of the second.
 
     >>> joined({"a": [1]}, {"a": [2]})
@@ -210,7 +209,7 @@ def joined(first: Any, second: Any) -> Any:
     return first + second
 
 
-def _names(data: Any) -> list[Any]:
+def _names(data: Data) -> list[Name]:
     if isinstance(data, Mapping):
         return list(data)
     if _is_arrow(data):
@@ -225,7 +224,7 @@ def _names(data: Any) -> list[Any]:
     return list(range(len(first))) if isinstance(first, (list, tuple)) else [None]
 
 
-def _column(data: Any, name: Any) -> Any:
+def _column(data: Data, name: Name) -> Data:
     if isinstance(data, Mapping) or _is_frame(data):
         return data[name]
     if _is_arrow(data):
@@ -235,7 +234,7 @@ def _column(data: Any, name: Any) -> Any:
     return data[:, name] if isinstance(data, np.ndarray) else [row[name] for row in data]
 
 
-def _with(row: Any, name: Any, value: Any) -> Any:
+def _with(row: Data, name: Name, value: object) -> Data:
     """A data set of one row with one value exchanged; an error where its type cannot hold it."""
     if isinstance(row, Mapping):
         return {key: _filled(column, value) if key == name else column for key, column in row.items()}
@@ -260,13 +259,13 @@ def _with(row: Any, name: Any, value: Any) -> Any:
     return type(row)([type(inner)(value if i == name else v for i, v in enumerate(inner))])
 
 
-def _filled(column: Any, value: Any) -> Any:
+def _filled(column: Data, value: object) -> Data:
     if isinstance(column, np.ndarray):
         return np.array([_fits(column, value)], dtype=column.dtype)
     return type(column)([value])
 
 
-def _fits(column: np.ndarray[Any, Any], value: Any) -> Any:
+def _fits(column: NDArray[Any], value: Any) -> Any:
     if column.dtype.kind in "iu" and not np.iinfo(column.dtype).min <= value <= np.iinfo(column.dtype).max:
         raise OverflowError("out of the column's range")
     if column.dtype.kind == "U" and not isinstance(value, str):
@@ -274,8 +273,8 @@ def _fits(column: np.ndarray[Any, Any], value: Any) -> Any:
     return value
 
 
-#: What a function is tried on when nobody gives data.
-BUILT_IN: dict[str, Any] = {
+#: What a function is tried on where no data is given.
+BUILT_IN: dict[str, list[float]] = {
     "small whole numbers": [3, 1, 4, 1, 5],
     "one whole number": [1],
     "bits": [1, 0, 1, 1],

@@ -1,20 +1,22 @@
-"""Outputs of any kind, made ready for a search: what a mechanism may answer is turned into numbers and categories.
+"""Outputs of any kind, made ready for a search, and the scores by which a search orders them.
 
-A mechanism answers with numbers, vectors, tuples, texts, nothing, or an exception, and a leak can hide in the kind of an answer as well
-as in its value: an exception on one input only, a list that is one longer. So each output becomes a *kind* (type, length, names: a
-category), and, where it holds numbers, a row of *features*. An exception is an output. NaN is a value.
+A mechanism answers with numbers, vectors, tuples, texts, nothing, or an exception, and a leak can hide in the kind of
+an answer as well as in its value: an exception on one input only, a list that is one longer. So each output becomes a
+*kind* (type, length, names: a category), and, where it holds numbers, a row of *features*. An exception is an output.
+NaN is a value.
 
 >>> seen = encode([3.5, None, ValueError("its text is part of the output"), [1, 2]])
 >>> [seen.names[kind] for kind in seen.kind.tolist()]
 ['number', 'nothing', 'raised ValueError', 'list of 2']
 
-The scores learnt here order outputs by how much they speak for the second of two inputs; an event is "the score is at least t".
+The scores learnt here order outputs by how much they speak for the second of two inputs; a test asks whether the score
+is at least t.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -26,6 +28,8 @@ from tacit.calculus import Release
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
+Outputs = Sequence[object] | NDArray[np.generic]  # in an array, a row for each output
+Sampler = Callable[[int], Outputs]  # n -> n outputs
 EXTRAS = 5  # features of an output as a whole, before its numbers one by one
 WIDEST = 64  # numbers of one output that are looked at one by one; the rest counts in sums and extremes only
 HUGE = 1e300  # stands for an infinity among features
@@ -47,7 +51,7 @@ class Encoded:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def take(self, places: Any) -> Encoded:
+    def take(self, places: slice | NDArray[np.integer]) -> Encoded:
         """Some of the outputs."""
         return Encoded(self.kind[places], self.features[places], self.atom[places], self.names)
 
@@ -66,7 +70,7 @@ def mark(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).digest(), "big", signed=True)
 
 
-def encode(outputs: Any) -> Encoded:
+def encode(outputs: Outputs) -> Encoded:
     """Outputs of one kind or of many, in order. Arrays of numbers, a row for each output, take the short way.
 
     >>> encode(np.array([[1.0, 2.0], [3.0, 4.0]])).features[0].tolist()  # not numbers, sum, largest, smallest, where; then one by one
@@ -86,10 +90,10 @@ def encode(outputs: Any) -> Encoded:
     return _encode_each(values)
 
 
-def _encode_each(values: list[Any]) -> Encoded:
-    known: dict[tuple[Any, ...] | str, tuple[str, list[float], Hashable]] = {}
+def _encode_each(values: list[object]) -> Encoded:
+    known: dict[tuple[object, ...] | str, tuple[str, list[float], Hashable]] = {}
 
-    def described(value: Any) -> tuple[str, list[float], Hashable]:
+    def described(value: object) -> tuple[str, list[float], Hashable]:
         if not isinstance(value, (tuple, str)):
             return describe(value)
         try:  # few different answers, many times each: describe each once
@@ -118,7 +122,7 @@ def _encode_each(values: list[Any]) -> Encoded:
     return Encoded(kind, features_of(padded, np.arange(width) < lengths[:, None]), atom, names)
 
 
-def describe(value: Any) -> tuple[str, list[float], Hashable]:
+def describe(value: object) -> tuple[str, list[float], Hashable]:
     """The kind of one output, the numbers in it, and something equal for equal outputs.
 
     >>> describe((True, 2))
@@ -148,20 +152,21 @@ def describe(value: Any) -> tuple[str, list[float], Hashable]:
     if isinstance(value, (list, tuple, set, frozenset)):
         held = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else list(value)
         return (f"{type(value).__name__} of {len(held)}", *_several(held))
+    unknown: Any = value  # of another library: what float() takes is a number
     try:
-        return "number", [float(value)], _shown(value)
+        return "number", [float(unknown)], _shown(value)
     except (TypeError, ValueError, OverflowError):
         return type(value).__name__, [], _shown(value)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     try:
         return str(value)
     except Exception:  # an object that cannot be shown is known by its type alone
         return ""
 
 
-def _several(values: list[Any]) -> tuple[list[float], Hashable]:
+def _several(values: list[object]) -> tuple[list[float], Hashable]:
     parts = [describe(v) for v in values]
     return [number for _, numbers, _ in parts for number in numbers], tuple(
         text if kind == "number" else (kind, text) for kind, _, text in parts
@@ -357,37 +362,32 @@ def stacked(first: Encoded, second: Encoded) -> tuple[Encoded, NDArray[np.bool_]
     return both, np.repeat([False, True], [len(first), len(second)])
 
 
-def encode_both(first: Any, second: Any) -> tuple[Encoded, Encoded]:
+def encode_both(first: Outputs, second: Outputs) -> tuple[Encoded, Encoded]:
     """Outputs on two inputs, with the same number of features on both sides.
 
     >>> one, two = encode_both([1, 2], [2, None])
     >>> int(one.atom[1]) == int(two.atom[0]), one.features.shape == two.features.shape
     (True, True)
     """
-    arrays = [isinstance(part, np.ndarray) and part.dtype.kind in "biuf" for part in (first, second)]
-    alike = all(arrays) and first.shape[1:] == second.shape[1:]
-    together = encode(np.concatenate([first, second]) if alike else [*first, *second])
+    arrays = [part for part in (first, second) if isinstance(part, np.ndarray) and part.dtype.kind in "biuf"]
+    alike = len(arrays) == 2 and arrays[0].shape[1:] == arrays[1].shape[1:]
+    together = encode(np.concatenate(arrays) if alike else [*first, *second])
     cut = len(first)
     return together.take(slice(None, cut)), together.take(slice(cut, None))
 
 
-def outcomes(function: Callable[[Any], Any], data: Any) -> Callable[[int], list[Any]]:
+def outcomes(function: Callable[[Any], object], data: object) -> Callable[[int], list[object]]:
     """A sampler of n independent outputs of a function on one data set; an exception is an output like any other.
 
     >>> outcomes(lambda data: 1 / data, 0)(2)
     [ZeroDivisionError('division by zero'), ZeroDivisionError('division by zero')]
     """
 
-    def one() -> Any:
+    def one() -> object:
         try:
             return function(data)
         except Exception as error:  # whether a mechanism raises is part of what it says
             return error
 
-    def sample(n: int) -> list[Any]:
-        return [one() for _ in range(n)]
+    return lambda n: [one() for _ in range(n)]
 
-    return sample
-
-
-Sampler = Callable[[int], Any]  # n -> n outputs, a sequence or an array with a row for each

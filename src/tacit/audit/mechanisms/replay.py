@@ -1,8 +1,9 @@
 """Record and replay: run on one data set, freeze what every mechanism answered, and run on a neighbour with the same answers.
 
-Whatever still differs did not go through a mechanism. Names and order of mechanisms, shapes, scales, laws drawn from, errors and the
-final output must be the same on both; and the inputs of each mechanism must lie no farther apart than its declared sensitivity, where NaN
-counts as infinitely far. It needs a few runs and no statistics, and finds most leaks that are known in software (arXiv 2602.17454).
+Whatever still differs did not go through a mechanism. Names and order of mechanisms, shapes, scales, laws drawn from,
+errors and the final output must be the same on both; and the inputs of each mechanism must lie no farther apart than
+its declared sensitivity, where NaN counts as infinitely far. It needs a few runs and no statistics, and finds most
+leaks that are known in software (arXiv 2602.17454).
 
 >>> def leaky(ages):
 ...     total = probe.mechanism("total", sum(ages), sensitivity=100, draw=lambda v: v + discrete_laplace(100))
@@ -13,20 +14,21 @@ counts as infinitely far. It needs a few runs and no statistics, and finds most 
 sensitivity: mechanism 1 (total): inputs are 120 apart where 100 is declared
 output: the output follows the data outside every mechanism
 
-Tacit's own measurements and draws are seen without a word; foreign code says `probe.mechanism` where it adds noise, which does nothing
-while nobody records, or is intercepted from outside (`intercepted`). Everything runs in test mode, which production refuses.
+Tacit's own measurements and draws are seen without a word. Foreign code calls `probe.mechanism` where it adds noise,
+which does nothing outside a recording, or is intercepted from outside (`intercepted`). Everything runs in test mode,
+which production refuses.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,8 +37,11 @@ from tacit.audit.mechanisms.neighbours import Neighbours
 from tacit.audit.mechanisms.outputs import describe
 from tacit.calculus import Measurement, Metric, Release, Transformation, observed, walk
 from tacit.noise import test_mode, watch
+from tacit.parameters import Number
 
-Function = Callable[[Any], Any]
+Function = Callable[[Any], Any]  # under audit: of a data set of any form, to any answer
+Answer = TypeVar("Answer")
+Real = int | float | Fraction
 NORMS = ("l1", "l2", "linf")
 AGAIN = 8
 
@@ -63,12 +68,12 @@ class Step:
     """One use of a mechanism: what went in, what came out, and what was declared."""
 
     name: str
-    value: Any = field(repr=False)
-    output: Any = field(repr=False)
-    scale: Any = None
-    sensitivity: Any = None
+    value: object = field(repr=False)
+    output: object = field(repr=False)
+    scale: object = None
+    sensitivity: Real | None = None
     norm: str | Metric = "l1"
-    draws: tuple[Any, ...] = ()
+    draws: tuple[object, ...] = ()
     frozen: bool = True
 
 
@@ -77,12 +82,12 @@ class Tape:
     """One run of a function: its mechanisms, statements sent to an engine, draws outside mechanisms, and how it ended."""
 
     function: Function = field(repr=False)
-    data: Any = field(repr=False)
+    data: object = field(repr=False)
     seed: int
     steps: tuple[Step, ...]
-    statements: tuple[Any, ...] = field(repr=False)
-    outside: tuple[Any, ...]
-    output: Any = field(repr=False)
+    statements: tuple[object, ...] = field(repr=False)
+    outside: tuple[object, ...]
+    output: object = field(repr=False)
     steady: bool = True
 
     @property
@@ -94,13 +99,14 @@ class Tape:
 class _Run:
     """What is written down while a function runs; with a tape, answers come from there."""
 
-    def __init__(self, draws: list[Any], tape: Tape | None) -> None:
+    def __init__(self, draws: Sequence[object], tape: Tape | None) -> None:
         self.draws, self.tape = draws, tape
         self.steps: list[Step] = []
-        self.statements: list[Any] = []
+        self.statements: list[object] = []
         self.spans: list[tuple[int, int]] = []
 
-    def mechanism(self, name: str, value: Any, draw: Function, **declared: Any) -> Any:
+    def mechanism(self, name: str, value: object, draw: Function, **declared: Any) -> Any:
+        """The mechanism's answer, or the frozen one; `declared` are fields of the `Step`."""
         start = len(self.draws)
         kept = _copied(value)
         answer = draw(value)
@@ -114,7 +120,7 @@ class _Run:
         self.steps.append(Step(name, kept, output, draws=tuple(self.draws[start:]), frozen=frozen, **declared))
         return answer
 
-    def measurement(self, measurement: Measurement, data: Any, distance: Any) -> Any:
+    def measurement(self, measurement: Measurement, data: object, distance: Number) -> object:
         """A measurement of ours: its transformations run in the open, so that what reaches the noise can be seen."""
         *before, last = walk(measurement) if _is_chain(measurement) else [measurement]
         for part in before:
@@ -123,7 +129,7 @@ class _Run:
         final = last.function if before else measurement.function
         return self.mechanism(last.name, data, final, scale=last.name, sensitivity=distance, norm=last.input.metric)
 
-    def outside(self) -> tuple[Any, ...]:
+    def outside(self) -> tuple[object, ...]:
         covered = {i for start, end in self.spans for i in range(start, end)}
         return tuple(draw for i, draw in enumerate(self.draws) if i not in covered)
 
@@ -142,14 +148,8 @@ class Probe:
     """What foreign code calls where it adds noise. Outside a recording it only passes on."""
 
     def mechanism(
-        self,
-        name: str,
-        value: Any,
-        *,
-        scale: Any = None,
-        sensitivity: Any = None,
-        norm: str = "l1",
-        draw: Function | None = None,
+        self, name: str, value: object, *,
+        scale: object = None, sensitivity: Real | None = None, norm: str = "l1", draw: Function | None = None,
     ) -> Any:
         """The noisy answer `draw(value)`; while replaying, the one that was frozen.
 
@@ -158,15 +158,16 @@ class Probe:
         """
         if norm not in NORMS:
             raise ParameterError(f"norm must be one of {', '.join(NORMS)}, not {norm!r}")
-        run, add = _active.get(), draw if draw is not None else _unchanged
+        run, add = _active.get(), draw or (lambda unchanged: unchanged)
         if run is None:
             return add(value)
         return run.mechanism(name, value, add, scale=scale, sensitivity=sensitivity, norm=norm)
 
-    def frozen(self, name: str, call: Callable[[], Any]) -> Any:
+    def frozen(self, name: str, call: Callable[[], Answer]) -> Answer:
         """The answer of a call that is private as a whole, such as a question to a session; frozen while replaying."""
         run = _active.get()
-        return call() if run is None else run.mechanism(name, None, lambda _: call())
+        answer: Answer = call() if run is None else run.mechanism(name, None, lambda _: call())
+        return answer
 
     def engine(self, engine: Any) -> Any:
         """An engine of tables whose statements are compared, and the names of the columns that come back."""
@@ -176,15 +177,13 @@ class Probe:
 probe = Probe()
 
 
-def _unchanged(value: Any) -> Any:
-    return value
-
-
 class _Engine:
+    """Stands for any engine: what it does not have, the engine behind it has."""
+
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
-    def run(self, statement: Any) -> Any:
+    def run(self, statement: object) -> Any:
         found, run = self._inner.run(statement), _active.get()
         if run is not None:
             run.statements.append((str(statement), tuple(found.column_names)))
@@ -195,7 +194,7 @@ class _Engine:
 
 
 @contextmanager
-def intercepted(owner: Any, attribute: str, reads: Callable[..., Mapping[str, Any]]) -> Iterator[None]:
+def intercepted(owner: object, attribute: str, reads: Callable[..., Mapping[str, Any]]) -> Iterator[None]:
     """Record a mechanism of another library without touching its code: `owner.attribute` is wrapped while this is open.
 
     `reads(*arguments, **named)` returns what `probe.mechanism` takes: name, value, and whatever is declared.
@@ -209,7 +208,7 @@ def intercepted(owner: Any, attribute: str, reads: Callable[..., Mapping[str, An
     """
     original = getattr(owner, attribute)
 
-    def wrapped(*arguments: Any, **named: Any) -> Any:
+    def wrapped(*arguments: object, **named: object) -> object:
         return probe.mechanism(**reads(*arguments, **named), draw=lambda _: original(*arguments, **named))
 
     setattr(owner, attribute, wrapped)
@@ -219,8 +218,8 @@ def intercepted(owner: Any, attribute: str, reads: Callable[..., Mapping[str, An
         setattr(owner, attribute, original)
 
 
-def _run(function: Function, data: Any, seed: int, tape: Tape | None) -> Tape:
-    output: Any
+def _run(function: Function, data: object, seed: int, tape: Tape | None) -> Tape:
+    output: object
     with watch(draws=True) as seen, test_mode(seed):
         assert seen.draws is not None
         run = _Run(seen.draws, tape)
@@ -235,7 +234,7 @@ def _run(function: Function, data: Any, seed: int, tape: Tape | None) -> Tape:
     return Tape(function, data, seed, tuple(run.steps), tuple(run.statements), run.outside(), output)
 
 
-def record(function: Function, data: Any, *, seed: int = 0, again: int = AGAIN) -> Tape:
+def record(function: Function, data: object, *, seed: int = 0, again: int = AGAIN) -> Tape:
     """Run a function and write down every mechanism it uses; `again` runs with the answers frozen say whether anything else is random."""
     first = _run(function, data, seed, None)
     # Noise of its own may fall twice on the same side of a coin, but hardly ever so many times.
@@ -243,7 +242,7 @@ def record(function: Function, data: Any, *, seed: int = 0, again: int = AGAIN) 
     return Tape(function, data, seed, first.steps, first.statements, first.outside, first.output, steady)
 
 
-def replay(tape: Tape, neighbour: Any, label: str = "") -> list[Divergence]:
+def replay(tape: Tape, neighbour: object, label: str = "") -> list[Divergence]:
     """Run the function on a neighbour with the answers of the tape, and list every difference."""
     other = _run(tape.function, neighbour, tape.seed, tape)
     settled = tape.steady and not tape.outside and not other.outside
@@ -322,7 +321,7 @@ def _compared(first: Step, second: Step) -> Iterator[tuple[str, str]]:
             yield "sensitivity", f"inputs are {_figure(apart)} apart where {_figure(first.sensitivity)} is declared"
 
 
-def distance(first: Any, second: Any, norm: str | Metric = "l1") -> Any:
+def distance(first: object, second: object, norm: str | Metric = "l1") -> Real:
     """How far apart two inputs of a mechanism are, exactly; infinite where NaN or shapes keep it from being a number.
 
     >>> distance([1, 2], [2, 4]), distance([0.0, 0.0], [3.0, 4.0], "l2"), distance(math.nan, math.nan)
@@ -341,7 +340,7 @@ def distance(first: Any, second: Any, norm: str | Metric = "l1") -> Any:
     return sum(gaps, Fraction(0)) if norm == "l1" else math.sqrt(sum((g * g for g in gaps), Fraction(0)))
 
 
-def _within(first: Any, second: Any, norm: str | Metric, bound: Any, apart: Any) -> bool:
+def _within(first: object, second: object, norm: str | Metric, bound: Real, apart: Real) -> bool:
     """Exactly where exactness matters: a square root is compared by its square."""
     if isinstance(norm, Metric):
         try:
@@ -356,14 +355,14 @@ def _within(first: Any, second: Any, norm: str | Metric, bound: Any, apart: Any)
     return bool(apart <= Fraction(bound))
 
 
-def _gaps(first: Any, second: Any) -> list[Fraction] | None:
+def _gaps(first: object, second: object) -> list[Fraction] | None:
     one, two = (_numbers(value) for value in (first, second))
     if one is None or two is None or len(one) != len(two):
         return None
     return [abs(a - b) for a, b in zip(one, two, strict=True)]
 
 
-def _numbers(value: Any) -> list[Fraction] | None:
+def _numbers(value: object) -> list[Fraction] | None:
     if isinstance(value, Mapping):
         value = [value[key] for key in sorted(value, key=repr)]
     if isinstance(value, np.ndarray):
@@ -371,30 +370,31 @@ def _numbers(value: Any) -> list[Fraction] | None:
     if isinstance(value, (list, tuple)):
         parts = [_numbers(v) for v in value]
         return None if any(part is None for part in parts) else [x for part in parts if part is not None for x in part]
+    number: Any = value.item() if isinstance(value, np.generic) else value
     try:
-        return [Fraction(value.item() if isinstance(value, np.generic) else value)]
+        return [Fraction(number)]
     except (TypeError, ValueError, OverflowError):  # NaN, infinities, texts
         return None
 
 
-def _shape(value: Any) -> Any:
+def _shape(value: object) -> object:
     return tuple(np.shape(value)) if isinstance(value, (np.ndarray, np.generic)) else describe(value)[0]
 
 
-def _figure(value: Any) -> str:
+def _figure(value: Real) -> str:
     return f"{float(value):.6g}"
 
 
-def _value(output: Any) -> Any:
+def _value(output: object) -> object:
     """What is published of a release of ours."""
     return output.value if isinstance(output, Release) else output
 
 
-def _same(first: Any, second: Any) -> bool:
+def _same(first: object, second: object) -> bool:
     return describe(first) == describe(second)
 
 
-def plain(value: Any) -> bool:
+def plain(value: object) -> bool:
     """Whether a value is data and can be frozen; an object that answers further questions cannot.
 
     >>> plain([1, {"a": None}]), plain(object())
@@ -409,7 +409,7 @@ def plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, complex, str, bytes, Fraction, np.generic))
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: Answer) -> Answer:
     try:
         return copy.deepcopy(value)
     except Exception:  # a connection, a generator: it is used as it is

@@ -1,4 +1,8 @@
-"""One call on any function of a data set: replay, search, low bits and, if wanted, the clock, held against what is claimed.
+"""One call on any function of a data set: replay, search, low bits and, if wanted, the clock, held against a claim.
+
+Pairs of inputs are tried on few samples first; those that look worst are sampled afresh, so that picking them costs no
+confidence. The stated confidence is that of the whole report: a claim that holds is called broken with probability at
+most 1 - confidence. A report in which nothing is broken says which attacks failed on which inputs. It is no proof.
 
 >>> from tacit.noise import discrete_laplace
 >>> def count(rows):
@@ -9,28 +13,25 @@ False
 >>> report = audit_mechanism(count, "eps=0.25", neighbours=[pair], trials=1000, seed=1)
 >>> report.broken, report.worst.evidence.lower > 0.25
 (True, True)
-
-Pairs of inputs are tried on few samples first; those that look worst are sampled afresh, so that picking them costs no confidence. The
-stated confidence is that of the whole report: a claim that holds is called broken with probability at most 1 - confidence. A report in
-which nothing is broken says which attacks failed on which inputs. It is no proof.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-from tacit.accounting import GDP, Adjacency, Guarantee, ParameterError
-from tacit.audit.claim import Claim, Verdict
+from tacit.accounting import Adjacency, Guarantee, ParameterError
+from tacit.audit.claim import Claim, Verdict, held_against
 from tacit.audit.mechanisms.floats import check_floats
 from tacit.audit.mechanisms.neighbours import BUILT_IN, Neighbours
 from tacit.audit.mechanisms.neighbours import neighbours as neighbours_of
-from tacit.audit.mechanisms.outputs import outcomes
-from tacit.audit.mechanisms.replay import Divergence, replay_all
-from tacit.audit.mechanisms.search import WORST, attack
-from tacit.audit.mechanisms.sequential import bounded_at, held_against
+from tacit.audit.mechanisms.outputs import Sampler, outcomes
+from tacit.audit.mechanisms.replay import Divergence, Function, replay_all
+from tacit.audit.mechanisms.search import WORST, Terms, attack
 from tacit.audit.mechanisms.timing import TimingReport, compare_times
+from tacit.audit.page import finite
 from tacit.noise import test_mode
 from tacit.parameters import count, probability
 
@@ -59,7 +60,7 @@ class MechanismReport:
         """The verdict with the largest bound, a broken one before all others."""
         return max(self.verdicts, key=lambda verdict: (verdict.broken, verdict.evidence.lower))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain values, for a file or another program."""
         timing = self.timing
         return {
@@ -71,11 +72,11 @@ class MechanismReport:
                     "attack": v.evidence.attack,
                     "game": v.evidence.game,
                     "measure": v.evidence.measure,
-                    "lower": v.evidence.lower if v.evidence.lower != float("inf") else None,
+                    "lower": finite(v.evidence.lower),
                     "delta": v.evidence.delta,
                     "confidence": v.evidence.confidence,
                     "trials": v.evidence.trials,
-                    "permitted": v.permitted if v.permitted != float("inf") else None,
+                    "permitted": finite(v.permitted),
                     "broken": v.broken,
                     "pair": v.evidence.details.get("pair", ""),
                 }
@@ -101,17 +102,13 @@ class MechanismReport:
 
 
 def audit_mechanism(
-    function: Callable[[Any], Any],
+    function: Function,
     claim: Claim | Guarantee | str,
     *,
-    neighbours: str | Adjacency | Iterable[Neighbours | tuple[Any, Any]] = Adjacency.ADD_REMOVE,
-    data: Any = None,
-    person: str | None = None,
-    trials: int = 10_000,
-    deep: int = 2,
-    confidence: float = 0.95,
-    seed: int | None = None,
-    timing: int = 0,
+    neighbours: str | Adjacency | Iterable[Neighbours | tuple[object, object]] = Adjacency.ADD_REMOVE,
+    data: object = None,
+    person: str | None = None, trials: int = 10_000, deep: int = 2, confidence: float = 0.95,
+    seed: int | None = None, timing: int = 0,
 ) -> MechanismReport:
     """Attack a function that takes a data set and returns anything.
 
@@ -119,30 +116,29 @@ def audit_mechanism(
     themselves. Every pair is replayed and screened; the `deep` worst are sampled `trials` times on either input. `timing` is how many
     pairs of calls to time. With a seed, draws of `tacit.noise` repeat; other sources of noise are the function's own business.
     """
-    relation = _relation(neighbours)
-    promised = claim if isinstance(claim, Claim) else Claim.of(claim, adjacency=relation or Adjacency.ADD_REMOVE)
-    pairs = _pairs(neighbours, relation, data, person)
-    delta, measure = _currency(promised)
+    if isinstance(neighbours, (str, Adjacency)):
+        neighbours = Adjacency.parse(neighbours, name="neighbours")
+    relation = neighbours if isinstance(neighbours, Adjacency) else Adjacency.ADD_REMOVE
+    promised = claim if isinstance(claim, Claim) else Claim.of(claim, adjacency=relation)
+    pairs = _pairs(neighbours, data, person)
     divergences = tuple(replay_all(function, pairs, seed=0 if seed is None else seed))
-    chosen = _screened(function, pairs, delta, measure, count("deep", deep), seed)
+    chosen = _screened(function, pairs, promised, count("deep", deep), seed)
     each = 1 - (1 - float(probability("confidence", confidence))) / (2 * len(chosen))
     verdicts: list[Verdict] = []
     warnings: list[str] = []
     for i, pair in enumerate(chosen):
         first, second = _sample(function, pair, count("trials", trials, least=40), None if seed is None else seed + 7919 * (i + 1))
-        game = f"{WORST}; {pair.label}"
-        shared: dict[str, Any] = {"delta": delta, "confidence": each, "game": game}
+        terms: Terms = {"delta": promised.delta, "confidence": each, "seed": seed, "game": f"{WORST}; {pair.label}"}
         # Both attacks look at the same samples: each of their errors is paid for.
-        found = attack(lambda n, s=first: s, lambda n, s=second: s, trials, measure=measure, seed=seed, **shared)  # type: ignore[misc]
-        floats = check_floats(lambda n, s=first: s, lambda n, s=second: s, trials, seed=seed, **shared)  # type: ignore[misc]
-        verdicts += [held_against(promised, found)] + ([] if measure == "mu" else [held_against(promised, floats.evidence)])
+        found = attack(first, second, trials, measure=promised.measure, **terms)
+        floats = check_floats(first, second, trials, **terms)
+        held = [found] if promised.measure == "mu" else [found, floats.evidence]
+        verdicts += [held_against(promised, evidence) for evidence in held]
         warnings += [f"{text} [{pair.label}]" for text in floats.warnings if text not in " ".join(warnings)]
     clock = None
     if timing:
         first_pair = chosen[0]
-        clock = compare_times(
-            lambda: function(first_pair.first), lambda: function(first_pair.second), timing, seed=seed
-        )
+        clock = compare_times(partial(function, first_pair.first), partial(function, first_pair.second), timing, seed=seed)
         if clock.found:
             warnings.append("the time a call takes tells the two inputs apart; the claim is about outputs only")
     return MechanismReport(
@@ -150,35 +146,26 @@ def audit_mechanism(
     )
 
 
-
-
-def _relation(neighbours: Any) -> Adjacency | None:
-    return Adjacency.parse(neighbours, name="neighbours") if isinstance(neighbours, (str, Adjacency)) else None
-
-
-def _pairs(neighbours: Any, relation: Adjacency | None, data: Any, person: str | None) -> list[Neighbours]:
-    if relation is None:
+def _pairs(
+    neighbours: str | Adjacency | Iterable[Neighbours | tuple[object, object]], data: object, person: str | None
+) -> list[Neighbours]:
+    if not isinstance(neighbours, (str, Adjacency)):
         given = [pair if isinstance(pair, Neighbours) else Neighbours(f"pair {i + 1}", *pair) for i, pair in enumerate(neighbours)]
     elif data is not None:
-        given = neighbours_of(data, relation, person=person)
+        given = neighbours_of(data, neighbours, person=person)
     else:
         given = [
             Neighbours(f"{name}: {pair.label}", pair.first, pair.second)
             for name, built in BUILT_IN.items()
-            for pair in neighbours_of(built, relation)
+            for pair in neighbours_of(built, neighbours)
         ]
     if not given:
         raise ParameterError("there is no pair of inputs to tell apart; give data with at least one row, or pairs")
     return given
 
 
-def _currency(claim: Claim) -> tuple[float, Any]:
-    """At which delta epsilon is bounded, or that mu is."""
-    return bounded_at(claim), "mu" if isinstance(claim.event, GDP) else "epsilon"
-
-
 def _screened(
-    function: Callable[[Any], Any], pairs: Sequence[Neighbours], delta: float, measure: Any, deep: int, seed: int | None
+    function: Function, pairs: Sequence[Neighbours], claim: Claim, deep: int, seed: int | None
 ) -> list[Neighbours]:
     """The pairs that look worst on a few samples, which are used for nothing else."""
     if len(pairs) <= deep:
@@ -187,17 +174,15 @@ def _screened(
     def looks(i: int) -> float:
         first, second = _sample(function, pairs[i], SCREENED, None if seed is None else seed + 104_729 * (i + 1))
         # A low confidence is right here: nothing is claimed, only ordered.
-        found = attack(lambda n: first, lambda n: second, SCREENED, delta=delta, confidence=0.5, measure=measure, seed=seed)
-        return found.lower
+        return attack(
+            first, second, SCREENED, delta=claim.delta, confidence=0.5, measure=claim.measure, seed=seed
+        ).lower
 
     return [pairs[i] for i in sorted(range(len(pairs)), key=looks, reverse=True)[:deep]]
 
 
-def _sample(function: Callable[[Any], Any], pair: Neighbours, n: int, seed: int | None) -> tuple[list[Any], list[Any]]:
-    def draw() -> tuple[list[Any], list[Any]]:
-        return outcomes(function, pair.first)(n), outcomes(function, pair.second)(n)
-
-    if seed is None:
-        return draw()
-    with test_mode(seed):
-        return draw()
+def _sample(function: Function, pair: Neighbours, n: int, seed: int | None) -> tuple[Sampler, Sampler]:
+    """n outputs on either input, drawn now, as samplers that return them."""
+    with contextlib.nullcontext() if seed is None else test_mode(seed):
+        first, second = outcomes(function, pair.first)(n), outcomes(function, pair.second)(n)
+    return lambda _: first, lambda _: second

@@ -1,9 +1,9 @@
 """Black-box search: from samples of a mechanism on two inputs to a lower bound on what it leaks, with its confidence.
 
-The samples are cut in three. On the first part tests are learnt (thresholds, histograms, kernels, a classifier), on the second the best of
-them and a few thresholds are chosen, and only the third, which nothing was chosen on, measures them, by Clopper and Pearson's interval with
-its share of the error for each. So the bound exceeds the truth with probability at most 1 - confidence, whatever was tried and however the
-mechanism answers.
+The samples are cut in three. Tests are learnt on the first part (thresholds, histograms, kernels, a classifier). The
+best of them and a few thresholds are chosen on the second. Only the third part, on which nothing was chosen, measures
+them, by Clopper and Pearson's interval with its share of the error for each. So the bound exceeds the truth with
+probability at most 1 - confidence, whatever was tried and however the mechanism answers.
 
 >>> from tacit.noise import discrete_laplace
 >>> found = attack(lambda n: discrete_laplace(2, size=n), lambda n: 1 + discrete_laplace(2, size=n), 20_000, seed=1)
@@ -19,7 +19,8 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +30,13 @@ from tacit.accounting import ParameterError
 from tacit.audit.claim import Evidence
 from tacit.audit.experiment import Generator, generator
 from tacit.audit.mechanisms import outputs
-from tacit.audit.mechanisms.outputs import Candidate, Encoded, Floats, Sampler
-from tacit.audit.rates import OperatingPoint, epsilon_of, mu_of, operating_point
+from tacit.audit.mechanisms.outputs import Candidate, Encoded, Floats, Outputs, Sampler
+from tacit.audit.rates import Measure, OperatingPoint, epsilon_of, mu_of, operating_point
 from tacit.noise import test_mode
 from tacit.parameters import count, probability
 
 Kind = Literal["auto", "histogram", "threshold", "classifier", "likelihood"]
-KINDS = ("auto", "histogram", "threshold", "classifier", "likelihood")
-Measure = Literal["epsilon", "mu"]
+KINDS = get_args(Kind)
 WORST = "worst case: both inputs fixed, only the mechanism's noise fresh"
 LEARN, CHOOSE = 0.1, 0.1  # shares of the samples; the rest measures
 FEW, MORE = 2000, 1.5  # of fewer samples than this, so many times the shares: a tenth of a few hundred teaches nothing
@@ -68,17 +68,18 @@ class Test:
         return self.candidate.name
 
 
+class Terms(TypedDict, total=False):
+    """What attacks on samples share: where epsilon is bounded, how surely, the seed, and the game in words."""
+
+    delta: float
+    confidence: float
+    seed: int | None
+    game: str
+
+
 def attack(
-    on_first: Sampler,
-    on_second: Sampler,
-    n: int,
-    *,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-    events: Kind = "auto",
-    measure: Measure = "epsilon",
-    seed: int | None = None,
-    game: str = WORST,
+    on_first: Sampler, on_second: Sampler, n: int, *, delta: float = 0.0, confidence: float = 0.95,
+    events: Kind = "auto", measure: Measure = "epsilon", seed: int | None = None, game: str = WORST,
 ) -> Evidence:
     """The best lower bound on epsilon at `delta`, or on mu, that a search finds in `n` samples on either input.
 
@@ -101,25 +102,20 @@ def attack(
     # Nor does it say where the best threshold of a tail lies: a few around the chosen ones are measured, and all are paid for.
     near = best if measure == "mu" else [other for test in best for other in around(test, learnt, chosen)]
     tests = list({(id(test.candidate), test.threshold): test for test in near}.values())
-    shared = {"delta": delta, "confidence": 1 - (1 - confidence) / len(tests), "measure": measure, "trials": n, "game": game}
-    found = max((certified(t, measured, coins, **shared) for t in tests), key=lambda e: e.lower)  # type: ignore[arg-type]
+    each = 1 - (1 - confidence) / len(tests)
+    tried_on = partial(certified, delta=delta, confidence=each, measure=measure, trials=n, game=game)
+    found = max((tried_on(test, measured, coins) for test in tests), key=lambda e: e.lower)
     return replace(found, confidence=float(confidence), point=None if found.point is None else replace(found.point, confidence=confidence))
 
 
 def certify(
-    event: Callable[[Any], Any],
-    on_first: Sampler,
-    on_second: Sampler,
-    n: int,
-    *,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-    seed: int | None = None,
-    game: str = WORST,
+    event: Callable[[Any], object], on_first: Sampler, on_second: Sampler, n: int, *,
+    delta: float = 0.0, confidence: float = 0.95, seed: int | None = None, game: str = WORST,
 ) -> Evidence:
-    """The lower bound that one event gives, named before any sample was seen: all samples measure it.
+    """The lower bound that one set of outputs gives, named before any sample was seen: all samples measure it.
 
-    The event must be the one that is likelier on the second input; `event(output)` is true or false, or it maps a whole array at once.
+    The set must be the one that is likelier on the second input; `event(output)` says whether an output is in it, or
+    maps a whole array at once.
 
     >>> certify(lambda out: out > 1, lambda n: np.zeros(n), lambda n: np.full(n, 2.0), 1000, confidence=0.95).lower > 5
     True
@@ -132,9 +128,9 @@ def certify(
     )
 
 
-def _hits(event: Callable[[Any], Any], drawn: Any) -> int:
+def _hits(event: Callable[[Any], object], drawn: Outputs) -> int:
     if isinstance(drawn, np.ndarray) and drawn.dtype.kind in "biuf":
-        return int(np.count_nonzero(event(drawn)))
+        return int(np.count_nonzero(np.asarray(event(drawn))))
     return sum(bool(event(output)) for output in drawn)
 
 
@@ -251,14 +247,8 @@ def rates_above(scores: Floats, levels: Floats) -> Floats:
 
 
 def promise(
-    false_positives: Floats,
-    true_positives: Floats,
-    n: int,
-    measured: int,
-    delta: float,
-    confidence: float,
-    measure: Measure,
-    caution: float = CAUTION[0],
+    false_positives: Floats, true_positives: Floats, n: int, measured: int, delta: float, confidence: float,
+    measure: Measure, caution: float = CAUTION[0],
 ) -> Floats:
     """What each test, with these counts in n samples, may be expected to certify on `measured` fresh ones.
 
@@ -288,9 +278,8 @@ def certified(
         false_positives=hits[0], negatives=sizes[0], true_positives=hits[1], positives=sizes[1], confidence=confidence
     )
     details = {"test": str(test), "hits": tuple(hits), "measured": sizes[0]}
-    lower = point.mu if measure == "mu" else point.epsilon(delta)
-    return Evidence(
-        f"black-box search ({test})", game, lower, delta, point.confidence, trials, measure=measure, point=point, details=details
+    return Evidence.of_point(
+        point, attack=f"black-box search ({test})", game=game, delta=delta, trials=trials, measure=measure, details=details
     )
 
 
@@ -346,20 +335,15 @@ class Band:
     def evidence(self, delta: float = 0.0, *, measure: Measure = "epsilon", game: str = WORST) -> Evidence:
         """The best single point of the band at `delta`, as evidence."""
         points = [OperatingPoint(a, b, self.confidence) for a, b in self._points()]
-        worth = [p.mu if measure == "mu" else p.epsilon(delta) for p in points]
-        best = worth.index(max(worth))
-        return Evidence(self.attack, game, worth[best], delta, self.confidence, self.trials, measure=measure, point=points[best])
+        best = max(points, key=lambda point: point.lower(measure, delta))
+        return Evidence.of_point(
+            best, attack=self.attack, game=game, delta=delta, trials=self.trials, measure=measure
+        )
 
 
 def band(
-    on_first: Sampler,
-    on_second: Sampler,
-    n: int,
-    *,
-    confidence: float = 0.95,
-    events: Kind = "auto",
-    points: int = 25,
-    seed: int | None = None,
+    on_first: Sampler, on_second: Sampler, n: int, *,
+    confidence: float = 0.95, events: Kind = "auto", points: int = 25, seed: int | None = None,
 ) -> Band:
     """The whole trade-off curve at once: one score, `points` thresholds fixed on other samples, each rate at its share of the error.
 

@@ -1,9 +1,11 @@
-"""Stop when it is clear: bounds that hold at every moment, so an audit may look after each batch and end as soon as it knows.
+"""Bounds that hold at every moment, so that an audit may look after each batch and stop as soon as it knows.
 
-A Clopper-Pearson interval is valid once. Looked at again and again until it says what one hopes, it is wrong far more often than it claims.
-A *confidence sequence* holds at all times together. Ours comes from a mixture of likelihood ratios: where the true rate is at most p, the
-average of (q/p)^hits ((1-q)/(1-p))^misses over q above p is a wager against p that gains nothing in expectation, so by Ville's inequality
-(1939) it ever exceeds 1/error with probability at most `error` (Robbins 1970; Waudby-Smith and Ramdas 2024).
+`audit_until` samples until the claim is refuted, the bound is close to what the claim permits, or a budget is used up.
+A Clopper-Pearson interval is valid once: looked at again and again, it is wrong far more often than it claims. A
+*confidence sequence* holds at all times together. Ours comes from a mixture of likelihood ratios: where the true rate
+is at most p, the average of (q/p)^hits ((1-q)/(1-p))^misses over q above p is a wager against p that gains nothing in
+expectation, so by Ville's inequality (1939) it ever exceeds 1/error with probability at most `error` (Robbins 1970;
+Waudby-Smith and Ramdas 2024).
 
 >>> running_lower(80, 100, 0.05) < 0.8, running_lower(80, 100, 0.05) > 0.65
 (True, True)
@@ -18,19 +20,18 @@ average of (q/p)^hits ((1-q)/(1-p))^misses over q above p is a wager against p t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from scipy.special import betaincc, betaln
 
-from tacit.accounting import GDP, ApproxDP, ParameterError, PureDP
-from tacit.audit.claim import Claim, Evidence, Verdict, judge
+from tacit.accounting import GDP, ParameterError
+from tacit.audit.claim import Claim, Evidence, Verdict, held_against
 from tacit.audit.experiment import generator
 from tacit.audit.mechanisms.outputs import Sampler
 from tacit.audit.mechanisms.search import WORST, Kind, candidates, choose, sampled
-from tacit.audit.rates import OperatingPoint
+from tacit.audit.rates import Measure, OperatingPoint
 from tacit.parameters import count, probability
 
-VISIBLE = 0.01  # the delta for claims that name none
 PRIOR = 0.5  # of the mixture: Jeffreys' Beta(1/2, 1/2), good at rates near 0 and 1 alike
 
 
@@ -99,34 +100,24 @@ class Sequential:
 
 
 def audit_until(
-    claim: Claim,
-    on_first: Sampler,
-    on_second: Sampler,
-    *,
-    budget: int,
-    explore: int = 4_000,
-    batch: int = 1_000,
-    share: float = 0.9,
-    delta: float | None = None,
-    confidence: float = 0.95,
-    events: Kind = "auto",
-    seed: int | None = None,
-    game: str = WORST,
+    claim: Claim, on_first: Sampler, on_second: Sampler, *, budget: int,
+    explore: int = 4_000, batch: int = 1_000, share: float = 0.9, delta: float | None = None, confidence: float = 0.95,
+    events: Kind = "auto", seed: int | None = None, game: str = WORST,
 ) -> Sequential:
     """Sample until the claim is refuted, or the bound is within `share` of what it permits, or `budget` samples on either input are used.
 
     The first `explore` samples choose the test; all later ones measure it, in batches that grow. `delta` is where epsilon is bounded; the
     claim's own if it has one.
     """
-    at = bounded_at(claim) if delta is None else float(probability("delta", delta))
-    measure = "mu" if isinstance(claim.event, GDP) and delta is None else "epsilon"
+    at = claim.delta if delta is None else float(probability("delta", delta))
+    measure: Measure = claim.measure if delta is None else "epsilon"
     explore = min(count("explore", explore, least=40), count("budget", budget, least=80) // 2)
     error = (1 - float(probability("confidence", confidence))) / 2
     coins = generator(seed)
     first, second = sampled(on_first, on_second, explore, seed)
     half = explore // 2
     learnt, chosen = ((first.take(part), second.take(part)) for part in (slice(0, half), slice(half, None)))
-    test = choose(candidates(*learnt, events), chosen, budget - explore, at, confidence, measure)  # type: ignore[arg-type]
+    test = choose(candidates(*learnt, events), chosen, budget - explore, at, confidence, measure)
     permitted = float(claim.event.mu) if isinstance(claim.event, GDP) and measure == "mu" else claim.epsilon(at)
     hits, seen, looks, step = [0, 0], 0, 0, count("batch", batch)
     while True:
@@ -136,11 +127,12 @@ def audit_until(
         hits = [h + int(test.fires(part, coins).sum()) for h, part in zip(hits, drawn, strict=True)]
         seen, looks = seen + step, looks + 1
         point = OperatingPoint(running_upper(hits[0], seen, error), running_lower(hits[1], seen, error), float(confidence))
-        lower, guess = (p.mu if measure == "mu" else p.epsilon(at) for p in (point, OperatingPoint(hits[0] / seen, hits[1] / seen, 0.0)))
-        evidence = Evidence(
-            f"sequential search ({test})", game, lower, at, float(confidence), explore + seen, measure=measure, point=point,
+        guess = OperatingPoint(hits[0] / seen, hits[1] / seen, 0.0).lower(measure, at)
+        evidence = Evidence.of_point(
+            point, attack=f"sequential search ({test})", game=game, delta=at, trials=explore + seen, measure=measure,
             estimate=guess, details={"test": str(test), "hits": tuple(hits), "measured": seen, "looks": looks},
-        )  # fmt: skip
+        )
+        lower = evidence.lower
         # A test that looks as if it would refute the claim goes on, however close its bound is already.
         close = share * permitted <= lower and guess <= (2 - share) * permitted
         spent = explore + seen >= budget
@@ -149,21 +141,3 @@ def audit_until(
             if verdict.broken or close or spent:
                 return Sequential(verdict, "refuted" if verdict.broken else "close" if close else "budget", looks)
         step = max(step, seen // 2)
-
-
-def held_against(claim: Claim, evidence: Evidence) -> Verdict:
-    """The verdict on a claim; one of rho, whose trade-off curve is only bounded by way of epsilon, is judged by epsilon alone.
-
-    >>> found = Evidence("a test", "worst case", 2.0, 0.01, 0.95, 1000, point=OperatingPoint(0.01, 0.1, 0.95))
-    >>> held_against(Claim.of(rho=0.05), found).broken
-    True
-    """
-    known = isinstance(claim.event, (PureDP, ApproxDP, GDP))
-    return judge(claim, evidence if known else replace(evidence, point=None))
-
-
-def bounded_at(claim: Claim) -> float:
-    """The delta at which epsilon is bounded: the claim's own, 0 for a pure one, and for others one that some thousand samples can see."""
-    if isinstance(claim.event, ApproxDP):
-        return float(claim.event.delta)
-    return 0.0 if isinstance(claim.event, (PureDP, GDP)) else VISIBLE

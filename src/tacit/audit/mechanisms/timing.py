@@ -1,9 +1,10 @@
 """Timing: does the clock tell which input was used, or how large the noise was?
 
-Two tests, both by permutation, so their error rate is what is stated, whatever the law of the times. `compare_times` runs two calls in
-pairs, the order within a pair by coin: if time does not depend on the input, the sign of each difference is a fair coin, and drift of the
-machine cancels. `regress_times` relates single times to a number such as the size of the noise by rank correlation. Both say how small an
-effect they would have seen: "nothing found" beside a large detectable effect means little.
+Two tests, both by permutation, so their error rate is what is stated, whatever the law of the times. `compare_times`
+runs two calls in pairs, the order within a pair by coin: if time does not depend on the input, the sign of each
+difference is a fair coin, and drift of the machine cancels. `regress_times` relates single times to a number such as
+the size of the noise by rank correlation. Both say how small an effect they would have seen: "nothing found" beside a
+large detectable effect means little.
 
 >>> ticks = iter(range(0, 10**9, 7))
 >>> same = compare_times(lambda: None, lambda: None, 200, seed=1, clock=lambda: next(ticks))
@@ -18,7 +19,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,13 +57,8 @@ class TimingReport:
 
 
 def compare_times(
-    on_first: Callable[[], Any],
-    on_second: Callable[[], Any],
-    pairs: int = 1000,
-    *,
-    error: float = 1e-3,
-    seed: int | None = None,
-    clock: Clock = time.perf_counter_ns,
+    on_first: Callable[[], object], on_second: Callable[[], object], pairs: int = 1000, *,
+    error: float = 1e-3, seed: int | None = None, clock: Clock = time.perf_counter_ns,
 ) -> TimingReport:
     """Whether two calls take different time. An exception ends a call like any other output."""
     coins = generator(seed)
@@ -77,7 +72,7 @@ def compare_times(
     return paired_times(differences, error=error, seed=coins)
 
 
-def _timed(call: Callable[[], Any], clock: Clock) -> int:
+def _timed(call: Callable[[], object], clock: Clock) -> int:
     start = clock()
     with suppress(Exception):  # what it raised is for other tests; here only how long it took counts
         call()
@@ -121,7 +116,7 @@ def regress_times(times: ArrayLike, sizes: ArrayLike, *, error: float = 1e-3, se
 
 
 def time_draws(
-    draw: Callable[[], Any], trials: int = 2000, *, error: float = 1e-3, seed: int | None = None, clock: Clock = time.perf_counter_ns
+    draw: Callable[[], float], trials: int = 2000, *, error: float = 1e-3, seed: int | None = None, clock: Clock = time.perf_counter_ns
 ) -> TimingReport:
     """Time each call of `draw` and relate it to the absolute value it returned: for samplers, on an input whose answer is 0."""
     times, sizes = [], []

@@ -1,1 +1,26 @@
-"""Attacks on trained models: membership games, canaries, poisoning, extraction, attributes."""
+"""Attacks on trained models: membership games, canaries, poisoning, attributes and extraction.
+
+`audit_model` plays a game with the usual membership attacks and holds the result against a claim. `audit_gradients`,
+`audit_poisoning` and `audit_one_run` use records made for the purpose; `disclosure` asks what else a model gives away.
+The submodules `membership`, `signals`, `roc` and `one_run` hold the attacks, what they measure, and what scores prove.
+"""
+
+from tacit.audit.models import disclosure, membership, one_run, roc, signals
+from tacit.audit.models.canaries import (
+    audit_gradients,
+    audit_poisoning,
+    canary_bank,
+    gradient_scores,
+    group_epsilon,
+    watched_steps,
+)
+from tacit.audit.models.games import Game, GameResult, MembershipGame
+from tacit.audit.models.independent import coin_evidence, rank_attack
+from tacit.audit.models.one_run import audit_one_run
+from tacit.audit.models.report import ModelReport, audit_model
+
+__all__ = [
+    "Game", "GameResult", "MembershipGame", "ModelReport", "audit_gradients", "audit_model", "audit_one_run",
+    "audit_poisoning", "canary_bank", "coin_evidence", "disclosure", "gradient_scores", "group_epsilon", "membership",
+    "one_run", "rank_attack", "roc", "signals", "watched_steps",
+]

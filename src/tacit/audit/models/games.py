@@ -1,4 +1,7 @@
-"""The four membership games as one class: what is fixed, what is fresh, and whether the attacker was right.
+"""The four membership games: what is fixed, what is fresh, and whether the attacker was right.
+
+`MembershipGame` trains models with and without records, asks an attack about them, and returns scores with the truth.
+Which game to play depends on what the audit is about:
 
 | game | data set | model | record | asks about |
 | --- | --- | --- | --- | --- |
@@ -24,13 +27,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, ParameterError
 from tacit.audit.claim import Evidence
@@ -39,10 +42,13 @@ from tacit.audit.models.independent import coin_evidence
 from tacit.audit.models.membership import Attack
 from tacit.audit.models.one_run import audit_one_run
 from tacit.audit.models.roc import Roc, roc
+from tacit.audit.models.signals import Model, Records
+from tacit.audit.rates import Measure
 from tacit.noise import test_mode
 from tacit.parameters import count
 
-Adversary = Callable[[Any, Any], Any]
+Adversary = Callable[[Model, Records], Any]  # to one score a record
+Train = Callable[..., Model]  # of data, and of a seed where it has a parameter of that name
 Ints = NDArray[np.int64]
 
 
@@ -65,7 +71,7 @@ class Game(Enum):
         }[self]
 
 
-def size_of(data: Any) -> int:
+def size_of(data: Records) -> int:
     """How many records: of an array or list, of a tuple of them, or of a mapping of them.
 
     >>> size_of((np.zeros((5, 2)), np.zeros(5))), size_of({"x": [1, 2]}), size_of([1, 2, 3])
@@ -76,7 +82,7 @@ def size_of(data: Any) -> int:
     return len(data[0]) if isinstance(data, tuple) else len(data)
 
 
-def take(data: Any, chosen: Any) -> Any:
+def take(data: Records, chosen: ArrayLike) -> Records:
     """The chosen records, in the form the data has.
 
     >>> take((np.arange(4), ["a", "b", "c", "d"]), [1, 3])
@@ -95,7 +101,7 @@ def take(data: Any, chosen: Any) -> Any:
     return data[np.asarray(chosen, dtype=np.int64)]
 
 
-def trained(train: Callable[..., Any], data: Any, seed: int | None) -> Any:
+def trained(train: Train, data: Records, seed: int | None) -> Model:
     """One training. A trainer with a parameter called `seed` is given one; noise of Tacit's repeats with it."""
     if seed is None:
         return train(data)
@@ -103,7 +109,7 @@ def trained(train: Callable[..., Any], data: Any, seed: int | None) -> Any:
         return train(data, seed=seed) if _takes_seed(train) else train(data)
 
 
-def _takes_seed(train: Callable[..., Any]) -> bool:
+def _takes_seed(train: Train) -> bool:
     try:
         return "seed" in inspect.signature(train).parameters
     except (TypeError, ValueError):
@@ -136,22 +142,23 @@ class GameResult:
         return self.game.describe(self.replace)
 
     def evidence(
-        self,
-        *,
-        delta: float = 0.0,
-        confidence: float = 0.95,
-        measure: Literal["epsilon", "mu"] = "epsilon",
-        seed: int | None = 0,
+        self, *, delta: float = 0.0, confidence: float = 0.95, measure: Measure = "epsilon", seed: int | None = 0
     ) -> Evidence:
         """What the trials prove against a claim under `adjacency`. Trials on one model share it, so they are counted as one run."""
-        shared: dict[str, Any] = {"delta": delta, "confidence": confidence, "measure": measure, "attack": self.attack}
-        if self.game is not Game.FIXED_MODEL:
-            return coin_evidence(self.scores, self.bits, game=self.describe(), coins=False, seed=seed, **shared)
-        found = audit_one_run(self.scores, self.bits, **shared)
-        return Evidence(
-            found.attack, self.describe(), found.lower, found.delta, found.confidence, found.trials, measure=found.measure,
-            estimate=found.estimate, assumptions=found.assumptions, details=found.details,
-        )  # fmt: skip
+        if self.game is Game.FIXED_MODEL:
+            audit = partial(audit_one_run, self.scores, self.bits)
+        else:
+            audit = partial(coin_evidence, self.scores, self.bits, game=self.describe(), coins=False, seed=seed)
+        found = audit(delta=delta, confidence=confidence, measure=measure, attack=self.attack)
+        return replace(found, game=self.describe())
+
+
+class Help(TypedDict, total=False):
+    """What an attacker has beside the target: own models, who was inside them, and records the target has not seen."""
+
+    references: Sequence[Model]
+    inside: NDArray[np.bool_] | None
+    population: Records
 
 
 class MembershipGame:
@@ -163,19 +170,9 @@ class MembershipGame:
     """
 
     def __init__(
-        self,
-        train: Callable[..., Any],
-        population: Any,
-        size: int,
-        game: Game | str = Game.AVERAGE,
-        *,
-        record: int | None = None,
-        dataset: Any = None,
-        replace: bool = False,
-        filler: int | None = None,
-        seed: int | None = None,
-        workers: int = 1,
-        progress: bool = False,
+        self, train: Train, population: Records, size: int, game: Game | str = Game.AVERAGE, *,
+        record: int | None = None, dataset: ArrayLike | None = None, replace: bool = False, filler: int | None = None,
+        seed: int | None = None, workers: int = 1, progress: bool = False,
     ) -> None:
         self.train, self.population, self.game, self.replace = train, population, Game(game), replace
         self.size = count("size", size)
@@ -198,25 +195,20 @@ class MembershipGame:
         self.inside = self.coins.random(2 * self.size) < 0.5
 
     @cached_property
-    def target(self) -> Any:
+    def target(self) -> Model:
         """The one model of the fixed-model game, trained on the candidates whose coin said so."""
         return trained(self.train, take(self.population, self.candidates[self.inside]), self._seed(self.coins))
 
     def _seed(self, coins: Generator) -> int | None:
         return None if self.seed is None else int(coins.integers(2**62))
 
-    def run(self, attack: Attack | Adversary, trials: int, **how: Any) -> GameResult:
+    def run(self, attack: Attack | Adversary, trials: int, **how: Unpack[Help]) -> GameResult:
         """Play. The attack is one of `tacit.audit.models.membership`, or any function of a model and records to a score."""
         return self.run_all([attack], trials, **how)[0]
 
     def run_all(
-        self,
-        attacks: Sequence[Attack | Adversary],
-        trials: int,
-        *,
-        references: Sequence[Any] = (),
-        inside: NDArray[np.bool_] | None = None,
-        population: Any = None,
+        self, attacks: Sequence[Attack | Adversary], trials: int, *,
+        references: Sequence[Model] = (), inside: NDArray[np.bool_] | None = None, population: Records = None,
     ) -> list[GameResult]:
         """Play with several attackers on the same models. `inside[i, j]`: was reference i trained on candidate j (fixed model only)?"""
         names = [one.describe() if isinstance(one, Attack) else getattr(one, "__name__", type(one).__name__) for one in attacks]
@@ -233,7 +225,7 @@ class MembershipGame:
             for name, column in zip(names, zip(*played, strict=True), strict=True)
         ]
 
-    def train_references(self, number: int) -> tuple[list[Any], NDArray[np.bool_]]:
+    def train_references(self, number: int) -> tuple[list[Model], NDArray[np.bool_]]:
         """Models trained on candidates by coins that have nothing to do with the target's, and who was inside which."""
         inside = self.coins.random((count("number", number), len(self.candidates))) < 0.5
         jobs = [Play(self.candidates[row], 0, self._seed(coins)) for row, coins in zip(inside, spawn(self.coins, number), strict=True)]
@@ -253,7 +245,8 @@ class MembershipGame:
         return Play(np.append(data, added).astype(np.int64), self.record, seed)
 
     def _fixed_model(
-        self, attacks: Sequence[Attack | Adversary], trials: int, names: list[str], references: Any, inside: Any, population: Any
+        self, attacks: Sequence[Attack | Adversary], trials: int, names: list[str],
+        references: Sequence[Model], inside: NDArray[np.bool_] | None, population: Records,
     ) -> list[GameResult]:
         chosen = np.arange(len(self.candidates))
         if trials < len(chosen):  # a choice that does not look at the coins leaves them fair
@@ -277,19 +270,24 @@ class Play:
     seed: int | None
 
 
-def _attacked(attack: Attack | Adversary, references: Any, population: Any, model: Any, records: Any, inside: Any = None) -> Any:
+def _attacked(
+    attack: Attack | Adversary, references: Sequence[Model], population: Records, model: Model, records: Records,
+    inside: NDArray[np.bool_] | None = None,
+) -> ArrayLike:
     if isinstance(attack, Attack):
         return attack.fit(model, references, population).score(records, inside)
-    return attack(model, records)
+    answered: ArrayLike = attack(model, records)
+    return answered
 
 
 def _trial(
-    train: Callable[..., Any], population: Any, attacks: Sequence[Attack | Adversary], references: Any, others: Any, play: Play
+    train: Train, population: Records, attacks: Sequence[Attack | Adversary], references: Sequence[Model],
+    others: Records, play: Play,
 ) -> list[float]:
     model = trained(train, take(population, play.data), play.seed)
     record = take(population, np.array([play.record]))
     return [float(np.asarray(_attacked(one, references, others, model, record)).reshape(-1)[0]) for one in attacks]
 
 
-def _train_on(train: Callable[..., Any], population: Any, play: Play) -> Any:
+def _train_on(train: Train, population: Records, play: Play) -> Model:
     return trained(train, take(population, play.data), play.seed)

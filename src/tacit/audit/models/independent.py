@@ -1,15 +1,29 @@
-"""Independent trials with a known score: how much a few hundred of them prove, and why a fair coin for each makes that more.
+"""What independent trials with a score prove: by ranks of the scores, or by guesses on worlds chosen by fair coins.
 
-Where every trial's world was chosen by a fair coin, guesses on those with the highest scores, or the highest and the lowest, are right no
-more often than the promise lets them: one binomial interval, where two, one for each rate, would pay twice. For epsilon the trials are
-ordered by their scores, whose worlds are not looked at, and `guessing.independent_p_value` says how likely so many right guesses are. For
-mu, those above a threshold are members with probability q = a / (a + b), a and b the true and false positive rates, and a few thresholds
-are placed by a tenth of the scores. Each of a few tests has its share of the error.
+Trials must be independent: one run of the game each, or canaries that do not touch each other. Nothing is learnt from
+the scores, so no sample is set aside. Each of a few tests has its share of the error.
+
+`coin_evidence` is for trials whose world was chosen by a fair coin, and is the sharper one. Guesses on those with the
+highest scores, or the highest and the lowest, are right no more often than the promise lets them: one binomial
+interval, where two, one for each rate, would pay twice. For epsilon the trials are ordered by their scores, whose
+worlds are not looked at, and `one_run.independent_p_value` says how likely so many right guesses are. For mu, those
+above a threshold are members with probability q = a / (a + b), a and b the true and false positive rates, and a few
+thresholds are placed by a tenth of the scores.
 
 >>> draw = generator(1)
 >>> coins = draw.random(1000) < 0.5
 >>> scores = coins + draw.laplace(size=1000)  # epsilon 1
 >>> 0.5 < coin_evidence(scores, coins, attack="score", game="canaries by coins", seed=2).lower < 1
+True
+
+`rank_attack` needs no coins. Its thresholds are the scores of given *ranks* among the outsiders: the chance that a
+fresh outsider exceeds the k-th largest of n follows Beta(k, n - k + 1) exactly, whatever the law of the scores, and
+given the threshold the members above it are binomial (Wilks 1941). A few ranks spread over the whole range share the
+error, and the same is done from the other end, with the members' smallest scores. Ties make the bound smaller, never
+wrong.
+
+>>> found = rank_attack(draw.normal(0, 1, 10_000), draw.normal(1, 1, 10_000), delta=1e-5)
+>>> 1.9 < found.lower < 4.377  # the truth for mu = 1
 True
 """
 
@@ -17,17 +31,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logit, ndtri
+from scipy.special import betaincinv, logit, ndtri
 
 from tacit.accounting import ParameterError
 from tacit.audit.claim import Evidence
 from tacit.audit.experiment import Generator, generator
 from tacit.audit.models.one_run import SAFE, independent_p_value
-from tacit.audit.rates import lower_rate, mu_of
+from tacit.audit.rates import Measure, OperatingPoint, log_ratio, lower_rate, measured_in, mu_of
 from tacit.parameters import probability
 
 Floats = NDArray[np.float64]
@@ -60,7 +74,7 @@ def as_coins(bits: Mask, draw: Generator) -> NDArray[np.int64]:
 
 
 def tail_bound(
-    hits: int, above: int, trials: int, error: float, *, delta: float, measure: Literal["epsilon", "mu"], sides: int = 1
+    hits: int, above: int, trials: int, error: float, *, delta: float, measure: Measure, sides: int = 1
 ) -> float:
     """What `hits` right answers on `above` trials beyond a threshold prove: epsilon at delta, or mu.
 
@@ -84,7 +98,7 @@ def tail_bound(
     return max(0.0, math.log(top / (1 - share))) if top > 0 else 0.0
 
 
-def whole_bound(right: int, trials: int, error: float, *, delta: float, measure: Literal["epsilon", "mu"]) -> float:
+def whole_bound(right: int, trials: int, error: float, *, delta: float, measure: Measure) -> float:
     """What `right` right answers, one on every trial, prove.
 
     >>> round(whole_bound(700, 1000, 0.05, delta=0, measure="mu"), 3)
@@ -123,17 +137,8 @@ def guessed_bound(right: int, made: int, trials: int, error: float, *, delta: fl
 
 
 def coin_evidence(
-    scores: ArrayLike,
-    bits: ArrayLike,
-    *,
-    attack: str,
-    game: str,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-    measure: Literal["epsilon", "mu"] = "epsilon",
-    coins: bool = True,
-    seed: int | None = None,
-    assumptions: Sequence[str] = (),
+    scores: ArrayLike, bits: ArrayLike, *, attack: str, game: str, delta: float = 0.0, confidence: float = 0.95,
+    measure: Measure = "epsilon", coins: bool = True, seed: int | None = None, assumptions: Sequence[str] = (),
 ) -> Evidence:
     """The best of a few tests on independent trials. With `coins=False` the worlds had fixed numbers, and coins are flipped here."""
     values = np.nan_to_num(np.asarray(scores, dtype=np.float64).ravel(), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
@@ -143,13 +148,15 @@ def coin_evidence(
     draw = generator(seed)
     order = draw.permutation(len(values)) if coins else as_coins(members, draw)
     small, error = float(probability("delta", delta)), 1 - float(probability("confidence", confidence))
+    told = Evidence(
+        attack, game, 0.0, small, float(confidence), len(values), measure=measure, assumptions=tuple(assumptions)
+    )
     if measure == "epsilon":
-        found = _by_guesses(values[order], members[order], error, small) if len(order) else {}
-        return _told(found, attack, game, small, confidence, len(values), assumptions)
+        best, lower = _by_guesses(values[order], members[order], error, small) if len(order) else ("", 0.0)
+        return replace(told, lower=lower, details={"test": best})
     placed = max(10, int(PLACED * len(order)))
-    told: dict[str, Any] = {"assumptions": tuple(assumptions), "measure": measure}
     if len(order) < 2 * placed:
-        return Evidence(attack, game, 0.0, delta, float(confidence), len(values), **told)
+        return told
     # A coin of its own for each trial settles ties: scores with few values can be cut anywhere.
     ties = draw.random(len(order))
     guide = np.lexsort((ties[:placed], values[order[:placed]]))
@@ -164,21 +171,21 @@ def coin_evidence(
     middle, truth = above(0.5), members[placed:]
     n = len(truth)
     error /= 1 + 2 * len(TAILS)
-    found = {"everybody": whole_bound(int(np.sum(middle == truth)), n, error, delta=delta, measure=measure)}
+    found = {"all trials": whole_bound(int(np.sum(middle == truth)), n, error, delta=delta, measure=measure)}
     for tail in TAILS:
         high, low = above(tail), ~above(1 - tail)
         for name, asked, sides in (("highest", high, 1), ("highest and lowest", high | low, 2)):
             right = int(np.sum(asked & (high == truth)))
             found[f"{name} {tail:g}"] = tail_bound(right, int(np.sum(asked)), n, error, delta=delta, measure=measure, sides=sides)
     best = max(found, key=lambda name: found[name])
-    return Evidence(attack, game, found[best], delta, float(confidence), len(order), details={"test": best, "tests": found}, **told)
+    return replace(told, lower=found[best], trials=len(order), details={"test": best, "tests": found})
 
 
-def _by_guesses(values: Floats, members: Mask, error: float, delta: float) -> dict[str, float]:
+def _by_guesses(values: Floats, members: Mask, error: float, delta: float) -> tuple[str, float]:
     """The best of a few tests, and what it proves. Trials come in random order, so that whom a tie leaves out is random too."""
     n = len(values)
     sizes = {tail: round(tail * n) for tail in SHARES if tail * n >= FEWEST}
-    tests = {"everybody": (n - n // 2, n // 2)}
+    tests = {"all trials": (n - n // 2, n // 2)}
     tests |= {f"highest {tail:g}": (size, 0) for tail, size in sizes.items()}
     tests |= {f"highest and lowest {tail:g}": (size, size) for tail, size in sizes.items()}
     share = error / len(tests)
@@ -187,16 +194,73 @@ def _by_guesses(values: Floats, members: Mask, error: float, delta: float) -> di
     right = members[np.argpartition(-values, ends)] if ends else members
     hits = np.append(0, np.cumsum(right))
     found = {name: (int(hits[high] + low - (hits[n] - hits[n - low])), high + low) for name, (high, low) in tests.items()}
-    best, lower = "everybody", 0.0
+    best, lower = "all trials", 0.0
     for name in sorted(found, key=lambda name: lower_rate(*found[name], share), reverse=True):
         bound = guessed_bound(*found[name], n, share, delta=delta, known=lower)
         best, lower = (name, bound) if bound > lower else (best, lower)
-    return {best: lower}
+    return best, lower
 
 
-def _told(
-    found: dict[str, float], attack: str, game: str, delta: float, confidence: float, trials: int, assumptions: Sequence[str]
+
+# --- ranks ----------------------------------------------------------------------------------------------------
+
+SPREAD = 3.0  # each rank is so many times the one before
+
+
+def ranks(trials: int, spread: float = SPREAD) -> list[int]:
+    """The ranks that are looked at, fixed by the number of trials alone.
+
+    >>> ranks(1000)
+    [1, 3, 9, 27, 81, 243]
+    """
+    found = [1]
+    while found[-1] * spread <= trials / 2:
+        found.append(max(found[-1] + 1, round(found[-1] * spread)))
+    return found
+
+
+def rank_attack(
+    outside: ArrayLike, inside: ArrayLike, *, delta: float = 0.0, confidence: float = 0.95,
+    measure: Measure = "epsilon", attack: str = "scores at fixed ranks", game: str = "independent trials",
 ) -> Evidence:
-    best = max(found, key=lambda name: found[name], default="")
-    lower, details = found.get(best, 0.0), {"test": best}
-    return Evidence(attack, game, lower, delta, float(confidence), trials, assumptions=tuple(assumptions), details=details)
+    """A lower bound on epsilon at `delta`, or on mu, from the scores of outsiders and members.
+
+    >>> rank_attack([0.0] * 50, [0.0] * 50).lower
+    0.0
+    """
+    first, second = _scores("outside", outside), _scores("inside", inside)
+    error = 1 - float(probability("confidence", confidence))
+    small = float(probability("delta", delta))
+    measured_in(measure)
+    share = error / (2 * (len(ranks(len(first))) + len(ranks(len(second)))))
+    high_scores = points(first, second, share)
+    # From the other end: a member is missed where its score is low.
+    low_scores = [(1 - hit, 1 - missed) for missed, hit in points(-second, -first, share)]
+
+    def worth(point: tuple[float, float]) -> float:
+        fpr, tpr = point
+        if measure == "mu":
+            return float(ndtri(tpr) - ndtri(fpr)) if fpr > 0 and tpr < 1 else -math.inf
+        return max(log_ratio(tpr - small, fpr), log_ratio(1 - small - fpr, 1 - tpr))
+
+    best = max([*high_scores, *low_scores], key=worth)
+    lower = max(0.0, worth(best))
+    trials = len(first) + len(second)
+    return Evidence(attack, game, lower, small, 1 - error, trials, measure=measure, point=OperatingPoint(*best, 1 - error))
+
+
+def points(outside: Floats, inside: Floats, error: float) -> list[tuple[float, float]]:
+    """At every rank, a rate the false positives do not exceed and one the true positives reach, each wrong with chance at most `error`."""
+    chosen = np.array(ranks(len(outside)))
+    thresholds = np.sort(outside)[::-1][chosen - 1]
+    hits = len(inside) - np.searchsorted(np.sort(inside), thresholds, side="right")
+    fpr = betaincinv(chosen, len(outside) - chosen + 1, 1 - error)
+    tpr = np.where(hits > 0, betaincinv(np.maximum(hits, 1), len(inside) - hits + 1, error), 0.0)
+    return list(zip(fpr.tolist(), tpr.tolist(), strict=True))
+
+
+def _scores(name: str, values: ArrayLike) -> Floats:
+    scores = np.asarray(values, dtype=np.float64).ravel()
+    if len(scores) < 1 or np.isnan(scores).any():
+        raise ParameterError(f"{name} must be at least one score, none of them NaN; what cannot be scored is scored lowest")
+    return scores

@@ -1,37 +1,14 @@
-"""Membership inference attacks behind one interface: fit(target, references, population), score(records), threshold(alpha), predict.
+"""Membership inference attacks behind one interface: fit(target, references, population), score, threshold, predict.
 
-A higher score says "member". `threshold(alpha)` keeps false alarms among fresh non-members to at most alpha on average, exactly: it is an
-order statistic of the population's scores, which are exchangeable with theirs. Each attack states what it sees and what its two worlds are.
+A higher score says "member". `threshold(alpha)` keeps false alarms among fresh non-members to at most alpha on average,
+exactly: it is an order statistic of the population's scores, which are exchangeable with theirs. Each attack states
+what it sees and what its two worlds are. Use `tacit.audit.audit_model` to run them in a game against a claim.
 
 >>> model = lambda x: np.column_stack([x[:, 0], 1 - x[:, 0]])
 >>> population = np.linspace(0.01, 0.99, 99)[:, None], np.zeros(99, dtype=int)
 >>> attack = PopulationAttack().fit(model, population=population)
 >>> attack.predict((np.array([[0.995], [0.5]]), np.array([0, 0])), alpha=0.1).tolist()
 [True, False]
-
-The likelihood ratio attack (Carlini et al. 2022): for every record, the signal with and without it, as two normal laws.
-
-Online, some references were trained on the record and some were not, and the score is the logarithm of the ratio of the two densities.
-Offline, none was, and the score is the probability that a model trained without it would give a lower signal.
-
->>> from tacit.audit.models.signals import Signal
->>> told = Signal("told", lambda model, records: np.full(len(records), model), 1.0)
->>> attack = LikelihoodRatioAttack(signal=told).fit(2.0, references=[0.0, 0.5, -0.5, 2.0, 2.5, 1.5])
->>> inside = np.array([[False]] * 3 + [[True]] * 3)
->>> round(float(attack.score([0], inside)[0]), 6)
-8.0
-
-The robust membership attack (Zarifzadeh, Liu and Shokri 2024): a record's likelihood ratio against those of the population.
-
-The ratio of a record is its probability under the target over its mean probability under reference models. Members have a *high* ratio. A
-printed account of the attack calls those with a low one members, which is worse than guessing (spec E16); here the score is the share of
-the population whose ratio the record's exceeds by the factor gamma.
-
->>> model = lambda p: (lambda x: np.full((len(x), 2), [p, 1 - p]))
->>> records = np.zeros((1, 1)), np.array([0])
->>> attack = RobustAttack().fit(model(0.9), references=[model(0.5)], population=(np.zeros((4, 1)), np.array([1, 1, 1, 0])))
->>> attack.score(records).round(3).tolist()
-[1.0]
 """
 
 from __future__ import annotations
@@ -40,7 +17,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,19 +25,36 @@ from scipy.special import log_ndtr
 
 from tacit.accounting import ParameterError
 from tacit.audit.experiment import generator, spawn
-from tacit.audit.models.signals import CONFIDENCE, LABEL, LOGIT, LOSS, TINY, Floats, Signal, features_labels, predicted, probabilities
+from tacit.audit.models.signals import (
+    CONFIDENCE,
+    LABEL,
+    LOGIT,
+    LOSS,
+    TINY,
+    Floats,
+    Inputs,
+    Labels,
+    Model,
+    Records,
+    Signal,
+    features_labels,
+    predicted,
+    probabilities,
+)
 from tacit.parameters import positive, probability
 
 Mask = NDArray[np.bool_]
+FLOOR = 1e-9  # of a deviation: references that agree to the last digit do not make a score infinite
+FEW = 8  # with fewer references than this on a side, one deviation is shared by all records (the paper's advice for small numbers)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A model that the attacker trained herself, and, where she kept them, records it was and was not trained on."""
+    """A model that the attacker trained, and, where they were kept, records that it was and was not trained on."""
 
-    model: Any
-    members: Any = None
-    others: Any = None
+    model: Model
+    members: Records = None
+    others: Records = None
 
 
 class Attack:
@@ -72,12 +66,12 @@ class Attack:
 
     def __init__(self, signal: Signal = LOSS) -> None:
         self.signal = signal
-        self.target: Any = None
+        self.target: Model = None
         self.references: tuple[Reference, ...] = ()
-        self.population: Any = None
+        self.population: Records = None
         self._calibration: Floats | None = None
 
-    def fit(self, target: Any, references: Sequence[Reference | Any] = (), population: Any = None) -> Self:
+    def fit(self, target: Model, references: Sequence[Reference | Model] = (), population: Records = None) -> Self:
         """A copy of the attack, ready for one target model. `population` are records that the target was not trained on."""
         fitted = copy.copy(self)
         fitted.target, fitted.population, fitted._calibration = target, population, None
@@ -90,11 +84,11 @@ class Attack:
     def prepare(self) -> None:
         """Whatever can be computed before records are seen."""
 
-    def raw(self, records: Any, inside: Mask | None) -> Floats:
+    def raw(self, records: Records, inside: Mask | None) -> Floats:
         """The score of each record."""
         raise NotImplementedError
 
-    def score(self, records: Any, inside: Mask | None = None) -> Floats:
+    def score(self, records: Records, inside: Mask | None = None) -> Floats:
         """One number for each record, higher for members. `inside[i, j]` says whether reference i was trained on record j."""
         if self.target is None:
             raise ParameterError(f"{self.name} has no target yet; call fit(target, references, population) first")
@@ -108,7 +102,7 @@ class Attack:
             self._calibration = np.sort(self.score(self.population))
         return order_statistic(self._calibration, float(probability("alpha", alpha)))
 
-    def predict(self, records: Any, alpha: float, inside: Mask | None = None) -> Mask:
+    def predict(self, records: Records, alpha: float, inside: Mask | None = None) -> Mask:
         """Who is called a member when false alarms are kept to alpha."""
         return np.asarray(self.score(records, inside) > self.threshold(alpha))
 
@@ -116,7 +110,7 @@ class Attack:
         """Signal, worlds and access, for a report."""
         return f"{self.name} on {self.signal.name} ({self.signal.access}); {self.worlds}"
 
-    def _of_references(self, records: Any) -> Floats:
+    def _of_references(self, records: Records) -> Floats:
         """The signal of every reference (rows) on every record."""
         return np.array([self.signal(one.model, records) for one in self.references])
 
@@ -132,12 +126,12 @@ def order_statistic(ordered: Floats, alpha: float) -> float:
 
 
 class LossAttack(Attack):
-    """One threshold on the loss for everybody (Yeom et al. 2018)."""
+    """One threshold on the loss for all records (Yeom et al. 2018)."""
 
     name = "loss threshold"
     worlds = "OUT: any record on any model"
 
-    def raw(self, records: Any, inside: Mask | None) -> Floats:
+    def raw(self, records: Records, inside: Mask | None) -> Floats:
         """The signal itself."""
         return self.signal(self.target, records)
 
@@ -176,11 +170,11 @@ class ShadowAttack(Attack):
     worlds = "IN: a shadow model and its member; OUT: a shadow model and another record"
     references_needed = 1
 
-    def __init__(self, signal: Signal = LOSS, objective: Literal["accuracy"] | float = "accuracy", classifier: Any = None) -> None:
+    def __init__(self, signal: Signal = LOSS, objective: Literal["accuracy"] | float = "accuracy", classifier: Model = None) -> None:
         super().__init__(signal)
         self.objective, self.classifier = objective, classifier
         self.cut = 0.0
-        self._learnt: Any = None
+        self._learnt: Model = None
 
     def prepare(self) -> None:
         """Learn from the shadows."""
@@ -201,18 +195,18 @@ class ShadowAttack(Attack):
         else:
             self.cut = order_statistic(outside, float(probability("objective", self.objective)))
 
-    def raw(self, records: Any, inside: Mask | None) -> Floats:
+    def raw(self, records: Records, inside: Mask | None) -> Floats:
         """The signal above the learnt threshold, or the classifier's probability."""
         if self._learnt is None:
             return self.signal(self.target, records) - self.cut
         return np.asarray(self._learnt.predict_proba(self._features(self.target, records))[:, 1], dtype=np.float64)
 
-    def decide(self, records: Any) -> Mask:
+    def decide(self, records: Records) -> Mask:
         """Who is called a member at the threshold the shadows taught."""
         scores = self.score(records)
         return np.asarray(scores >= (0.0 if self._learnt is None else 0.5))
 
-    def _features(self, model: Any, records: Any) -> Floats:
+    def _features(self, model: Model, records: Records) -> Floats:
         rows = np.sort(probabilities(model, features_labels(records)[0]), axis=1)[:, ::-1]
         return np.column_stack([rows, LOSS(model, records), LABEL(model, records)])
 
@@ -227,12 +221,11 @@ class ReferenceAttack(Attack):
     worlds = "OUT: this record, a fresh model"
     references_needed = 2
 
-    def raw(self, records: Any, inside: Mask | None) -> Floats:
+    def raw(self, records: Records, inside: Mask | None) -> Floats:
         """One less the p-value among the references that were trained without the record."""
         own, others = self.signal(self.target, records), self._of_references(records)
-        counted = np.ones(others.shape) if inside is None else (~inside).astype(np.float64)
         worse = (others < own) + 0.5 * (others == own)
-        return np.asarray((worse * counted).sum(axis=0) / np.maximum(counted.sum(axis=0), 1))
+        return _mean(worse, _outside(others, inside))
 
     def threshold(self, alpha: float) -> float:
         """The (1 - alpha)-quantile of the record's own reference signals (5.3): the score is already a rank among them."""
@@ -248,11 +241,10 @@ class CalibratedAttack(Attack):
     worlds = "OUT: this record, a fresh model, by its mean"
     references_needed = 1
 
-    def raw(self, records: Any, inside: Mask | None) -> Floats:
+    def raw(self, records: Records, inside: Mask | None) -> Floats:
         """Own signal less that of the references trained without the record."""
         others = self._of_references(records)
-        counted = np.ones(others.shape) if inside is None else (~inside).astype(np.float64)
-        return np.asarray(self.signal(self.target, records) - (others * counted).sum(axis=0) / np.maximum(counted.sum(axis=0), 1))
+        return np.asarray(self.signal(self.target, records) - _mean(others, _outside(others, inside)))
 
 
 class LabelOnlyAttack(Attack):
@@ -267,20 +259,15 @@ class LabelOnlyAttack(Attack):
     worlds = "OUT: this model, a fresh record, seen by labels"
 
     def __init__(
-        self,
-        how: Literal["noise", "boundary", "augmentation"] = "noise",
-        *,
-        scales: Sequence[float] = (0.1, 0.3, 1.0),
-        queries: int = 20,
-        augment: Callable[[Any, int], Any] | None = None,
-        seed: int = 0,
+        self, how: Literal["noise", "boundary", "augmentation"] = "noise", *, scales: Sequence[float] = (0.1, 0.3, 1.0),
+        queries: int = 20, augment: Callable[[Inputs, int], Inputs] | None = None, seed: int = 0,
     ) -> None:
         super().__init__(LABEL)
         if how not in ("noise", "boundary", "augmentation") or (how == "augmentation") != (augment is not None):
             raise ParameterError("how must be 'noise', 'boundary', or 'augmentation' together with augment=function(x, i)")
         self.how, self.scales, self.queries, self.augment, self.seed = how, tuple(scales), queries, augment, seed
 
-    def raw(self, records: Any, inside: Mask | None) -> Floats:
+    def raw(self, records: Records, inside: Mask | None) -> Floats:
         """Robustness of the right label."""
         x, y = features_labels(records)
         right = self.signal(self.target, records)
@@ -295,7 +282,7 @@ class LabelOnlyAttack(Attack):
             return np.asarray(right + kept)
         return np.asarray(right * (1 + np.mean([self._distance(inputs, y, z / np.linalg.norm(z)) for z in noise], axis=0)))
 
-    def _distance(self, inputs: Floats, y: NDArray[Any], direction: Floats) -> Floats:
+    def _distance(self, inputs: Floats, y: Labels, direction: Floats) -> Floats:
         """Steps of halving between the record and a point far out in this direction."""
         shape = (len(inputs),) + (1,) * (inputs.ndim - 1)
         low, high = np.zeros(len(inputs)), np.full(len(inputs), 8.0 * max(self.scales))
@@ -306,12 +293,18 @@ class LabelOnlyAttack(Attack):
         return low
 
 
-FLOOR = 1e-9  # of a deviation: references that agree to the last digit do not make a score infinite
-FEW = 8  # with fewer references than this on a side, one deviation is shared by all records (the paper's advice for small numbers)
-
-
 class LikelihoodRatioAttack(Attack):
-    """LiRA, online where the references' members are given to `score`, offline otherwise."""
+    """LiRA, the likelihood ratio attack (Carlini et al. 2022): the signal with and without the record, as two normal laws.
+
+    Online, where `score` is told who was inside the references, some were trained on the record and some were not, and
+    the score is the logarithm of the ratio of the two densities. Offline, none was, and the score is the probability
+    that a model trained without it would give a lower signal.
+
+    >>> told = Signal("told", lambda model, records: np.full(len(records), model), 1.0)
+    >>> attack = LikelihoodRatioAttack(signal=told).fit(2.0, references=[0.0, 0.5, -0.5, 2.0, 2.5, 1.5])
+    >>> round(float(attack.score([0], inside=np.array([[False]] * 3 + [[True]] * 3))[0]), 6)
+    8.0
+    """
 
     name = "LiRA"
     worlds = "IN and OUT: this record, fresh models with and without it, normal laws"
@@ -321,11 +314,10 @@ class LikelihoodRatioAttack(Attack):
         super().__init__(signal)
         self.shared_deviation = shared_deviation
 
-    def raw(self, records: Any, inside: Mask | None) -> Floats:
+    def raw(self, records: Records, inside: Mask | None) -> Floats:
         """The logarithm of the likelihood ratio, or the logarithm of the probability of a lower signal without the record."""
         own, others = self.signal(self.target, records), self._of_references(records)
-        outside = np.ones(others.shape, dtype=bool) if inside is None else ~inside
-        mean_out, spread_out = self._law(others, outside)
+        mean_out, spread_out = self._law(others, _outside(others, inside))
         z_out = (own - mean_out) / spread_out
         if inside is None or not inside.any(axis=0).all():
             return np.asarray(log_ndtr(z_out))
@@ -336,7 +328,7 @@ class LikelihoodRatioAttack(Attack):
     def _law(self, values: Floats, counted: Mask) -> tuple[Floats, Floats]:
         """Mean and deviation of each column over the rows that count."""
         number = np.maximum(counted.sum(axis=0), 1)
-        mean = np.where(counted, values, 0.0).sum(axis=0) / number
+        mean = _mean(values, counted)
         squares = (np.where(counted, values - mean, 0.0) ** 2).sum(axis=0)
         shared = self.shared_deviation if self.shared_deviation is not None else bool(number.min() < FEW)
         if shared:
@@ -346,9 +338,19 @@ class LikelihoodRatioAttack(Attack):
 
 
 class RobustAttack(Attack):
-    """RMIA. Offline, no reference was trained on the record: their mean is corrected to ((1 + a) p_out + (1 - a)) / 2.
+    """RMIA, the robust attack (Zarifzadeh, Liu and Shokri 2024): a record's likelihood ratio against the population's.
 
-    Online, half of the references were trained on the record and half were not, and the mean over both halves stands for its probability.
+    The ratio of a record is its probability under the target over its mean probability under reference models. Members
+    have a *high* ratio; a printed account calls those with a low one members, which is worse than guessing (spec E16).
+    The score is the share of the population whose ratio the record's exceeds by the factor gamma. Offline, no reference
+    was trained on the record: their mean is corrected to ((1 + a) p_out + (1 - a)) / 2. Online, half of the references
+    were trained on the record and half were not, and the mean over both halves stands for its probability.
+
+    >>> model = lambda p: (lambda x: np.full((len(x), 2), [p, 1 - p]))
+    >>> population = np.zeros((4, 1)), np.array([1, 1, 1, 0])
+    >>> attack = RobustAttack().fit(model(0.9), references=[model(0.5)], population=population)
+    >>> attack.score((np.zeros((1, 1)), np.array([0]))).round(3).tolist()
+    [1.0]
     """
 
     name = "RMIA"
@@ -367,18 +369,16 @@ class RobustAttack(Attack):
             raise ParameterError("RMIA compares with records of the population; give population= to fit")
         self._population = np.sort(self.ratio(self.population, None))
 
-    def ratio(self, records: Any, inside: Mask | None) -> Floats:
+    def ratio(self, records: Records, inside: Mask | None) -> Floats:
         """The probability of each record under the target over that under the references."""
         own, others = self.signal(self.target, records), self._of_references(records)
         if inside is None or not (inside.any(axis=0) & (~inside).any(axis=0)).all():
-            counted = np.ones(others.shape) if inside is None else (~inside).astype(np.float64)
-            mean = (others * counted).sum(axis=0) / np.maximum(counted.sum(axis=0), 1)
-            mean = ((1 + self.offline) * mean + (1 - self.offline)) / 2
+            mean = ((1 + self.offline) * _mean(others, _outside(others, inside)) + (1 - self.offline)) / 2
         else:
             mean = (_mean(others, inside) + _mean(others, ~inside)) / 2
         return np.asarray(own / np.maximum(mean, TINY))
 
-    def raw(self, records: Any, inside: Mask | None) -> Floats:
+    def raw(self, records: Records, inside: Mask | None) -> Floats:
         """The share of the population with ratio(record) >= gamma ratio(other), and, far below one, the ratio itself to cut ties."""
         mine = self.ratio(records, inside)
         share = np.searchsorted(self._population, mine / self.gamma, side="right") / len(self._population)
@@ -386,5 +386,11 @@ class RobustAttack(Attack):
         return np.asarray(share - 1e-6 / (len(self._population) * (1 + mine)))
 
 
+def _outside(values: Floats, inside: Mask | None) -> Mask:
+    """Which references (rows) were trained without each record: all of them where nothing is said."""
+    return np.ones(values.shape, dtype=bool) if inside is None else ~inside
+
+
 def _mean(values: Floats, counted: Mask) -> Floats:
+    """The mean of each column over the rows that count."""
     return np.asarray(np.where(counted, values, 0.0).sum(axis=0) / np.maximum(counted.sum(axis=0), 1))

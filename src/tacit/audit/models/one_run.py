@@ -1,18 +1,15 @@
 """Auditing with one training run: many canaries, a fair coin for each, and one count of right guesses.
 
-Each of `canaries` records is put into the data by a coin of its own; the run is made once; who sees its output makes `made` guesses on
-coins of her choice and abstains on the others; `correct` of them are right. How likely that is under a promise, at the most, whatever the
-mechanism and however its noise is shared between canaries, is what `tacit.audit.models.one_run` proves. Here a promise is refuted by it:
-the bound is the largest parameter under which so many right guesses would be too unlikely.
+Each of `canaries` records is put into the data by a coin of its own. The run is made once. The attacker sees its
+output, makes `made` guesses on coins of their choice and abstains on the others; `correct` of them are right. The
+bound is the largest parameter under which so many right guesses would be too unlikely (`one_run`, `audit_one_run`).
 
 >>> found = one_run(correct=900, made=1000, canaries=1000, delta=1e-5)
 >>> 1.9 < found.lower < found.estimate < 2.2
 True
 
-How likely so many right guesses are under a promise, at the most: three theorems about canaries with a fair coin each.
-
-`made` guesses are made on coins of `canaries` records, the guesser's choice, and `correct` of them are right. However a mechanism that
-keeps the promise shares its noise between canaries, the probability of that is at most
+However a mechanism that keeps the promise shares its noise between canaries, the probability of so many right guesses
+is at most
 
 - `p_value`: the binomial tail of Steinke, Nasr and Jagielski 2023, for pure epsilon;
 - `tail_p_value`: the recursion of Mahloujifar, Melis and Chaudhuri 2024, for any trade-off curve;
@@ -47,9 +44,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +54,7 @@ from scipy.special import bdtrc, expit, gammaln, log_ndtr, logit, ndtr, ndtri
 
 from tacit.accounting import ParameterError
 from tacit.audit.claim import Evidence
-from tacit.audit.rates import lower_rate
+from tacit.audit.rates import Measure, lower_rate, measured_in
 from tacit.parameters import count, nonnegative, probability
 
 Floats = NDArray[np.float64]
@@ -336,7 +333,6 @@ def programme_rows(correct: int, made: int, law: Law) -> int:
 __all__ = ["audit_one_run", "exact_p_value", "largest_refuted", "one_run", "right_guesses"]
 
 Method = Literal["exact", "tail", "binomial"]
-Measure = Literal["epsilon", "mu"]
 METHODS = ("exact", "tail", "binomial")
 GAME = "one run: every canary in or out by a coin of its own"
 CLOSE = 1e-5  # to which the largest refuted parameter is found
@@ -403,14 +399,14 @@ def _best(
     """The largest parameter that any of the tests (right guesses, guesses made) refutes at `error` each, and which test that is."""
 
     def quick(correct: int, made: int) -> Callable[[float], bool]:
-        told: dict[str, Any] = {"correct": correct, "made": made, "canaries": canaries}
+        by_tail = partial(tail_refutes, correct=correct, made=made, canaries=canaries, error=error)
         if measure == "mu":
-            return lambda x: tail_refutes(law=gaussian(x), error=error, **told)
+            return lambda x: by_tail(law=gaussian(x))
         if delta == 0:  # where the binomial is exact
-            return lambda x: p_value(epsilon=x, **told) <= error
+            return lambda x: p_value(correct=correct, made=made, canaries=canaries, epsilon=x) <= error
         if method == "tail":
-            return lambda x: tail_refutes(law=approximate(x, delta), error=error, **told)
-        return lambda x: line_refutes(epsilon=x, delta=delta, error=error, **told)
+            return lambda x: by_tail(law=approximate(x, delta))
+        return lambda x: line_refutes(correct=correct, made=made, canaries=canaries, epsilon=x, delta=delta, error=error)
 
     def programmed(correct: int, made: int) -> Callable[[float], float]:
         return lambda x: exact_p_value(law=gaussian(x), correct=correct, made=made, canaries=canaries)
@@ -439,15 +435,8 @@ def _best(
 
 
 def one_run(
-    *,
-    correct: int,
-    made: int,
-    canaries: int,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-    measure: Measure = "epsilon",
-    method: Method = "exact",
-    attack: str = "guesses on canaries",
+    *, correct: int, made: int, canaries: int, delta: float = 0.0, confidence: float = 0.95,
+    measure: Measure = "epsilon", method: Method = "exact", attack: str = "guesses on canaries",
 ) -> Evidence:
     """The largest epsilon at `delta` (or mu) that this many right guesses refute. How many to make must not depend on the coins.
 
@@ -461,22 +450,15 @@ def one_run(
 
 
 def _evidence(
-    tests: Sequence[tuple[int, int]],
-    canaries: int,
-    *,
-    delta: float,
-    confidence: float,
-    measure: Measure,
-    method: Method,
-    attack: str,
+    tests: Sequence[tuple[int, int]], canaries: int, *,
+    delta: float, confidence: float, measure: Measure, method: Method, attack: str,
 ) -> Evidence:
     for correct, made in tests:
         guessed(correct, made, canaries)
     small = float(probability("delta", delta))
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
-    if measure not in ("epsilon", "mu"):
-        raise ParameterError(f"measure must be 'epsilon' or 'mu', not {measure!r}")
+    measured_in(measure)
     if method == "binomial" and (measure == "mu" or delta > 0):
         raise ParameterError("the binomial method knows pure epsilon only; use 'tail' or 'exact' for mu, or with delta")
     error = (1 - float(probability("confidence", confidence))) / len(tests) * SAFE
@@ -488,14 +470,8 @@ def _evidence(
     else:
         estimate = max(0.0, math.log(share / (1 - share))) if 0 < share < 1 else (0.0 if share == 0 else math.inf)
     return Evidence(
-        attack,
-        GAME,
-        lower,
-        0.0 if measure == "mu" else small,
-        float(confidence),
-        count("canaries", canaries),
-        measure=measure,
-        estimate=estimate,
+        attack, GAME, lower, 0.0 if measure == "mu" else small, float(confidence), count("canaries", canaries),
+        measure=measure, estimate=estimate,
         assumptions=("the coins were fair and independent, and fixed before the guesses",),
         details={"correct": correct, "made": made, "method": method, "tried": tuple(made for _, made in tests)},
     )
@@ -513,15 +489,9 @@ def right_guesses(scores: Floats, bits: NDArray[np.bool_], made: int) -> int:
 
 
 def audit_one_run(
-    scores: Sequence[float] | Floats,
-    bits: Sequence[bool] | NDArray[np.bool_],
-    *,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-    measure: Measure = "epsilon",
-    method: Method = "exact",
-    shares: Sequence[float] = SHARES,
-    attack: str = "guesses on canaries",
+    scores: Sequence[float] | Floats, bits: Sequence[bool] | NDArray[np.bool_], *,
+    delta: float = 0.0, confidence: float = 0.95, measure: Measure = "epsilon", method: Method = "exact",
+    shares: Sequence[float] = SHARES, attack: str = "guesses on canaries",
 ) -> Evidence:
     """The bound from a score for every canary and its coin: guesses on several shares of the canaries, each at its share of the error.
 

@@ -1,4 +1,8 @@
-"""One call on any training: attacks in a stated game, held against what is claimed, as a report that cannot say too much.
+"""One call on any training: attacks in a stated game, held against a claim, as a report that cannot say too much.
+
+A report names for each attack its signal and its two worlds, and the game: what was fixed and what was fresh. Without
+them it is not made. It alarms when an attack beats what the claim permits; otherwise it says which attacks failed,
+never that nothing can succeed.
 
 >>> import numpy as np
 >>> from tacit.audit.experiment import generator
@@ -14,23 +18,20 @@
 >>> report = audit_model(Nearest, (x, y), claim="eps=1", seed=2, references=0)
 >>> report.broken, report.worst.evidence.lower > 2
 (True, True)
-
-A report names for each attack its signal and its two worlds, and the game: what was fixed and what was fresh. Without them it is not made.
-It alarms when an attack beats what the claim permits; otherwise it says which attacks failed, never that nothing can succeed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.accounting import GDP, ZCDP, Adjacency, ApproxDP, Guarantee, ParameterError, PureDP
-from tacit.audit.claim import Claim, Verdict
-from tacit.audit.mechanisms.sequential import bounded_at, held_against
-from tacit.audit.models.games import Adversary, Game, GameResult, MembershipGame, size_of, take
+from tacit.audit.claim import Claim, Verdict, held_against
+from tacit.audit.models.canaries import group_delta
+from tacit.audit.models.games import Adversary, Game, GameResult, MembershipGame, Train, size_of, take
 from tacit.audit.models.membership import (
     Attack,
     CalibratedAttack,
@@ -41,10 +42,9 @@ from tacit.audit.models.membership import (
     ReferenceAttack,
     RobustAttack,
 )
-from tacit.audit.models.poisoning import group_delta
 from tacit.audit.models.roc import USUAL, per_group, per_record_risk, roc_figure, summary
-from tacit.audit.models.signals import LOSS, SQUARED_ERROR, Signal
-from tacit.audit.page import Page
+from tacit.audit.models.signals import LOSS, SQUARED_ERROR, Model, Records, Signal
+from tacit.audit.page import Page, finite
 from tacit.parameters import count, probability
 
 SHARE = 0.375  # of the population that is trained on, on average, in the fixed-model game; as much is held out, a quarter calibrates
@@ -86,7 +86,7 @@ class ModelReport:
         """What was fixed and what was fresh."""
         return self.results[0].describe()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain values, for a file or another program."""
         return {
             "title": self.title,
@@ -100,10 +100,10 @@ class ModelReport:
                 {
                     "attack": result.attack,
                     "measure": verdict.evidence.measure,
-                    "lower": _finite(verdict.evidence.lower),
+                    "lower": finite(verdict.evidence.lower),
                     "delta": verdict.evidence.delta,
                     "confidence": verdict.evidence.confidence,
-                    "permitted": _finite(verdict.permitted),
+                    "permitted": finite(verdict.permitted),
                     "broken": verdict.broken,
                     "assumptions": list(verdict.evidence.assumptions),
                     **summary(result.roc, self.confidence),
@@ -169,10 +169,6 @@ class ModelReport:
         return "\n".join(lines)
 
 
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
 def _short(attack: str) -> str:
     return attack.partition(" (")[0]
 
@@ -224,23 +220,14 @@ def usual_attacks(references: int, *, population: bool, signal: Signal = LOSS) -
 
 
 def audit_model(
-    train: Callable[..., Any],
-    data: Any,
+    train: Train,
+    data: Records,
     claim: Claim | Guarantee | str,
     *,
-    attacks: Sequence[Attack | Adversary] | None = None,
-    game: Game | str = Game.FIXED_MODEL,
-    runs: int | None = None,
-    size: int | None = None,
-    references: int = 8,
-    record: int | None = None,
-    groups: Sequence[Hashable] | None = None,
-    signal: Signal = LOSS,
-    confidence: float = 0.95,
-    seed: int | None = None,
-    workers: int = 1,
-    progress: bool = False,
-    title: str | None = None,
+    attacks: Sequence[Attack | Adversary] | None = None, game: Game | str = Game.FIXED_MODEL,
+    runs: int | None = None, size: int | None = None, references: int = 8, record: int | None = None,
+    groups: Sequence[Hashable] | None = None, signal: Signal = LOSS, confidence: float = 0.95,
+    seed: int | None = None, workers: int = 1, progress: bool = False, title: str | None = None,
 ) -> ModelReport:
     """Attack `train(data) -> model` and hold what is found against the claim.
 
@@ -268,9 +255,9 @@ def audit_model(
     results = table.run_all(chosen, trials, references=helpers, inside=inside, population=rest)
     under = replaced(promised) if replace or which is Game.AVERAGE else promised
     each = 1 - (1 - float(probability("confidence", confidence))) / len(results)
-    measure: Any = "mu" if isinstance(under.event, GDP) else "epsilon"
     verdicts = tuple(
-        held_against(under, one.evidence(delta=bounded_at(under), confidence=each, measure=measure, seed=seed)) for one in results
+        held_against(under, one.evidence(delta=under.delta, confidence=each, measure=under.measure, seed=seed))
+        for one in results
     )
     strongest = max(results, key=lambda result: result.roc.auc)
     named = {} if groups is None else per_group(strongest.scores, strongest.bits, [groups[i] for i in strongest.records.tolist()])
@@ -283,7 +270,9 @@ def audit_model(
     )  # fmt: skip
 
 
-def _helpers(table: MembershipGame, references: int, data: Any) -> tuple[list[Any], Any, Any]:
+def _helpers(
+    table: MembershipGame, references: int, data: Records
+) -> tuple[list[Model], NDArray[np.bool_] | None, Records]:
     """Reference models, who was inside them, and records that the target has certainly not seen."""
     if table.game is not Game.FIXED_MODEL:
         return [], None, None
@@ -296,10 +285,11 @@ def _helpers(table: MembershipGame, references: int, data: Any) -> tuple[list[An
 
 
 def _exposed(
-    table: MembershipGame, helpers: list[Any], inside: Any, data: Any, signal: Signal, most: int = 10
+    table: MembershipGame, helpers: list[Model], inside: NDArray[np.bool_] | None, data: Records, signal: Signal,
+    most: int = 10,
 ) -> tuple[tuple[int, float], ...]:
     """The records whose presence shows most over the reference models, by row of the data."""
-    if len(helpers) < 4:
+    if len(helpers) < 4 or inside is None:
         return ()
     records = take(data, table.candidates)
     risk = per_record_risk(np.array([signal(model, records) for model in helpers]), inside)

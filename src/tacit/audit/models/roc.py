@@ -1,18 +1,14 @@
-"""From scores and membership bits to rates: the whole curve, its area, the rate at few false alarms, and intervals that are exact.
+"""From scores and membership bits to rates: the whole curve, its area, the rate at few false alarms, and who is at risk.
 
-A higher score says "member". An estimate is named so; what has a confidence is an interval; what holds against a claim is evidence.
+A higher score says "member". An estimate is named so; what has a confidence is an exact interval; what holds against a
+claim is evidence. An average hides the few who are exposed most: the risk of a record is the attack's success over many
+trainings with and without it, and the risk of a group is the curve of its members alone.
 
 >>> curve = roc([0.9, 0.8, 0.3, 0.1], [True, True, False, False])
 >>> curve.auc, curve.accuracy, curve.advantage
 (1.0, 1.0, 1.0)
 >>> roc([1, 1, 1, 1], [True, False, True, False]).auc
 0.5
-
-Who is at risk: records and groups, beside the averages of a curve, and what a promise permits of each figure.
-
-An average hides the few who are exposed most. The risk of a record is the attack's success over many trainings with and without it; the
-risk of a group is the curve of its members alone.
-
 >>> scores = np.array([[0.9, 0.1, 0.5], [0.8, 0.4, 0.5], [0.2, 0.3, 0.5], [0.1, 0.2, 0.5]])
 >>> inside = np.array([[True, False, True], [True, True, False], [False, True, True], [False, False, False]])
 >>> per_record_risk(scores, inside).tolist()
@@ -23,9 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +30,7 @@ from scipy.special import betaincinv
 from tacit.accounting import ParameterError
 from tacit.audit.claim import Claim, Evidence
 from tacit.audit.mechanisms.search import attack as search
-from tacit.audit.rates import OperatingPoint, lower_rate, most_accuracy, most_advantage, upper_rate
+from tacit.audit.rates import Measure, OperatingPoint, lower_rate, most_accuracy, most_advantage, upper_rate
 from tacit.parameters import probability
 
 if TYPE_CHECKING:
@@ -89,7 +85,7 @@ class Roc:
         return float(np.mean(self.outside >= threshold)), float(np.mean(self.inside >= threshold))
 
     def precision(self, threshold: float) -> float:
-        """Which share of those called members are; NaN-free: 1/2 where nobody is called one."""
+        """Which share of those called members are; NaN-free: 1/2 where no record is called one."""
         fpr, tpr = self.rates(threshold)
         return tpr / (tpr + fpr) if tpr + fpr > 0 else 0.5
 
@@ -152,16 +148,8 @@ def roc(scores: ArrayLike, bits: ArrayLike) -> Roc:
 
 
 def evidence_of(
-    scores: ArrayLike,
-    bits: ArrayLike,
-    *,
-    attack: str,
-    game: str,
-    delta: float = 0.0,
-    confidence: float = 0.95,
-    measure: Literal["epsilon", "mu"] = "epsilon",
-    seed: int | None = None,
-    assumptions: Sequence[str] = (),
+    scores: ArrayLike, bits: ArrayLike, *, attack: str, game: str, delta: float = 0.0, confidence: float = 0.95,
+    measure: Measure = "epsilon", seed: int | None = None,
 ) -> Evidence:
     """The bound that independent trials prove: a threshold is chosen on one part of them and measured on the others.
 
@@ -176,16 +164,13 @@ def evidence_of(
     values = np.clip(np.nan_to_num(values, nan=-1e308, posinf=1e308, neginf=-1e308), -1e308, 1e308)
     n = min(len(curve.inside), len(curve.outside))
     if n < 20:
-        lost = Evidence(attack, game, 0.0, delta, float(confidence), 2 * n, measure=measure, assumptions=tuple(assumptions))
-        return lost  # too few trials to choose on some and measure on others: nothing is claimed
+        # Too few trials to choose on some and measure on others: nothing is claimed.
+        return Evidence(attack, game, 0.0, delta, float(confidence), 2 * n, measure=measure)
     outside, inside = values[~members][:n], values[members][:n]
     found = search(
         lambda _: outside, lambda _: inside, n, delta=delta, confidence=confidence, events="threshold", measure=measure, seed=seed
     )
-    return Evidence(
-        attack, game, found.lower, found.delta, found.confidence, 2 * n, measure=measure, point=found.point,
-        assumptions=tuple(assumptions), details=dict(found.details),
-    )  # fmt: skip
+    return replace(found, attack=attack, game=game, trials=2 * n)
 
 
 def roc_figure(curves: dict[str, Roc], claim: Claim | None = None, *, confidence: float = 0.95, selected: str | None = None) -> Figure:
@@ -244,7 +229,7 @@ def roc_figure(curves: dict[str, Roc], claim: Claim | None = None, *, confidence
     return figure
 
 
-def summary(curve: Roc, confidence: float = 0.95) -> dict[str, Any]:
+def summary(curve: Roc, confidence: float = 0.95) -> dict[str, object]:
     """The usual figures of one curve, as plain values.
 
     >>> sorted(summary(roc([2, 1, 0], [True, False, False])))
@@ -320,8 +305,5 @@ def permitted(epsilon: float, delta: float = 0.0) -> dict[str, float]:
     >>> {name: round(value, 4) for name, value in permitted(1).items()}
     {'accuracy': 0.7311, 'advantage': 0.4621, 'auc': 0.7311}
     """
-    return {
-        "accuracy": most_accuracy(epsilon, delta),
-        "advantage": most_advantage(epsilon, delta),
-        "auc": most_auc(epsilon, delta),
-    }
+    figures = {"accuracy": most_accuracy, "advantage": most_advantage, "auc": most_auc}
+    return {name: most(epsilon, delta) for name, most in figures.items()}

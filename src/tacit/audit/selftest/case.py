@@ -1,4 +1,7 @@
-"""What the self-test attacks: a case must keep its claim and be pushed to its floor, a mutant must be caught.
+"""What the self-test attacks: cases and mutants.
+
+A case is a mechanism of Tacit on two neighbours. It must keep its claim, and the attack must reach its floor, a share
+of the claim: otherwise the attack is too weak to say anything. A mutant is a known fault, and must be caught.
 
 >>> from tacit.noise import discrete_laplace
 >>> case = Case("count", Claim.of(epsilon=1), lambda n: discrete_laplace(1, size=n), lambda n: 1 + discrete_laplace(1, size=n), floor=0.8)
@@ -13,16 +16,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from tacit.accounting import GDP, Adjacency, Event, Gaussian, PureDP, Repeated, exact_pure
-from tacit.audit.claim import Claim, Verdict
+from tacit.audit.claim import Claim, Verdict, held_against
 from tacit.audit.mechanisms.floats import bit_attack
 from tacit.audit.mechanisms.neighbours import Neighbours
-from tacit.audit.mechanisms.outputs import Sampler
+from tacit.audit.mechanisms.outputs import Sampler, outcomes
 from tacit.audit.mechanisms.report import audit_mechanism
-from tacit.audit.mechanisms.search import Kind, attack
-from tacit.audit.mechanisms.sequential import held_against
+from tacit.audit.mechanisms.search import Kind, Terms, attack
+from tacit.calculus import Measurement
 
 QUICK = 4  # quick mode draws one sample of this many
 LENIENT = 3  # and asks for a floor divided by this
@@ -54,14 +57,8 @@ class Case:
     def tried(self, *, trials: int | None = None, error: float = 1e-6, seed: int | None = None, quick: bool = False) -> Outcome:
         """Attack it once; a right mechanism comes out broken with probability at most `error`."""
         found = attack(
-            self.first,
-            self.second,
-            self.samples(quick) if trials is None else trials,
-            confidence=1 - error,
-            delta=self.delta,
-            events=self.events,
-            measure="mu" if isinstance(self.claim.event, GDP) else "epsilon",
-            seed=seed,
+            self.first, self.second, self.samples(quick) if trials is None else trials,
+            confidence=1 - error, delta=self.delta, events=self.events, measure=self.claim.measure, seed=seed,
             game=f"worst case: two fixed neighbours of {self.name}, only the noise fresh",
         )
         return Outcome(self, held_against(self.claim, found), self.floor / LENIENT if quick else self.floor)
@@ -101,9 +98,9 @@ class Mutant:
     """
 
     name: str
-    broken: Callable[..., Any]
+    broken: Callable[..., Any]  # of one argument, or of two with `bulk`
     right: Callable[..., Any]
-    pair: tuple[Any, Any]
+    pair: tuple[object, object]
     claim: Claim = ONE
     trials: int = 4000
     fault: str = ""
@@ -130,20 +127,50 @@ class Mutant:
                 return _by(report.worst)
             return "" if certain is None else f"replay: {certain.kind}"
         first, second = (partial(function, data) for data in self.pair)
-        gaussian = isinstance(self.claim.event, GDP)
         # Two attacks look at the same samples: each has half of the error.
-        shared: dict[str, Any] = {"delta": self.delta, "seed": seed}
-        found = attack(first, second, self.trials, measure="mu" if gaussian else "epsilon", confidence=1 - error / 2, **shared)
-        verdict = held_against(self.claim, found)
-        if not verdict.broken and not gaussian:
-            verdict = held_against(self.claim, bit_attack(first, second, self.trials, confidence=1 - error / 2, **shared))
+        terms: Terms = {"delta": self.delta, "seed": seed, "confidence": 1 - error / 2}
+        verdict = held_against(self.claim, attack(first, second, self.trials, measure=self.claim.measure, **terms))
+        if not verdict.broken and self.claim.measure == "epsilon":
+            verdict = held_against(self.claim, bit_attack(first, second, self.trials, **terms))
         return _by(verdict) if verdict.broken else ""
 
 
-def between(name: str, claim: Claim, samplers: Iterable[Sampler], floor: float, **more: Any) -> Case:
+class Reasons(TypedDict, total=False):
+    """Where epsilon is bounded, why a floor is low, and where else the same code is attacked."""
+
+    delta: float
+    why: str
+    elsewhere: tuple[str, ...]
+
+
+class Options(Reasons, total=False):
+    """The fields of a case that have a usual value."""
+
+    trials: int
+    slow: bool
+
+
+def between(name: str, claim: Claim, samplers: Iterable[Sampler], floor: float, **more: Unpack[Options]) -> Case:
     """A case whose two samplers come as one list."""
     first, second = samplers
     return Case(name, claim, first, second, floor, **more)
+
+
+def measured(plan: object) -> Measurement:
+    """The plan that a space and a mechanism make."""
+    assert isinstance(plan, Measurement)
+    return plan
+
+
+def called(
+    name: str, plan: Measurement, data: Iterable[object], floor: float, *,
+    relation: Adjacency = Adjacency.ADD_REMOVE, distance: int = 1, read: Callable[[Any], object] | None = None,
+    **more: Unpack[Options],
+) -> Case:
+    """A measurement that is called once for each sample, on two data sets; `read` says what of its answer is looked at."""
+    function = plan.function if read is None else lambda rows: read(plan.function(rows))
+    claim = promise(plan.event(distance), relation)
+    return between(name, claim, [outcomes(function, rows) for rows in data], floor, **more)
 
 
 def _by(verdict: Verdict) -> str:

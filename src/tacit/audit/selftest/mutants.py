@@ -1,38 +1,44 @@
-"""Broken functions with the name of their fault, each beside the right one in the same form: what an auditor must catch, and must not.
+"""Known faults, each beside the right code in the same form: what an auditor must catch, and what it must not.
 
-Their noise comes from the generator of an experiment that `reset` seeds, drawn ahead, so that a run of many thousand calls repeats and
-takes seconds. Nothing here protects anybody.
+`MUTANTS` are functions that answer once a call. Their noise comes from the generator of an experiment that `reset`
+seeds, drawn ahead, so that a run of many thousand calls repeats and takes seconds; it protects no data. They end with
+five sparse vectors that were published or shipped as private and are not (Lyu, Su and Li 2017 take the first four
+apart). `bulk_mutants` are mechanisms of Tacit with one fault each, drawn in bulk: forgotten factors, missing tests,
+sensitivities of the wrong relation.
 
 >>> reset(1)
 >>> half = next(mutant for mutant in MUTANTS if mutant.name == "half the noise")
 >>> half.what, "where 1 is claimed" in half.caught(seed=1)
 ('Scale 1/2 where 1 is needed.', True)
-
-Five sparse vectors that were published or shipped as private and are not, and the right one in the same form.
-
-Lyu, Su and Li 2017 take the first four apart. A variant is a few parameters: scales of noise, the halt, and what is published.
-
 >>> right(1).threshold, right(1).question, stoddard(1).question
 (Fraction(2, 1), Fraction(4, 1), None)
+>>> [mutant.name for mutant in bulk_mutants()][:2]
+['gaussian: half the noise', 'gaussian: noise for one coordinate']
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency
+from tacit import noise
+from tacit.accounting import GDP, Adjacency, ApproxDP, PureDP
 from tacit.audit.claim import Claim
 from tacit.audit.experiment import generator
 from tacit.audit.mechanisms.replay import probe
-from tacit.audit.selftest.case import Mutant
+from tacit.audit.selftest.case import Mutant, promise
+from tacit.calculus import Graph
+from tacit.mechanisms import edge_flow, loss_spread, optimal_selection, run_table, runs_of, staircase_draw
 
+REPLACE = Adjacency.REPLACE_ONE
 THRESHOLD = 0
+E = 2.718281  # rounded down, so that what is right stays under its claim
 
 
 @dataclass(frozen=True)
@@ -110,21 +116,22 @@ def reset(seed: int | None) -> None:
     DRAWS.start(seed)
 
 
-def noise(scale: float) -> int:
+def laplace(scale: float) -> int:
     """One draw."""
     return DRAWS.laplace(scale)
 
 
-def sparse(variant: Variant) -> Callable[[Any], tuple[Any, ...]]:
+def sparse(variant: Variant) -> Callable[[Sequence[int]], tuple[int | None, ...]]:
     """A variant of the sparse vector technique with this file's noise."""
 
-    def run(answers: Any) -> tuple[Any, ...]:
-        bar, left, found = THRESHOLD + noise(float(variant.threshold)), variant.aboves, []
+    def run(answers: Sequence[int]) -> tuple[int | None, ...]:
+        bar, left = THRESHOLD + laplace(float(variant.threshold)), variant.aboves
+        found: list[int | None] = []
         below = False if variant.publishes == "bit" else None  # beside numbers, a zero must not look like "below"
         for answer in answers:
             if left == 0:
                 break
-            noisy = answer + (0 if variant.question is None else noise(float(variant.question)))
+            noisy = answer + (0 if variant.question is None else laplace(float(variant.question)))
             if noisy >= bar:
                 left = None if left is None else left - 1
                 found.append({"bit": True, "compared": noisy, "raw": answer}[variant.publishes])
@@ -136,7 +143,7 @@ def sparse(variant: Variant) -> Callable[[Any], tuple[Any, ...]]:
     return run
 
 
-def clipped(values: Any, low: float = 0, high: float = 1) -> list[float]:
+def clipped(values: Sequence[float], low: float = 0, high: float = 1) -> list[float]:
     """Into the bounds, whatever it is; NaN is the lower bound."""
     return [min(max(v, low), high) if v == v else low for v in values]
 
@@ -144,41 +151,41 @@ def clipped(values: Any, low: float = 0, high: float = 1) -> list[float]:
 # --- noise -------------------------------------------------------------------------------------------------------------------------------
 
 
-def count(rows: list[int]) -> Any:
-    return len(rows) + noise(1)
+def count(rows: list[int]) -> float:
+    return len(rows) + laplace(1)
 
 
-def half_noise(rows: list[int]) -> Any:
+def half_noise(rows: list[int]) -> float:
     """Scale 1/2 where 1 is needed."""
-    return len(rows) + noise(0.5)
+    return len(rows) + laplace(0.5)
 
 
-def inverted_scale(rows: list[int]) -> Any:
+def inverted_scale(rows: list[int]) -> float:
     """Scale epsilon instead of 1 / epsilon, at epsilon 1/4."""
-    return len(rows) + noise(0.25)
+    return len(rows) + laplace(0.25)
 
 
-def quarter(rows: list[int]) -> Any:
-    return len(rows) + noise(4)
+def quarter(rows: list[int]) -> float:
+    return len(rows) + laplace(4)
 
 
-def best_of_two(rows: list[int]) -> Any:
+def best_of_two(rows: list[int]) -> float:
     """Two draws, the nicer one published, one paid for."""
-    return max(len(rows) + noise(1), len(rows) + noise(1))
+    return max(len(rows) + laplace(1), len(rows) + laplace(1))
 
 
-def best_of_two_paid(rows: list[int]) -> Any:
-    return max(len(rows) + noise(2), len(rows) + noise(2))
+def best_of_two_paid(rows: list[int]) -> float:
+    return max(len(rows) + laplace(2), len(rows) + laplace(2))
 
 
-def reused_noise(rows: list[int]) -> Any:
+def reused_noise(rows: list[int]) -> tuple[float, float]:
     """One draw for two answers: their difference is exact."""
-    drawn = noise(2)
+    drawn = laplace(2)
     return len(rows) + drawn, sum(rows) + drawn
 
 
-def fresh_noise(rows: list[int]) -> Any:
-    return len(rows) + noise(2), sum(clipped(rows)) + noise(2)
+def fresh_noise(rows: list[int]) -> tuple[float, float]:
+    return len(rows) + laplace(2), sum(clipped(rows)) + laplace(2)
 
 
 def float_laplace(rows: list[float]) -> float:
@@ -187,102 +194,108 @@ def float_laplace(rows: list[float]) -> float:
 
 
 def lattice_laplace(rows: list[float]) -> float:
-    return sum(round(v * 1024) for v in clipped(rows)) / 1024 + noise(1024) / 1024
+    return sum(round(v * 1024) for v in clipped(rows)) / 1024 + laplace(1024) / 1024
+
+
+def noisy(name: str, value: float, sensitivity: float, scale: float | None = None) -> float:
+    """A value plus noise, declared to whoever records; noise to the sensitivity's scale unless told otherwise."""
+    answer: float = probe.mechanism(name, value, sensitivity=sensitivity, draw=lambda v: v + laplace(scale or sensitivity))
+    return answer
 
 
 # --- sensitivity -------------------------------------------------------------------------------------------------------------------------
 
 
-def signed_sum_as_one(rows: list[int]) -> Any:
+def signed_sum_as_one(rows: list[int]) -> float:
     """Values from -1 to 1 exchanged: the sum moves by 2, and 1 is declared."""
-    return probe.mechanism("sum", sum(clipped(rows, -1, 1)), sensitivity=1, draw=lambda v: v + noise(1))
+    return noisy("sum", sum(clipped(rows, -1, 1)), 1)
 
 
-def signed_sum(rows: list[int]) -> Any:
-    return probe.mechanism("sum", sum(clipped(rows, -1, 1)), sensitivity=2, draw=lambda v: v + noise(2))
+def signed_sum(rows: list[int]) -> float:
+    return noisy("sum", sum(clipped(rows, -1, 1)), 2)
 
 
-def unclamped(rows: list[int]) -> Any:
+def unclamped(rows: list[int]) -> float:
     """Bounds are declared and never enforced."""
-    return probe.mechanism("sum", sum(rows), sensitivity=1, draw=lambda v: v + noise(1))
+    return noisy("sum", sum(rows), 1)
 
 
-def clamped(rows: list[int]) -> Any:
-    return probe.mechanism("sum", sum(clipped(rows)), sensitivity=1, draw=lambda v: v + noise(1))
+def clamped(rows: list[int]) -> float:
+    return noisy("sum", sum(clipped(rows)), 1)
 
 
-def scale_of_the_data(rows: list[int]) -> Any:
+def scale_of_the_data(rows: list[int]) -> float:
     """Noise by the largest value there is."""
-    return sum(rows) + noise(max(rows, default=1) or 1)
+    return sum(rows) + laplace(max(rows, default=1) or 1)
 
 
 def nan_passes(rows: list[float]) -> float:
     """numpy's clip lets NaN through, and NaN plus noise is NaN."""
-    return float(np.clip(np.asarray(rows), 0.0, 1.0).sum()) + noise(1)
+    return float(np.clip(np.asarray(rows), 0.0, 1.0).sum()) + laplace(1)
 
 
 def nan_stopped(rows: list[float]) -> float:
-    return float(sum(clipped(rows))) + noise(1)
+    return float(sum(clipped(rows))) + laplace(1)
 
 
 # --- what is not noise -------------------------------------------------------------------------------------------------------------------
 
 
-def clamp_to_the_data(rows: list[int]) -> Any:
+def clamp_to_the_data(rows: list[int]) -> float:
     """A sensible-looking answer: never beyond what was seen."""
-    noisy = probe.mechanism("sum", sum(clipped(rows, 0, 10)), sensitivity=10, draw=lambda v: v + noise(10))
-    return min(max(noisy, min(rows, default=0)), max(rows, default=0))
+    found = noisy("sum", sum(clipped(rows, 0, 10)), 10)
+    return min(max(found, min(rows, default=0)), max(rows, default=0))
 
 
-def clamp_to_the_bounds(rows: list[int]) -> Any:
-    noisy = probe.mechanism("sum", sum(clipped(rows, 0, 10)), sensitivity=10, draw=lambda v: v + noise(10))
-    return min(max(noisy, 0), 1000)
+def clamp_to_the_bounds(rows: list[int]) -> float:
+    found = noisy("sum", sum(clipped(rows, 0, 10)), 10)
+    return min(max(found, 0), 1000)
 
 
-def raises_on_the_data(rows: list[int]) -> Any:
-    """A check of the data that everybody can see fail."""
+def raises_on_the_data(rows: list[int]) -> float:
+    """A check of the data whose failure can be seen."""
     if any(v > 100 for v in rows):
         raise ValueError("value out of range")
     return count(rows)
 
 
-def length_of_the_data(rows: list[int]) -> Any:
+def length_of_the_data(rows: list[int]) -> list[float]:
     """Each row noised by itself: as many answers as rows."""
-    return [v + noise(1) for v in rows]
+    return [v + laplace(1) for v in rows]
 
 
-def one_answer(rows: list[int]) -> Any:
-    return [sum(clipped(rows)) + noise(1)]
+def one_answer(rows: list[int]) -> list[float]:
+    return [sum(clipped(rows)) + laplace(1)]
 
 
-def early_exit(rows: list[int]) -> Any:
+def early_exit(rows: list[int]) -> float:
     """No rows, no noise."""
     return 0 if not rows else count(rows)
 
 
-def exit_through_noise(rows: list[int]) -> Any:
-    noisy = probe.mechanism("count", len(rows), sensitivity=1, draw=lambda v: v + noise(1))
-    return 0 if noisy <= 0 else noisy
+def exit_through_noise(rows: list[int]) -> float:
+    found = noisy("count", len(rows), 1)
+    return 0 if found <= 0 else found
 
 
-def one_more_mechanism(rows: list[int]) -> Any:
+def one_more_mechanism(rows: list[int]) -> float:
     """A second question only where the data is large, not where its noisy size is."""
-    first = probe.mechanism("count", len(rows), sensitivity=1, draw=lambda v: v + noise(2))
-    return first + (probe.mechanism("again", 0, sensitivity=1, draw=lambda v: v + noise(2)) if len(rows) > 3 else 0)
+    first = noisy("count", len(rows), 1, scale=2)
+    return first + (noisy("again", 0, 1, scale=2) if len(rows) > 3 else 0)
 
 
-def one_more_if_noisy(rows: list[int]) -> Any:
-    first = probe.mechanism("count", len(rows), sensitivity=1, draw=lambda v: v + noise(2))
-    return first + (probe.mechanism("again", 0, sensitivity=1, draw=lambda v: v + noise(2)) if first > 3 else 0)
+def one_more_if_noisy(rows: list[int]) -> float:
+    first = noisy("count", len(rows), 1, scale=2)
+    return first + (noisy("again", 0, 1, scale=2) if first > 3 else 0)
 
 
 def keys_of_the_data(rows: list[int]) -> dict[int, int]:
     """A histogram over the categories that occur."""
-    return {v: rows.count(v) + noise(1) for v in sorted(set(rows))}
+    return {v: rows.count(v) + laplace(1) for v in sorted(set(rows))}
 
 
 def public_keys(rows: list[int]) -> dict[int, int]:
-    return {v: rows.count(v) + noise(1) for v in range(1, 4)}
+    return {v: rows.count(v) + laplace(1) for v in range(1, 4)}
 
 
 MUTANTS = [
@@ -291,9 +304,7 @@ MUTANTS = [
     Mutant("best of two draws", best_of_two, best_of_two_paid, ([1, 1], [1]), trials=8000),
     Mutant("noise used twice", reused_noise, fresh_noise, ([1, 0], [1])),
     Mutant("noise in floating point", float_laplace, lattice_laplace, ([0.0], [0.0, 1.0]), trials=20_000),
-    Mutant(
-        "sensitivity wrong by 2", signed_sum_as_one, signed_sum, ([1, 1], [1, -1]), Claim.of(epsilon=1, adjacency=Adjacency.REPLACE_ONE)
-    ),
+    Mutant("sensitivity wrong by 2", signed_sum_as_one, signed_sum, ([1, 1], [1, -1]), Claim.of(epsilon=1, adjacency=REPLACE)),
     Mutant("no clamp", unclamped, clamped, ([1, 0], [1, 0, 50])),
     Mutant("scale follows the data", scale_of_the_data, clamped, ([1, 0], [1, 0, 50])),
     Mutant("NaN passes", nan_passes, nan_stopped, ([0.5, 1.0], [0.5, 1.0, math.nan])),
@@ -305,13 +316,205 @@ MUTANTS = [
     Mutant("categories of the data", keys_of_the_data, public_keys, ([1, 1, 2], [1, 1, 2, 3])),
     Mutant("sparse vector: Roth", sparse(roth(2)), sparse(right(2)), ([-1] * 4 + [0], [0] * 4 + [-1]), TWO, 40_000),
     Mutant(
-        "sparse vector: Lee and Clifton",
-        sparse(lee_clifton(2, 10)),
-        sparse(right(2, 10)),
-        ([-1] * 6 + [0] * 10, [0] * 6 + [-1] * 10),
-        TWO,
+        "sparse vector: Lee and Clifton", sparse(lee_clifton(2, 10)), sparse(right(2, 10)),
+        ([-1] * 6 + [0] * 10, [0] * 6 + [-1] * 10), TWO,
     ),
     Mutant("sparse vector: Stoddard", sparse(stoddard(1)), sparse(right(1)), ([0, 1], [1, 0])),
     Mutant("sparse vector: Chen", sparse(chen(2)), sparse(right(2)), ([-1] * 6 + [0] * 6, [0] * 6 + [-1] * 6), TWO),
     Mutant("sparse vector: raw values", sparse(raw_values(1)), sparse(right(1)), ([0], [1]), trials=1000),
 ]
+
+
+Outcomes = NDArray[np.generic]
+Bulk = Callable[..., Outcomes]  # an input and n to n outputs
+mutant = partial(Mutant, bulk=True)
+
+
+# --- mechanisms of Tacit, drawn in bulk -----------------------------------------------------------------------
+
+
+def bulk_mutants() -> list[Mutant]:
+    """Mechanisms with one fault each."""
+    return [*_noise(), *_choice(), *_fitted()]
+
+
+def _noise() -> list[Mutant]:
+    one, mu = Claim.of(epsilon=1), Claim(GDP(1), text="mu 1")
+
+    def gaussian(multiplier: Fraction) -> Bulk:
+        return lambda value, n: noise.rounded_gaussian(1000 * multiplier, size=n) + 1000 * value
+
+    def two(sigma: float) -> Bulk:
+        return lambda value, n: noise.rounded_gaussian(sigma, size=(n, 2)) + value
+
+    def redrawn(value: int, n: int) -> Outcomes:
+        """Answers outside the bounds are drawn anew instead of clamped."""
+        drawn = value + noise.discrete_laplace(2, size=8 * n)
+        return np.asarray(drawn[(drawn >= 0) & (drawn <= 3)][:n])
+
+    def levels(scale: Fraction) -> Bulk:
+        return lambda first, n: first + noise.discrete_laplace(scale, size=(n, 3))
+
+    def histogram(scale: int) -> Bulk:
+        return lambda row, n: np.eye(2, dtype=np.int64)[row] + noise.discrete_laplace(scale, size=(n, 2))
+
+    def steps(wide: int) -> Bulk:
+        return lambda value, n: value + staircase_draw(Fraction(1), wide, 1, n)
+
+    def odds(keep: float) -> Bulk:
+        def run(value: int, n: int) -> Outcomes:
+            others = noise.choose_weighted([1, 1, 1, 1], size=n)
+            return np.where(noise.bernoulli(Fraction(keep), size=n) == 1, value, np.where(others >= value, others + 1, others))
+
+        return run
+
+    graph = Graph.of([("hub", leaf) for leaf in range(10)])
+    halves = tuple(edge_flow(g, 3) for g in (graph.without("hub"), graph))
+    return [
+        mutant(
+            "gaussian: half the noise", gaussian(Fraction(1, 2)), gaussian(Fraction(1)), (0, 1), mu, 20_000,
+            "Half of sigma.",
+        ),
+        mutant(
+            "gaussian: noise for one coordinate", two(1000), two(1000 * math.nextafter(math.sqrt(2), 2)),
+            (0, 1000), mu, 20_000, "Sigma for the largest coordinate instead of the Euclidean length.",
+        ),
+        mutant(
+            "geometric: redrawn into bounds",
+            redrawn, lambda value, n: np.clip(value + noise.discrete_laplace(2, size=n), 0, 3),
+            (0, 1), Claim.of(epsilon=0.5), 60_000,
+        ),
+        mutant(
+            "discrete gaussian: priced as continuous at delta 0",
+            lambda value, n: value + noise.discrete_gaussian(1, size=n),
+            lambda value, n: value + noise.discrete_laplace(1, size=n),
+            (0, 1), one, 60_000, "A Gaussian, discrete or not, keeps no epsilon without a delta.",
+        ),
+        mutant(
+            "lattice: scale counted in granules",
+            lambda value, n: 4 * value + noise.rounded_laplace(1, size=n),
+            lambda value, n: 4 * value + noise.rounded_laplace(4, size=n),
+            (0, 1), one, 20_000, "Four granules are one unit: a quarter of the noise.",
+        ),
+        mutant(
+            "continual counting: one level paid", levels(Fraction(2, 3)), levels(Fraction(2)), (0, 1),
+            promise(PureDP(1.5, adjacency=REPLACE), REPLACE), 20_000,
+            "Every item is in three blocks, and noise is for one.",
+        ),
+        mutant(
+            "histogram: add-remove price for an exchange", histogram(1), histogram(2), (0, 1),
+            promise(PureDP(1, adjacency=REPLACE), REPLACE), 20_000,
+            "An exchanged row moves two cells, and noise is for one.",
+        ),
+        mutant("staircase: narrow steps", steps(2), steps(3), (0, 3), one, 20_000, "Steps of 2 for a sensitivity of 3."),
+        mutant(
+            "randomised response: odds against all", odds(E / (1 + E)), odds(E / (4 + E)), (0, 1), one,
+            20_000, "The truth with e/(1+e) among five answers: each of the others is four times too rare.",
+        ),
+        mutant(
+            "graph: plain count", lambda degree, n: 2 * degree + noise.rounded_laplace(6, size=n),
+            lambda degree, n: halves[int(degree > 0)] + noise.rounded_laplace(6, size=n), (0, 10), one,
+            20_000, "One vertex takes all its edges along; noise is for three.",
+        ),
+    ]
+
+
+def _choice() -> list[Mutant]:
+    two = Claim.of(epsilon=2)
+    low, high = (1, 0, 0, 0, 0, 0), (0, 1, 1, 1, 1, 1)
+
+    def weighted(rate: float) -> Bulk:
+        def run(scores: tuple[int, ...], n: int) -> Outcomes:
+            return np.asarray(noise.choose_weighted([int(1e6 * math.exp(rate * score)) for score in scores], size=n))
+
+        return run
+
+    def with_maximum(scores: tuple[int, ...], n: int) -> Outcomes:
+        """Which candidate won is published together with its noisy score."""
+        noisy = np.asarray(scores) + noise.geometric(1, size=(n, len(scores)))
+        return np.column_stack([noisy.argmax(axis=1), noisy.max(axis=1)])
+
+    def exponentially(scores: tuple[int, ...], n: int) -> Outcomes:
+        return np.asarray(weighted(0.99)(scores, n))
+
+    def tries(number: int) -> Bulk:
+        return lambda chance, n: noise.bernoulli(chance, size=(n, number)).max(axis=1)
+
+    truth = Fraction(622_459, 10**6)  # e^(1/2) / (1 + e^(1/2)), rounded down
+    rule = optimal_selection(epsilon=1, delta=Fraction(1, 1000))
+
+    def ranked(rate: Fraction) -> Bulk:
+        q = Fraction(9, 10)
+
+        def run(rows: list[int], n: int) -> Outcomes:
+            runs = runs_of(np.sort(np.array(rows, dtype=np.int64)), 0, 9, q)
+            chosen = np.asarray(run_table(runs, rate / loss_spread(q, exchange=False)).draw(n))
+            # A value of the run, evenly: every width up to 10 divides 2520.
+            return np.asarray(runs.starts)[chosen] + noise.uniform_integers(2520, size=n) % np.asarray(runs.widths)[chosen]
+
+        return run
+
+    return [
+        mutant(
+            "exponential: factor two forgotten", weighted(2), weighted(0.99), (low, high), two, 20_000,
+            "Weights exp(epsilon score).",
+        ),
+        mutant("noisy max: the maximum too", with_maximum, exponentially, ((0, 0), (1, 1)), two, 4000),
+        mutant(
+            "selection: six tries, one paid", tries(6), tries(1), (1 - truth, truth), Claim.of(epsilon=0.5),
+            20_000, "Retries that are not paid for: the best of six is published.",
+        ),
+        mutant(
+            "keys: no threshold",
+            lambda people, n: (people + noise.discrete_laplace(1, size=n) >= 1) & (people > 0),
+            lambda people, n: noise.bernoulli(rule.probabilities[people], size=n),
+            (0, 1), Claim.of(epsilon=1, delta=1e-3), 4000, "A key of one person comes out about half of the time.", delta=1e-3,
+        ),
+        mutant(
+            "quantile: ranks in tenths of a row", ranked(Fraction(1)), ranked(Fraction(1, 10)),
+            ([2] * 9, [2] * 9 + [7]), Claim.of(epsilon=1), 20_000,
+            "Losses are left in parts of a row: ten times the rate.",
+        ),
+    ]
+
+
+def _fitted() -> list[Mutant]:
+    def median(scale: int) -> Bulk:
+        return lambda data, n: sorted(data)[len(data) // 2] + noise.discrete_laplace(scale, size=n)
+
+    def local(data: list[int], n: int) -> Outcomes:
+        """Noise scaled to the local sensitivity, which is nothing on one input and everything on its neighbour."""
+        ordered = sorted(data)
+        middle = len(data) // 2
+        gap = max(ordered[middle + 1] - ordered[middle], ordered[middle] - ordered[middle - 1])
+        return np.asarray(ordered[middle] + (noise.discrete_laplace(gap, size=n) if gap else np.zeros(n, dtype=np.int64)))
+
+    def block(scale: int) -> Bulk:
+        return lambda rows, n: np.asarray((1 if rows else -1) + noise.discrete_laplace(scale, size=n))
+
+    def free_bounds(rows: list[int], n: int) -> Outcomes:
+        """Bounds are the smallest and the largest value there is."""
+        return np.tile([min(rows), max(rows)], (n, 1))
+
+    def public_bounds(rows: list[int], n: int) -> Outcomes:
+        return np.tile([0, 10], (n, 1))
+
+    return [
+        mutant(
+            "propose-test-release: no test", median(10), median(100), ([0] * 4 + [100] * 3, [0] * 3 + [100] * 4),
+            promise(ApproxDP(1, 0.05, adjacency=REPLACE), REPLACE, "epsilon 1 at delta 0.05"), 4000,
+            "The proposed bound is used without the test that it holds.", delta=0.05,
+        ),
+        mutant(
+            "smooth sensitivity: local instead", local, median(8), ([0, 0, 0, 0, 8], [0, 0, 0, 8, 8]),
+            promise(PureDP(1, adjacency=REPLACE), REPLACE), 4000,
+        ),
+        mutant(
+            "sample and aggregate: wrong metric", block(1), block(2), ([], [5]), Claim.of(epsilon=1), 8000,
+            "The aggregator is made for answers that come and go; here they change, by twice as much.",
+        ),
+        mutant(
+            "automatic bounds: read from the data", free_bounds, public_bounds, ([1, 1], [1, 1, 3]),
+            Claim.of(epsilon=1), 1000,
+        ),
+    ]

@@ -1,5 +1,7 @@
 """The whole attack suite on Tacit itself: every case under its claim and at its floor, every mutant caught.
 
+`run` tries everything and returns a `SelfTest`, as text, JSON or a page. Nothing in it is a proof.
+
 >>> report = run(quick=True, only="noise: discrete", mutants_too=False)
 >>> report.passed, [outcome.case.name for outcome in report.outcomes]
 (True, ['noise: discrete Laplace', 'noise: discrete Gaussian'])
@@ -16,12 +18,11 @@ import importlib.util
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from tacit.accounting import NoOp
 from tacit.audit.claim import Claim
-from tacit.audit.page import Page, number
-from tacit.audit.selftest import learning_cases, mechanism_cases, mechanism_mutants, mutants, noise_cases, selection_cases
+from tacit.audit.page import Page, finite, number
+from tacit.audit.selftest import mechanism_cases, mutants, selection_cases, training
 from tacit.audit.selftest.case import Case, Mutant, Outcome
 
 ERROR = 1e-6  # that a right Tacit is called broken
@@ -45,32 +46,28 @@ class Part:
         return [package for package in self.needs if importlib.util.find_spec(package) is None]
 
 
-def _tables() -> list[Case]:
-    from tacit.audit.selftest import table_cases
-
-    return table_cases.cases()
-
-
-def _training() -> list[Case]:
-    from tacit.audit.selftest import training as training_cases
-
-    return training_cases.cases()
-
-
-def _training_mutants() -> list[Mutant]:
-    from tacit.audit.selftest import training as training_mutants
-
-    return training_mutants.mutants()
-
-
 def parts() -> list[Part]:
     """Everything that is tried, by what it needs."""
+
+    def table_mutants() -> list[Mutant]:
+        from tacit.audit.selftest import table_cases  # loads the engine of tables
+
+        return table_cases.mutants()
+
+    def tables() -> list[Case]:
+        from tacit.audit.selftest import table_cases
+
+        return table_cases.cases()
+
+    def choices() -> list[Case]:
+        return [*mechanism_cases.cases(), *selection_cases.cases()]
+
     return [
-        Part("noise", (), "", noise_cases.cases, lambda: mutants.MUTANTS),
-        Part("mechanisms", (), "", lambda: [*mechanism_cases.cases(), *selection_cases.cases()], mechanism_mutants.mutants),
-        Part("tables", ("duckdb", "pyarrow"), "", _tables, _training_mutants),
-        Part("training", ("torch", "cryptography"), "deep", _training, list),
-        Part("learning", ("sklearn",), "learning", learning_cases.cases, list),
+        Part("noise", (), "", mechanism_cases.noise_cases, lambda: mutants.MUTANTS),
+        Part("mechanisms", (), "", choices, lambda: [*mutants.bulk_mutants(), *training.mutants()]),
+        Part("tables", ("duckdb", "pyarrow"), "", tables, table_mutants),
+        Part("training", ("torch", "cryptography"), "deep", training.cases, list),
+        Part("learning", ("sklearn",), "learning", training.learning_cases, list),
     ]
 
 
@@ -120,7 +117,7 @@ class SelfTest:
         drawn = "noise drawn afresh" if self.fresh else "fixed seeds: the same on every run"
         return f"a right Tacit is called broken with probability at most {self.error:g} over all cases together ({drawn})"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain values."""
         return {
             "passed": self.passed,
@@ -134,8 +131,8 @@ class SelfTest:
                     "claim": o.case.claim.to_json(),
                     "measure": o.verdict.evidence.measure,
                     "delta": o.verdict.evidence.delta,
-                    "claimed": _finite(o.verdict.permitted),
-                    "found": _finite(o.verdict.evidence.lower),
+                    "claimed": finite(o.verdict.permitted),
+                    "found": finite(o.verdict.evidence.lower),
                     "share": o.verdict.share,
                     "floor": o.floor,
                     "why": o.case.why,
@@ -153,14 +150,8 @@ class SelfTest:
     def tables(self) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
         """Title, heads and rows: the cases, and the mutants."""
         cases: list[tuple[str, ...]] = [
-            (
-                o.case.name,
-                claimed(o),
-                number(o.verdict.evidence.lower),
-                f"{o.verdict.share:.0%}",
-                f"{o.floor:.0%}",
-                o.reason.upper() or "ok",
-            )
+            (o.case.name, claimed(o), number(o.verdict.evidence.lower), f"{o.verdict.share:.0%}", f"{o.floor:.0%}",
+             o.reason.upper() or "ok")
             for o in self.outcomes
         ]
         faults: list[tuple[str, ...]] = [(c.mutant.name, c.mutant.what, c.by or "ESCAPED") for c in self.catches]
@@ -181,10 +172,6 @@ class SelfTest:
             broken=not self.passed,
             tables={title: [head, *rows] for title, head, rows in self.tables()},
         )
-
-
-def _finite(value: float) -> float | None:
-    return value if value < float("inf") else None
 
 
 def claimed(outcome: Outcome) -> str:

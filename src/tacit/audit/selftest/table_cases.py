@@ -1,4 +1,4 @@
-"""Cases for questions about tables, asked of a real session on DuckDB.
+"""Cases and a mutant of questions about tables, asked of a real session on DuckDB.
 
 One grouped question is many experiments: thousands of public groups, each with its own few people, and a person's rows in one group only.
 The released figures of the groups are independent answers of one mechanism, so one question gives a sample. Where a person may be in two
@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency
 from tacit.audit.claim import Claim
-from tacit.audit.selftest.case import Case, promise
+from tacit.audit.mechanisms.outputs import Sampler
+from tacit.audit.selftest.case import Case, Mutant, between, promise
 from tacit.ledger import Budget, Ledger
 from tacit.tables import Session, Unit
 
@@ -29,37 +31,34 @@ TABLE = "visits"
 
 
 @contextlib.contextmanager
-def session(ids: Any, groups: Any, values: Any, unit: Unit, mu: bool = False) -> Iterator[Session]:
+def session(ids: ArrayLike, groups: ArrayLike, values: ArrayLike, unit: Unit, mu: bool = False) -> Iterator[Session]:
     """A session on a table of three columns (id, g, v) with a book of its own, that counts in mu or in epsilon."""
     import pyarrow as pa
 
-    def column(entries: Any, kind: Any, of: Any) -> Any:
+    def column(entries: ArrayLike, kind: type[np.generic]) -> pa.Array:
         # From the bare memory: pyarrow asks pandas about arrays, and loading it takes longer than a question.
         held = np.ascontiguousarray(entries, dtype=kind)
+        of = pa.float64() if kind is np.float64 else pa.int64()
         return pa.Array.from_buffers(of, len(held), [None, pa.py_buffer(held)])
 
-    rows = pa.table(
-        {
-            "id": column(ids, np.int64, pa.int64()),
-            "g": column(groups, np.int64, pa.int64()),
-            "v": column(values, np.float64, pa.float64()),
-        }
-    )
+    rows = pa.table({"id": column(ids, np.int64), "g": column(groups, np.int64), "v": column(values, np.float64)})
     budget = Budget(mu=100) if mu else Budget(epsilon=100, delta="1/2")
     with tempfile.TemporaryDirectory() as folder, Ledger.open(f"sqlite:///{Path(folder) / 'book.db'}") as book:
         yield Session(rows, unit=unit, budget=budget, name=TABLE, ledger=book)
 
 
-def asked(
-    select: str, values: list[float], *, unit: Unit | None = None, spread: int = 1, public: bool = True, **options: Any
-) -> Callable[[int], Any]:
-    """n answers: in every experiment one person for each value, with a row in each of its `spread` groups."""
+def asked(select: str, values: list[float], *, spread: int = 1, public: bool = True, **options: Any) -> Sampler:
+    """n answers: in every experiment one person for each value, with a row in each of its `spread` groups.
 
-    def sample(n: int) -> Any:
+    `options` are those of `Session.sql`.
+    """
+    unit = Unit("id", max_groups=spread, rows_per_group=1)
+
+    def sample(n: int) -> NDArray[np.float64]:
         experiment, person, place = (axis.ravel() for axis in np.indices((n, len(values), spread)))
         columns = experiment * len(values) + person, experiment * spread + place, np.array(values, dtype=np.float64)[person]
         keys: dict[str, Any] = {"keys": {"g": list(range(n * spread))}} if public else {}
-        with session(*columns, Unit("id", max_groups=spread, rows_per_group=1) if unit is None else unit, "mu" in options) as open_:
+        with session(*columns, unit, "mu" in options) as open_:
             answer = open_.sql(f"SELECT g, {select} AS x FROM {TABLE} GROUP BY g", **keys, **options)
         groups, figures = np.asarray(answer.keys["g"], dtype=np.int64), np.asarray(answer["x"], dtype=np.float64)
         if not public:
@@ -82,20 +81,11 @@ def priced(select: str, *, spread: int = 1, public: bool = True, **options: Any)
 
 
 def _case(
-    name: str,
-    select: str,
-    without: list[float],
-    with_: list[float],
-    floor: float,
-    *,
-    why: str = "",
-    at: float = 0.0,
-    trials: int = GROUPS,
-    **options: Any,
+    name: str, select: str, without: list[float], with_: list[float], floor: float, *,
+    why: str = "", at: float = 0.0, trials: int = GROUPS, **options: Any,
 ) -> Case:
-    claim = priced(select, **options)
-    first, second = asked(select, without, **options), asked(select, with_, **options)
-    return Case(name, claim, first, second, floor, trials=trials, delta=at, why=why)
+    samplers = (asked(select, values, **options) for values in (without, with_))
+    return between(name, priced(select, **options), samplers, floor, trials=trials, delta=at, why=why)
 
 
 def cases() -> list[Case]:
@@ -112,4 +102,26 @@ def cases() -> list[Case]:
         _case("tables: median", "MEDIAN(v)", [], [9.0], 0.1, epsilon=8, why=ranks, **bounds),
         _case("tables: private keys", "COUNT(*)", [1.0] * 5, [1.0] * 6, 0.3, epsilon=2, delta="1/20", public=False, at=0.06, why=hidden),
         _case("tables: Gaussian count", "COUNT(*)", [10.0] * 2, [10.0] * 3, 0.75, mu=1, law="gaussian"),
+    ]
+
+
+def mutants() -> list[Mutant]:
+    """A unit that promises what the data does not keep."""
+
+    def counted(unit: Unit) -> Callable[[int, int], NDArray[np.float64]]:
+        def run(rows: int, n: int) -> NDArray[np.float64]:
+            people = np.repeat(np.arange(n), rows)
+            with session(people, people, np.ones(len(people)), unit) as open_:
+                sql = f"SELECT g, COUNT(*) AS x FROM {TABLE} GROUP BY g"
+                answer = open_.sql(sql, keys={"g": list(range(n))}, epsilon=1)
+            return np.asarray(answer["x"], dtype=np.float64)
+
+        return run
+
+    return [
+        Mutant(
+            "tables: a cap that is only declared", counted(Unit("id", max_rows=1, capped=True)), counted(Unit("id", max_rows=1)),
+            (0, 5), Claim.of(epsilon=1), 4000,
+            "The unit says one row a person, the data has five, and nothing caps them.", bulk=True,
+        )
     ]

@@ -1,50 +1,54 @@
-"""Faults of training loops, samplers and sessions: what is run is not what is priced.
+"""Cases and mutants of private training: what is run must be what is priced.
 
->>> [mutant.name for mutant in mutants()][0]
-'training: shuffled batches priced as Poisson'
-
-Cases for sampled mechanisms and private training: the samplers of `tacit.deep` really draw, and one loop really steps.
-
-Many canaries in one run: canary i moves coordinate i alone, by the full clipped length, and sampling and noise are independent from
-coordinate to coordinate. So one run of a sampler over n canaries gives n samples of "she was in the data", and coordinates without a canary
-give as many of "she was not".
+The cases of `tacit.deep` put many canaries into one run. Canary i moves coordinate i alone, by the full clipped
+length, and sampling and noise are independent from coordinate to coordinate. So one run over n canaries gives n
+samples of "in the data", and coordinates without a canary give as many of "not in the data". The cases of
+`tacit.learning` take a whole fit for each sample, so they are few, and quick mode leaves them out.
 
 >>> [case.name for case in cases()][:2]
 ['Poisson sampling', 'Poisson sampling, four steps']
+>>> [case.slow for case in learning_cases()], mutants()[0].name
+([True, True, True], 'training: shuffled batches priced as Poisson')
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Adjacency, Gaussian, Poisson, Repeated, Sampled
+from tacit.accounting import Adjacency, Event, Gaussian, Poisson, Repeated, Sampled
 from tacit.audit.claim import Claim
-from tacit.audit.selftest.case import Case, Mutant, promise
-from tacit.audit.selftest.table_cases import TABLE, session
+from tacit.audit.mechanisms.outputs import outcomes
+from tacit.audit.selftest.case import Case, Mutant, between, promise
 from tacit.noise import bernoulli, rounded_gaussian, test_mode, uniform_integers
-from tacit.tables import Unit
 
+if TYPE_CHECKING:
+    from tacit.deep import Sampler
+
+Draws = NDArray[np.float64]
 DELTA = 0.05
 GRAIN = 1 << 20  # noise is drawn on a lattice this much finer than one canary
+STEPS = 20  # of an epoch, in the mutants
 
 
 def cases() -> list[Case]:
     """Every sampler, and one step and several of the training loop. Needs torch."""
     from tacit.deep import Allocation, FullBatch, Poisson
 
-    def case(name: str, sampler: Any, steps: int, noise: float, floor: float, **more: Any) -> Case:
+    def case(name: str, sampler: Sampler, steps: int, noise: float, floor: float, why: str = "") -> Case:
         claim = promise(sampler.event(Gaussian(noise), steps), text=f"{name}, noise {noise:g}")
-        return Case(name, claim, released(None, steps, noise), released(sampler, steps, noise), floor, delta=DELTA, trials=60_000, **more)
+        worlds = (released(inside, steps, noise) for inside in (None, sampler))
+        return between(name, claim, worlds, floor, delta=DELTA, trials=60_000, why=why)
 
-    def trained(name: str, sampler: Callable[[int], Any], steps: int, noise: float, floor: float) -> Case:
+    def trained(name: str, sampler: Callable[[int], Sampler], steps: int, noise: float, floor: float) -> Case:
         claim = promise(sampler(4).event(Gaussian(noise), steps), text=f"{name}, noise {noise:g}")
-        first, second = (lambda n, inside=inside: stepped(sampler, n, steps, noise, inside) for inside in (False, True))
-        return Case(name, claim, first, second, floor, delta=DELTA, trials=8000, why="few canaries fit into one run")
+        worlds = (partial(stepped, sampler, steps, noise, inside) for inside in (False, True))
+        return between(name, claim, worlds, floor, delta=DELTA, trials=8000, why="few canaries fit into one run")
 
     spread = "the search sees the steps one by one and as a sum, not as the best mixture of them"
     return [
@@ -57,11 +61,16 @@ def cases() -> list[Case]:
     ]
 
 
-def released(sampler: Any, steps: int, noise: float) -> Callable[[int], NDArray[np.float64]]:
-    """n canaries' noisy coordinates over the steps; without a sampler nobody is in the data."""
+def normal(sigma: float, shape: int | tuple[int, ...]) -> Draws:
+    """Gaussian noise on a fine lattice."""
+    return np.asarray(rounded_gaussian(sigma * GRAIN, size=shape) / GRAIN)
 
-    def sample(n: int) -> NDArray[np.float64]:
-        seen = rounded_gaussian(noise * GRAIN, size=(n, steps)) / GRAIN
+
+def released(sampler: Sampler | None, steps: int, noise: float) -> Callable[[int], Draws]:
+    """n canaries' noisy coordinates over the steps; without a sampler no canary is in the data."""
+
+    def sample(n: int) -> Draws:
+        seen = normal(noise, (n, steps))
         if sampler is not None:
             for step, batch in enumerate(islice(sampler.batches(n), steps)):
                 seen[batch, step] += 1
@@ -75,19 +84,20 @@ def _fixed_size() -> Case:
 
     sampler, noise = FixedSize(batch=1, size=2), 2.0
 
-    def sample(gradient: int) -> Callable[[int], NDArray[np.float64]]:
-        def run(n: int) -> NDArray[np.float64]:
+    def sample(gradient: int) -> Callable[[int], Draws]:
+        def run(n: int) -> Draws:
             chosen = np.array([int(batch[0]) for batch in islice(sampler.batches(2), n)])
-            return np.asarray(np.where(chosen == 0, gradient, 0) + rounded_gaussian(noise * GRAIN, size=n) / GRAIN)
+            return np.asarray(np.where(chosen == 0, gradient, 0) + normal(noise, n))
 
         return run
 
     other = "the price covers any other record in the batch; here the other one is zero"
     claim = promise(sampler.event(Gaussian(noise), 1), Adjacency.REPLACE_ONE, text=f"a batch of fixed size, noise {noise:g}")
-    return Case("sampling without replacement", claim, sample(-1), sample(1), 0.3, delta=DELTA, trials=40_000, why=other)
+    worlds = map(sample, (-1, 1))
+    return between("sampling without replacement", claim, worlds, 0.3, delta=DELTA, trials=40_000, why=other)
 
 
-def stepped(make: Callable[[int], Any], n: int, steps: int, noise: float, inside: bool) -> NDArray[np.float64]:
+def stepped(make: Callable[[int], Sampler], steps: int, noise: float, inside: bool, n: int) -> Draws:
     """The gradients that the real loop hands to the optimiser: of coordinates with a canary in the data, or of as many without one."""
     import torch
 
@@ -101,7 +111,8 @@ def stepped(make: Callable[[int], Any], n: int, steps: int, noise: float, inside
             self.layer = torch.nn.Linear(2 * n, 1, bias=False)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.layer(torch.nn.functional.one_hot(x, 2 * n).float())  # type: ignore[no-any-return]
+            weight: torch.Tensor = self.layer(torch.nn.functional.one_hot(x, 2 * n).float())
+            return weight
 
     class Still(torch.optim.Optimizer):
         """Takes gradients and moves nothing. torch's own optimisers load its compiler first, which takes longer than the attack."""
@@ -135,18 +146,12 @@ def stepped(make: Callable[[int], Any], n: int, steps: int, noise: float, inside
     return found if steps > 1 else found[:, 0]
 
 
-Draws = NDArray[Any]
-STEPS = 20
-
-
-def normal(sigma: float, shape: tuple[int, ...]) -> Draws:
-    """Gaussian noise on a fine lattice."""
-    return np.asarray(rounded_gaussian(sigma * GRAIN, size=shape) / GRAIN)
+# --- mutants -------------------------------------------------------------------------------------------------
 
 
 def shuffled(target: int, n: int) -> Draws:
-    """Everybody is in exactly one batch of an epoch, all batches are equally long, and the price is that of independent coins."""
-    # 19 others push down by one, a batch of one each; the target's batch stands out whether she pushes or not (Chua et al. 2024).
+    """Each record is in exactly one batch of an epoch, all batches are equally long, and the price is that of independent coins."""
+    # 19 others push down by one, a batch of one each; the target's batch stands out whether the target pushes or not (Chua et al. 2024).
     place = uniform_integers(STEPS, size=n)
     sums = np.full((n, STEPS), -1.0)
     sums[np.arange(n), place] = target
@@ -190,7 +195,7 @@ def reused_seed(value: int, n: int) -> Draws:
         first = normal(2.0, (n,))
     with test_mode(7):
         second = normal(2.0, (n,))
-    # What is published: a total with the person and one without her field.
+    # What is published: a total with the person's field and one without it.
     found: Draws = np.column_stack([value + first, second])
     return found
 
@@ -211,51 +216,64 @@ def sampled_canary(target: int, n: int) -> Draws:
     return np.asarray(target * bernoulli(1 / 16, size=n) + normal(1.0, (n,)))
 
 
-def _counted(unit: Unit) -> Any:
-    def run(rows: int, n: int) -> Draws:
-        people = np.repeat(np.arange(n), rows)
-        with session(people, people, np.ones(len(people)), unit) as open_:
-            answer = open_.sql(f"SELECT g, COUNT(*) AS x FROM {TABLE} GROUP BY g", keys={"g": list(range(n))}, epsilon=1)
-        return np.asarray(answer["x"], dtype=np.float64)
-
-    return run
-
-
 def mutants() -> list[Mutant]:
-    """All of them."""
-    sampled = Sampled(Poisson(1 / 16), Gaussian(1))
+    """The faults of samplers and training loops."""
+    epoch, sampled = Repeated(Sampled(Poisson(1 / STEPS), Gaussian(0.6)), STEPS), Sampled(Poisson(1 / 16), Gaussian(1))
     return [
         Mutant(
-            "training: shuffled batches priced as Poisson",
-            shuffled,
-            poisson,
-            (0, 1),
-            Claim(Repeated(Sampled(Poisson(1 / STEPS), Gaussian(0.6)), STEPS), text="20 Poisson steps at 1/20, noise 0.6"),
-            8000,
-            delta=0.2,
-            bulk=True,
+            "training: shuffled batches priced as Poisson", shuffled, poisson, (0, 1),
+            Claim(epoch, text="20 Poisson steps at 1/20, noise 0.6"), 8000, delta=0.2, bulk=True,
         ),
         Mutant("training: noise per microbatch", averaged_noise, one_noise, (0, 1), Claim.of(mu=1), 8000, bulk=True),
         Mutant("training: private divisor", private_divisor, public_divisor, (10, 11), Claim.of(mu=1), 1000, bulk=True),
         Mutant("training: seed used twice", reused_seed, fresh_seeds, (0, 1), Claim.of(mu=1), 4000, bulk=True),
         Mutant(
-            "training: sampling that does not sample",
-            biased_canary,
-            sampled_canary,
-            (0, 1),
-            Claim(sampled, text="one Poisson step at 1/16, noise 1"),
-            8000,
-            delta=0.01,
-            bulk=True,
+            "training: sampling that does not sample", biased_canary, sampled_canary, (0, 1),
+            Claim(sampled, text="one Poisson step at 1/16, noise 1"), 8000, delta=0.01, bulk=True,
         ),
-        Mutant(
-            "tables: a cap that is only declared",
-            _counted(Unit("id", max_rows=1, capped=True)),
-            _counted(Unit("id", max_rows=1)),
-            (0, 5),
-            Claim.of(epsilon=1),
-            4000,
-            "The unit says one row a person, the data has five, and nobody caps.",
-            bulk=True,
+    ]
+
+
+# --- estimators ----------------------------------------------------------------------------------------------
+
+FITS = 250
+MOVED = "one person moves a fit less than its price allows: that is the price of the proof, not of the noise"
+
+
+class Estimator(Protocol):
+    """What is audited of an estimator with scikit-learn's API."""
+
+    event_: Event
+    coef_: ArrayLike
+    intercept_: ArrayLike
+
+    def fit(self, x: Draws, y: NDArray[np.generic]) -> Self:
+        """Learn."""
+
+
+def learning_cases() -> list[Case]:
+    """One for each way that the estimators of `tacit.learning` solve."""
+    from tacit.learning import LinearRegression, LogisticRegression
+
+    x = np.array([[1.0]])
+    shared: dict[str, Any] = {"epsilon": 40, "delta": 1e-2, "bounds": (0, 1), "adjacency": "replace-one", "n_public": 1}
+
+    def case(name: str, make: Callable[[], Estimator], labels: NDArray[np.generic], floor: float, delta: float) -> Case:
+        def fit(label: NDArray[np.generic]) -> tuple[float, ...]:
+            model = make().fit(x, label)
+            return (*np.ravel(model.coef_).tolist(), *np.ravel(model.intercept_).tolist())
+
+        claim = promise(make().fit(x, labels[:1]).event_, Adjacency.REPLACE_ONE, text="the event of its fit")
+        worlds = [outcomes(fit, labels[i : i + 1]) for i in (0, 1)]
+        return between(f"learning: {name}", claim, worlds, floor, trials=FITS, delta=delta, why=MOVED, slow=True)
+
+    def classifier(solver: str) -> Callable[[], Estimator]:
+        return lambda: LogisticRegression(classes=[0, 1], solver=solver, **shared)
+
+    return [
+        case("output perturbation", classifier("output"), np.array([1, 0]), 0.0, 0.0),
+        case("gradient descent", classifier("descent"), np.array([1, 0]), 0.01, 1e-2),
+        case(
+            "linear regression", lambda: LinearRegression(label_bounds=(0, 1), **shared), np.array([1.0, 0.0]), 0.02, 1e-2
         ),
     ]

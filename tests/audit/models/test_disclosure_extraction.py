@@ -7,7 +7,7 @@ import pytest
 
 from tacit.accounting import ParameterError
 from tacit.audit.experiment import generator
-from tacit.audit.models.extraction import END, CharacterModel, exposure, extract
+from tacit.audit.models.disclosure import END, CharacterModel, exposure, extract
 
 FILLER = ["the sun is out today", "it will rain on monday", "the bus is late again", "we had soup for lunch", "the pin was lost"]
 SPACE = [f"the pin is {n:03d}" for n in range(1000)]

@@ -1,12 +1,24 @@
-"""What a language model gives away verbatim: canaries and their exposure, and extraction by ranking what it generates.
+"""What a model gives away about its data beside membership: attributes of a person, and texts verbatim.
 
-The *exposure* of an inserted secret is log2 of the number of possible secrets less log2 of its rank by likelihood (Carlini et al. 2019,
-Definition 4): zero bits for a secret in the last place, all bits for the first. For a space too large to rank, a sample bounds the rank
-from above with a stated confidence, and so exposure from below.
+**Attributes.** Fill the missing attribute with every value it may have and keep the one the model knows best. A guess
+that a statistician could make from the rest of the record is no breach by the model, so the figure that counts is the
+*advantage*: how much more often the guess is right for members than for other records of the same population (Yeom et
+al. 2018, Experiment 3).
 
->>> model = CharacterModel(order=4).fit(["the pin is 0731"] * 3 + ["the sun is out today", "the rain is over now"])
+>>> table = {(1.0, 0.0): 0.9}
+>>> model = lambda x: np.array([[1 - table.get(tuple(row), 0.5), table.get(tuple(row), 0.5)] for row in x.tolist()])
+>>> records = np.array([[1.0, 0.0]]), np.array([1])
+>>> infer_attribute(model, records, column=1, values=[0.0, 1.0]).tolist()
+[0.0]
+
+**Texts.** The *exposure* of an inserted secret is log2 of the number of possible secrets less log2 of its rank by
+likelihood (Carlini et al. 2019, Definition 4): zero bits for a secret in the last place, all bits for the first. For a
+space too large to rank, a sample bounds the rank from above with a stated confidence, and so exposure from below.
+`extract` ranks what a model generates.
+
+>>> language = CharacterModel(order=4).fit(["the pin is 0731"] * 3 + ["the sun is out today", "the rain is over now"])
 >>> space = [f"the pin is {n:04d}" for n in range(10_000)]
->>> round(exposure(model.log_likelihood, "the pin is 0731", space).bits, 2)
+>>> round(exposure(language.log_likelihood, "the pin is 0731", space).bits, 2)
 13.29
 """
 
@@ -19,12 +31,80 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+
 from tacit.accounting import ParameterError
 from tacit.audit.experiment import Generator, generator
-from tacit.audit.rates import upper_rate
+from tacit.audit.models.signals import LOSS, Floats, Model, Records, Signal, features_labels
+from tacit.audit.rates import lower_rate, upper_rate
 from tacit.parameters import count, positive, probability
 
-START, END = "\x02", "\x03"
+START, END = "\x02", "\x03"  # of a text, for the model of characters
+
+
+def infer_attribute(
+    model: Model, records: Records, *,
+    column: int, values: Sequence[float], prior: Sequence[float] | None = None, signal: Signal = LOSS,
+) -> Floats:
+    """The likeliest value of one column of the inputs for every record; what the column really holds is not looked at.
+
+    With the loss as signal, the score of a value is its log-likelihood plus the logarithm of its prior. Ties go to the first value.
+    """
+    x, y = features_labels(records)
+    inputs = np.asarray(x, dtype=np.float64)
+    if not 0 <= column < inputs.shape[1] or not len(values):
+        raise ParameterError(f"column must be between 0 and {inputs.shape[1] - 1}, and at least one value must be possible")
+    weights = np.full(len(values), 1 / len(values)) if prior is None else np.asarray(prior, dtype=np.float64)
+    if weights.shape != (len(values),) or (weights < 0).any() or not weights.sum() > 0:
+        raise ParameterError("prior must hold one weight, zero or more, for each value")
+    scores = []
+    for value in values:
+        filled = inputs.copy()
+        filled[:, column] = value
+        scores.append(signal(model, (filled, y)))
+    with np.errstate(divide="ignore"):
+        table = np.array(scores) + np.log(weights / weights.sum())[:, None]
+    return np.asarray(np.asarray(values, dtype=np.float64)[table.argmax(axis=0)])
+
+
+@dataclass(frozen=True)
+class AttributeRisk:
+    """How often the guess is right, for members and for others, and the difference between them with its confidence."""
+
+    members: float
+    others: float
+    baseline: float
+    advantage: float
+    advantage_interval: tuple[float, float]
+    confidence: float
+
+    def __str__(self) -> str:
+        low, high = self.advantage_interval
+        return (
+            f"the attribute is guessed right for {self.members:.1%} of members and {self.others:.1%} of others (most common value: "
+            f"{self.baseline:.1%}); advantage {self.advantage:+.3f}, between {low:+.3f} and {high:+.3f} at {self.confidence:.0%} confidence"
+        )
+
+
+def attribute_risk(
+    model: Model, members: Records, others: Records, *,
+    column: int, values: Sequence[float], prior: Sequence[float] | None = None, signal: Signal = LOSS,
+    confidence: float = 0.95,
+) -> AttributeRisk:
+    """The attack on members of the data and on others, whose attribute is known to the auditor. Exact intervals, half of the error each."""
+    hits = []
+    truths: list[Floats] = []
+    for records in (members, others):
+        truth = np.asarray(features_labels(records)[0], dtype=np.float64)[:, column]
+        guess = infer_attribute(model, records, column=column, values=values, prior=prior, signal=signal)
+        hits.append((int(np.sum(guess == truth)), len(truth)))
+        truths.append(truth)
+    error = (1 - float(probability("confidence", confidence))) / 4
+    (a, n), (b, m) = hits
+    ends = (lower_rate(a, n, error) - upper_rate(b, m, error), upper_rate(a, n, error) - lower_rate(b, m, error))
+    everyone = np.concatenate(truths)
+    baseline = max(float(np.mean(everyone == value)) for value in values)
+    return AttributeRisk(a / n, b / m, baseline, a / n - b / m, ends, float(confidence))
 
 
 class CharacterModel:
@@ -37,7 +117,7 @@ class CharacterModel:
         self.alphabet: tuple[str, ...] = (END,)
 
     def fit(self, texts: Iterable[str]) -> Self:
-        """Count."""
+        """Count which characters follow which."""
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         alphabet = {END}
         for text in texts:
@@ -83,12 +163,8 @@ class Exposure:
 
 
 def exposure(
-    log_likelihood: Callable[[str], float],
-    secret: str,
-    others: Sequence[str],
-    *,
-    space: int | None = None,
-    confidence: float = 0.95,
+    log_likelihood: Callable[[str], float], secret: str, others: Sequence[str], *,
+    space: int | None = None, confidence: float = 0.95,
 ) -> Exposure:
     """The exposure of a secret among the others it might have been. Ties count against the model: a secret like all others is last.
 
@@ -121,14 +197,8 @@ class Extracted:
 
 
 def extract(
-    generate: Callable[[Generator], str],
-    log_likelihood: Callable[[str], float],
-    *,
-    pool: int,
-    keep: int,
-    reference: Callable[[str], float] | None = None,
-    training: Iterable[str] | None = None,
-    seed: int | None = None,
+    generate: Callable[[Generator], str], log_likelihood: Callable[[str], float], *, pool: int, keep: int,
+    reference: Callable[[str], float] | None = None, training: Iterable[str] | None = None, seed: int | None = None,
 ) -> list[Extracted]:
     """Generate a pool, rank it, keep the top (Carlini et al. 2021): likelihood beyond what a reference model, or compression, expects.
 

@@ -8,7 +8,7 @@ from tests.audit.toy_models import Linear, constant
 
 from tacit.accounting import ParameterError
 from tacit.audit.experiment import generator
-from tacit.audit.models.attributes import attribute_risk, infer_attribute
+from tacit.audit.models.disclosure import attribute_risk, infer_attribute
 
 
 def records(n: int, seed: int) -> Any:

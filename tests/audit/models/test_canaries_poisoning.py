@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.audit.toy_models import NoisySum, ridge, toy
 
 from tacit.accounting import ParameterError
-from tacit.audit.models.poisoning import audit_poisoning, backdoor, group_delta, group_epsilon, joined
+from tacit.audit.models.canaries import audit_poisoning, backdoor, group_delta, group_epsilon, joined
 from tacit.audit.rates import OperatingPoint, most_true_positives
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from tacit import noise
 from tacit.accounting import DiscreteLaplace, ParameterError, account
-from tacit.audit.demonstrations import overview as demonstrations
-from tacit.audit.demonstrations.overview import Demonstration, Level, draws, noisy_counts
+from tacit.audit import demonstrations
+from tacit.audit.demonstrations import Demonstration, Level, draws, noisy_counts
 from tacit.audit.experiment import generator
 from tacit.noise.source import words
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "attacks_on_releases.py"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "attacks_on_releases.py"
 NAMES = [
     *("differencing", "averaging", "linkage", "re-identification", "intersection"),
     *("reconstruction", "tracing", "database reconstruction", "synthetic data"),

@@ -10,7 +10,7 @@ from scipy.special import betainc, ndtr
 
 from tacit.accounting import Gaussian, ParameterError, account
 from tacit.audit.experiment import generator
-from tacit.audit.mechanisms.ranks import points, rank_attack, ranks
+from tacit.audit.models.independent import points, rank_attack, ranks
 from tacit.audit.rates import epsilon_of
 
 RUNS = 400
