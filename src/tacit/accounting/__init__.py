@@ -114,8 +114,9 @@ __all__ = [  # noqa: RUF022 (grouped)
     # what is done to the data
     "GDP", "ZCDP", "ApproxDP", "Composed", "DiscreteGaussian", "DiscreteLaplace", "Event", "Exponential",
     "Gaussian", "Group", "Laplace", "Leaf", "LeakyRandomizedResponse", "MatrixMechanism",
-    "MixtureOfGaussians", "NoOp", "NonPrivate", "PrivacyProfile", "PureDP", "RandomizedResponse", "RenyiDP", "Repeated", "Sampled",
-    "Selection", "Staircase", "TruncatedCDP", "Worst", "from_dp_event", "from_json", "to_dp_event", "to_json",
+    "MixtureOfGaussians", "NoOp", "NonPrivate", "PrivacyProfile", "PureDP", "RandomizedResponse", "RenyiDP",
+    "Repeated", "Sampled", "Selection", "Staircase", "TruncatedCDP", "Worst",
+    "from_dp_event", "from_json", "to_dp_event", "to_json",
     "Poisson", "RandomAllocation", "Scheme", "TruncatedPoisson", "WithReplacement", "WithoutReplacement",
     # what it costs
     "METHODS", "Adjacency", "Bound", "Comparison", "Cost", "Estimate", "GdpReport", "Inapplicable", "account",
