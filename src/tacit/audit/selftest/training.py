@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Event, Gaussian, Poisson, Repeated, Sampled
+from tacit.accounting import Adjacency, Gaussian, Poisson, Repeated, Sampled
 from tacit.audit.claim import Claim
 from tacit.audit.mechanisms.outputs import outcomes
 from tacit.audit.selftest.case import Case, Mutant, between, promise
@@ -240,17 +240,6 @@ FITS = 250
 MOVED = "one person moves a fit less than its price allows: that is the price of the proof, not of the noise"
 
 
-class Estimator(Protocol):
-    """What is audited of an estimator with scikit-learn's API."""
-
-    event_: Event
-    coef_: ArrayLike
-    intercept_: ArrayLike
-
-    def fit(self, x: Draws, y: NDArray[np.generic]) -> Self:
-        """Learn."""
-
-
 def learning_cases() -> list[Case]:
     """One for each way that the estimators of `tacit.learning` solve."""
     from tacit.learning import LinearRegression, LogisticRegression
@@ -258,7 +247,9 @@ def learning_cases() -> list[Case]:
     x = np.array([[1.0]])
     shared: dict[str, Any] = {"epsilon": 40, "delta": 1e-2, "bounds": (0, 1), "adjacency": "replace-one", "n_public": 1}
 
-    def case(name: str, make: Callable[[], Estimator], labels: NDArray[np.generic], floor: float, delta: float) -> Case:
+    Made = Callable[[], LogisticRegression | LinearRegression]
+
+    def case(name: str, make: Made, labels: NDArray[np.generic], floor: float, delta: float) -> Case:
         def fit(label: NDArray[np.generic]) -> tuple[float, ...]:
             model = make().fit(x, label)
             return (*np.ravel(model.coef_).tolist(), *np.ravel(model.intercept_).tolist())
@@ -267,7 +258,7 @@ def learning_cases() -> list[Case]:
         worlds = [outcomes(fit, labels[i : i + 1]) for i in (0, 1)]
         return between(f"learning: {name}", claim, worlds, floor, trials=FITS, delta=delta, why=MOVED, slow=True)
 
-    def classifier(solver: str) -> Callable[[], Estimator]:
+    def classifier(solver: str) -> Callable[[], LogisticRegression]:
         return lambda: LogisticRegression(classes=[0, 1], solver=solver, **shared)
 
     return [
