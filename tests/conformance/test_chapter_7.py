@@ -13,8 +13,7 @@ from tacit.accounting import Gaussian, Poisson, Repeated, Sampled, account
 from tacit.accounting.theorems import conversions, subsampled_renyi
 from tacit.audit import OperatingPoint
 from tacit.audit.models import group_epsilon
-from tacit.deep import FullBatch, make_private
-from tacit.deep import Poisson as PoissonBatches
+from tacit.deep import FullBatch, PoissonBatches, make_private
 from tacit.deep.pate import LaplaceVotes
 from tacit.deep.pate_cost import dependent_epsilon, disagreement, fixed_moment, independent_epsilon, moment
 from tacit.deep.private import ROUNDING

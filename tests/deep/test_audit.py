@@ -20,7 +20,7 @@ from tacit.accounting import Adjacency, Event, Gaussian, account
 from tacit.audit import Claim, Verdict, judge, rank_attack
 from tacit.deep.noise import standard_normal
 from tacit.deep.private import PrivateTraining, make_private
-from tacit.deep.samplers import Allocation, FullBatch, Indices, Poisson
+from tacit.deep.samplers import Allocation, FullBatch, Indices, PoissonBatches
 from tacit.noise import permutation, test_mode
 
 CANARIES = 4000  # in the data, and as many outside
@@ -86,7 +86,7 @@ def verdict(
     ("sampler", "rate", "steps", "noise"),
     [
         (FullBatch(CANARIES), 1.0, 2, 1.5),
-        (Poisson(CANARIES // 4, CANARIES), 0.25, 6, 0.8),
+        (PoissonBatches(CANARIES // 4, CANARIES), 0.25, 6, 0.8),
         (Allocation(4, CANARIES), 0.25, 4, 0.8),
     ],
     ids=["full batch", "poisson", "allocation"],
@@ -122,7 +122,7 @@ def noise_per_microbatch(private: PrivateTraining) -> None:
 
 @pytest.mark.parametrize("tamper", [quarter_noise, noise_per_microbatch])
 def test_too_little_noise_is_caught(tamper: Any) -> None:
-    sampler = Poisson(CANARIES // 4, CANARIES)
+    sampler = PoissonBatches(CANARIES // 4, CANARIES)
     seen = observed(sampler, 4, 1.0, tamper)
     assert verdict(sampler.event(Gaussian(1.0), 4), 1e-2, *scores(seen, 0.25, 1.0)).broken
 
@@ -197,7 +197,7 @@ def test_shuffled_batches_priced_as_poisson_are_caught() -> None:
     """Everybody else pushes by -1 and the target by +1 or by nothing (zero-out). With equal batches the target's batch stands out in both
     worlds, 2 against 1 above the rest, and hardly any amplification is left (Chua et al. 2024)."""
     steps, noise, delta, runs = 20, 0.6, 0.2, 800
-    claim = Poisson(2, 40).event(Gaussian(noise), steps)
+    claim = PoissonBatches(2, 40).event(Gaussian(noise), steps)
     others = -np.ones(40)
 
     def ratio(sampler: Any, level: float) -> list[NDArray[np.float64]]:
@@ -212,5 +212,5 @@ def test_shuffled_batches_priced_as_poisson_are_caught() -> None:
         return worlds
 
     assert verdict(claim, delta, *ratio(Shuffled(20), 2.0), adjacency=Adjacency.ZERO_OUT).broken
-    assert not verdict(claim, delta, *ratio(Poisson(2, 40), 2.0), adjacency=Adjacency.ZERO_OUT).broken
+    assert not verdict(claim, delta, *ratio(PoissonBatches(2, 40), 2.0), adjacency=Adjacency.ZERO_OUT).broken
     assert account(claim, Adjacency.ZERO_OUT).epsilon(delta).upper < 1.1

@@ -20,7 +20,7 @@ from tacit.accounting import Gaussian, ParameterError
 from tacit.deep.distributed import Share, make_private_distributed, shard
 from tacit.deep.errors import TrainingError
 from tacit.deep.private import make_private
-from tacit.deep.samplers import FixedSize, FullBatch, Poisson
+from tacit.deep.samplers import FixedSize, FullBatch, PoissonBatches
 
 # What every rank runs: several short runs, whose results go to one file a rank.
 WORKER = """
@@ -33,7 +33,7 @@ from tacit.deep import adaptive
 from tacit.deep.distributed import Share, make_private_distributed, shard
 from tacit.deep.errors import TrainingError
 from tacit.deep.noise import standard_normal
-from tacit.deep.samplers import Allocation, FullBatch, Poisson
+from tacit.deep.samplers import Allocation, FullBatch, PoissonBatches
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.noise import test_mode
 
@@ -125,7 +125,7 @@ else:
 
 # few records: some batches are empty on one rank or on all; an adaptive threshold; ranks stay together
 rule = adaptive(0.5, quantile=0.3, count_noise=2.0)
-private, end, _ = run(network(), (x[mine], y[mine]), sampler=Poisson(2, 61), steps=13, clip=rule)
+private, end, _ = run(network(), (x[mine], y[mine]), sampler=PoissonBatches(2, 61), steps=13, clip=rule)
 result["sparse"] = [private.steps, private.rule.clip, end, repr(private.event)]
 private, end, _ = run(network(), (x[mine], y[mine]), sampler=Allocation(steps=5, size=61), steps=5, silent=True)
 result["allocation"] = [private.steps, end]
@@ -231,7 +231,7 @@ def test_empty_batches_and_adaptive_thresholds_keep_the_ranks_together(ranks: li
     # 2 modulo 5, never to nothing. (With the quantile 1/2 they return to the start in about one run of sixteen.)
     twentieths = math.log(clip / 0.5) / (-0.2 * 0.05)
     assert round(twentieths) % 5 == 2 and abs(twentieths - round(twentieths)) < 1e-9, "the threshold has moved"
-    assert event == repr(Poisson(2, 61).event(Gaussian(1.0), 13)), "the price is that of the whole data"
+    assert event == repr(PoissonBatches(2, 61).event(Gaussian(1.0), 13)), "the price is that of the whole data"
     assert ranks[0]["allocation"] == ranks[1]["allocation"] and ranks[0]["allocation"][0] == 5
 
 

@@ -14,7 +14,7 @@ from tacit.accounting import ParameterError
 from tacit.deep.clipping import Clipper, flat
 from tacit.deep.partial import Adapter, add_adapters, merge_adapters, train_only, trainable
 from tacit.deep.private import make_private
-from tacit.deep.samplers import Poisson
+from tacit.deep.samplers import PoissonBatches
 
 
 class Network(nn.Module):
@@ -76,7 +76,7 @@ def test_a_private_run_trains_only_the_adapters_and_costs_the_same() -> None:
             add_adapters(model, rank=2, alpha=4)
             frozen = {name: p.detach().clone() for name, p in model.named_parameters() if not p.requires_grad}
         optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.1)
-        private = make_private(model, optimizer, (x, y), noise_multiplier=1.0, clip=1.0, sampler=Poisson(8, 40), steps=4)
+        private = make_private(model, optimizer, (x, y), noise_multiplier=1.0, clip=1.0, sampler=PoissonBatches(8, 40), steps=4)
         start = {name: p.detach().clone() for name, p in model.named_parameters()}
         for inputs, labels in private.loader:
             optimizer.zero_grad()
@@ -141,7 +141,7 @@ def test_few_parameters_are_cheaper_to_clip_and_noise() -> None:
             add_adapters(model, rank=4)
         optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
         data = torch.randn(256, 512), torch.randint(10, (256,))
-        private = make_private(model, optimizer, data, noise_multiplier=1.0, clip=1.0, sampler=Poisson(64, 256), steps=8)
+        private = make_private(model, optimizer, data, noise_multiplier=1.0, clip=1.0, sampler=PoissonBatches(64, 256), steps=8)
         start = time.process_time()
         while private.remaining():
             for x, y in private.loader:

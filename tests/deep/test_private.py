@@ -17,7 +17,7 @@ from tacit.accounting import Poisson as PoissonScheme
 from tacit.deep.clipping import adaptive, automatic, per_layer
 from tacit.deep.errors import TrainingError
 from tacit.deep.private import ROUNDING, Independent, PrivateTraining, make_private, make_private_with_epsilon, planned_steps
-from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, PrivateLoader
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.noise import test_mode
 
@@ -42,7 +42,7 @@ class Silent(Independent):
 
 
 def run(model: nn.Module, data: Any, *, seed: int | None = 1, **how: Any) -> PrivateTraining:
-    how = {"noise_multiplier": 1.0, "clip": 0.3, "sampler": Poisson(10, N), "steps": 5} | how
+    how = {"noise_multiplier": 1.0, "clip": 0.3, "sampler": PoissonBatches(10, N), "steps": 5} | how
     private = make_private(model, torch.optim.SGD(model.parameters(), lr=0.5), data, **how)
     if seed is None:
         train(private)
@@ -94,7 +94,9 @@ def test_without_noise_it_is_clipped_gradient_descent() -> None:
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("physical", [1, 3, 7, 1000])
-@pytest.mark.parametrize("sampler", [Poisson(10, N), Allocation(6, N), FixedSize(10, N), FullBatch(N)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "sampler", [PoissonBatches(10, N), Allocation(6, N), FixedSize(10, N), FullBatch(N)], ids=lambda s: type(s).__name__
+)
 def test_pieces_change_nothing(sampler: Any, physical: int) -> None:
     whole = run(network(), records(), sampler=sampler, steps=12)
     pieces = run(network(), records(), sampler=sampler, steps=12, physical_batch=physical)
@@ -129,7 +131,11 @@ class Zero(nn.Module):
         return self.layer(x) * 0
 
 
-@pytest.mark.parametrize("sampler", [Poisson(1, 10), Poisson(5, 10), FullBatch(10), Poisson(1, 10**6)], ids=["1", "5", "10", "empty"])
+@pytest.mark.parametrize(
+    "sampler",
+    [PoissonBatches(1, 10), PoissonBatches(5, 10), FullBatch(10), PoissonBatches(1, 10**6)],
+    ids=["1", "5", "10", "empty"],
+)
 def test_noise_is_added_once_whatever_the_batch(sampler: Any) -> None:
     """The sum's noise has deviation sigma C; 2,000 sums of ten draws put its estimate within 8% (5 sd); noise per example would be more."""
     model = Zero()
@@ -155,7 +161,13 @@ def test_an_empty_batch_is_a_step_like_any_other() -> None:
     model = network()
     before = flat_parameters(model)
     private = make_private(
-        model, torch.optim.SGD(model.parameters(), lr=1.0), records(n=3), noise_multiplier=1, clip=1, sampler=Poisson(1, 10**6), steps=10
+        model,
+        torch.optim.SGD(model.parameters(), lr=1.0),
+        records(n=3),
+        noise_multiplier=1,
+        clip=1,
+        sampler=PoissonBatches(1, 10**6),
+        steps=10,
     )
     for _ in private.loader:
         pytest.fail("no record should be drawn")
@@ -185,7 +197,7 @@ def test_epsilon_grows_as_training_goes_on_and_starts_at_nothing() -> None:
     assert seen[0] == 0 and seen == sorted(seen) and len(set(seen)) == 5
 
 
-@pytest.mark.parametrize("sampler", [Poisson(6, N), Allocation(10, N), FullBatch(N)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("sampler", [PoissonBatches(6, N), Allocation(10, N), FullBatch(N)], ids=lambda s: type(s).__name__)
 def test_a_target_is_met_and_never_exceeded(sampler: Any) -> None:
     model = network()
     private = make_private_with_epsilon(
@@ -224,7 +236,7 @@ def test_a_step_without_a_batch_is_refused(fresh: PrivateTraining) -> None:
 
 
 def test_a_batch_without_a_step_is_refused(fresh: PrivateTraining) -> None:
-    batches = iter(PrivateLoader(fresh.loader.dataset, Poisson(30, N), fresh))
+    batches = iter(PrivateLoader(fresh.loader.dataset, PoissonBatches(30, N), fresh))
     loss(fresh, next(batches)).backward()
     with pytest.raises(TrainingError, match=r"before optimizer\.step"):
         next(batches)
@@ -291,7 +303,7 @@ def test_a_loop_that_breaks_off_may_begin_again(fresh: PrivateTraining) -> None:
 def test_a_loader_is_refused_with_the_two_lines_that_mend_it() -> None:
     model = network()
     loader = DataLoader(TensorDataset(*records()), batch_size=10, shuffle=True)
-    with pytest.raises(ParameterError, match=r"(?s)loader\.dataset.*sampler=Poisson"):
+    with pytest.raises(ParameterError, match=r"(?s)loader\.dataset.*sampler=PoissonBatches"):
         make_private(model, torch.optim.SGD(model.parameters(), lr=1), loader, noise_multiplier=1, clip=1, sampler=FullBatch(N), steps=1)
 
 
@@ -501,7 +513,7 @@ def test_a_checkpoint_belongs_at_the_start() -> None:
 
 def test_plans() -> None:
     assert planned_steps(Allocation(7, 70), None, 3) == 21
-    assert planned_steps(Poisson(7, 70), 3, None) == 3
+    assert planned_steps(PoissonBatches(7, 70), 3, None) == 3
 
 
 def test_a_drowned_run_says_so() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, Gaussian, ParameterError, RandomAllocation, Repeated, Sampled, WithoutReplacement, account
 from tacit.accounting import Poisson as PoissonScheme
-from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler, coins
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, Sampler, coins
 from tacit.noise import permutation, test_mode
 
 RECORDS = 12
@@ -43,7 +43,7 @@ def worst_covariance(seen: NDArray[np.int64], truth: dict[str, float]) -> float:
 
 
 CASES = {
-    "poisson": (Poisson(3, RECORDS), {"self": 1 / 4, "record": 1 / 16, "step": 1 / 16, "apart": 1 / 16}),
+    "poisson": (PoissonBatches(3, RECORDS), {"self": 1 / 4, "record": 1 / 16, "step": 1 / 16, "apart": 1 / 16}),
     "allocation": (Allocation(4, RECORDS), {"self": 1 / 4, "record": 0.0, "step": 1 / 16, "apart": 1 / 16}),
     "fixed size": (FixedSize(3, RECORDS), {"self": 1 / 4, "record": 1 / 16, "step": 3 * 2 / (12 * 11), "apart": 1 / 16}),
     "full": (FullBatch(RECORDS), {"self": 1.0, "record": 1.0, "step": 1.0, "apart": 1.0}),
@@ -98,29 +98,29 @@ def test_coins_stop_on_terminating_rates() -> None:
 
 def test_events_are_the_laws_that_run() -> None:
     step = Gaussian(2)
-    assert Poisson(10, 1000).event(step, 7) == Repeated(Sampled(PoissonScheme(Fraction(1, 100)), step), 7)
+    assert PoissonBatches(10, 1000).event(step, 7) == Repeated(Sampled(PoissonScheme(Fraction(1, 100)), step), 7)
     assert Allocation(10, 1000).event(step, 11) == Repeated(Sampled(RandomAllocation(10), step), 2)
     assert FixedSize(10, 1000).event(step, 7) == Repeated(Sampled(WithoutReplacement(1000, 10), step), 7)
     assert FullBatch(1000).event(step, 7) == Repeated(step, 7)
-    assert Poisson(10, 1000).epoch == 100 and FixedSize(10, 1000).epoch == 100 and FullBatch(5).epoch == 1
-    for sampler in (Poisson(10, 1000), Allocation(10, 1000), FixedSize(10, 1000), FullBatch(1000)):
+    assert PoissonBatches(10, 1000).epoch == 100 and FixedSize(10, 1000).epoch == 100 and FullBatch(5).epoch == 1
+    for sampler in (PoissonBatches(10, 1000), Allocation(10, 1000), FixedSize(10, 1000), FullBatch(1000)):
         assert account(sampler.event(step, 10), sampler.adjacency).epsilon(1e-5).upper > 0
 
 
 def test_allocation_is_cheaper_than_poisson_here() -> None:
     step = Gaussian(1)
-    allocated, poisson = (account(sampler(100, 10**4).event(step, 100)).epsilon(1e-5) for sampler in (Allocation, Poisson))
+    allocated, poisson = (account(sampler(100, 10**4).event(step, 100)).epsilon(1e-5) for sampler in (Allocation, PoissonBatches))
     assert allocated.upper < poisson.lower
 
 
 @pytest.mark.parametrize(
     ("make", "names"),
     [
-        (lambda: Poisson(0, 10), "expected_batch"),
-        (lambda: Poisson(11, 10), "expected_batch"),
-        (lambda: Poisson(1, 0), "size"),
+        (lambda: PoissonBatches(0, 10), "expected_batch"),
+        (lambda: PoissonBatches(11, 10), "expected_batch"),
+        (lambda: PoissonBatches(1, 0), "size"),
         (lambda: FixedSize(11, 10), "batch"),
-        (lambda: FixedSize(1, 10, Adjacency.ADD_REMOVE), "Poisson or Allocation"),
+        (lambda: FixedSize(1, 10, Adjacency.ADD_REMOVE), "PoissonBatches or Allocation"),
         (lambda: Allocation(0, 10), "steps"),
         (lambda: next(FixedSize(1, 10).batches(11)), "size"),
     ],

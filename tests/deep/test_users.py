@@ -17,7 +17,7 @@ from torch.utils.data import Subset, TensorDataset
 from tacit.accounting import Gaussian, Group, MixtureOfGaussians, ParameterError, Repeated, account
 from tacit.deep.clipping import Clipper, ClippingError, adaptive, automatic, flat, per_layer
 from tacit.deep.private import Independent, make_private
-from tacit.deep.samplers import FullBatch, Poisson
+from tacit.deep.samplers import FullBatch, PoissonBatches
 from tacit.deep.users import ByExample, UserClipper, UserTraining, by_user, cap, capped, compare, make_user_private
 from tacit.noise import test_mode
 
@@ -200,7 +200,7 @@ def test_datasets_collate_and_rules_work_as_elsewhere() -> None:
             np.arange(30) % 10,
             most=2,
             clip=rule,
-            sampler=Poisson(3, 10),
+            sampler=PoissonBatches(3, 10),
             noise_multiplier=1.5,
             epochs=2,
         )
@@ -213,11 +213,11 @@ def test_datasets_collate_and_rules_work_as_elsewhere() -> None:
 
 def test_noise_is_found_for_an_epsilon_of_users() -> None:
     model = dense()
-    plan: dict[str, Any] = {"most": 1, "clip": 1.0, "sampler": Poisson(5, 50), "steps": 20}
+    plan: dict[str, Any] = {"most": 1, "clip": 1.0, "sampler": PoissonBatches(5, 50), "steps": 20}
     private = make_user_private(
         model, torch.optim.SGD(model.parameters(), lr=0.1), torch.zeros(50, 5), range(50), epsilon=2, delta=1e-5, **plan
     )
-    cost = account(Poisson(5, 50).event(Gaussian(private.noise_multiplier), 20)).epsilon(1e-5)
+    cost = account(PoissonBatches(5, 50).event(Gaussian(private.noise_multiplier), 20)).epsilon(1e-5)
     assert 1.999 <= cost.upper <= 2
 
 
@@ -227,7 +227,7 @@ def test_noise_is_found_for_an_epsilon_of_users() -> None:
         ({"noise_multiplier": 1.0, "epsilon": 1.0}, "not both"),
         ({}, "give noise_multiplier"),
         ({"noise_multiplier": 1.0, "workers": 2}, "workers"),
-        ({"noise_multiplier": 1.0, "sampler": ByExample(Poisson(1, 4), 2)}, "make_private"),
+        ({"noise_multiplier": 1.0, "sampler": ByExample(PoissonBatches(1, 4), 2)}, "make_private"),
         ({"noise_multiplier": 1.0, "users": [1, 2]}, "one entry for each record"),
         ({"noise_multiplier": 1.0, "most": 0}, "most"),
     ],
@@ -266,12 +266,12 @@ def test_a_cap_keeps_each_record_equally_often() -> None:
 def test_by_example_costs_what_a_random_shift_costs() -> None:
     """The oracle: a batch holds a binomial number of a user's records, each worth one clip."""
     rate, most, steps = Fraction(1, 100), 4, 100
-    sampler = ByExample(Poisson(10, 1000), most)
+    sampler = ByExample(PoissonBatches(10, 1000), most)
     weights = tuple(float(math.comb(most, k) * rate**k * (1 - rate) ** (most - k)) for k in range(most + 1))
     oracle = account(Repeated(MixtureOfGaussians(2.0, tuple(range(most + 1)), weights), steps)).epsilon(1e-5)
     found = account(sampler.event(Gaussian(2.0), steps)).epsilon(1e-5)
     assert found.upper == pytest.approx(oracle.upper, rel=1e-9)
-    unpriced = account(Poisson(10, 1000).event(Gaussian(2.0), steps)).epsilon(1e-5)
+    unpriced = account(PoissonBatches(10, 1000).event(Gaussian(2.0), steps)).epsilon(1e-5)
     assert unpriced.upper < oracle.lower, "the mutant: a record's price for a user"
 
 
@@ -279,14 +279,14 @@ def test_a_run_by_example_is_priced_for_the_user() -> None:
     owner = np.arange(40) % 10
     rows = torch.from_numpy(cap(owner, 2))
     model = dense()
-    sampler = ByExample(Poisson(5, 20), most=2)
+    sampler = ByExample(PoissonBatches(5, 20), most=2)
     data = torch.zeros(40, 5, dtype=torch.float64)[rows], torch.zeros(40, dtype=torch.long)[rows]
     private = make_private(
         model, torch.optim.SGD(model.parameters(), lr=0.1), data, noise_multiplier=2.0, clip=1.0, sampler=sampler, steps=3
     )
     trained(private)  # type: ignore[arg-type]
-    assert private.event == Group(Poisson(5, 20).event(Gaussian(2.0), 3), 2)
-    assert private.get_epsilon(1e-5).upper > account(Poisson(5, 20).event(Gaussian(2.0), 3)).epsilon(1e-5).upper
+    assert private.event == Group(PoissonBatches(5, 20).event(Gaussian(2.0), 3), 2)
+    assert private.get_epsilon(1e-5).upper > account(PoissonBatches(5, 20).event(Gaussian(2.0), 3)).epsilon(1e-5).upper
 
 
 def test_the_choice_is_the_smaller_noise() -> None:
@@ -294,7 +294,7 @@ def test_the_choice_is_the_smaller_noise() -> None:
     one = compare(most=1, **plan)
     assert one.by_example.noise == pytest.approx(one.by_user.noise, rel=1e-6), "with one record each the two are one"
     several = compare(most=3, **plan)
-    assert several.by_user.sampler == Poisson(20, 1000) and several.by_example.sampler == ByExample(Poisson(60, 3000), 3)
+    assert several.by_user.sampler == PoissonBatches(20, 1000) and several.by_example.sampler == ByExample(PoissonBatches(60, 3000), 3)
     for way in (several.by_example, several.by_user):
         cost = account(way.sampler.event(Gaussian(way.noise_multiplier), 50)).epsilon(1e-6)
         assert 1.999 < cost.upper <= 2

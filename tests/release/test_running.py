@@ -21,7 +21,7 @@ from tacit.ledger import BudgetExceeded, Ledger
 from tacit.release import record
 from tacit.release.errors import CheckFailed, JobError, OutputLost
 from tacit.release.job import Job
-from tacit.release.running import JobRun, Step, run
+from tacit.release.running import JobRun, RunStep, run
 from tacit.tables import Desk
 from tacit.tables.errors import EngineError
 
@@ -106,7 +106,7 @@ STEPS: list[tuple[str, str | None]] = [
 
 
 def test_progress_tells_every_step(tmp_path: Path) -> None:
-    seen: list[Step] = []
+    seen: list[RunStep] = []
     _run(tmp_path, progress=seen.append)
     assert [(step.name, step.output) for step in seen] == STEPS
     assert [step.done for step in seen] == [*sorted(step.done for step in seen if step.name != "finished"), 0]
@@ -117,7 +117,7 @@ def test_progress_tells_every_step(tmp_path: Path) -> None:
 def test_a_stop_between_any_two_steps_publishes_all_or_nothing(tmp_path: Path, stop: tuple[str, str | None]) -> None:
     """Stop after a step; then run again. Nothing is half there, nothing is drawn twice for one price, nothing is spent twice."""
 
-    def stopper(step: Step) -> None:
+    def stopper(step: RunStep) -> None:
         if (step.name, step.output) == stop:
             raise Stopped
 
@@ -156,7 +156,7 @@ def test_what_was_stored_is_published_not_drawn_again(tmp_path: Path, monkeypatc
     monkeypatch.setattr(Desk, "draw", counted)
     ledger = book(tmp_path)
 
-    def stopper(step: Step) -> None:
+    def stopper(step: RunStep) -> None:
         if step.name == "checked":
             raise Stopped
 
@@ -169,7 +169,7 @@ def test_what_was_stored_is_published_not_drawn_again(tmp_path: Path, monkeypatc
 
 
 def _lose(base: Path, ledger: Ledger, job: Job) -> None:
-    def stopper(step: Step) -> None:
+    def stopper(step: RunStep) -> None:
         if (step.name, step.output) == ("drawn", "overall"):
             raise Stopped
 
@@ -228,7 +228,7 @@ def test_a_folder_that_is_there_is_never_touched(tmp_path: Path) -> None:
     (tmp_path / "out" / "mine.txt").rename(tmp_path / "mine.txt")
     (tmp_path / "out").rmdir()
 
-    def intruder(step: Step) -> None:
+    def intruder(step: RunStep) -> None:
         if step.name == "concluded":
             (tmp_path / "out").mkdir()
             (tmp_path / "out" / "other.txt").write_text("other")

@@ -19,7 +19,7 @@ from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.relation import Catalog, Relation, Table
 from tacit.tables.sql import parse
 from tacit.tables.statement import GROUP, SALT, Tallies, _salted, needs_salt, salt_marked, whole
-from tacit.tables.statistics import Interval, Measure, measure_name, null_count, present_count, row_count, squares, total
+from tacit.tables.statistics import Interval, Statistic, measure_name, null_count, present_count, row_count, squares, total
 
 
 @pytest.mark.one_in(2)
@@ -197,7 +197,7 @@ INTERVAL = Interval(-3, 10)
 VALUES = st.none() | st.sampled_from([math.nan, math.inf, -math.inf, -3.0, 10.0, -0.0, 1e308, 5e-324]) | st.floats(-20, 20)
 
 
-def sums(measures: list[Measure], values: list[float | None], tallies: Tallies | None = None) -> list[int]:
+def sums(measures: list[Statistic], values: list[float | None], tallies: Tallies | None = None) -> list[int]:
     """What the engine adds up."""
     tallies = tallies or Tallies.of(measures)
     ENGINE.register("t", pa.table({"v": pa.array(values, pa.float64())}))
@@ -216,7 +216,7 @@ def counted(values: list[float | None]) -> dict[str, int]:
     return {"rows": len(values), "sum": added, "null": len(values) - len(there), "value": len(there)}
 
 
-def measures() -> dict[str, Measure]:
+def measures() -> dict[str, Statistic]:
     return {
         "rows": row_count(),
         "sum": total("v", V, PRESENT, INTERVAL, centred=True),

@@ -16,12 +16,12 @@ from tacit.accounting import Adjacency, Guarantee
 from tacit.tables import Aggregate, TableError, Unit
 from tacit.tables import statistics as measures
 from tacit.tables.plan import Settings, make
-from tacit.tables.statistics import LARGEST, Interval, Measure, joint_absolute, joint_square, together
+from tacit.tables.statistics import LARGEST, Interval, Statistic, joint_absolute, joint_square, together
 
 ONE = exp.Literal.number(1)
-ROWS = Measure("rows", ONE, 0, 1)
-NULLS = Measure("nulls", ONE, 0, 1, subject="x", branch="null")
-TOTAL = Measure("sum", ONE, -3, 3, subject="x", branch="value")
+ROWS = Statistic("rows", ONE, 0, 1)
+NULLS = Statistic("nulls", ONE, 0, 1, subject="x", branch="null")
+TOTAL = Statistic("sum", ONE, -3, 3, subject="x", branch="value")
 SIGMAS = [Fraction(2), Fraction(1), Fraction(5, 2)]
 MEASURES = [ROWS, NULLS, TOTAL]
 #: What a row can add to (rows, nulls, sum): it has x or lacks it.
@@ -91,7 +91,7 @@ def test_nulls_are_free_beside_a_sum_but_not_beside_everything() -> None:
 
 def test_people_in_several_branches_are_not_taken_for_rows() -> None:
     """A measure over people may meet both branches, so it never shares a maximum."""
-    people_measure = Measure("people", ONE, 0, 1, subject="x", branch="null", over="people")
+    people_measure = Statistic("people", ONE, 0, 1, subject="x", branch="null", over="people")
     assert together([people_measure, TOTAL], [Fraction(1), Fraction(2)]) == 3
 
 

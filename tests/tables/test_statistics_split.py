@@ -13,7 +13,7 @@ from tests.tables.test_statistics_measure import NULLS, TOTAL
 
 from tacit.accounting import Adjacency, Gaussian, Guarantee, Laplace, ParameterError, account
 from tacit.tables import TableError, Unit
-from tacit.tables.statistics import Measure, parts_of, row_count, split
+from tacit.tables.statistics import Statistic, parts_of, row_count, split
 
 MICRO = Fraction(1, 10**6)
 ONE = exp.Literal.number(1)
@@ -72,7 +72,7 @@ def test_parts_add_up_to_one_along_the_worst_row(demands: list[Fraction]) -> Non
 
 def test_a_measure_nobody_pays_for_is_refused() -> None:
     with pytest.raises(TableError, match="weight"):
-        parts_of([row_count(), Measure("extra", ONE, 0, 1)], [Fraction(1), Fraction(0)])
+        parts_of([row_count(), Statistic("extra", ONE, 0, 1)], [Fraction(1), Fraction(0)])
 
 
 def test_a_price_of_nothing_is_refused() -> None:

@@ -4,7 +4,7 @@
 >>> model = torch.nn.Linear(4, 2)
 >>> optimizer = torch.optim.Adam(model.parameters())
 >>> data = torch.randn(500, 4), torch.randint(2, (500,))
->>> plan = dict(epsilon=2, delta=1e-5, clip=1.0, sampler=Poisson(expected_batch=50, size=500), epochs=2)
+>>> plan = dict(epsilon=2, delta=1e-5, clip=1.0, sampler=PoissonBatches(expected_batch=50, size=500), epochs=2)
 >>> private = make_private_with_epsilon(model, optimizer, data, **plan)
 >>> for _ in range(2):
 ...     for x, y in private.loader:
@@ -29,7 +29,7 @@ from tacit.deep.history import History, NoiseDrownsSignal
 from tacit.deep.partial import add_adapters, merge_adapters, train_only
 from tacit.deep.pate import Ensemble, GaussianVotes, LaplaceVotes
 from tacit.deep.private import PrivateTraining, make_private, make_private_with_epsilon
-from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, Sampler
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, Sampler
 from tacit.deep.tune import Trials, tune
 from tacit.deep.users import make_user_private
 from tacit.deep.validate import Finding, ModelError, fix, validate
@@ -50,7 +50,7 @@ __all__ = [
     "ModelError",
     "NoiseDrownsSignal",
     "Passes",
-    "Poisson",
+    "PoissonBatches",
     "PrivateTraining",
     "Rule",
     "Sampler",

@@ -11,7 +11,7 @@ are. Every rank then takes the same step. One rank alone is the ordinary run:
 ...     mine = shard(100)                                 # the records of this rank
 ...     data = torch.randn(100, 4)[mine], torch.randint(2, (100,))[mine]
 ...     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-...     plan = dict(noise_multiplier=1.0, clip=1.0, sampler=Poisson(expected_batch=10, size=100), steps=5)
+...     plan = dict(noise_multiplier=1.0, clip=1.0, sampler=PoissonBatches(expected_batch=10, size=100), steps=5)
 ...     private = make_private_distributed(model, optimizer, data, **plan)
 ...     for x, y in private.loader:
 ...         nn.functional.cross_entropy(model(x), y).backward()
@@ -21,13 +21,13 @@ are. Every rank then takes the same step. One rank alone is the ordinary run:
 (5, 1)
 
 `sampler` is that of the whole data: its rate holds on every rank, and its divisor is public and global. Only laws that fall apart into
-independent ranks are taken: Poisson, random allocation, full batch.
+independent ranks are taken: PoissonBatches, random allocation, full batch.
 
 Guarantee
     Statement: the released gradients have the law, and the price, of `make_private` on all records together.
     Conditions: each record on one rank, placed without looking at it (`shard`); ranks trust each other and the network between them: what
     travels before the sum is private. Every process draws its own noise; its generator takes a fresh key from the operating system.
-    Proved in: independent normal variables of variance s^2/world add up to one of variance s^2; Poisson and allocation decide for
+    Proved in: independent normal variables of variance s^2/world add up to one of variance s^2; PoissonBatches and allocation decide for
     each record independently.
 """
 
@@ -49,7 +49,7 @@ from tacit.deep.clipping import Adaptive, ClippedSum, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.noise import standard_normal
 from tacit.deep.private import Independent, PrivateTraining, noise_for, planned_steps
-from tacit.deep.samplers import Allocation, FullBatch, Poisson, Sampler
+from tacit.deep.samplers import Allocation, FullBatch, PoissonBatches, Sampler
 from tacit.noise import is_private
 from tacit.parameters import count
 
@@ -91,9 +91,9 @@ class DistributedTraining(PrivateTraining):
     def __init__(self, model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler, group: Any = None, **plan: Any) -> None:
         if not dist.is_initialized():
             raise TrainingError("call torch.distributed.init_process_group(...) in every process first")
-        if not isinstance(sampler, Poisson | Allocation | FullBatch):
+        if not isinstance(sampler, PoissonBatches | Allocation | FullBatch):
             raise ParameterError(
-                f"{type(sampler).__name__} does not fall apart into independent ranks; use Poisson, Allocation or FullBatch, "
+                f"{type(sampler).__name__} does not fall apart into independent ranks; use PoissonBatches, Allocation or FullBatch, "
                 "with the size of the whole data"
             )
         self.group = group

@@ -4,7 +4,8 @@
 >>> model = torch.nn.Linear(4, 2)
 >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 >>> data = torch.randn(200, 4), torch.randint(2, (200,))
->>> private = make_private(model, optimizer, data, noise_multiplier=1.0, clip=1.0, sampler=Poisson(expected_batch=20, size=200), steps=10)
+>>> sampler = PoissonBatches(expected_batch=20, size=200)
+>>> private = make_private(model, optimizer, data, noise_multiplier=1.0, clip=1.0, sampler=sampler, steps=10)
 >>> model, optimizer, loader = private
 >>> for x, y in loader:
 ...     optimizer.zero_grad()
@@ -46,13 +47,13 @@ from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halve
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
 from tacit.deep.noise import add_normal, on_lattice, standard_normal
-from tacit.deep.samplers import Allocation, FixedSize, FullBatch, Poisson, PrivateLoader, Sampler, as_dataset
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader, Sampler, as_dataset
 from tacit.ledger import Account, Payment, paying
 from tacit.mechanisms import NoisySums
 from tacit.noise import is_private
 from tacit.parameters import count, positive
 
-__all__ = ["Allocation", "FixedSize", "FullBatch", "Poisson", "PrivateTraining", "make_private", "make_private_with_epsilon"]
+__all__ = ["Allocation", "FixedSize", "FullBatch", "PoissonBatches", "PrivateTraining", "make_private", "make_private_with_epsilon"]
 
 
 class Noise(Protocol):
@@ -430,7 +431,7 @@ def make_private_with_epsilon(
     >>> import torch
     >>> model = torch.nn.Linear(3, 1)
     >>> data = torch.zeros(50, 3), torch.zeros(50, 1)
-    >>> how = dict(clip=1, sampler=Poisson(expected_batch=5, size=50), steps=100)
+    >>> how = dict(clip=1, sampler=PoissonBatches(expected_batch=5, size=50), steps=100)
     >>> run = make_private_with_epsilon(model, torch.optim.SGD(model.parameters(), lr=0.1), data, epsilon=1, delta=1e-5, **how)
     >>> round(run.noise_multiplier, 3)
     3.942
@@ -465,7 +466,7 @@ def noise_for(
 def planned_steps(sampler: Sampler, steps: int | None, epochs: int | None) -> int:
     """The steps of a plan, given one way.
 
-    >>> planned_steps(Poisson(expected_batch=10, size=100), steps=None, epochs=3)
+    >>> planned_steps(PoissonBatches(expected_batch=10, size=100), steps=None, epochs=3)
     30
     """
     if (steps is None) == (epochs is None):

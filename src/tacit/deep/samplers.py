@@ -5,7 +5,7 @@ know of the data (the size it divides by, the rate) is declared by the user and 
 private and is used for nothing but drawing.
 
 >>> from tacit.accounting import Gaussian
->>> sampler = Poisson(expected_batch=256, size=60000)
+>>> sampler = PoissonBatches(expected_batch=256, size=60000)
 >>> sampler.rate, sampler.divisor
 (Fraction(8, 1875), 256)
 >>> sampler.event(Gaussian(1.1), steps=1000)
@@ -91,7 +91,7 @@ def coins(rate: Fraction, trials: int) -> Indices:
 
 
 @dataclass(frozen=True)
-class Poisson:
+class PoissonBatches:
     """Every record joins every batch independently with one probability: `expected_batch` of `size`, both public.
 
     Under add/remove the size of a batch is private, and so is the number of records: `size` is declared, not measured, and the sum is
@@ -218,7 +218,7 @@ class FixedSize:
         if count("batch", self.batch) > self.size:
             raise ParameterError(f"batch must be at most size ({self.size}), not {self.batch}")
         if self.adjacency is Adjacency.ADD_REMOVE:
-            raise ParameterError("a batch of fixed size makes the number of records public; use Poisson or Allocation for add/remove")
+            raise ParameterError("batches of fixed size make the number of records public; for add/remove use PoissonBatches or Allocation")
 
     @property
     def divisor(self) -> Number:
@@ -241,7 +241,7 @@ class FixedSize:
 UNKNOWN_LOADER = (
     "a DataLoader decides by itself which records a step sees, and the accountant cannot know. Hand over its data set and the sampler:\n"
     "    data = loader.dataset\n"
-    "    make_private(model, optimizer, data, sampler=Poisson(expected_batch=256, size=60000), ...)"
+    "    make_private(model, optimizer, data, sampler=PoissonBatches(expected_batch=256, size=60000), ...)"
 )
 
 

@@ -9,7 +9,7 @@ plan, and is computed (`compare`), after Charles et al. 2024.
 >>> data = torch.randn(300, 4), torch.randint(2, (300,))
 >>> owner = np.arange(300) % 60                                  # 60 users with five records each
 >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
->>> plan = dict(noise_multiplier=1.0, clip=1.0, sampler=Poisson(expected_batch=6, size=60), steps=10)  # the sampler draws users
+>>> plan = dict(noise_multiplier=1.0, clip=1.0, sampler=PoissonBatches(expected_batch=6, size=60), steps=10)  # the sampler draws users
 >>> private = make_user_private(model, optimizer, data, owner, most=3, **plan)
 >>> for x, y in private.loader:
 ...     torch.nn.functional.cross_entropy(model(x), y).backward()
@@ -45,7 +45,7 @@ from tacit.deep.clipping import Clipper, ClippingError, Rule, flat
 from tacit.deep.clipping.parts import CHUNK, Outer, Part, row_norms, weigh, working_dtype
 from tacit.deep.clipping.passes import full_precision
 from tacit.deep.private import PrivateTraining, noise_for, planned_steps
-from tacit.deep.samplers import Indices, Poisson, Sampler, as_dataset
+from tacit.deep.samplers import Indices, PoissonBatches, Sampler, as_dataset
 from tacit.noise import permutation
 from tacit.parameters import Number, count, positive
 
@@ -82,17 +82,17 @@ def cap(users: ArrayLike, most: int) -> Indices:
 class ByExample:
     """A sampler of records priced for a whole user, who has at most `most` records in the data (see `cap`).
 
-    >>> ByExample(Poisson(expected_batch=10, size=1000), most=4).event(Gaussian(1), steps=5).size
+    >>> ByExample(PoissonBatches(expected_batch=10, size=1000), most=4).event(Gaussian(1), steps=5).size
     4
     """
 
-    sampler: Poisson
+    sampler: PoissonBatches
     most: int
 
     def __post_init__(self) -> None:
         count("most", self.most)
-        if not isinstance(self.sampler, Poisson):
-            raise ParameterError("training by example is priced for Poisson sampling: give sampler=Poisson(...)")
+        if not isinstance(self.sampler, PoissonBatches):
+            raise ParameterError("training by example is priced for Poisson sampling: give sampler=PoissonBatches(...)")
 
     @property
     def divisor(self) -> Number:
@@ -250,7 +250,7 @@ def make_user_private(
     A batch holds the records, at most `most` each, of the users drawn; the average of a user's gradients (with `average=False` their
     sum) is clipped to `clip`. Give `noise_multiplier`, or `epsilon` and `delta`, `rho`, `mu` or a `guarantee`.
 
-    >>> make_user_private(nn.Linear(1, 1), None, torch.zeros(2, 1), [1, 2], most=1, clip=1, sampler=Poisson(1, 2), steps=1)
+    >>> make_user_private(nn.Linear(1, 1), None, torch.zeros(2, 1), [1, 2], most=1, clip=1, sampler=PoissonBatches(1, 2), steps=1)
     Traceback (most recent call last):
     tacit.errors.ParameterError: give noise_multiplier, or epsilon and delta
     """
@@ -285,7 +285,7 @@ SPARE = 1e-6  # the share of delta that many records of one user in one step may
 class Way:
     """One way to train: its sampler, its noise multiplier, and the noise in the averaged gradient, in units of an example's clip."""
 
-    sampler: Poisson | ByExample
+    sampler: PoissonBatches | ByExample
     noise_multiplier: float
     noise: float
 
@@ -343,7 +343,7 @@ def compare(
     if count("batch", batch) > total:
         raise ParameterError(f"batch must be at most records ({total}), not {batch}")
     drawn = max(1, round(Fraction(batch * people, total)))
-    example, user = ByExample(Poisson(batch, total), limit), Poisson(drawn, people)
+    example, user = ByExample(PoissonBatches(batch, total), limit), PoissonBatches(drawn, people)
     ratio = float(positive("clip_ratio", clip_ratio))
 
     taken = count("steps", steps)

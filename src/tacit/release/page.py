@@ -1,15 +1,16 @@
 """What the sections of a report share: figures as JSON and as text, brackets on a price, and templates that escape all they are given.
 
-A kind of output makes its section with these and with `tacit.release.page`; the page around the sections is `tacit.release.report`.
+A kind of output makes its section of the report with these and with the pictures below; `tacit.release.report` makes the page
+around the sections.
 
 >>> plain(float("nan")) is None, listed(["a", "b", "c"])
 (True, 'a, b and c')
 
-Pictures for the report: small SVG drawings that follow the page's colours, print in black and white, and need no other file.
-
-Every released figure is a dot with its interval. Few groups get a line and a label each; many are sorted and drawn side by side. Where
-sizes differ much the axis is linear within the noise and logarithmic beyond it, so that groups that are lost in the noise look lost.
-Whatever stands in a label is text: it is cut to length and escaped, never interpreted.
+**Pictures** are small SVG drawings that follow the page's colours, print in black and white, and need no other file.
+Every released figure is a dot with its interval. Few groups get a line and a label each; many are sorted and drawn
+side by side. Where sizes differ much the axis is linear within the noise and logarithmic beyond it, so that groups
+that are lost in the noise look lost. Whatever stands in a label is text: it is cut to length and escaped, never
+interpreted.
 
 >>> import numpy as np
 >>> drawn = dots(["north", "<b>south"], np.array([10.0, 4.0]), np.array([8.0, 2.0]), np.array([12.0, 6.0]), title="visits")

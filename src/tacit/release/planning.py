@@ -10,13 +10,11 @@ of epsilon.
 >>> found.outputs[0].groups, found.cost.upper <= 1
 (2, True)
 
-What a curator should hear before spending: the red flags of deployments (Desfontaines and Task, on deploying differential privacy).
+**Warnings.** `RULES` hold the red flags of deployments (Desfontaines and Task, on deploying differential privacy).
+They read the job and its plan, never data; each kind of output has rules of its own beside these. Sizes come from
+what the job declares under `expected` and `rows_per_group`; rules that need a size stay silent without it, except
+that its absence is said once.
 
-Rules read the job and its plan, never data; each kind of output has rules of its own beside these. Sizes come from what the job declares
-under `expected` and `rows_per_group`; rules that need a size stay silent without it, except that its absence is said once.
-
->>> from tacit.release.job import EXAMPLE, parse
->>> from tacit.release.planning import plan
 >>> few = parse(EXAMPLE.replace("columns:", "expected: {people: 150}\ncolumns:", 1))
 >>> [notice.rule for notice in plan(few).warnings]
 ['few people']

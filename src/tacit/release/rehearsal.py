@@ -2,7 +2,7 @@
 
 The errors are split into what the caps and bounds cut off, what the noise adds, and what post-processing changes; the three add up. The
 baselines are a 40% sample of people, as some statistical offices publish, and suppression of groups of fewer than 25 people; neither
-protects anybody (Desfontaines and Task, on benchmarks). Where the job protects rows, edges or nodes, "people" are those (see `baselines`).
+gives a guarantee (Desfontaines and Task, on benchmarks). Where the job protects rows, edges or nodes, "people" are those.
 Everything is drawn in test mode, so nothing of a rehearsal is private: hence no real data.
 
 >>> from tacit.release.job import EXAMPLE, parse
@@ -12,15 +12,12 @@ Everything is drawn in test mode, so nothing of a rehearsal is private: hence no
 >>> [(line.group, line.truth) for line in found.lines]
 [(('north',), 500.0), (('south',), 100.0)]
 
-What a rehearsal compares with: the figures without privacy, a 40% sample of the protected units, and groups too small to be shown.
+**Baselines.** All three (the plain figures, the sample, the suppressed groups) speak of the job's own unit, whichever
+it is. A person, a row, an edge (all rows between two parties) or a row of a key's table is in the sample with all
+rows that are about it, or with none. A node at both ends of its edges is in no row of the sample unless it was
+chosen: what is left is the graph among those chosen, in which an edge has a chance of 16%, and so counts are scaled
+by that. Groups are suppressed when fewer than 25 different units have a row in them.
 
-All three speak of the job's own unit, whichever it is. A person, a row, an edge (all rows between two parties) or a row of a key's table
-is in the sample with all rows that are about it, or with none. A node at both ends of its edges is in no row of the sample unless it was
-chosen: what is left is the graph among those chosen, in which an edge has a chance of 16%, and so counts are scaled by that. Groups are
-suppressed when fewer than 25 different units have a row in them.
-
->>> import pyarrow as pa
->>> from tacit.release.job import EXAMPLE, parse
 >>> visits = pa.table({"patient_id": [1, 1, 2], "region": ["north", "south", "north"]})
 >>> owners = owners_of(parse(EXAMPLE), {"visits": visits})
 >>> owners["visits"].row.tolist(), len(set(owners["visits"].owner.tolist()))
@@ -60,7 +57,7 @@ from tacit.tables.relation import Catalog, named, nested, owned
 from tacit.tables.source import Source
 from tacit.tables.sql import parse, unfolded
 from tacit.tables.statement import GROUP, PEOPLE, Wanted, statement
-from tacit.tables.statistics import Measure, measure_name
+from tacit.tables.statistics import Statistic, measure_name
 
 #: The share of units in a sample, as some statistical offices publish.
 SAMPLE = 0.4
@@ -248,7 +245,7 @@ def units_in(output: TablePlan, job: Job, engine: Engine) -> list[int]:
         unit, question = catalog.unit, parse(output.spec.sql, desk.dialect, catalog)
     everybody = replace(unit, capped=True)
     if unit.person is None:
-        wanted = Wanted(planned.keys, (Measure("rows", exp.Literal.number(1), 0, 1),), everybody, planned.wanted.period)
+        wanted = Wanted(planned.keys, (Statistic("rows", exp.Literal.number(1), 0, 1),), everybody, planned.wanted.period)
         name = measure_name(0)
     else:
         wanted, name = Wanted(planned.keys, (), everybody, planned.wanted.period, people=True), PEOPLE

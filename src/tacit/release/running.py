@@ -14,12 +14,11 @@ stored is never drawn again for the same money (see `lost`). What is published w
 >>> sorted(done.answers["by_region"].keys["region"]), (done.folder / "release.json").exists()
 (['north', 'south'], True)
 
-The two folders of a run: a private one to work in, and the one that is published.
-
-The work folder makes a run resumable. It says which run in the ledger pays, which outputs were begun, and what was drawn. Under one payment
-each output is drawn at most once: `begin` is on the disk before the data is touched, `store` after the noise was added. An output that was
-begun and not stored is lost; drawing it again would be a second release for one price. What is stored was released, yet the folder is
-private: until all checks have passed, nothing of it is published.
+**Two folders.** A private one to work in, and the one that is published. The work folder makes a run resumable. It
+says which run in the ledger pays, which outputs were begun, and what was drawn. Under one payment each output is
+drawn at most once: `begin` is on the disk before the data is touched, `store` after the noise was added. An output
+that was begun and not stored is lost; drawing it again would be a second release for one price. What is stored was
+released, yet the folder is private: until all checks have passed, nothing of it is published.
 
 A release is published whole or not at all. Files are written into a folder beside the target and made durable, and the folder gets its name
 last. A folder that is there already is never touched.
@@ -214,7 +213,7 @@ LOST = ("refuse", "correct", "leave out")
 
 
 @dataclass(frozen=True)
-class Step:
+class RunStep:
     """Where a run is: the step just done, of which output, and how many outputs of how many are stored."""
 
     name: str
@@ -278,7 +277,7 @@ class JobRun:
         return f"Each {unit.noun} ({told_by(unit)}) is protected with {rows}{window}; {count} ({unit.most_rows})."
 
 
-Progress = Callable[[Step], None]
+Progress = Callable[[RunStep], None]
 
 
 def run(
@@ -344,7 +343,7 @@ class _Run:
 
     def step(self, name: str, output: str | None = None) -> None:
         done = 0 if self.work is None else sum(self.work.stored(n) for n in self.names)
-        self.progress(Step(name, output, done, len(self.names)))
+        self.progress(RunStep(name, output, done, len(self.names)))
 
     def fingerprint(self) -> str:
         """What an unfinished run must have in common with this one: the job and the data. It stays in the private work folder."""

@@ -1,14 +1,15 @@
-"""From noisy integer sums to figures with intervals: post-processing only, so nothing here can leak.
+"""From the engine's integers to noisy ones, and from these to figures with intervals.
 
-Intervals cover the noise and the rounding with at least the confidence asked for. Sums of measures have exact intervals (Gaussian noise, or
-one Laplace variable) or Chernoff's. The interval of a mean is Fieller's: all ratios r for which total - r count is compatible with its
-noise, cut to the column's bounds. Variances and correlations combine such intervals, each with its part of the error. What clamping does to
-values beyond their bounds is not in them: it is a property of the data, and would have to be paid for.
+`release` chooses the groups and lets the question's `NoisySums` add the noise; it is the only step that sees exact integers.
+All that follows is post-processing of released numbers, so it cannot leak. Every declared group gets noise of its own, also
+an empty one. Groups that were not declared are chosen by their selection rule before anything else is known of them.
 
-From the engine's integers to noisy ones: the groups are chosen here, and the question's `NoisySums` adds the noise.
+**Intervals** cover the noise and the rounding with at least the confidence asked for. Sums of measures have exact
+intervals (Gaussian noise, or one Laplace variable) or Chernoff's. The interval of a mean is Fieller's: all ratios r
+for which total - r count is compatible with its noise, cut to the column's bounds. Variances and correlations combine
+such intervals, each with its part of the error. What clamping does to values beyond their bounds is not in them: it
+is a property of the data, and would have to be paid for.
 
-Every declared group gets noise of its own, also one that nobody is in. Groups that were not declared are chosen by their selection rule
-before anything else is known of them.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@ number beyond 1e150: each gives NULL, on every engine.
 >>> arithmetic(exp.Div(), number(column("a", "INTEGER")), number(column("b", "INTEGER"))).sql.sql("duckdb")
 '(CAST("a" AS DOUBLE) / NULLIF(CAST("b" AS DOUBLE), CAST(0 AS DOUBLE)))'
 
-Dates and moments of a row: what may be asked of them, in a form that no row can make fail.
-
-Days are counted and parts taken between the years 1 and 9999; what lies beyond is NULL. A moment (a timestamp with a time zone) has a date
-only where a zone is named, at AT TIME ZONE 'UTC'. Words that mean other days in other dialects carry a mark (`tacit.tables.dialects`).
+**Dates and moments.** Days are counted and parts taken between the years 1 and 9999; what lies beyond is NULL. A
+moment (a timestamp with a time zone) has a date only where a zone is named, at AT TIME ZONE 'UTC'. Words that mean
+other days in other dialects carry a mark (`tacit.tables.dialects`).
 
 >>> from sqlglot import parse_one
 >>> from tacit.tables.expressions import total

@@ -9,9 +9,7 @@ Values are first brought to the column's own type: equal keys would let one row 
 >>> Listed.of(["day"], [["2026-01-31"]], ["DATE"]).values
 ((datetime.date(2026, 1, 31),),)
 
-Keys selected privately: the rule, its part of the budget, and the drawing.
-
-A group that only one person is in must hardly ever appear. The engine counts the people of each group after the caps; a rule of
+**Private keys.** A group with only one person must hardly ever appear. The engine counts the people of each group after the caps; a rule of
 `tacit.mechanisms.partition_selection` decides on the counts alone. Of the rules that decide so, the one that needs fewest people is taken.
 """
 

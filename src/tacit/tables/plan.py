@@ -4,9 +4,9 @@ A COUNT serves the AVG and the VAR beside it, and each shared part is measured o
 equal ones for what is asked for, less for what only helps (the count below a mean matters as far as the mean is from the middle of
 its bounds).
 
-Public bounds of an expression from those of its columns, so that AVG(2 * a + 1) needs no further declaration.
-
-Ends are exact fractions, or infinite where nothing is declared; what floating point does to a value is covered by rounding outward.
+**Derived bounds.** `derived` finds the public bounds of an expression from those of its columns, so that AVG(2 * a +
+1) needs no further declaration. Ends are exact fractions, or infinite where nothing is declared; what floating point
+does to a value is covered by rounding outward.
 
 >>> from sqlglot import parse_one
 >>> found = derived(parse_one("2 * a + 1"), {"a": (0, 100)})
@@ -36,7 +36,7 @@ from tacit.tables.question import Aggregate, Question
 from tacit.tables.ranks import ladder_for
 from tacit.tables.relation import Relation
 from tacit.tables.statement import Wanted, key_name, rows_of, statement
-from tacit.tables.statistics import Interval, Measure, Share, Split, better, split
+from tacit.tables.statistics import Interval, Share, Split, Statistic, better, split
 from tacit.tables.unit import Unit
 
 Ends = tuple[Fraction | float, Fraction | float]
@@ -301,10 +301,10 @@ class Plan:
 class _Wishes:
     """Measures as they are asked for, with the greatest demand for each."""
 
-    measures: list[Measure] = field(default_factory=list)
+    measures: list[Statistic] = field(default_factory=list)
     demands: list[Fraction] = field(default_factory=list)
 
-    def add(self, measure: Measure, demand: Fraction) -> int:
+    def add(self, measure: Statistic, demand: Fraction) -> int:
         if measure not in self.measures:
             self.measures.append(measure)
             self.demands.append(Fraction(0))
@@ -367,7 +367,7 @@ def make(question: Question, unit: Unit, engine: Engine, settings: Settings, spe
     return Plan(question, wanted, found, recipes, spend, event, selection, loss)
 
 
-def _fits(measures: Sequence[Measure]) -> None:
+def _fits(measures: Sequence[Statistic]) -> None:
     """Refuse what an engine could not count in 64 bits; what a row can add is public."""
     for measure in measures:
         if measure.most >= measures_of.LARGEST:
@@ -433,10 +433,10 @@ def _loss(wishes: _Wishes, unit: Unit, keys: Keys, grouped: bool) -> Loss:
     most = LOSS_REACH * unit.most_rows
     rows = next((i for i, m in enumerate(wishes.measures) if m.name == "rows"), None)
     one = exp.Literal.number(1)
-    seen = wishes.add(Measure("rows before the caps", one, 0, most, over="seen"), Fraction(1))
+    seen = wishes.add(Statistic("rows before the caps", one, 0, most, over="seen"), Fraction(1))
     if rows is not None and not keys.private:
         return Loss(seen, rows, most)
-    return Loss(seen, wishes.add(Measure("rows after the caps", one, 0, unit.reach(grouped).rows, over="kept"), Fraction(1)), most)
+    return Loss(seen, wishes.add(Statistic("rows after the caps", one, 0, unit.reach(grouped).rows, over="kept"), Fraction(1)), most)
 
 
 def _demands(wished: list[Fraction], asked: int, law: str) -> list[Fraction]:
@@ -574,7 +574,7 @@ class _Planner:
         return interval_of(value.name or aggregate.name, declared)
 
 
-def _named(measure: Measure, value: exp.Expression) -> Measure:
+def _named(measure: Statistic, value: exp.Expression) -> Statistic:
     return replace(measure, name=f"{measure.name}: {value.sql()}")
 
 

@@ -10,9 +10,8 @@ Where there are several tables, a column may be named with its table, and one th
 >>> str(schema.links[0]), schema.bounds["cost"]
 ('visit.person_id -> person.id', (0, 80))
 
-Made-up rows for a declared schema, from a seed, for writing and rehearsing questions without seeing the data. Nobody is in them.
-
-They are drawn from what is declared and nothing else. The same edition gives the same rows.
+`dummy` makes up rows for a schema, from a seed, for writing and rehearsing questions without seeing the data. They
+are drawn from what is declared and nothing else. The same edition gives the same rows.
 
 >>> table = dummy(Schema.of({"region": ["N", "S"], "age": (0, 110), "id": "BIGINT"}), 3)
 >>> table.num_rows, table.column_names

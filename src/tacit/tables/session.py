@@ -1,5 +1,8 @@
 """A session ties a source, a unit, a ledger account and an analyst together.
 
+It is a `Desk` whose every answer is paid for: planned and priced without data, reserved in the ledger, drawn once. Use it to ask
+questions one at a time; a release job plans many at once.
+
 >>> import pyarrow as pa
 >>> visits = pa.table({"id": [1, 1, 2, 3], "region": ["N", "S", "N", "N"], "age": [30, 31, 44, 60]})
 >>> import pathlib, tempfile
@@ -12,11 +15,10 @@
 >>> float(session.left()["epsilon"]) >= 0.5
 True
 
-Bounds and caps found privately, for a price: noisy counts over public cells that double in width.
-
-The cells are public and each row (or person) is in one of them, so this is an ordinary question: COUNT(*) by a public key. Bounds are the
-outermost cells that stand out of the noise; a cap is where the wanted share of people stays below. Where nothing stands out, the whole
-public range is returned, and says so.
+**Bounds and caps for a price** are found by noisy counts over public cells that double in width. The cells are public
+and each row (or person) is in one of them, so this is an ordinary question: COUNT(*) by a public key. Bounds are the
+outermost cells that stand out of the noise; a cap is where the wanted share of people stays below. Where nothing
+stands out, the whole public range is returned, and says so.
 
 >>> cap_from([500, 300, 150, 60, 0], 0.9, 1000, 20)
 4

@@ -16,7 +16,7 @@ from sqlglot import exp
 from tacit.tables.engines.engine import Engine, Packed, draw_of
 from tacit.tables.keys import Keys, literal
 from tacit.tables.question import Key, Question
-from tacit.tables.statistics import Measure, measure_name
+from tacit.tables.statistics import Statistic, measure_name
 from tacit.tables.unit import Unit
 
 PERSON, ROW, DRAW, GROUP, PEOPLE = "unit_", "row_", "draw_", "group_", "people_"
@@ -38,7 +38,7 @@ class Wanted:
     """
 
     keys: Keys
-    measures: tuple[Measure, ...]
+    measures: tuple[Statistic, ...]
     unit: Unit
     period: tuple[datetime.date, datetime.date] | None = None
     people: bool = False
@@ -414,15 +414,15 @@ class Tallies:
     ['COUNT(*)', 'SUM(sum_1)', 'COUNT(*) - COUNT(sum_1)']
     """
 
-    measures: tuple[Measure, ...]
+    measures: tuple[Statistic, ...]
     counts: tuple[int | None, ...]
     lacking: tuple[bool, ...]
 
     @staticmethod
-    def of(measures: Sequence[Measure]) -> Tallies:
+    def of(measures: Sequence[Statistic]) -> Tallies:
         """How to add up measures that all run over rows."""
         valued = {_condition(m).sql(): i for i, m in reversed(list(enumerate(measures))) if _adds_values(m)}
-        found: list[tuple[Measure, int | None, bool]] = []
+        found: list[tuple[Statistic, int | None, bool]] = []
         for index, measure in enumerate(measures):
             if not isinstance(measure.integer, exp.Case) or not _simple(measure.integer):
                 found.append((measure, None, False))
@@ -455,7 +455,7 @@ class Tallies:
         return exp.Sub(this=everything, expression=present) if self.lacking[index] else present
 
 
-def _adds_values(measure: Measure) -> bool:
+def _adds_values(measure: Statistic) -> bool:
     """Whether a measure is 0 where a condition does not hold, and otherwise a rounded value, which is never NULL."""
     case = measure.integer
     if not isinstance(case, exp.Case) or not _simple(case):
@@ -479,7 +479,7 @@ def _simple(case: exp.Case) -> bool:
     return len(case.args["ifs"]) == 1 and case.this is None
 
 
-def _condition(measure: Measure) -> exp.Expression:
+def _condition(measure: Statistic) -> exp.Expression:
     found: exp.Expression = measure.integer.args["ifs"][0].this
     return found
 

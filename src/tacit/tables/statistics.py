@@ -1,26 +1,30 @@
-r"""The budget of one question, split over its measures, and the noise that serves it better.
+r"""The whole numbers that a question adds up, how far one unit can move them, and the noise they get.
 
-Each measure has a demand; demands become shares of the budget, and the question as a whole is one Gaussian event (the squared distances of
-`tacit.tables.statistics.joint_square`, in units of each measure's sigma, add up) or one Laplace event (`joint_absolute`). A measure that
-excludes others in every row takes the same share as they do, for nothing. The law with the smaller error, weighted by the shares, is taken.
+A `Statistic` is what one row adds to a sum. `joint_square` and `joint_absolute` bound what one unit can do to all sums of a
+question together, and `split` shares the question's budget among them and picks Laplace or Gaussian noise.
+
+**The split.** Each statistic has a demand; demands become shares of the budget, and the question as a whole is one
+Gaussian event (the squared distances of `tacit.tables.statistics.joint_square`, in units of each statistic's sigma,
+add up) or one Laplace event (`joint_absolute`). A statistic that excludes others in every row takes the same share as
+they do, for nothing. The law with the smaller error, weighted by the shares, is taken.
 
 >>> from tacit.tables.statistics import row_count
 >>> found = split([row_count()], [Fraction(1)], Unit("id", max_rows=3), False, Guarantee(epsilon="1/2"))
 >>> found.event, found.shares[0].scale
 (Laplace(noise_multiplier=Fraction(2, 1)), Fraction(6, 1))
 
-Measures: the whole numbers an engine adds up for us, and how far one unit can move all their sums together.
+**The reach.** Each row becomes integers between public bounds, before any sum; a sum of integers is exact and does
+not depend on the order of rows. A value that is NULL or NaN adds nothing. Values are centred in their bounds, which
+halves what one row can do.
 
-Each row becomes integers between public bounds, before any sum; a sum of integers is exact and does not depend on the order of rows.
-A value that is NULL or NaN adds nothing. Values are centred in their bounds, which halves what one row can do.
-
-What a row can do is bounded jointly. Measures have a *subject* (a value that a row has or lacks) and a *branch* of it, and a row is in one
-branch: a row that lacks x adds to the count of NULLs of x, and then nothing to x's sum. So the count of NULLs is free beside the sum.
+What a row can do is bounded jointly. Statistics have a *subject* (a value that a row has or lacks) and a *branch* of
+it, and a row is in one branch: a row that lacks x adds to the count of NULLs of x, and then nothing to x's sum. So
+the count of NULLs is free beside the sum.
 
 >>> from tacit.tables.unit import Unit
 >>> unit = Unit("id", max_groups=4, rows_per_group=2)
->>> nulls, total = Measure("nulls", exp.Literal.number(1), 0, 1, subject="x", branch="null"), \
-...     Measure("sum", exp.Literal.number(1), -50, 50, subject="x", branch="value")
+>>> nulls, total = Statistic("nulls", exp.Literal.number(1), 0, 1, subject="x", branch="null"), \
+...     Statistic("sum", exp.Literal.number(1), -50, 50, subject="x", branch="value")
 >>> joint_square([total], [Fraction(50)], unit, True), joint_square([nulls, total], [Fraction(1), Fraction(50)], unit, True)
 (Fraction(16, 1), Fraction(16, 1))
 """
@@ -64,7 +68,7 @@ def measure_name(index: int) -> str:
 
 
 @dataclass(frozen=True)
-class Measure:
+class Statistic:
     """A row's integer contribution: an expression with values in [low, high], each worth `granularity` of the column's unit.
 
     For `distinct` the expression is the value whose different values are counted, for `cells` the number of the row's cell (-1: none).
@@ -121,7 +125,7 @@ def exchanged(unit: Unit) -> bool:
     return unit.adjacency is Adjacency.REPLACE_ONE
 
 
-def together(measures: Sequence[Measure], parts: Sequence[Fraction]) -> Fraction:
+def together(measures: Sequence[Statistic], parts: Sequence[Fraction]) -> Fraction:
     """The sum of the parts, of which a row (or a person) causes those of one branch of each subject."""
     branches: dict[tuple[str, str], dict[str, Fraction]] = {}
     for place, (measure, part) in enumerate(zip(measures, parts, strict=True)):
@@ -134,18 +138,18 @@ def together(measures: Sequence[Measure], parts: Sequence[Fraction]) -> Fraction
 
 
 def joint_square(
-    measures: Sequence[Measure], sigmas: Sequence[Fraction], unit: Unit, grouped: bool, multiplicity: int = 1
+    measures: Sequence[Statistic], sigmas: Sequence[Fraction], unit: Unit, grouped: bool, multiplicity: int = 1
 ) -> Fraction:
     """The squared distance that one unit can move all sums by, each measured in its noise's sigma.
 
     A unit's rows in one group add vectors, so their sum is at most their number times the longest row; that longest row is in one branch of
-    every subject. For exchanged units see `Measure.square_of`: the weights 2 and 4 are inside the maximum.
+    every subject. For exchanged units see `Statistic.square_of`: the weights 2 and 4 are inside the maximum.
     """
     return together(measures, [m.square_of(unit, grouped, multiplicity) / s**2 for m, s in zip(measures, sigmas, strict=True)])
 
 
 def joint_absolute(
-    measures: Sequence[Measure], scales: Sequence[Fraction], unit: Unit, grouped: bool, multiplicity: int = 1
+    measures: Sequence[Statistic], scales: Sequence[Fraction], unit: Unit, grouped: bool, multiplicity: int = 1
 ) -> Fraction:
     """The absolute sum of all moves that one unit can cause, each measured in its noise's scale."""
     return together(measures, [Fraction(m.absolute_of(unit, grouped, multiplicity)) / s for m, s in zip(measures, scales, strict=True)])
@@ -187,34 +191,34 @@ class Interval:
         return max(self.upper - self.centre, self.centre - self.lower, Fraction(1, 2**1000))
 
 
-def row_count() -> Measure:
+def row_count() -> Statistic:
     """One for each row."""
-    return Measure("rows", exp.Literal.number(1), 0, 1)
+    return Statistic("rows", exp.Literal.number(1), 0, 1)
 
 
-def people_count(name: str) -> Measure:
+def people_count(name: str) -> Statistic:
     """One for each person in a group."""
-    return Measure("people", exp.column(name, quoted=True), 0, 1, over="people")
+    return Statistic("people", exp.column(name, quoted=True), 0, 1, over="people")
 
 
-def present_count(subject: str, present: exp.Expression) -> Measure:
+def present_count(subject: str, present: exp.Expression) -> Statistic:
     """One for each row that has the value."""
-    return Measure(f"rows with {subject}", _where(present, exp.Literal.number(1)), 0, 1, subject=subject, branch="value")
+    return Statistic(f"rows with {subject}", _where(present, exp.Literal.number(1)), 0, 1, subject=subject, branch="value")
 
 
-def null_count(subject: str, present: exp.Expression) -> Measure:
+def null_count(subject: str, present: exp.Expression) -> Statistic:
     """One for each row that lacks the value."""
     absent = exp.Case(ifs=[exp.If(this=present.copy(), true=exp.Literal.number(0))], default=exp.Literal.number(1))
-    return Measure(f"rows without {subject}", absent, 0, 1, subject=subject, branch="null")
+    return Statistic(f"rows without {subject}", absent, 0, 1, subject=subject, branch="null")
 
 
-def distinct_count(subject: str, value: exp.Expression, present: exp.Expression) -> Measure:
+def distinct_count(subject: str, value: exp.Expression, present: exp.Expression) -> Statistic:
     """How many different values there are: a row can change that by one, whatever the others are."""
     kept = exp.Case(ifs=[exp.If(this=present.copy(), true=value.copy())])
-    return Measure(f"different {subject}", kept, 0, 1, subject=subject, branch="value", over="distinct")
+    return Statistic(f"different {subject}", kept, 0, 1, subject=subject, branch="value", over="distinct")
 
 
-def total(subject: str, value: exp.Expression, present: exp.Expression, interval: Interval, *, centred: bool) -> Measure:
+def total(subject: str, value: exp.Expression, present: exp.Expression, interval: Interval, *, centred: bool) -> Statistic:
     """round((clamp(value) - centre) / granularity): a power of two scales exactly, so all engines round alike.
 
     Bounds far from zero, as (1e15, 1e15 + 1), need a coarser lattice where they are not centred: integers have 62 bits.
@@ -227,36 +231,36 @@ def total(subject: str, value: exp.Expression, present: exp.Expression, interval
     low = round((interval.lower - centre) / step) - 1
     high = round((interval.upper - centre) / step) + 1
     name = f"sum of {subject}" + (f" - {float(centre):g}" if centre else "")
-    return Measure(name, _where(present, _rounded(moved, 1 / step)), low, high, step, subject, "value")
+    return Statistic(name, _where(present, _rounded(moved, 1 / step)), low, high, step, subject, "value")
 
 
-def squares(subject: str, value: exp.Expression, present: exp.Expression, interval: Interval) -> Measure:
+def squares(subject: str, value: exp.Expression, present: exp.Expression, interval: Interval) -> Statistic:
     """((value - centre) / half)^2 - 1/2, between -1/2 and 1/2."""
     unit = _unit(value, interval)
     moved = exp.Sub(this=exp.Mul(this=unit, expression=unit.copy()), expression=_literal(Fraction(1, 2)))
     most = 2 ** (FINENESS - 1) + 1
     whole = _where(present, _rounded(exp.Paren(this=moved), Fraction(2**FINENESS)))
-    return Measure(f"squares of {subject}", whole, -most, most, Fraction(1, 2**FINENESS), subject, "value")
+    return Statistic(f"squares of {subject}", whole, -most, most, Fraction(1, 2**FINENESS), subject, "value")
 
 
 def products(
     subject: str, values: tuple[exp.Expression, exp.Expression], present: exp.Expression, intervals: tuple[Interval, Interval]
-) -> Measure:
+) -> Statistic:
     """The product of two centred values in units of their halves, between -1 and 1."""
     first, second = (_unit(value, interval) for value, interval in zip(values, intervals, strict=True))
     most = 2**FINENESS + 1
     whole = _where(present, _rounded(exp.Paren(this=exp.Mul(this=first, expression=second)), Fraction(2**FINENESS)))
-    return Measure(f"products of {subject}", whole, -most, most, Fraction(1, 2**FINENESS), subject, "value")
+    return Statistic(f"products of {subject}", whole, -most, most, Fraction(1, 2**FINENESS), subject, "value")
 
 
-def cells(subject: str, value: exp.Expression, present: exp.Expression, interval: Interval, ladder: Ladder) -> Measure:
+def cells(subject: str, value: exp.Expression, present: exp.Expression, interval: Interval, ladder: Ladder) -> Statistic:
     """The number of the cell a value is in, -1 where there is none."""
     width = (ladder.upper - ladder.lower) / ladder.cells
     moved = _minus(_clamped(value, interval), ladder.lower)
     scaled = exp.Mul(this=moved, expression=_literal(1 / width)) if width else _literal(Fraction(0))
     place = exp.Least(this=exp.Floor(this=scaled), expressions=[_literal(Fraction(ladder.cells - 1))])
     whole = exp.Case(ifs=[exp.If(this=present.copy(), true=exp.cast(place, "BIGINT"))], default=exp.Literal.number(-1))
-    return Measure(f"cells of {subject}", whole, 0, 1, Fraction(1), subject, "value", "cells", ladder)
+    return Statistic(f"cells of {subject}", whole, 0, 1, Fraction(1), subject, "value", "cells", ladder)
 
 
 def _where(present: exp.Expression, value: exp.Expression) -> exp.Expression:
@@ -298,7 +302,7 @@ BITS = 30
 class Share:
     """The noise of one measure: its block of the question's noisy sums, and its part of the budget."""
 
-    measure: Measure
+    measure: Statistic
     noise: NoisySums
     block: int
     part: Fraction
@@ -332,13 +336,13 @@ class Share:
 class Split:
     """Noise for every measure of a question, each a block of `noise`, and the parts of the budget that they take."""
 
-    measures: tuple[Measure, ...]
+    measures: tuple[Statistic, ...]
     noise: NoisySums
     parts: tuple[Fraction, ...]
 
     @cached_property
     def shares(self) -> tuple[Share, ...]:
-        """Measure by measure."""
+        """Statistic by measure."""
         pairs = zip(self.measures, self.parts, strict=True)
         return tuple(Share(measure, self.noise, block, part) for block, (measure, part) in enumerate(pairs))
 
@@ -352,7 +356,7 @@ class Split:
         return self.noise.law
 
 
-def parts_of(measures: Sequence[Measure], demands: Sequence[Fraction]) -> list[Fraction]:
+def parts_of(measures: Sequence[Statistic], demands: Sequence[Fraction]) -> list[Fraction]:
     """Shares of the budget in proportion to the demands; a measure without demand takes what its subject's other branches take."""
     branches: dict[tuple[str, str], Fraction] = {}
     for measure, demand in zip(measures, demands, strict=True):
@@ -373,7 +377,7 @@ def parts_of(measures: Sequence[Measure], demands: Sequence[Fraction]) -> list[F
 
 
 def split(
-    measures: Sequence[Measure],
+    measures: Sequence[Statistic],
     demands: Sequence[Fraction],
     unit: Unit,
     grouped: bool,
@@ -402,7 +406,7 @@ def better(gaussian: Split, laplace: Split) -> Split:
 
 
 def _laplace(
-    measures: Sequence[Measure], parts: Sequence[Fraction], unit: Unit, grouped: bool, epsilon: Fraction, multiplicity: int
+    measures: Sequence[Statistic], parts: Sequence[Fraction], unit: Unit, grouped: bool, epsilon: Fraction, multiplicity: int
 ) -> Split:
     scales = [_short(m.absolute_of(unit, grouped, multiplicity) / (p * epsilon)) for m, p in zip(measures, parts, strict=True)]
     moved = joint_absolute(measures, scales, unit, grouped, multiplicity)
@@ -411,7 +415,7 @@ def _laplace(
 
 
 def _gaussian(
-    measures: Sequence[Measure], parts: Sequence[Fraction], unit: Unit, grouped: bool, spend: Guarantee, multiplicity: int
+    measures: Sequence[Statistic], parts: Sequence[Fraction], unit: Unit, grouped: bool, spend: Guarantee, multiplicity: int
 ) -> Split:
     multiplier = spend.noise_multiplier
     assert multiplier is not None
@@ -427,7 +431,7 @@ def _gaussian(
 
 
 def _split(
-    measures: Sequence[Measure], parts: Sequence[Fraction], law: Law, scales: Sequence[Fraction], multiplier: Fraction, unit: Unit
+    measures: Sequence[Statistic], parts: Sequence[Fraction], law: Law, scales: Sequence[Fraction], multiplier: Fraction, unit: Unit
 ) -> Split:
     granularities, ladders = tuple(m.granularity for m in measures), tuple(m.ladder for m in measures)
     noise = NoisySums(law, tuple(scales), multiplier, unit.adjacency, granularities, ladders)

@@ -50,11 +50,11 @@ def test_scores_are_the_log_likelihood_ratio(rate: float) -> None:
 
 def training(noise: float, shrink: float = 1.0) -> Any:
     torch = pytest.importorskip("torch")
-    from tacit.deep import Poisson, make_private
+    from tacit.deep import PoissonBatches, make_private
     from tacit.deep.noise import standard_normal
 
     def make(*parts: Any) -> Any:
-        run = make_private(*parts, noise_multiplier=noise, clip=1.0, sampler=Poisson(300, 600), steps=4, loss_reduction="sum")
+        run = make_private(*parts, noise_multiplier=noise, clip=1.0, sampler=PoissonBatches(300, 600), steps=4, loss_reduction="sum")
         if shrink != 1:
 
             class Less:
@@ -70,9 +70,9 @@ def training(noise: float, shrink: float = 1.0) -> Any:
 
 
 def claimed(noise: float) -> Claim:
-    from tacit.deep import Poisson
+    from tacit.deep import PoissonBatches
 
-    return Claim(Poisson(300, 600).event(Gaussian(noise), 4))
+    return Claim(PoissonBatches(300, 600).event(Gaussian(noise), 4))
 
 
 def test_private_training_stays_below_its_claim_and_a_quarter_of_the_noise_is_caught() -> None:

@@ -29,7 +29,7 @@ from tacit.accounting.strategies import (
     sensitivity,
 )
 from tacit.audit import Claim, Verdict, attack, judge
-from tacit.deep import Allocation, FixedSize, FullBatch, Poisson, TrainingError, adaptive, make_private, make_private_with_epsilon
+from tacit.deep import Allocation, FixedSize, FullBatch, PoissonBatches, TrainingError, adaptive, make_private, make_private_with_epsilon
 from tacit.deep.correlated import Correlated, correlated_noise
 from tacit.deep.ftrl import FTRL, CyclicPoisson, Passes
 from tacit.ledger import Budget, BudgetExceeded, Ledger
@@ -185,7 +185,7 @@ def test_made_to_measure(kind: Any, sampler: Any) -> None:
 # --- what it refuses ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sampler", [Poisson(5, ROWS), Allocation(5, ROWS), FixedSize(5, ROWS)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("sampler", [PoissonBatches(5, ROWS), Allocation(5, ROWS), FixedSize(5, ROWS)], ids=lambda s: type(s).__name__)
 def test_other_samplers_are_refused(sampler: Any) -> None:
     with pytest.raises(ParameterError, match="Passes"):
         Correlated(SquareRoot(10), sampler)

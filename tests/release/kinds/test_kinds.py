@@ -18,7 +18,7 @@ from tests.test_docs import blocks_of
 from tacit import noise
 from tacit.accounting import account, from_json
 from tacit.ledger import Ledger
-from tacit.release import JobError, JobRun, OutputLost, Step, kinds, plan, record, run
+from tacit.release import JobError, JobRun, OutputLost, RunStep, kinds, plan, record, run
 from tacit.release.job import Job, parse
 from tacit.release.report import read, render
 from tacit.tables import EngineError
@@ -53,7 +53,7 @@ class Stopped(BaseException):
 
 
 def _run(base: Path, ledger: Ledger, job: Job | None = None, stop: tuple[str, str | None] | None = None, **options: Any) -> JobRun:
-    def stopper(step: Step) -> None:
+    def stopper(step: RunStep) -> None:
         if (step.name, step.output) == stop:
             raise Stopped
 

@@ -38,7 +38,7 @@ STEPS = 20  # of an epoch, in the mutants
 
 def cases() -> list[Case]:
     """Every sampler, and one step and several of the training loop. Needs torch."""
-    from tacit.deep import Allocation, FullBatch, Poisson
+    from tacit.deep import Allocation, FullBatch, PoissonBatches
 
     def case(name: str, sampler: Sampler, steps: int, noise: float, floor: float, why: str = "") -> Case:
         claim = promise(sampler.event(Gaussian(noise), steps), text=f"{name}, noise {noise:g}")
@@ -52,12 +52,12 @@ def cases() -> list[Case]:
 
     spread = "the search sees the steps one by one and as a sum, not as the best mixture of them"
     return [
-        case("Poisson sampling", Poisson(1, 2), 1, 1.0, 0.6),
-        case("Poisson sampling, four steps", Poisson(1, 4), 4, 0.7, 0.5, why=spread),
+        case("Poisson sampling", PoissonBatches(1, 2), 1, 1.0, 0.6),
+        case("Poisson sampling, four steps", PoissonBatches(1, 4), 4, 0.7, 0.5, why=spread),
         case("random allocation, four steps", Allocation(4, 4), 4, 0.7, 0.5, why=spread),
         _fixed_size(),
         trained("training, full batch", FullBatch, 1, 1.0, 0.6),
-        trained("training, Poisson", lambda n: Poisson(n // 2, n), 1, 0.4, 0.3),
+        trained("training, Poisson", lambda n: PoissonBatches(n // 2, n), 1, 0.4, 0.3),
     ]
 
 

@@ -16,10 +16,10 @@ A cast that fails gives NULL, on every engine.
 >>> portable_key(7, [exp.column("a")], words).sql("duckdb").startswith("MD5('7' || ")
 True
 
-Rows as few wide integers: what has public bounds is packed into 63 bits before an engine sorts, and unpacked after.
-
-Sorting is what caps cost, and it costs by the width of a row: DuckDB picks ten rows of each person twice as fast when group, count and sum
-are one integer. Values are first held within their public bounds, so that packing cannot mix them up whatever a row says.
+**Packing.** What has public bounds is packed into integers of 63 bits before an engine sorts, and unpacked after.
+Sorting is what caps cost, and it costs by the width of a row: DuckDB picks ten rows of each person twice as fast when
+group, count and sum are one integer. Values are first held within their public bounds, so that packing cannot mix
+them up whatever a row says.
 
 >>> pack = Packing.of({"group_": (0, 99), "sum_0": (-5, 5)})
 >>> [word.sql("duckdb") for word in pack.words()]
