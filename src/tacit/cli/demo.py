@@ -116,9 +116,8 @@ def run(folder: str, *, rows: int = ROWS) -> None:
         out.print(f"is never overwritten. So this run makes up other visits, with a book of their own, in {place}.\n")
     with answered(False):
         from tacit.ledger import Ledger
-        from tacit.release import load, plan
+        from tacit.release import load, plan, write_visits
         from tacit.release import run as finished
-        from tacit.release.dummy import write_visits
 
         began = time.perf_counter()
         out.print(f"1  The data: {rows:,} made-up hospital visits; some patients come often, costs are skewed, some missing", style="bold")

@@ -167,7 +167,7 @@ def plan(
 
     with answered(as_json, job):
         from tacit.release import plan as planned
-        from tacit.release.tuner import suggestions
+        from tacit.release import suggestions
 
         with output.working("planning"):
             asked = loaded(job)
@@ -220,7 +220,7 @@ def rehearse(
     from tacit.cli import output
 
     with answered(as_json, job):
-        from tacit.release.rehearsal import rehearse as rehearsed
+        from tacit.release import rehearse as rehearsed
 
         asked = loaded(job)
         tables = _stand_ins(asked, Path(job).parent, public or [], rows or min(asked.expected.rows or 20_000, 200_000))
@@ -338,8 +338,7 @@ def report(
 
 def _stand_ins(job: Job, base: Path, given: list[str], rows: int) -> dict[str, pa.Table]:
     """A table for every source: public files where they are given, made-up rows otherwise, and the job's own public tables as they are."""
-    from tacit.release.dummy import tables_for
-    from tacit.release.sources import table_of
+    from tacit.release import table_of, tables_for
 
     files = {name: base / source.path for name, source in job.sources.items() if source.public and source.path is not None}
     found = {name: table_of(job, name, file) for name, file in files.items() if file.is_file()}

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from tacit.release import JobPlan, JobRun, OutputPlan
-    from tacit.release.rehearsal import Rehearsal
-    from tacit.tables.question import Output
+    from tacit.release import JobPlan, JobRun, OutputPlan, Rehearsal
+    from tacit.tables import Output
 
 RELATIONS = {
     Adjacency.ADD_REMOVE: "add-remove: one record is present or absent",
@@ -291,7 +290,7 @@ def print_rehearsal(
     found: Rehearsal, data: str, by: str | None, groups: Mapping[str, Mapping[Any, Mapping[str, Mapping[str, float]]]]
 ) -> None:
     """Errors of the release beside those of both baselines, and what each column means."""
-    from tacit.release.rehearsal import SUPPRESSED
+    from tacit.release import SUPPRESSED
 
     out = console()
     out.print(f"{found.mark}; {found.runs} runs on {data} data", style="bold red")

@@ -42,8 +42,7 @@ from tacit.release.job_parts import (
     SourceSpec,
     UnitSpec,
 )
-from tacit.tables import Column, Schema, TableError
-from tacit.tables.dialects import known_dialect
+from tacit.tables import Column, Schema, TableError, known_dialect
 
 EXAMPLE = """
 version: 1

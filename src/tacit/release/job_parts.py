@@ -16,8 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from tacit.accounting import Adjacency, Guarantee
 from tacit.exact import exact
 from tacit.ledger import Budget
-from tacit.tables import Unit
-from tacit.tables.source import CSV
+from tacit.tables import CSV, Unit
 
 Type = Literal["integer", "number", "decimal", "text", "boolean", "date", "timestamp"]
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")

@@ -37,9 +37,7 @@ from tacit.release.faults import placed
 from tacit.release.job import Job
 from tacit.release.kinds import Notice, OutputPlan, Portion
 from tacit.release.sources import blank, desk_of
-from tacit.tables import Desk
-from tacit.tables.desk import price_for_accuracy
-from tacit.tables.source import Source
+from tacit.tables import Desk, Source, price_for_accuracy
 
 #: Fewer people than this are "a few hundred": noise that hides one of them is a large part of any figure.
 FEW_PEOPLE = 500

@@ -27,7 +27,7 @@ from tacit.exact import to_text
 from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.planning import JobPlan
-from tacit.tables.answer import MARK
+from tacit.tables import MARK
 
 #: Packages whose versions a reader needs to repeat the run.
 PACKAGES = ("numpy", "scipy", "duckdb", "pyarrow", "sqlglot", "sqlalchemy", "pydantic")

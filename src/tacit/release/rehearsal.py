@@ -47,14 +47,11 @@ from tacit.release.job import Job
 from tacit.release.kinds.table import TablePlan, TableSpec, answered
 from tacit.release.planning import plan
 from tacit.release.sources import blank, desk_of, opened
-from tacit.tables import EngineError, Plan, TableError, Unit
-from tacit.tables.answer import MARK
+from tacit.tables import MARK, Engine, EngineError, Plan, Released, Source, TableError, Unit
 from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.engines.engine import Engine
-from tacit.tables.figures import Exact, Released, columns, integers, release
+from tacit.tables.figures import Exact, columns, integers, release
 from tacit.tables.keys import literal
 from tacit.tables.relation import Catalog, named, nested, owned
-from tacit.tables.source import Source
 from tacit.tables.sql import parse, unfolded
 from tacit.tables.statement import GROUP, PEOPLE, Wanted, statement
 from tacit.tables.statistics import Statistic, measure_name

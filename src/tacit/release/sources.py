@@ -22,11 +22,9 @@ from tacit.ledger import DataIdentity
 from tacit.release.errors import JobError
 from tacit.release.faults import in_job, placed
 from tacit.release.job import Job
-from tacit.tables import Desk, TableError
+from tacit.tables import CSV, DUCKDB, PARQUET, Desk, Engine, Source, TableError
 from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.engines.engine import Engine
 from tacit.tables.keys import kind_of
-from tacit.tables.source import CSV, DUCKDB, PARQUET, Source
 
 #: The engine's type for each declared one.
 TYPES = {

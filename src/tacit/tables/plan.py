@@ -230,7 +230,7 @@ def _hull(ends: Sequence[Ends]) -> Ends:
 
 
 if TYPE_CHECKING:
-    from tacit.tables.keys import Selection
+    from tacit.tables.selection import Selection
 
 Bounds = Mapping[str, Any]
 Linear = tuple[tuple[int, float], ...]
@@ -353,7 +353,7 @@ def make(question: Question, unit: Unit, engine: Engine, settings: Settings, spe
 
     selection = None
     if keys.private:
-        from tacit.tables.keys import selection_for  # with all mechanisms, which other questions do without
+        from tacit.tables.selection import selection_for  # with all mechanisms, which other questions do without
 
         names = ", ".join(repr(question.keys[i].name) for i in keys.private)
         selection, found = selection_for(noise, unit, spend, settings.law, unit.reach(True, multiplicity).groups, names)

@@ -38,12 +38,8 @@ from tacit.release.faults import WORDS, placed
 from tacit.release.job_parts import Number, OutputSpec, Part, Scalar
 from tacit.release.kinds import Notice, Portion, Record
 from tacit.release.page import bracket, listed, plain, template
-from tacit.tables import Answer, Desk, Figures, Plan, Question
-from tacit.tables.answer import MARK
-from tacit.tables.desk import explained
-from tacit.tables.figures import Released, expected
-from tacit.tables.plan import Recipe
-from tacit.tables.question import Asked
+from tacit.tables import MARK, Answer, Asked, Desk, Figures, Plan, Question, Recipe, Released, explained
+from tacit.tables.figures import expected
 
 if TYPE_CHECKING:
     from tacit.release.job import Job

@@ -12,8 +12,8 @@ from tacit.accounting import Adjacency, Guarantee, account
 from tacit.mechanisms import GaussianSelection, LaplaceSelection, OptimalSelection
 from tacit.noise import test_mode
 from tacit.tables import Refused, Unit
-from tacit.tables.keys import _best
 from tacit.tables.plan import Plan
+from tacit.tables.selection import _best
 
 SPEND = Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6))
 
