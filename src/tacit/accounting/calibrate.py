@@ -19,21 +19,11 @@ from tacit.parameters import nonnegative, positive, probability
 
 
 def calibrate(
-    make: Callable[[float], Event],
-    *,
-    guarantee: Guarantee | str | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    mu: float | None = None,
-    adjacency: Adjacency | None = None,
-    null_record: bool = False,
-    low: float = 1e-6,
-    high: float = 1e9,
-    start: float = 1.0,
-    integer: bool = False,
-    tolerance: float = 1e-8,
-    method: str | None = None,
+    make: Callable[[float], Event], *, guarantee: Guarantee | str | None = None,
+    epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+    mu: float | None = None, adjacency: Adjacency | None = None, null_record: bool = False,
+    low: float = 1e-6, high: float = 1e9, start: float = 1.0, integer: bool = False,
+    tolerance: float = 1e-8, method: str | None = None,
 ) -> float:
     """The value of one parameter at which `make(value)` just meets the target; the result never exceeds it.
 
@@ -97,15 +87,8 @@ def _search(excess: Callable[[float], float], low: float, high: float, start: fl
 
 
 def _excess(
-    make: Callable[[float], Event],
-    epsilon: float | None,
-    delta: float | None,
-    rho: float | None,
-    mu: float | None,
-    adjacency: Adjacency | None,
-    null_record: bool,
-    method: str | None,
-    *,
+    make: Callable[[float], Event], epsilon: float | None, delta: float | None, rho: float | None,
+    mu: float | None, adjacency: Adjacency | None, null_record: bool, method: str | None, *,
     quick: bool = False,
 ) -> Callable[[float], float]:
     """log(cost / target): positive where the target is exceeded."""

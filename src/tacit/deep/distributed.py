@@ -157,26 +157,12 @@ class DistributedTraining(PrivateTraining):
 
 
 def make_private_distributed(
-    model: nn.Module,
-    optimizer: Optimizer,
-    data: Any,
-    *,
-    clip: float | Rule,
-    sampler: Sampler,
-    noise_multiplier: float | None = None,
-    guarantee: Guarantee | str | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    mu: float | None = None,
-    steps: int | None = None,
-    epochs: int | None = None,
-    group: Any = None,
-    account: Any = None,
-    collate: Callable[[list[Any]], Any] | None = None,
-    physical_batch: int | None = None,
-    workers: int = 0,
-    loss_reduction: Any = "mean",
+    model: nn.Module, optimizer: Optimizer, data: Any, *, clip: float | Rule, sampler: Sampler,
+    noise_multiplier: float | None = None, guarantee: Guarantee | str | None = None,
+    epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+    mu: float | None = None, steps: int | None = None, epochs: int | None = None, group: Any = None,
+    account: Any = None, collate: Callable[[list[Any]], Any] | None = None,
+    physical_batch: int | None = None, workers: int = 0, loss_reduction: Any = "mean",
     purpose: str = "training",
 ) -> DistributedTraining:
     """As `make_private`, called in every process with this rank's records and the sampler of the whole data.

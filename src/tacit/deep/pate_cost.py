@@ -274,15 +274,8 @@ class PublishedCost:
 
 
 def publish_cost(
-    votes: ArrayLike,
-    law: Law,
-    *,
-    teachers: int,
-    delta: float,
-    order: int,
-    epsilon: Number,
-    failure: float = 0.01,
-    tail: int = 4,
+    votes: ArrayLike, law: Law, *, teachers: int, delta: float, order: int, epsilon: Number,
+    failure: float = 0.01, tail: int = 4,
 ) -> PublishedCost:
     """Release an upper bound on what the answers to these votes cost, for one public moment order, at a price of `epsilon`.
 

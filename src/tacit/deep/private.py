@@ -90,25 +90,12 @@ class PrivateTraining:
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        optimizer: Optimizer,
-        data: Any,
-        *,
-        noise_multiplier: float,
-        rule: Rule,
-        sampler: Sampler,
-        steps: int,
-        noise: Noise | None = None,
-        exact: bool = False,
-        loss_reduction: Literal["mean", "sum"] = "mean",
-        clipper: Clipper | None = None,
-        physical_batch: int | None = None,
-        workers: int = 0,
-        collate: Callable[[list[Any]], Any] | None = None,
-        account: Account | None = None,
-        purpose: str = "training",
-        delta: float | None = None,
+        self, model: nn.Module, optimizer: Optimizer, data: Any, *, noise_multiplier: float, rule: Rule,
+        sampler: Sampler, steps: int, noise: Noise | None = None, exact: bool = False,
+        loss_reduction: Literal["mean", "sum"] = "mean", clipper: Clipper | None = None,
+        physical_batch: int | None = None, workers: int = 0,
+        collate: Callable[[list[Any]], Any] | None = None, account: Account | None = None,
+        purpose: str = "training", delta: float | None = None,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -361,24 +348,11 @@ def _all_trained(model: nn.Module, optimizer: Optimizer) -> None:
 
 
 def make_private(
-    model: nn.Module,
-    optimizer: Optimizer,
-    data: Any,
-    *,
-    noise_multiplier: float,
-    clip: float | Rule,
-    sampler: Sampler,
-    steps: int | None = None,
-    epochs: int | None = None,
-    noise: Noise | None = None,
-    exact: bool = False,
-    loss_reduction: Literal["mean", "sum"] = "mean",
-    physical_batch: int | None = None,
-    workers: int = 0,
-    collate: Callable[[list[Any]], Any] | None = None,
-    account: Account | None = None,
-    purpose: str = "training",
-    delta: float | None = None,
+    model: nn.Module, optimizer: Optimizer, data: Any, *, noise_multiplier: float, clip: float | Rule,
+    sampler: Sampler, steps: int | None = None, epochs: int | None = None, noise: Noise | None = None,
+    exact: bool = False, loss_reduction: Literal["mean", "sum"] = "mean",
+    physical_batch: int | None = None, workers: int = 0, collate: Callable[[list[Any]], Any] | None = None,
+    account: Account | None = None, purpose: str = "training", delta: float | None = None,
 ) -> PrivateTraining:
     """Train `model` privately on `data` with the optimiser it already has, at a given noise.
 
@@ -414,17 +388,9 @@ def make_private(
 
 
 def make_private_with_epsilon(
-    model: nn.Module,
-    optimizer: Optimizer,
-    data: Any,
-    *,
-    sampler: Sampler,
-    guarantee: Guarantee | str | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    mu: float | None = None,
-    **plan: Any,
+    model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler,
+    guarantee: Guarantee | str | None = None, epsilon: float | None = None, delta: float | None = None,
+    rho: float | None = None, mu: float | None = None, **plan: Any,
 ) -> PrivateTraining:
     """As `make_private`, with the least noise for which the whole plan costs at most `epsilon` at `delta`, or another guarantee.
 

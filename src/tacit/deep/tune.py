@@ -158,16 +158,10 @@ def trial_event(choices: Sequence[P], event: Event | Callable[[P], Event], score
 
 
 def tune(
-    train: Callable[[P], M],
-    space: Mapping[str, Sequence[Any]] | Iterable[P],
-    *,
-    event: Event | Callable[[P], Event],
-    score: Callable[[M], float],
-    score_event: Event | Literal["public"],
-    trials: Trials,
-    account: Account | None = None,
-    purpose: str = "tuning",
-    delta: float | None = None,
+    train: Callable[[P], M], space: Mapping[str, Sequence[Any]] | Iterable[P], *,
+    event: Event | Callable[[P], Event], score: Callable[[M], float],
+    score_event: Event | Literal["public"], trials: Trials, account: Account | None = None,
+    purpose: str = "tuning", delta: float | None = None,
 ) -> Tuned[P, M] | None:
     """Run `train(setting)` for a random number of settings drawn uniformly from `space`, and return the one whose score is best.
 
@@ -208,14 +202,9 @@ def grid_event(event: Event, trials: int) -> Event:
 
 
 def tune_grid(
-    train: Callable[[P], M],
-    space: Mapping[str, Sequence[Any]] | Iterable[P],
-    *,
-    event: Event | Callable[[P], Event],
-    score: Callable[[M], float],
-    score_event: Event | Literal["public"],
-    account: Account | None = None,
-    purpose: str = "tuning",
+    train: Callable[[P], M], space: Mapping[str, Sequence[Any]] | Iterable[P], *,
+    event: Event | Callable[[P], Event], score: Callable[[M], float],
+    score_event: Event | Literal["public"], account: Account | None = None, purpose: str = "tuning",
     delta: float | None = None,
 ) -> list[Tuned[P, M]]:
     """Every setting once, best first. The price is the sum of all trials, which here may differ; each result carries the whole.

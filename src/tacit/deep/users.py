@@ -224,26 +224,11 @@ class UserTraining(PrivateTraining):
 
 
 def make_user_private(
-    model: nn.Module,
-    optimizer: Optimizer,
-    data: Any,
-    users: ArrayLike,
-    *,
-    most: int,
-    clip: float | Rule,
-    sampler: Sampler,
-    noise_multiplier: float | None = None,
-    guarantee: Guarantee | str | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    rho: float | None = None,
-    mu: float | None = None,
-    steps: int | None = None,
-    epochs: int | None = None,
-    average: bool = True,
-    collate: Callable[[list[Any]], Any] | None = None,
-    account: Any = None,
-    **how: Any,
+    model: nn.Module, optimizer: Optimizer, data: Any, users: ArrayLike, *, most: int, clip: float | Rule,
+    sampler: Sampler, noise_multiplier: float | None = None, guarantee: Guarantee | str | None = None,
+    epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
+    mu: float | None = None, steps: int | None = None, epochs: int | None = None, average: bool = True,
+    collate: Callable[[list[Any]], Any] | None = None, account: Any = None, **how: Any,
 ) -> UserTraining:
     """As `make_private`, for users: `users` names the user of each record, and `sampler` draws users, its sizes counted in users.
 

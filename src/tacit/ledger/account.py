@@ -288,15 +288,8 @@ class Account:
         return period
 
     def _request(
-        self,
-        event: Event,
-        *,
-        purpose: str = "",
-        run: str = "",
-        analyst: str = "",
-        question: object = None,
-        delta: Typed | None = None,
-        period: str | None = None,
+        self, event: Event, *, purpose: str = "", run: str = "", analyst: str = "",
+        question: object = None, delta: Typed | None = None, period: str | None = None,
         correction: bool = False,
     ) -> _Request:
         for label, text in (("purpose", purpose), ("run", run), ("analyst", analyst)):

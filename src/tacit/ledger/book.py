@@ -75,19 +75,11 @@ class Ledger:
     # --- accounts -----------------------------------------------------------------------------------------------------------------
 
     def account(
-        self,
-        name: str,
-        budget: Budget | Guarantee | str | None = None,
-        *,
+        self, name: str, budget: Budget | Guarantee | str | None = None, *,
         data: DataIdentity | str | Sequence[DataIdentity | str] | None = None,
-        parent: Account | str | None = None,
-        adjacency: Adjacency | str | None = None,
-        unit: str | None = None,
-        rule: str | None = None,
-        collusion: bool | None = None,
-        window: str | None = None,
-        growing: bool | None = None,
-        null_record: bool | None = None,
+        parent: Account | str | None = None, adjacency: Adjacency | str | None = None,
+        unit: str | None = None, rule: str | None = None, collusion: bool | None = None,
+        window: str | None = None, growing: bool | None = None, null_record: bool | None = None,
         cache: bool | None = None,
     ) -> Account:
         """Open an account, or find the one that the name or the data already has. `tacit.ledger.spec.Spec` says what the terms mean.

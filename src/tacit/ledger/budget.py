@@ -49,16 +49,9 @@ class Budget:
     period: str | None
 
     def __init__(
-        self,
-        guarantee: Guarantee | str | None = None,
-        *,
-        epsilon: Typed | None = None,
-        delta: Typed | None = None,
-        rho: Typed | None = None,
-        mu: Typed | None = None,
-        renyi: Mapping[Typed, Typed] | None = None,
-        reserve: Typed = 0,
-        period: str | None = None,
+        self, guarantee: Guarantee | str | None = None, *, epsilon: Typed | None = None,
+        delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
+        renyi: Mapping[Typed, Typed] | None = None, reserve: Typed = 0, period: str | None = None,
     ) -> None:
         try:
             whole = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu, renyi=renyi)

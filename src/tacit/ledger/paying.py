@@ -67,18 +67,9 @@ class Terms(TypedDict, total=False):
 
 
 def paying(
-    account: Account | None,
-    event: Event,
-    *,
-    purpose: str = "",
-    run: str = "",
-    analyst: str = "",
-    delta: Typed | None = None,
-    period: str | None = None,
-    correction: bool = False,
-    question: object = None,
-    error: type[Exception] = ReleaseFailed,
-    advice: str = "",
+    account: Account | None, event: Event, *, purpose: str = "", run: str = "", analyst: str = "",
+    delta: Typed | None = None, period: str | None = None, correction: bool = False,
+    question: object = None, error: type[Exception] = ReleaseFailed, advice: str = "",
 ) -> Payment:
     """A payment for `event`, to be used as a context manager; `Terms` says what the terms are.
 

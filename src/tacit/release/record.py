@@ -76,15 +76,8 @@ def totals(plan: JobPlan, event: Event) -> dict[str, Any]:
 
 
 def record(
-    plan: JobPlan,
-    answers: Mapping[str, Any],
-    event: Event,
-    ledger: Mapping[str, Any],
-    *,
-    private: bool,
-    time: str,
-    files: list[str],
-    left_out: tuple[str, ...] = (),
+    plan: JobPlan, answers: Mapping[str, Any], event: Event, ledger: Mapping[str, Any], *, private: bool,
+    time: str, files: list[str], left_out: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """The content of release.json; `event` is everything that was paid for, corrections included."""
     job = plan.job

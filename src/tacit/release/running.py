@@ -281,15 +281,9 @@ Progress = Callable[[RunStep], None]
 
 
 def run(
-    job: Job,
-    *,
-    base: str | Path = ".",
-    ledger: Ledger | None = None,
-    tables: Mapping[str, pa.Table] | None = None,
-    progress: Progress | None = None,
-    lost: str = "refuse",
-    analyst: str = "",
-    report: bool = True,
+    job: Job, *, base: str | Path = ".", ledger: Ledger | None = None,
+    tables: Mapping[str, pa.Table] | None = None, progress: Progress | None = None, lost: str = "refuse",
+    analyst: str = "", report: bool = True,
 ) -> JobRun:
     """Run a job and publish its release. Paths in the job are relative to `base`, the folder the job is in.
 
@@ -307,15 +301,8 @@ def run(
 
 class _Run:
     def __init__(
-        self,
-        job: Job,
-        base: Path,
-        ledger: Ledger,
-        tables: Mapping[str, pa.Table] | None,
-        progress: Progress,
-        lost: str,
-        analyst: str,
-        report: bool,
+        self, job: Job, base: Path, ledger: Ledger, tables: Mapping[str, pa.Table] | None,
+        progress: Progress, lost: str, analyst: str, report: bool,
     ) -> None:
         self.report = report
         self.job, self.base, self.ledger, self.progress, self.lost, self.analyst = job, base, ledger, progress, lost, analyst

@@ -106,16 +106,9 @@ class Desk:
         return self.recalled((given, self.dialect), (self.catalog,), lambda: parse(given, self.dialect, self.catalog))
 
     def plan(
-        self,
-        question: Question,
-        spend: Guarantee,
-        *,
-        bounds: Mapping[str, Any] | None = None,
-        keys: Any = None,
-        weights: Mapping[str, Any] | None = None,
-        law: str | None = None,
-        loss: bool | None = None,
-        period: tuple[datetime.date, datetime.date] | None = None,
+        self, question: Question, spend: Guarantee, *, bounds: Mapping[str, Any] | None = None,
+        keys: Any = None, weights: Mapping[str, Any] | None = None, law: str | None = None,
+        loss: bool | None = None, period: tuple[datetime.date, datetime.date] | None = None,
     ) -> Plan:
         """What would be measured, with which noise, for this price. What is declared here goes before what the columns say."""
         columns = self.catalog.columns
@@ -173,15 +166,8 @@ class Desk:
     # --- afterwards ---------------------------------------------------------------------------------------------------------------
 
     def answer(
-        self,
-        plan: Plan,
-        released: Released,
-        *,
-        delta: Fraction,
-        private: bool,
-        entry: int | None = None,
-        text: str = "",
-        notes: tuple[str, ...] = (),
+        self, plan: Plan, released: Released, *, delta: Fraction, private: bool, entry: int | None = None,
+        text: str = "", notes: tuple[str, ...] = (),
     ) -> Answer:
         """The figures of what was released, with their intervals and the price, told at `delta`."""
         return answer_of(

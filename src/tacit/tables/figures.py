@@ -463,15 +463,8 @@ def selection_notes(plan: Plan) -> list[str]:
 
 
 def answer_of(
-    plan: Plan,
-    released: Released,
-    *,
-    delta: Fraction,
-    confidence: float,
-    private: bool,
-    entry: int | None,
-    statement: str = "",
-    notes: tuple[str, ...] = (),
+    plan: Plan, released: Released, *, delta: Fraction, confidence: float, private: bool,
+    entry: int | None, statement: str = "", notes: tuple[str, ...] = (),
 ) -> Answer:
     """What a draw amounts to: figures, noise, price (told at `delta`) and notes. Post-processing only."""
     note = loss_note(plan, released, confidence)

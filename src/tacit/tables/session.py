@@ -175,21 +175,10 @@ class Session:
     """
 
     def __init__(
-        self,
-        source: Any,
-        *,
-        unit: Unit,
-        budget: Budget | Guarantee | str,
-        name: str,
-        columns: Schema | Mapping[str, Any] | None = None,
-        public: Mapping[str, Any] | None = None,
-        ledger: Ledger | None = None,
-        data: DataIdentity | str | None = None,
-        analyst: str = "",
-        confidence: float = 0.95,
-        cache: bool = False,
-        loss: bool = True,
-        dialect: str | None = None,
+        self, source: Any, *, unit: Unit, budget: Budget | Guarantee | str, name: str,
+        columns: Schema | Mapping[str, Any] | None = None, public: Mapping[str, Any] | None = None,
+        ledger: Ledger | None = None, data: DataIdentity | str | None = None, analyst: str = "",
+        confidence: float = 0.95, cache: bool = False, loss: bool = True, dialect: str | None = None,
     ) -> None:
         if not isinstance(unit, Unit):
             raise TableError("unit must say whom the guarantee protects: Unit('patient_id', max_rows=12), or Unit.row()")

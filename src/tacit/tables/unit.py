@@ -130,15 +130,9 @@ class Unit:
 
     @staticmethod
     def edge(
-        source: str | None = None,
-        target: str | None = None,
-        *,
-        max_rows: int | None = None,
-        max_groups: int | None = None,
-        rows_per_group: int | None = None,
-        directed: bool = False,
-        adjacency: Adjacency = Adjacency.ADD_REMOVE,
-        capped: bool = False,
+        source: str | None = None, target: str | None = None, *, max_rows: int | None = None,
+        max_groups: int | None = None, rows_per_group: int | None = None, directed: bool = False,
+        adjacency: Adjacency = Adjacency.ADD_REMOVE, capped: bool = False,
     ) -> Unit:
         """One relation between two parties. It protects who met whom, not who took part.
 

@@ -223,15 +223,8 @@ def _composed(
 
 
 def allocation_bracket(
-    sigma: Number | Ratio,
-    steps: int,
-    selected: int = 1,
-    epochs: int = 1,
-    others: _Others = (),
-    *,
-    delta: float | None = None,
-    epsilon: float | None = None,
-    tolerance: float = 1e-6,
+    sigma: Number | Ratio, steps: int, selected: int = 1, epochs: int = 1, others: _Others = (), *,
+    delta: float | None = None, epsilon: float | None = None, tolerance: float = 1e-6,
 ) -> Bound:
     """The bracket on epsilon at `delta`, or delta at `epsilon`, where a record enters `selected` of `steps` sums in each of `epochs`.
 

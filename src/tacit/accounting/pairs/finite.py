@@ -41,17 +41,9 @@ class FinitePair(Pair):
     """
 
     def __init__(
-        self,
-        losses: Sequence[float] | Array,
-        log_masses: Sequence[float] | Array,
-        *,
-        infinite: float = 0.0,
-        reverse_infinite: float = 0.0,
-        cut: float = 0.0,
-        rounding: float = 0.0,
-        step: float | None = None,
-        offset: float = 0.0,
-        start: int = 0,
+        self, losses: Sequence[float] | Array, log_masses: Sequence[float] | Array, *,
+        infinite: float = 0.0, reverse_infinite: float = 0.0, cut: float = 0.0, rounding: float = 0.0,
+        step: float | None = None, offset: float = 0.0, start: int = 0,
     ) -> None:
         self.losses = np.asarray(losses, dtype=float)
         self.log_p = np.asarray(log_masses, dtype=float)

@@ -170,15 +170,8 @@ def full_batch_zcdp(
 
 
 def poisson_renyi(
-    *,
-    size: int,
-    batch: float,
-    steps: int,
-    clip: float,
-    delta: float,
-    noise: float | None = None,
-    epsilon: float | None = None,
-    conversion: Literal["basic", "improved"] = "improved",
+    *, size: int, batch: float, steps: int, clip: float, delta: float, noise: float | None = None,
+    epsilon: float | None = None, conversion: Literal["basic", "improved"] = "improved",
     orders: ArrayLike = ORDERS,
 ) -> Recipe:
     """Recipe 3, Rényi DP: each person joins each of `steps` batches with probability batch/size; Gaussian noise of standard

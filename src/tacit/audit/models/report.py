@@ -220,10 +220,7 @@ def usual_attacks(references: int, *, population: bool, signal: Signal = LOSS) -
 
 
 def audit_model(
-    train: Train,
-    data: Records,
-    claim: Claim | Guarantee | str,
-    *,
+    train: Train, data: Records, claim: Claim | Guarantee | str, *,
     attacks: Sequence[Attack | Adversary] | None = None, game: Game | str = Game.FIXED_MODEL,
     runs: int | None = None, size: int | None = None, references: int = 8, record: int | None = None,
     groups: Sequence[Hashable] | None = None, signal: Signal = LOSS, confidence: float = 0.95,

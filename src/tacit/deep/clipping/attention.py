@@ -25,17 +25,9 @@ def supported(layer: nn.MultiheadAttention) -> bool:
 
 
 def layer_forward(
-    book: Pass,
-    path: str,
-    layer: nn.MultiheadAttention,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    key_padding_mask: Tensor | None = None,
-    need_weights: bool = True,
-    attn_mask: Tensor | None = None,
-    average_attn_weights: bool = True,
-    is_causal: bool = False,
+    book: Pass, path: str, layer: nn.MultiheadAttention, query: Tensor, key: Tensor, value: Tensor,
+    key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None,
+    average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """nn.MultiheadAttention, with the same arguments and results."""
     if query.ndim != 3:

@@ -80,15 +80,8 @@ def _params(layer: Recurrent, level: int, direction: int) -> tuple[Tensor, Tenso
 
 
 def _run(
-    book: Pass,
-    path: str,
-    layer: Recurrent,
-    values: Tensor,
-    state: State,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Bias,
-    b_hh: Bias,
+    book: Pass, path: str, layer: Recurrent, values: Tensor, state: State, w_ih: Tensor, w_hh: Tensor,
+    b_ih: Bias, b_hh: Bias,
 ) -> tuple[Tensor, State]:
     """One level in one direction."""
     if isinstance(layer, nn.GRU):

@@ -28,14 +28,8 @@ def _detached(param: Tensor | None) -> Tensor | None:
 
 
 def _affine(
-    book: Pass,
-    path: str,
-    inputs: Tensor,
-    output: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    normalise: Callable[[Tensor], Tensor],
-    reduce: Reduce,
+    book: Pass, path: str, inputs: Tensor, output: Tensor, weight: Tensor | None, bias: Tensor | None,
+    normalise: Callable[[Tensor], Tensor], reduce: Reduce,
 ) -> Tensor:
     """Tap `output = normalise(inputs) * weight + bias`, where `reduce` sums a tensor of that shape to one row per example."""
     params = [param for param in (weight, bias) if param is not None and param.requires_grad]

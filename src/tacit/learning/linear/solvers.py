@@ -152,15 +152,8 @@ class Plan:
 
     @classmethod
     def make(
-        cls,
-        guarantee: Guarantee,
-        adjacency: Adjacency,
-        features: int,
-        rows: int | None,
-        steps: int,
-        centre: float,
-        shape: float,
-        intercept: float,
+        cls, guarantee: Guarantee, adjacency: Adjacency, features: int, rows: int | None, steps: int,
+        centre: float, shape: float, intercept: float,
     ) -> Plan:
         """A plan with the least noise that keeps the guarantee."""
 
@@ -311,16 +304,8 @@ class LinearFit:
 
 
 def descend(
-    U: Array,
-    derivative: Derivative,
-    plan: Plan,
-    space: Geometry,
-    schedule: Schedule,
-    *,
-    start: Array,
-    normalise: bool,
-    penalty: float = 0.0,
-    quadratic: bool = False,
+    U: Array, derivative: Derivative, plan: Plan, space: Geometry, schedule: Schedule, *, start: Array,
+    normalise: bool, penalty: float = 0.0, quadratic: bool = False,
 ) -> LinearFit:
     """Full-batch steps against the noisy sum of bounded per-person gradients; `quadratic` says that the loss is the squared one.
 

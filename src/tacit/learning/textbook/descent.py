@@ -123,16 +123,8 @@ class GradientDescent:
 
     @classmethod
     def plan(
-        cls,
-        guarantee: Guarantee,
-        adjacency: Adjacency,
-        constraint: ConstraintSet,
-        *,
-        clip: float,
-        rows: int,
-        steps: int | None = None,
-        length: float | None = None,
-        book_calibration: bool = False,
+        cls, guarantee: Guarantee, adjacency: Adjacency, constraint: ConstraintSet, *, clip: float,
+        rows: int, steps: int | None = None, length: float | None = None, book_calibration: bool = False,
     ) -> GradientDescent:
         """The least noise for so many steps; without `steps`, n^2 mu^2 / p of them, at most 2000. `rows` is a public number.
 

@@ -260,14 +260,8 @@ def plan(output: TableOutput, portion: Portion) -> TablePlan:
         weights = {name: exact(f"weights[{name!r}]", value) for name, value in spec.weights.items()}
         bounds = {name: (exact("bound", low), exact("bound", high)) for name, (low, high) in spec.bounds.items()}
         found = output.desk.plan(
-            output.question,
-            portion.spend,
-            bounds=bounds,
-            keys=output.keys,
-            weights=weights,
-            law=portion.law,
-            loss=spec.loss,
-            period=span,
+            output.question, portion.spend, bounds=bounds, keys=output.keys, weights=weights,
+            law=portion.law, loss=spec.loss, period=span,
         )
     names = {*output.figures, *(shown.name for shown in output.question.outputs)}
     unknown = [name for name in (*spec.postprocess.nonnegative, *spec.postprocess.whole, *spec.checks) if name not in names]
