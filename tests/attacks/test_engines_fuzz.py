@@ -23,7 +23,7 @@ from tests.tables.people import exact_sums, loss_between, on_engine
 from tests.tables.random_expressions import TYPES, Expressions, rows
 
 from tacit.ledger import Budget, LedgerError
-from tacit.tables import EngineError, TableError, Unit
+from tacit.tables import Desk, EngineError, TableError, Unit
 from tacit.tables.plan import Plan
 
 SECRETS = ("CANARY-3c1d", "8675309867")
@@ -144,7 +144,8 @@ def load(place: Place, chosen: Sequence[int] = range(80)) -> None:
 def asking(place: Place) -> Any:
     """A session that knows the nasty rows and a public table beside them."""
     session = place.session(Unit("id", max_rows=2), Budget(epsilon=10_000, delta="1e-3"), loss=False)
-    session.source = replace(session.source, tables=("visits", "codes"), public=frozenset({"codes"}))
+    source = replace(session.source, tables=("visits", "codes"), public=frozenset({"codes"}))
+    session.desk = Desk.of(source, session.unit, loss=False)
     return session
 
 

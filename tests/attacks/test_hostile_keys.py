@@ -55,8 +55,7 @@ def test_no_key_makes_the_answer_fail(place: Place, kind: str, values: list[str]
     found: list[Any] = []
     for rows in (values[-1:], values):
         made(place, rows)
-        session = place.session(Unit("id", max_rows=1), loss=False)
-        session.source = type(session.source)(place.usual, ("hostile",))
+        session = place.session(Unit("id", max_rows=1), loss=False, name="hostile")
         plan = session.plan("SELECT k, COUNT(*) AS n FROM hostile GROUP BY k", epsilon=1)
         exact = asked(place, plan)
         found.append({group: people for group, people in zip(exact.groups, exact.people, strict=True)})
@@ -69,7 +68,6 @@ def test_a_number_has_one_text(place: Place) -> None:
     """1.5 and 1.50 are one group, and which of the two is handed over would follow from where the rows lie."""
     for values in (["NUMERIC '1.5'", "NUMERIC '1.500'", "NUMERIC '20'"], ["NUMERIC '1.500'", "NUMERIC '1.5'", "NUMERIC '20.0'"]):
         made(place, values)
-        session = place.session(Unit("id", max_rows=1), loss=False)
-        session.source = type(session.source)(place.usual, ("hostile",))
+        session = place.session(Unit("id", max_rows=1), loss=False, name="hostile")
         exact = asked(place, session.plan("SELECT k, COUNT(*) AS n FROM hostile GROUP BY k", epsilon=1))
         assert sorted(str(values[0]) for _, values in exact.groups) == ["1.5", "20"]

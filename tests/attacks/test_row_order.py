@@ -82,7 +82,7 @@ def test_a_persons_sum_is_the_sum_of_her_rows(place: Place) -> None:
     values = {who: [draw.uniform(-1, 1) * sizes[(who + (who not in alike) * n) % 7] for n in range(30)] for who in range(14)}
     rows = [(person, 7, value, person, None) for person, own in values.items() for value in [*own, 1e30, float("nan"), float("inf"), None]]
     place.load("visits", table(rows))
-    catalog = place.session(Unit("id", max_rows=1)).catalog
+    catalog = place.session(Unit("id", max_rows=1)).desk.catalog
     text = "SELECT COUNT(*) FROM (SELECT id, SUM(x) AS s, AVG(x) AS m, SUM(y) AS w, SUM(z) AS n FROM visits GROUP BY id) t"
     asked = parse(text, place.usual.dialect, catalog).relation
     assert isinstance(asked, Relation)

@@ -218,10 +218,10 @@ EXEMPT = {
     "audit/experiment.py": {"numpy.random"},  # which record goes into which half of an experiment; never noise
     "ledger/store.py": {"random"},  # how long to wait before asking a locked database again
     "ledger/journal.py": {"secrets"},  # the salt of a book
-    "release/compare.py": {"numpy.random", "random"},  # samples of public data, for a baseline; never noise
+    "release/rehearsal.py": {"numpy.random", "random"},  # samples of public data, for a baseline; never noise
     "release/dummy.py": {"numpy.random"},  # public data, never noise
     "tables/dummy.py": {"numpy.random"},  # made-up rows, never noise
-    "release/folders.py": {"secrets"},  # the name of an unfinished run
+    "release/running.py": {"secrets"},  # the name of an unfinished run
 }
 RANDOM = {"random", "secrets", "numpy.random", "scipy.stats"}
 

@@ -112,7 +112,7 @@ def asked(text: str, dialect: str, oracle: str, options: Mapping[str, Any]) -> t
     """The answer's lines and the plain query's, both in the order of the columns that were asked for."""
     names, expected = wanted(oracle)
     here = session(dialect)
-    question = here._question(text)
+    question = here.desk.question(text)
     given = dict(options)
     keys = [key.name for key in question.keys]
     shown = [output.name for output in question.outputs] or [*keys, *(a.name for a in question.aggregates)]

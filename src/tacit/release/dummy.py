@@ -28,7 +28,7 @@ from tacit.release.job import Job
 from tacit.release.rehearsal import owners_of
 from tacit.release.sources import TYPES
 from tacit.tables import Column, Schema
-from tacit.tables.schema import EPOCH, REAL, TEXT, check_rows, dummy, labels, typed
+from tacit.tables.dummy import EPOCH, REAL, TEXT, check_rows, dummy, labels, typed
 
 #: The regions of the made-up country, and what share of its patients lives in each.
 REGIONS = {"Capital": 0.34, "North": 0.24, "East": 0.16, "South": 0.14, "West": 0.09, "Islands": 0.03}

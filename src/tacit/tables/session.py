@@ -257,7 +257,7 @@ class Session:
 
         `tacit.Session(session.dummy(), name="visits", unit=session.unit, budget=...)` answers the same questions about nobody.
         """
-        from tacit.tables.schema import like
+        from tacit.tables.dummy import like
 
         name = self.source.tables[0] if table is None else table
         types = self.source.columns(name)

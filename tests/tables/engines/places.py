@@ -66,10 +66,10 @@ class Place:
         self.load(people.TABLE, people.table(rows))
 
     def session(self, unit: Unit, budget: Budget | None = None, *, steady: bool = False, **options: Any) -> Session:
-        """A session on the table of people with a book of its own."""
+        """A session on the table of people, or on another one by name, with a book of its own."""
         book = options.pop("ledger", None) or Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
-        engine = self.steady if steady else self.usual
-        return Session(engine, unit=unit, budget=budget or Budget(epsilon=100, delta="1e-4"), name=people.TABLE, ledger=book, **options)
+        engine, name = self.steady if steady else self.usual, options.pop("name", people.TABLE)
+        return Session(engine, unit=unit, budget=budget or Budget(epsilon=100, delta="1e-4"), name=name, ledger=book, **options)
 
 
 @cache

@@ -11,8 +11,8 @@ import pytest
 from tests.tables.test_session import UNIT, silent
 
 from tacit.ledger import Budget, Ledger
-from tacit.tables import Session, TableError
-from tacit.tables.schema import Schema, like
+from tacit.tables import Schema, Session, TableError
+from tacit.tables.dummy import like
 
 SECRET = 48_151_623
 INSTANT = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
