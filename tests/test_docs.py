@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import json
 import os
 import re
@@ -302,9 +303,8 @@ def test_the_reference_finds_every_public_name(room: str) -> None:
     assert len(asked) > len(site.public_names(f"tacit.{room}"))
     for name in asked[1:]:
         module, _, last = name.rpartition(".")
-        assert hasattr(importlib.import_module(module), last), (
-            f"tacit.{room} exports {name}, which is not there"
-        )
+        there = hasattr(importlib.import_module(module), last) or importlib.util.find_spec(name) is not None
+        assert there, f"tacit.{room} exports {name}, which is not there"
 
 
 def test_links_are_rewritten_for_the_site() -> None:

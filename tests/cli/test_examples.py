@@ -17,7 +17,7 @@ SCRIPTS: dict[str, tuple[list[str], list[str]]] = {
     "read_a_tradeoff_curve.py": (["tradeoff_promise.png", "tradeoff_gaussian.png"], ["multiplier for the same promise: 1.99"]),
 }
 # Run once, where what they show is checked too.
-ELSEWHERE = {"attacks_on_releases.py": "audit/demonstrations/test_overview.py", "logistic_regression.py": "learning/test_example.py"}
+ELSEWHERE = {"attacks_on_releases.py": "audit/demonstrations/test_demonstrations.py", "logistic_regression.py": "learning/test_example.py"}
 
 
 def test_every_example_is_listed() -> None:

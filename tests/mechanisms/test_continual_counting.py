@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tacit.accounting import Adjacency, Gaussian, Laplace, NoOp, ParameterError, Repeated, account
 from tacit.calculus import AddRemove, DomainError, Hamming, Integers, Lattice, MetricError, Rows, Space, Vectors
-from tacit.mechanisms import BinaryTree, SquareRoot, binary_tree, continual_counting, square_root
-from tacit.mechanisms.continual_counting import PRECISION, _inverse, coefficients
+from tacit.mechanisms import BinaryTree, binary_tree, continual_counting, square_root
+from tacit.mechanisms.continual_counting import PRECISION, SquareRoot, _inverse, coefficients
 from tacit.noise import test_mode as seeded
 
 QUIET = Fraction(1, 10**4)  # rounded noise of this scale is 0 but for a probability below e^-5000

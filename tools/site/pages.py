@@ -51,10 +51,21 @@ def tree_of(module: str) -> ast.Module:
 
 def public_names(room: str) -> list[str]:
     """What the room exports, as its `__all__` says."""
+    found: list[str] = []
     for node in tree_of(room).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return [str(name) for name in ast.literal_eval(node.value)]
-    raise ValueError(f"{room} has no __all__")
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if ast.unparse(target) == "__all__":
+                found += [str(name) for name in ast.literal_eval(node.value)]
+    if not found:
+        raise ValueError(f"{room} has no __all__")
+    return found
+
+
+def defines(module: str, name: str) -> bool:
+    """Whether a package imports the name from one of its modules, which may be called the same."""
+    held = [node for node in ast.walk(tree_of(module)) if isinstance(node, ast.ImportFrom) and node.module != module]
+    return any((alias.asname or alias.name) == name for node in held for alias in node.names)
 
 
 def home_of(module: str, name: str) -> tuple[str, str]:
@@ -66,6 +77,8 @@ def home_of(module: str, name: str) -> tuple[str, str]:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tacit"):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
+                    if source_of(f"{node.module}.{alias.name}").exists() and not defines(node.module, alias.name):
+                        return node.module, alias.name  # a module that is itself public
                     return home_of(node.module, alias.name)
     return module, name
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tacit.mechanisms.bounded_mean import bounded_mean, bounded_variance
     from tacit.mechanisms.candidate_selection import candidate_selection
     from tacit.mechanisms.continual_counting import (
-        BinaryTree, SquareRoot, binary_tree, continual_counting, square_root,
+        BinaryTree, binary_tree, continual_counting, square_root,
     )
     from tacit.mechanisms.discrete_gaussian import discrete_gaussian
     from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cell_edges, cell_numbers
@@ -85,7 +85,7 @@ __getattr__, __dir__ = lazily(__name__, {
     "automatic_bounds": ("automatic_bounds",),
     "bounded_mean": ("bounded_mean", "bounded_variance"),
     "candidate_selection": ("candidate_selection",),
-    "continual_counting": ("BinaryTree", "SquareRoot", "binary_tree", "continual_counting", "square_root"),
+    "continual_counting": ("BinaryTree", "binary_tree", "continual_counting", "square_root"),
     "discrete_gaussian": ("discrete_gaussian",),
     "doubling_cells": ("FoundBounds", "bounds_from", "cell_edges", "cell_numbers"),
     "exponential": ("exponential",),
@@ -128,7 +128,7 @@ __all__ = [
     "LATTICE_BITS", "BinaryTree", "FoundBounds", "GaussianMechanism", "GaussianSelection",
     "GeometricMechanism", "HaltedError", "HeavyTail", "Holdings", "KeySelection", "Ladder",
     "LaplaceMechanism", "LaplaceSelection", "Law", "Mechanism", "NoisyMax", "NoisySums", "OptimalSelection",
-    "PermuteAndFlip", "RandomisedResponse", "SipsSelection", "SquareRoot", "above_threshold",
+    "PermuteAndFlip", "RandomisedResponse", "SipsSelection", "above_threshold",
     "automatic_bounds", "best_selection", "binary_tree", "bits_for", "block_mean", "block_median",
     "bounded_mean", "bounded_variance", "bounds_from", "candidate_selection", "cell_edges", "cell_numbers",
     "clip_rows", "clique_count", "continual_counting", "discrete_gaussian", "edge_flow", "exp_bracket",
