@@ -16,6 +16,7 @@ silently.
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import importlib.util
@@ -305,6 +306,19 @@ def test_the_reference_finds_every_public_name(room: str) -> None:
         module, _, last = name.rpartition(".")
         there = hasattr(importlib.import_module(module), last) or importlib.util.find_spec(name) is not None
         assert there, f"tacit.{room} exports {name}, which is not there"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_a_room_exports_is_defined_by_itself(room: str) -> None:
+    """The site reads the code, and does not see a name that is assigned together with others, or is another package's."""
+    for public in site.public_names(f"tacit.{room}"):
+        module, name = site.home_of(f"tacit.{room}", public)
+        named = set[str]()
+        for node in site.tree_of(module).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+            named |= {target.id for target in targets if isinstance(target, ast.Name)}
+            named |= {node.name} if isinstance(node, ast.ClassDef | ast.FunctionDef) else set()
+        assert name in named or site.source_of(f"{module}.{name}").exists(), f"{module}.{name}"
 
 
 def test_links_are_rewritten_for_the_site() -> None:

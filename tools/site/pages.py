@@ -100,7 +100,8 @@ def lines_of(room: str, homes: dict[str, list[str]]) -> Iterator[str]:
         if module != room and (opening := ast.get_docstring(tree_of(module))):
             yield opening.partition("\n\n")[0].replace("\n", " ") + "\n"
         for name in homes[module]:
-            yield f"::: {module}.{name}\n"
+            alone = source_of(f"{module}.{name}").exists() and not defines(module, name)  # a module: its docstring
+            yield f"::: {module}.{name}\n" + ("    options: {members: false}\n" if alone else "")
         for made in makes(module, homes[module]):
             yield f"::: {module}.{made}\n    options: {{members: false, heading_level: 4}}\n"
 

@@ -41,7 +41,11 @@ from tacit.accounting.theorems.methods import as_typed, exact_rho, squared_mu, s
 from tacit.errors import AccountingError, AdjacencyError, ParameterError
 from tacit.exact import Typed, at_least, at_most, exact, from_text, root, shown, to_text
 
-PURE, APPROXIMATE, RHO, MU, RENYI = "pure", "approximate", "rho", "mu", "renyi"
+PURE = "pure"
+APPROXIMATE = "approximate"
+RHO = "rho"
+MU = "mu"
+RENYI = "renyi"
 _PREFIX = "renyi:"
 _NAMES = {name: name for name in ("epsilon", "delta", "rho", "mu", "mu2")} | {"eps": "epsilon"}
 _SHORT = {PURE: "eps", "epsilon": "eps"}

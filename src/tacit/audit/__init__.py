@@ -17,7 +17,7 @@ and `selftest` attacks Tacit itself. The last three are loaded where they are us
 
 from tacit.audit import mechanisms, models, rates
 from tacit.audit.claim import Claim, Evidence, Verdict, held_against, judge
-from tacit.audit.experiment import Generator, generator
+from tacit.audit.experiment import generator
 from tacit.audit.mechanisms import LawPair, MechanismReport, attack, audit_mechanism, audit_until, band, certify, worst_pair
 from tacit.audit.models import (
     Game,
@@ -34,7 +34,7 @@ from tacit.audit.page import Page, page_of
 from tacit.audit.rates import OperatingPoint, epsilon_of, mu_of, operating_point
 
 __all__ = [
-    "Claim", "Evidence", "Game", "Generator", "LawPair", "MechanismReport", "MembershipGame", "ModelReport",
+    "Claim", "Evidence", "Game", "LawPair", "MechanismReport", "MembershipGame", "ModelReport",
     "OperatingPoint", "Page", "Verdict", "attack", "audit_gradients", "audit_mechanism", "audit_model", "audit_one_run",
     "audit_poisoning", "audit_until", "band", "certify", "coin_evidence", "demonstrations", "epsilon_of", "generator",
     "held_against", "judge", "leakage", "mechanisms", "models", "mu_of", "operating_point", "page_of", "rank_attack",

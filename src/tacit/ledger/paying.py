@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from tacit.exact import Typed
     from tacit.ledger.account import Account, Receipt, Reservation
 
-DONE, FAILED, OPEN = "done", "failed", "open"
+DONE = "done"
+FAILED = "failed"
+OPEN = "open"
 _BEFORE = "not opened"
 
 #: Whether this thread or task is inside a payment's block.

@@ -26,7 +26,8 @@ from tacit.noise.source import words
 Bounds = Callable[[int], tuple[int, int]]  # bits -> integers around 2^bits times a number
 SMALL = 8  # Taylor's series is used below 2^-SMALL
 MARGIN = 2.0**-40
-STEPS, CUTOFF = 16, 64  # the filter's table holds exp(-i / STEPS) up to CUTOFF; exp(-64) < 2^-92 is far below the margin
+STEPS = 16  # the filter holds a table of exp(-i / STEPS) up to CUTOFF
+CUTOFF = 64  # exp(-64) < 2^-92 is far below the margin
 
 
 def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
