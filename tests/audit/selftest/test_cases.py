@@ -20,7 +20,7 @@ OTHER_WORDS = {
     "propose_test_release": "with the median or the quartiles",
     "smooth_quantile": "with q = 1/2",
     **dict.fromkeys(("BinaryTree", "GaussianMechanism", "GeometricMechanism", "LaplaceMechanism", "NoisyMax"), "made by a function"),
-    **dict.fromkeys(("PermuteAndFlip", "RandomisedResponse", "SquareRoot"), "made by a function"),
+    **dict.fromkeys(("PermuteAndFlip", "RandomisedResponse"), "made by a function"),
     **dict.fromkeys(("OptimalSelection", "Holdings", "plain_key", "HaltedError", "Law"), "a part of one that has a case"),
     **dict.fromkeys(("HeavyTail", "Ladder", "ladder", "staircase_draw", "edge_flow"), "a part of one that has a case"),
     **dict.fromkeys(("loss_spread", "run_table", "runs_of"), "a part of the quantile"),
