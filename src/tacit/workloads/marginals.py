@@ -101,11 +101,17 @@ def residual_scales(sizes: Mapping[str, int], tables: Mapping[Columns, float]) -
     needed: dict[Columns, float] = dict.fromkeys(subsets(tables, order), 0.0)
     for table, weight in tables.items():
         ordered = sorted(table, key=place.__getitem__)
-        cells = math.prod(sizes[column] for column in table)
-        for length in range(len(ordered) + 1):
-            for subset in itertools.combinations(ordered, length):
-                needed[subset] += weight * cells * share(sizes, subset, tuple(ordered))
-    kept = {subset: (float(cost(sizes, subset)), v) for subset, v in needed.items()}
+        # What each subset adds: (n - 1) / n for a column in it, 1 / n^2 for one that is not, once for every cell.
+        parts: list[tuple[Columns, float]] = [((), weight * math.prod(sizes[column] for column in table))]
+        for column in ordered:
+            n = sizes[column]
+            outside, inside = 1 / n**2, (n - 1) / n
+            parts = [(subset, value * outside) for subset, value in parts] + [
+                ((*subset, column), value * inside) for subset, value in parts
+            ]
+        for subset, value in parts:
+            needed[subset] += value
+    kept = {subset: (math.prod((sizes[c] - 1) / sizes[c] for c in subset), v) for subset, v in needed.items()}
     whole = sum(math.sqrt(p * v) for p, v in kept.values())
     # A column with a single cell has no residual: nothing moves it, and nothing needs to be drawn for it.
     deviations = {s: math.sqrt(whole * math.sqrt(p / v)) if p > 0 else 0.0 for s, (p, v) in kept.items()}

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -111,8 +112,7 @@ class Levels(Strategy):
     weights: tuple[Fraction, ...]
 
     def __post_init__(self) -> None:
-        narrower = zip(self.widths, self.widths[1:], strict=False)
-        assert self.widths[-1] == 1 and all(wide % narrow == 0 for wide, narrow in narrower)
+        assert self.widths[-1] == 1 and all(wide % narrow == 0 for wide, narrow in pairwise(self.widths))
         assert len(self.weights) == len(self.widths) and self.weights[-1] > 0
 
     @property
@@ -296,20 +296,16 @@ class Dense(Strategy):
 def dense_powers(strategy: Strategy, factor: Factor) -> tuple[Array, Array]:
     """Sums of squares and of fourth powers of the matrix that makes answers of measurements, some columns at a time."""
     squares, fourths = np.zeros(factor.questions), np.zeros(factor.questions)
-    sums = strategy.measure(np.eye(strategy.size), 0)
+    whole = replace(strategy, size=strategy.padded) if isinstance(strategy, Levels) else strategy
+    sums = whole.measure(np.eye(whole.size), 0)
     for block, weight in zip(sums, strategy.weights, strict=True):
         for start in range(0, len(block), CHUNK):
             # Unit noise at weight w enters the estimate as solve(w * row).
-            part = strategy.solve(_padded(strategy, block[start : start + CHUNK].T * float(weight)), 0)
+            part = whole.solve(block[start : start + CHUNK].T * float(weight), 0)[: strategy.size]
             answers = factor.answer(part, 0)
             squares += (answers**2).sum(axis=1)
             fourths += (answers**4).sum(axis=1)
     return squares, fourths
-
-
-def _padded(strategy: Strategy, cells: Array) -> Array:
-    more = strategy.padded - strategy.size if isinstance(strategy, Levels) else 0
-    return np.concatenate([cells, np.zeros((more, cells.shape[1]))]) if more else cells
 
 
 def squared_error(strategy: Strategy, need: Need, law: Law) -> float:

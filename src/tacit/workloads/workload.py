@@ -127,7 +127,7 @@ class Total(Factor):
         return float(whole * block**2 + rest**2)
 
     def answer(self, counts: NDArray[Any], axis: int) -> NDArray[Any]:
-        return counts.sum(axis=axis, keepdims=True)
+        return np.asarray(counts.sum(axis=axis, keepdims=True))
 
     def spread(self, covariance: Array) -> Array:
         return np.array([covariance.sum()])
@@ -197,7 +197,7 @@ class AllRanges(Factor):
         return _ranges_spread(covariance, *np.triu_indices(self.size))
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        return [_range_label(names, i, j) for i, j in zip(*np.triu_indices(self.size), strict=True)]
+        return [_range_label(names, i, j) for i in range(self.size) for j in range(i, self.size)]
 
 
 @dataclass(frozen=True)
@@ -471,6 +471,11 @@ class Wanted:
         """The questions, one product after the other."""
         raise NotImplementedError
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that a question names, in the order in which they are first named."""
+        raise NotImplementedError
+
     def __add__(self, other: Wanted) -> Wanted:
         return Sum((self, other))
 
@@ -489,6 +494,10 @@ class Weighted(Wanted):
         if not (math.isfinite(self.weight) and self.weight > 0):
             raise ParameterError(f"weight must be greater than 0, not {self.weight}")
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.asked.columns
+
     def terms(self, cells: Cells) -> Iterator[Term]:
         for term in self.asked.terms(cells):
             yield replace(term, weight=term.weight * self.weight)
@@ -499,6 +508,10 @@ class Sum(Wanted):
     """Several lists of questions, one after the other."""
 
     parts: tuple[Wanted, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(column for part in self.parts for column in part.columns))
 
     def terms(self, cells: Cells) -> Iterator[Term]:
         for part in self.parts:
@@ -513,7 +526,7 @@ class Marginals(Wanted):
     3
     """
 
-    columns: tuple[str, ...]
+    names: tuple[str, ...]
     ways: int | None
     up_to: int | None
 
@@ -525,9 +538,13 @@ class Marginals(Wanted):
         most = count("ways" if ways is not None else "up_to", ways if ways is not None else up_to)
         if most > len(columns):
             raise ParameterError(f"there are {len(columns)} columns, so tables of {most} columns do not exist")
-        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "names", columns)
         object.__setattr__(self, "ways", ways)
         object.__setattr__(self, "up_to", up_to)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names
 
     def terms(self, cells: Cells) -> Iterator[Term]:
         cells.check(self.columns)
@@ -552,6 +569,10 @@ class Product(Wanted):
 
     def __init__(self, **kinds: Any) -> None:
         object.__setattr__(self, "kinds", tuple(kinds.items()))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column for column, _ in self.kinds)
 
     def terms(self, cells: Cells) -> Iterator[Term]:
         cells.check([column for column, _ in self.kinds])
