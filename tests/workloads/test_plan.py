@@ -16,7 +16,7 @@ from tacit.accounting import Adjacency, Guarantee
 from tacit.errors import ParameterError
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.noise import test_mode as seeded
-from tacit.tables import Edges, Session, TableError, Unit
+from tacit.tables import Brackets, Session, TableError, Unit
 from tacit.workloads import AllRanges, Cells, Identity, Marginals, Prefix, Product, measured, plan
 from tacit.workloads.plan import Measured
 from tacit.workloads.workload import Wanted
@@ -146,7 +146,7 @@ def test_a_session_answers_and_pays_once(tmp_path: Path) -> None:
     table = people()
     session = opened(tmp_path, table)
     wanted = Marginals("sex", "region", "age", up_to=2)
-    found = plan(session, wanted, rho="0.5", cells={"age": Edges((0, 18, 65, 120))}, purpose="a test")
+    found = plan(session, wanted, rho="0.5", cells={"age": Brackets((0, 18, 65, 120))}, purpose="a test")
     assert session.left()["rho"] == 1
     answer = found.run()
     assert session.left()["rho"] == Fraction(1, 2)
@@ -159,7 +159,7 @@ def test_a_session_answers_and_pays_once(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="no answers about exactly"):
         answer.table("sex", "age", "region")
     with pytest.raises(BudgetExceeded):
-        plan(session, wanted, rho="0.6", cells={"age": Edges((0, 18, 65, 120))}).run()
+        plan(session, wanted, rho="0.6", cells={"age": Brackets((0, 18, 65, 120))}).run()
 
 
 def test_caps_hold_in_the_engine(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_empty_table_has_every_cell(tmp_path: Path) -> None:
         (Marginals("nothing", ways=1), {}, Exception),
         (Marginals("sex", ways=1), {"cells": {"region": ["N"]}}, ParameterError),
         (Marginals("sex", ways=1), {"cells": {"sex": ["f", "f"]}}, TableError),
-        (Marginals("sex", ways=1), {"cells": {"sex": Edges((0, 1))}}, Exception),
+        (Marginals("sex", ways=1), {"cells": {"sex": Brackets((0, 1))}}, Exception),
         (Marginals("sex", ways=1), {"rows": "SELECT SUM(age) FROM people"}, Exception),
         ("sex", {}, ParameterError),
     ],
@@ -208,4 +208,4 @@ def test_what_cannot_be_planned_is_refused_before_payment(tmp_path: Path, wanted
 @pytest.mark.parametrize("edges", [(), (1,), (2, 1), (1, 1), (0, float("nan"))])
 def test_bad_edges_are_refused(edges: Any) -> None:
     with pytest.raises((TableError, ParameterError)):
-        Edges(edges)
+        Brackets(edges)

@@ -9,7 +9,7 @@ no table.
 >>> from tacit.tables import Desk, Source, Unit
 >>> visits = pa.table({"id": [1, 2, 3, 3], "sex": ["f", "m", "f", "f"], "age": [3, 40, 77, 78]})
 >>> desk = Desk.of(Source.of(visits, name="visits"), Unit("id", max_rows=1))
->>> cut = Cut.of(desk, {"sex": ["f", "m"], "age": Edges((0, 18, 65, 120))})
+>>> cut = Cut.of(desk, {"sex": ["f", "m"], "age": Brackets((0, 18, 65, 120))})
 >>> {columns: table.tolist() for columns, table in cut.counts([("sex",), ("sex", "age"), ()]).items()}
 {('sex',): [2, 1], ('sex', 'age'): [[1, 0, 1], [0, 1, 0]], (): 3}
 """
@@ -41,10 +41,10 @@ MOST = 10_000
 
 
 @dataclass(frozen=True)
-class Edges:
+class Brackets:
     """Ranges of numbers: cell i goes from edge i up to edge i + 1, which only the last cell includes.
 
-    >>> Edges((0, 18, 65, 120)).names
+    >>> Brackets((0, 18, 65, 120)).names
     ('0 to 18', '18 to 65', '65 to 120')
     """
 
@@ -74,7 +74,7 @@ class Cut:
 
     @staticmethod
     def of(
-        desk: Desk, columns: Mapping[str, Sequence[Any] | Edges | None] | Sequence[str], *, rows: str | None = None
+        desk: Desk, columns: Mapping[str, Sequence[Any] | Brackets | None] | Sequence[str], *, rows: str | None = None
     ) -> Cut:
         """From cells for each column; what is None, or only named, is cut as the desk's columns are declared.
 
@@ -96,7 +96,7 @@ class Cut:
         types = types_of(replace(base, keys=bare), desk.engine, unit)
         cells = {name: _cells(desk, name, cell) for name, cell in given.items()}
         keys = tuple(Key(_number(key, cells[key.name], types[key.value]), key.name) for key in bare)
-        names = {name: c.names if isinstance(c, Edges) else tuple(c) for name, c in cells.items()}
+        names = {name: c.names if isinstance(c, Brackets) else tuple(c) for name, c in cells.items()}
         person = None if unit.person is None else types[exp.column(unit.person, quoted=True)]
         numbered = person is not None and kind_of(person) == "float"
         counted = (Aggregate("count", None, "n"),)
@@ -159,26 +159,26 @@ def _by_rows(unit: Unit) -> Unit:
     return replace(unit, max_rows=unit.most_rows, max_groups=None, rows_per_group=None)
 
 
-def _cells(desk: Desk, name: str, given: Sequence[Any] | Edges | None) -> Sequence[Any] | Edges:
-    if isinstance(given, Edges):
-        found: Sequence[Any] | Edges = given
+def _cells(desk: Desk, name: str, given: Sequence[Any] | Brackets | None) -> Sequence[Any] | Brackets:
+    if isinstance(given, Brackets):
+        found: Sequence[Any] | Brackets = given
     elif given is not None:
         found = tuple(given)
     elif name in desk.schema.categories:
         found = desk.schema.categories[name]
     else:
         raise TableError(
-            f"{name} has no cells: declare its categories, or give edges such as cells={{{name!r}: Edges((0, 18, 65, 120))}}"
+            f"{name} has no cells: declare its categories, or give edges such as cells={{{name!r}: Brackets((0, 18, 65, 120))}}"
         )
-    size = len(found.names) if isinstance(found, Edges) else len(found)
+    size = len(found.names) if isinstance(found, Brackets) else len(found)
     if not 0 < size <= MOST:
         raise TableError(f"{name} has {size} cells; it must have 1 to {MOST}")
     return found
 
 
-def _number(key: Key, cells: Sequence[Any] | Edges, sql_type: str) -> exp.Expression:
+def _number(key: Key, cells: Sequence[Any] | Brackets, sql_type: str) -> exp.Expression:
     """The place of a row's cell, NULL where it is in none: comparisons only, so that no row can make it fail."""
-    if isinstance(cells, Edges):
+    if isinstance(cells, Brackets):
         return _place(key, cells, sql_type)
     listed = Listed.of([key.name], [[value] for value in cells], [sql_type])
     ifs = []
@@ -190,7 +190,7 @@ def _number(key: Key, cells: Sequence[Any] | Edges, sql_type: str) -> exp.Expres
     return exp.cast(exp.Case(ifs=ifs), "BIGINT")
 
 
-def _place(key: Key, cells: Edges, sql_type: str) -> exp.Expression:
+def _place(key: Key, cells: Brackets, sql_type: str) -> exp.Expression:
     kind = kind_of(sql_type)
     if kind not in ("integer", "float", "decimal"):
         raise Refused(f"{key.name} is no number, so it has no edges; give its categories as a list")

@@ -10,7 +10,7 @@ spent, and answers everything from one measurement.
 {'sums over 64 cells (age: dense)': 2.3, 'sums over 64 cells (age: levels)': 4.69}
 """
 
-from tacit.workloads.plan import Figures, Measured, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
+from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
 from tacit.workloads.workload import (
     AllRanges,
     Cells,
@@ -26,6 +26,23 @@ from tacit.workloads.workload import (
 )
 
 __all__ = [
-    "AllRanges", "Cells", "Figures", "Identity", "Marginals", "Measured", "Predicates", "Prefix", "Product", "Ranges",
-    "Total", "Wanted", "Workload", "WorkloadAnswer", "WorkloadPlan", "bound", "compared", "measured", "plan",
+    "AllRanges",
+    "Cells",
+    "Identity",
+    "Marginals",
+    "Measured",
+    "Predicates",
+    "Prefix",
+    "Product",
+    "Ranges",
+    "TermAnswers",
+    "Total",
+    "Wanted",
+    "Workload",
+    "WorkloadAnswer",
+    "WorkloadPlan",
+    "bound",
+    "compared",
+    "measured",
+    "plan",
 ]  # fmt: skip

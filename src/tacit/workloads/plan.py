@@ -39,7 +39,7 @@ from tacit.errors import ParameterError
 from tacit.exact import Typed, at_most
 from tacit.ledger import paying
 from tacit.mechanisms import Law, NoisySums
-from tacit.tables import Cut, Desk, Edges, EngineError, Session
+from tacit.tables import Brackets, Cut, Desk, EngineError, Session
 from tacit.workloads.intervals import half_widths
 from tacit.workloads.selection import Selection, best, candidates, unit_error
 from tacit.workloads.workload import Array, Cells, Term, Wanted, Workload
@@ -85,19 +85,19 @@ class Measured:
         noisy = [np.asarray(self.noise.add(block, i)).reshape(block.shape) for i, block in enumerate(sums)]
         return self.selection.released(noisy)
 
-    def answers(self, released: Sequence[NDArray[Any]]) -> list[Figures]:
+    def answers(self, released: Sequence[NDArray[Any]]) -> list[TermAnswers]:
         """The figures of every term, by least squares, with intervals. No data is touched."""
         found = []
         for term, own in zip(
             self.workload.terms, self.selection.answers(self.workload, released, self.law), strict=True
         ):
             widths = half_widths(own.squares, own.fourths, self.law, self.confidence) * self.scale
-            found.append(Figures(self.workload.cells, term, own.values, widths))
+            found.append(TermAnswers(self.workload.cells, term, own.values, widths))
         return found
 
 
 @dataclass(frozen=True, eq=False)
-class Figures:
+class TermAnswers:
     """The answers of one term, in an array with one axis for each of its columns, and how far each may be off."""
 
     cells: Cells
@@ -235,7 +235,7 @@ class WorkloadAnswer:
     entry: int | None = None
 
     @cached_property
-    def figures(self) -> list[Figures]:
+    def figures(self) -> list[TermAnswers]:
         """The answers of every term, in the order of the workload."""
         return self.measured.answers(self.released)
 
@@ -256,12 +256,12 @@ class WorkloadAnswer:
 def plan(
     session: Session, wanted: Wanted, *, guarantee: Guarantee | str | None = None, epsilon: Typed | None = None,
     delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
-    cells: Mapping[str, Sequence[Any] | Edges | None] | None = None, rows: str | None = None, law: Law | None = None,
+    cells: Mapping[str, Sequence[Any] | Brackets | None] | None = None, rows: str | None = None, law: Law | None = None,
     purpose: str = "",
 ) -> WorkloadPlan:
     """Plan a workload on a session's table. Nothing is spent and no data is touched.
 
-    `cells` cuts columns that the session does not declare: a list of categories, or `Edges` for numbers. `rows` is a
+    `cells` cuts columns that the session does not declare: a list of categories, or `Brackets` for numbers. `rows` is a
     plain count whose rows are meant, 'SELECT COUNT(*) FROM visits WHERE age > 17'. Columns that no question names
     are not looked at.
     """
@@ -279,7 +279,7 @@ def plan(
 
 
 def bound(
-    desk: Desk, wanted: Wanted, cells: Mapping[str, Sequence[Any] | Edges | None] | None = None, rows: str | None = None
+    desk: Desk, wanted: Wanted, cells: Mapping[str, Sequence[Any] | Brackets | None] | None = None, rows: str | None = None
 ) -> tuple[Cut, Workload]:
     """The wanted questions over a desk's columns: how they are cut, and the workload."""
     names = wanted.columns
