@@ -13,7 +13,7 @@ mu squared, or 2 rho.
 >>> measuring = Measuring((2, 2), counts.__getitem__, whole, max_rows=1)
 >>> with test_mode(1):
 ...     seen = measuring.marginal((0,), sigma=2.0)
->>> round(seen.sigma, 4), measuring.events, round(measuring.left, 12)
+>>> round(seen.sigma, 4), measuring.events, round(measuring.left, 6)
 (2.0207, [Gaussian(noise_multiplier=2)], 0.75)
 
 Guarantee
