@@ -37,9 +37,9 @@ class OneShot:
 
     columns: float = 0.3
     scores: float = 0.05
-    cap: int = 130_000
+    cap: int = 300_000
     steps: int = STEPS
-    enough: float = 0.0
+    enough: float = 0.8
     selects = False
 
     def fit(self, measuring: Measuring) -> Model:
