@@ -37,8 +37,8 @@ class Auto:
 
     columns: float = 0.3
     scores: float = 0.05
-    first: float = 0.8
-    first_cap: float = 0.6
+    first: float = 0.85
+    first_cap: float = 0.9
     cap: int = 300_000
     steps: int = 150
     last_steps: int = STEPS

@@ -38,10 +38,12 @@ from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto
 from tacit.synthesis.columns import Cells, Column, Values, same_text
 from tacit.synthesis.estimate import Model, NoisyMarginal, merged
+from tacit.synthesis.histogram import Histogram
 from tacit.synthesis.independent import Independent
 from tacit.synthesis.inference import axes_without
 from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_budget
 from tacit.synthesis.mst import MST
+from tacit.synthesis.mwem_pgm import MwemPgm
 from tacit.synthesis.oneshot import OneShot
 from tacit.synthesis.sample import counted, generator, sampled
 
@@ -62,7 +64,8 @@ class Method(Protocol):
 
 #: The methods by name, with their default settings.
 METHODS: Mapping[str, Method] = {
-    "auto": Auto(), "oneshot": OneShot(), "aim": AIM(), "mst": MST(), "independent": Independent(),
+    "auto": Auto(), "oneshot": OneShot(), "aim": AIM(), "mst": MST(), "mwem_pgm": MwemPgm(),
+    "independent": Independent(), "histogram": Histogram(),
 }  # fmt: skip
 
 
