@@ -43,7 +43,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
-from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
+from tacit.deep.clipping import ROUNDING, Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
 from tacit.deep.noise import add_normal, on_lattice, standard_normal
@@ -76,9 +76,6 @@ class Independent:
         return sampler.event(Gaussian(noise_multiplier), steps) if steps else NoOp()
 
 
-# Norms and sums are computed in floating point: the noise is this much larger than the rule's sensitivity asks, so that rounding can
-# never make the true sensitivity the larger one. A float32 norm of 1e9 squares, summed in blocks, is off by less than 1e-5.
-ROUNDING = 1 + 1e-4
 GRANULE = 2.0**-24  # of the sensitivity; with exact=True
 ADVICE = "The loop must call model(x) and loss.backward() once for each whole batch, and may replace no parameter"
 
@@ -259,7 +256,7 @@ class PrivateTraining:
         """Set every gradient to (sum + noise) / divisor; returns the deviation of the noise in each."""
         parts = list(collected.sums.values())
         sizes = [part.numel() for part in parts]
-        sensitivity = collected.sensitivity * ROUNDING
+        sensitivity = collected.sensitivity * (1 + 2 * ROUNDING)  # how far the sums move as computed
         divisor = float(self.sampler.divisor)
         if self._exact:
             granule = sensitivity * GRANULE
@@ -279,7 +276,7 @@ class PrivateTraining:
             if not self._exact:
                 torch._foreach_add_(pieces, parts, alpha=1 / divisor)
         for name, piece in zip(collected.sums, pieces, strict=True):
-            self._clipper.params[name].grad = piece
+            self._clipper.params[name].grad = piece.to(self._clipper.params[name].dtype)
         return sigma / divisor
 
     def _gradient_multiplier(self) -> float:

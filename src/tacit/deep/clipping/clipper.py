@@ -8,18 +8,21 @@ and output gradient, and one weighted product per layer gives the clipped sum.
 ...     model(torch.tensor([[3.0, 4.0], [0.3, 0.4]])).sum().backward()
 ...     clipped = clipper.collect()
 >>> clipped.sums["weight"]  # (3, 4) has norm 5 and becomes (0.6, 0.8); (0.3, 0.4) stays
-tensor([[0.9000, 1.2000]])
+tensor([[0.9000, 1.2000]], dtype=torch.float64)
 >>> clipped.count, clipped.sensitivity
 (2, 1.0)
 
 **Guarantee.** If the model treats examples independently and the loss is the sum or mean over examples of terms that each depend on one
-example (no weights or divisors from the rest of the batch), then `sums`, as real numbers, changes by at most `sensitivity` in Euclidean
-norm when an example is added or removed. An example whose gradient is not finite contributes nothing. Whether anything is refused
-depends on shapes and on the program, not on values.
+example (no weights or divisors from the rest of the batch), then the exact sum of the clipped gradients changes by at most `sensitivity`
+in Euclidean norm when an example is added or removed, and `sums`, as computed, is within `ROUNDING * sensitivity` of it after one pass
+(twice that after several). So the computed sums move by at most `sensitivity * (1 + 2 * ROUNDING)`, whatever the values are. An example
+whose gradient is not finite contributes nothing. Whether anything is refused depends on shapes and on the program, not on values.
+Assumed of PyTorch: what it computes for one example in the forward and backward pass does not depend on the others.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -30,18 +33,33 @@ from torch import Tensor, nn
 
 from tacit.deep.clipping.fallback import Fallback
 from tacit.deep.clipping.layers import Forward, how
-from tacit.deep.clipping.parts import Part, Sums, working_dtype
+from tacit.deep.clipping.parts import Blocks, Bounds, Part, Sums
 from tacit.deep.clipping.passes import ClippingError, Pass, Probe, flatten, full_precision, repeat_first
 from tacit.deep.clipping.rules import Rule
 from tacit.deep.clipping.rules import flat as flat
 from tacit.deep.validate import ensure_valid
 from tacit.errors import ParameterError
 
+ROUNDING = 2.0**-9  # of the sensitivity: how far the computed sum may be from the exact sum of the clipped gradients
+
 SEVERAL = (
     "several forward passes came before one backward, and nobody can know whether their rows are the same examples; "
     "call the model once on one batch, then backward, then the next (under torch.no_grad() a forward pass does not count)"
 )
 AGAIN = "backward ran over a forward pass that is already clipped and summed; run the forward pass again"
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is clipped in a pass: `count` examples or users; `owner` says whose each row is, `own` what a row counts before clipping."""
+
+    count: int
+    owner: Tensor | None
+    own: Tensor
+
+    def rows(self, values: Tensor) -> Tensor:
+        """Values of the units, along the last dimension, as values of their rows."""
+        return values if self.owner is None else values[..., self.owner]
 
 
 @dataclass(frozen=True)
@@ -92,7 +110,6 @@ class Clipper:
         self._fallback, self._check = frozenset(fallback), check_batch
         self._names = {id(param): name for name, param in model.named_parameters()}
         self._params = dict(model.named_parameters())
-        self._eps = max((torch.finfo(working_dtype(param)).eps for param in self._params.values()), default=0.0)
         self._patched: list[_Patched | _Root] = []
         self._hooks: dict[str, Any] = {}
         self.book: Pass | None = None  # the pass in progress
@@ -258,26 +275,53 @@ class Clipper:
         book = self._close()
         if book is None or not book.received:
             return
-        scale = float(book.count) if self.loss_reduction == "mean" else 1.0
         with full_precision(next(iter(self._params.values())).device.type):
             taken = list(book.take())
             members = self._members([part for part, _ in taken])
-            norms = self._norms_of(members, [squares for _, squares in taken], book.count).mul_(scale)
-            factors = self.rule.factors(norms)
-            if not norms.sum().isfinite():
-                unusable = ~norms.isfinite().all(0)
-                factors[:, unusable] = 0
-                for _, _, part in members:
-                    part.drop(unusable.to(part.param.device))
-            weights = {}
-            for group, name, part in members:
-                if group not in weights:
-                    weights[group] = (factors[group] * scale).to(part.param.device, working_dtype(part.param))
-                self._add(name, part, weights[group])
+            bounds = [Bounds(bounds.norms.cpu(), bounds.masses.cpu()) for _, bounds in taken]
+            self._add(members, bounds, self._units(book.count))
         book.forget()
+
+    def _units(self, count: int) -> Units:
+        """What is clipped: each example, in the scale of a loss that is its own."""
+        scale = float(count) if self.loss_reduction == "mean" else 1.0
+        return Units(count, None, torch.full((count,), scale, dtype=torch.float64))
+
+    def _add(self, members: Sequence[tuple[int, str, Part]], bounds: Sequence[Bounds], units: Units) -> None:
+        """Clip the gradient of each unit and add it to the sums, with a rounding error within this pass's share of `ROUNDING`."""
+        norms = self._norms_of(members, bounds, units)
+        factors = self.rule.factors(norms)
+        usable = norms.isfinite().all(0)
+        if not usable.all():
+            factors[:, ~usable] = 0
+            rows = units.rows(~usable)
+            for _, _, part in members:
+                part.drop(rows.to(part.param.device))
+        weights = units.rows(factors) * units.own
+        weights[weights < 2.0**-100] = 0  # a smaller one could lose digits in single precision
+        blocks = self._blocks(members, bounds, weights)
+        if self._sums is None:
+            self._sums = Sums(self._params)
+        by_device: dict[tuple[int, torch.device], Tensor] = {}
+        for group, name, part in members:
+            own = by_device.setdefault((group, part.param.device), weights[group].to(part.param.device))
+            self._sums.add(name, part, own, blocks)
         self._norms.append(norms)
         self._factors.append(factors)
-        self._count += book.count
+        self._count += units.count
+
+    def _blocks(self, members: Sequence[tuple[int, str, Part]], bounds: Sequence[Bounds], weights: Tensor) -> Blocks:
+        """How to add up this pass: the first may err by `ROUNDING`, all later ones together by as much again."""
+        turn = len(self._norms) + 1
+        error = self.rule.sensitivity(len(self.groups())) * ROUNDING / (turn * (turn - 1) if turn > 1 else 1)
+        if not members:
+            return Blocks(1)
+        masses = torch.stack([bound.masses for bound in bounds]) * weights[[group for group, _, _ in members]]
+        mass = float(masses.nan_to_num_(0.0, 0.0).sum(1).norm()) * (1 + 2.0**-20)  # a unit without weight is zero in every part
+        parts = [part for _, _, part in members]
+        least = sum(part.terms * math.sqrt(part.param.numel()) for part in parts) * 2.0**-64
+        single = all(part.dtype == torch.float32 for part in parts)
+        return Blocks.within(error, mass, max(part.terms for part in parts), least, single=single)
 
     def _members(self, parts: Sequence[Part]) -> list[tuple[int, str, Part]]:
         """Each part with its group and the name of its parameter."""
@@ -287,22 +331,16 @@ class Clipper:
         groups = self.groups()
         return [(groups.index(name.rpartition(".")[0]), name, part) for name, part in zip(names, parts, strict=True)]
 
-    def _norms_of(self, members: Sequence[tuple[int, str, Part]], squares: Sequence[Tensor], count: int) -> Tensor:
-        """The norm of each group for each of `count` examples, from the squares of its parts, rounded up: (groups, examples)."""
-        own: list[list[Tensor]] = [[] for _ in self.groups()]
-        for (group, _, _), square in zip(members, squares, strict=True):
-            own[group].append(square)
-        rows = [torch.stack(parts).sum(0, dtype=torch.float64).cpu() if parts else torch.zeros(count, dtype=torch.float64) for parts in own]
-        return torch.stack(rows).sqrt_().mul_(1 + self._rounding())
+    def _norms_of(self, members: Sequence[tuple[int, str, Part]], bounds: Sequence[Bounds], units: Units) -> Tensor:
+        """At least the norm of each group of parameters for each unit: (groups, units)."""
+        squares = torch.zeros(len(self.groups()), units.count, dtype=torch.float64)
+        for (group, _, part), bound in zip(members, bounds, strict=True):
+            squares[group] += self._part_norms(part, bound, units).square_()
+        return squares.sqrt_().mul_(1 + (len(members) + 8) * 2.0**-52)
 
-    def _rounding(self) -> float:
-        """What rounding may take from a norm, relative: norms are rounded up by it, so that nobody keeps more than the threshold."""
-        return 4 * self._eps
-
-    def _add(self, name: str, part: Part, weights: Tensor) -> None:
-        if self._sums is None:
-            self._sums = Sums(self._params)
-        self._sums.add(name, part, weights)
+    def _part_norms(self, part: Part, bound: Bounds, units: Units) -> Tensor:
+        """At least the norm of each unit's gradient of one part."""
+        return bound.norms * units.own
 
     def _name(self, param: Tensor) -> str:
         name = self._names.get(id(param))
