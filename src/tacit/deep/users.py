@@ -31,6 +31,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -43,6 +44,7 @@ from torch.utils.data import Dataset, TensorDataset, default_collate
 from tacit.accounting import Adjacency, Event, Gaussian, Group, Guarantee, MixtureOfGaussians, ParameterError, Repeated, calibrate
 from tacit.deep.clipping import Clipper, ClippingError, Rule, flat
 from tacit.deep.clipping.clipper import Units
+from tacit.deep.clipping.passes import Pass
 from tacit.deep.clipping.parts import CHUNK, UNIT, Blocks, Bounds, Outer, Part, floored, row_norms, weigh
 from tacit.deep.private import PrivateTraining, noise_for, planned_steps
 from tacit.deep.samplers import Indices, PoissonBatches, Sampler, as_dataset
@@ -191,18 +193,27 @@ class UserClipper(Clipper):
         super().__init__(model, rule, loss_reduction=loss_reduction)
         self._sizes, self._average = sizes, average
         self._now: list[int] = []
+        self._later: list[list[int]] = []  # of the pieces to come
 
     def begin(self, args: Any) -> None:
         super().begin(args)  # settles the pass before with its own sizes
         self._now = list(self._sizes())
 
-    def _units(self, count: int) -> Units:
-        if sum(self._now) != count:
+    def cuts(self, count: int, largest: int) -> list[tuple[int, int]]:
+        """A piece holds all records of at most `largest` users."""
+        ends = np.cumsum([0, *self._now]).tolist()
+        turns = [*range(0, len(self._now), largest), len(self._now)]
+        self._later = [self._now[first:last] for first, last in pairwise(turns)]
+        return [(ends[first], ends[last]) for first, last in pairwise(turns)]
+
+    def _units(self, book: Pass, whole: int) -> Units:
+        now = self._now if book.count == whole else self._later.pop(0)
+        if sum(now) != book.count or sum(self._now) != whole:
             raise ClippingError("the model saw other rows than the loader handed out; call it once on each whole batch, rows in order")
-        sizes = torch.tensor(self._now)
+        sizes = torch.tensor(now)
         owner = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
         own = (1 / sizes.double() if self._average else torch.ones_like(sizes, dtype=torch.float64))[owner]
-        return Units(len(sizes), owner, own * (float(count) if self.loss_reduction == "mean" else 1.0))
+        return Units(len(sizes), owner, own * (float(whole) if self.loss_reduction == "mean" else 1.0))
 
     def _part_norms(self, part: Part, bound: Bounds, units: Units) -> Tensor:
         return user_norms(part, bound, units)

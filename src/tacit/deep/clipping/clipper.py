@@ -23,7 +23,7 @@ Assumed of PyTorch: what it computes for one example in the forward and backward
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from tacit.deep.clipping.fallback import Fallback
 from tacit.deep.clipping.layers import Forward, how
 from tacit.deep.clipping.parts import Blocks, Bounds, Part, Sums
-from tacit.deep.clipping.passes import ClippingError, Pass, Probe, flatten, full_precision, repeat_first
+from tacit.deep.clipping.passes import ClippingError, Pass, Probe, flatten, full_precision, repeat_first, tap
 from tacit.deep.clipping.rules import Rule
 from tacit.deep.clipping.rules import flat as flat
 from tacit.deep.validate import ensure_valid
@@ -71,6 +71,8 @@ class ClippedSum:
     norms: Tensor  # (groups, examples); for a detector of silent failures, never to be released
     factors: Tensor
     sensitivity: float
+    seen: int = 0  # the examples that passed, those that count for nothing included
+    passes: int = 0
     together: Tensor | None = None  # the sums side by side in one vector, whose parts they are, if they are of one type
 
     def within(self) -> int:
@@ -112,6 +114,8 @@ class Clipper:
         self._params = dict(model.named_parameters())
         self._patched: list[_Patched | _Root] = []
         self._hooks: dict[str, Any] = {}
+        self.largest: int | None = None  # examples at once; a larger batch is run in pieces, twice forward
+        self.counting = True  # whether the next examples count: a placeholder for an empty batch does not
         self.book: Pass | None = None  # the pass in progress
         self.recording = False
         self._clear()
@@ -230,7 +234,7 @@ class Clipper:
         self._sums: Sums | None = None
         self._norms: list[Tensor] = []
         self._factors: list[Tensor] = []
-        self._count = 0
+        self._count = self._seen = self._passes = 0
 
     def groups(self) -> list[str]:
         """The names of the groups that the rule clips together: the whole model, or each layer with a trainable parameter."""
@@ -257,6 +261,8 @@ class Clipper:
             torch.cat(self._norms, 1) if self._norms else empty,
             torch.cat(self._factors, 1) if self._factors else empty,
             self.rule.sensitivity(len(groups)),
+            self._seen,
+            self._passes,
             together,
         )
         self._clear()
@@ -275,20 +281,36 @@ class Clipper:
         book = self._close()
         if book is None or not book.received:
             return
+        self._passes += 1
+        if isinstance(book, Split):
+            for piece, share in book.run(self):
+                self._settle(piece, book.count, share)
+        else:
+            self._settle(book, book.count, 1.0)
+
+    def _settle(self, book: Pass, whole: int, share: float) -> None:
+        """Clip and add one pass, or a piece of one over `whole` examples."""
         with full_precision(next(iter(self._params.values())).device.type):
             taken = list(book.take())
             members = self._members([part for part, _ in taken])
             bounds = [Bounds(bounds.norms.cpu(), bounds.masses.cpu()) for _, bounds in taken]
-            self._add(members, bounds, self._units(book.count))
+            units = self._units(book, whole)
+            self._seen += units.count
+            if self.counting:
+                self._add(members, bounds, units, share)
         book.forget()
 
-    def _units(self, count: int) -> Units:
-        """What is clipped: each example, in the scale of a loss that is its own."""
-        scale = float(count) if self.loss_reduction == "mean" else 1.0
-        return Units(count, None, torch.full((count,), scale, dtype=torch.float64))
+    def cuts(self, count: int, largest: int) -> list[tuple[int, int]]:
+        """Where a batch is cut into pieces of at most `largest` examples."""
+        return [(first, min(first + largest, count)) for first in range(0, count, largest)]
 
-    def _add(self, members: Sequence[tuple[int, str, Part]], bounds: Sequence[Bounds], units: Units) -> None:
-        """Clip the gradient of each unit and add it to the sums, with a rounding error within this pass's share of `ROUNDING`."""
+    def _units(self, book: Pass, whole: int) -> Units:
+        """What is clipped: each example, in the scale of a loss that is its own."""
+        scale = float(whole) if self.loss_reduction == "mean" else 1.0
+        return Units(book.count, None, torch.full((book.count,), scale, dtype=torch.float64))
+
+    def _add(self, members: Sequence[tuple[int, str, Part]], bounds: Sequence[Bounds], units: Units, share: float) -> None:
+        """Clip the gradient of each unit and add it to the sums, with a rounding error within its share of `ROUNDING`."""
         norms = self._norms_of(members, bounds, units)
         factors = self.rule.factors(norms)
         usable = norms.isfinite().all(0)
@@ -299,7 +321,7 @@ class Clipper:
                 part.drop(rows.to(part.param.device))
         weights = units.rows(factors) * units.own
         weights[weights < 2.0**-100] = 0  # a smaller one could lose digits in single precision
-        blocks = self._blocks(members, bounds, weights)
+        blocks = self._blocks(members, bounds, weights, share)
         if self._sums is None:
             self._sums = Sums(self._params)
         by_device: dict[tuple[int, torch.device], Tensor] = {}
@@ -310,10 +332,10 @@ class Clipper:
         self._factors.append(factors)
         self._count += units.count
 
-    def _blocks(self, members: Sequence[tuple[int, str, Part]], bounds: Sequence[Bounds], weights: Tensor) -> Blocks:
+    def _blocks(self, members: Sequence[tuple[int, str, Part]], bounds: Sequence[Bounds], weights: Tensor, share: float) -> Blocks:
         """How to add up this pass: the first may err by `ROUNDING`, all later ones together by as much again."""
-        turn = len(self._norms) + 1
-        error = self.rule.sensitivity(len(self.groups())) * ROUNDING / (turn * (turn - 1) if turn > 1 else 1)
+        later = self._passes * (self._passes - 1)
+        error = self.rule.sensitivity(len(self.groups())) * ROUNDING * share / (later if later else 1)
         if not members:
             return Blocks(1)
         masses = torch.stack([bound.masses for bound in bounds]) * weights[[group for group, _, _ in members]]
@@ -347,6 +369,71 @@ class Clipper:
         if name is None:
             raise ClippingError("a parameter was replaced after the clipper was made; detach it and make a new one for the changed model")
         return name
+
+
+class Split(Pass):
+    """A pass in pieces: forward once without a graph, and once more, piece by piece, when the gradients of the outputs are known.
+
+    What the loop sees is one batch; what is in memory at once is one piece.
+    """
+
+    def __init__(self, count: int, cuts: Sequence[tuple[int, int]], original: Forward) -> None:
+        super().__init__(count)
+        self.cuts, self.original = cuts, original
+        self.states: list[Tensor] = []
+        self.gradients: dict[int, Tensor] = {}
+        self.pieces: list[tuple[Any, Any]] = []
+        self.autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    def forward(self, args: Any, kwargs: Any) -> Any:
+        tensors, rebuild = flatten((args, kwargs))
+        outputs, shape = [], None
+        for first, last in self.cuts:
+            own = [tensor[first:last] if tensor.ndim and len(tensor) == self.count else tensor for tensor in tensors]
+            self.pieces.append(rebuild(own))
+            self.states.append(torch.get_rng_state())
+            with torch.no_grad():
+                found, shape = flatten(self.original(*self.pieces[-1][0], **self.pieces[-1][1]))
+            outputs.append(found)
+        assert shape is not None
+        return shape([self._joined(place, column) for place, column in enumerate(zip(*outputs, strict=True))])
+
+    def _joined(self, place: int, column: Sequence[Tensor]) -> Tensor:
+        if any(not tensor.ndim or len(tensor) != last - first for tensor, (first, last) in zip(column, self.cuts, strict=True)):
+            raise ClippingError("with physical_batch= every output of the model must have the examples in its first dimension")
+        joined = torch.cat(list(column))
+        if not joined.is_floating_point():
+            return joined
+
+        def reader(gradient: Tensor) -> None:
+            self.admit(again=place in self.gradients)
+            self.gradients[place] = gradient
+
+        return tap(joined, reader)
+
+    def run(self, clipper: Clipper) -> Iterator[tuple[Pass, float]]:
+        """Each piece's pass, differentiated, with its share of the examples."""
+        if not clipper.model.training:
+            raise ClippingError("with physical_batch= the model must stay in train mode until optimizer.step()")
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            for (first, last), (args, kwargs), state in zip(self.cuts, self.pieces, self.states, strict=True):
+                torch.set_rng_state(state)
+                book = clipper.book = Pass(last - first)
+                clipper.recording = True
+                try:
+                    clipper.probe(self.original, args, kwargs)
+                    with torch.autocast("cpu", dtype=self.autocast[1], enabled=self.autocast[0]):
+                        outputs, _ = flatten(self.original(*args, **kwargs))
+                finally:
+                    clipper.recording, clipper.book = False, None
+                wanted = [(outputs[place], gradient[first:last]) for place, gradient in self.gradients.items()]
+                with full_precision("cpu"):
+                    torch.autograd.backward([output for output, _ in wanted], [gradient for _, gradient in wanted])
+                with torch.no_grad():
+                    yield book, (last - first) / self.count
+                book.closed = AGAIN
+        self.pieces.clear()
+        self.gradients.clear()
 
 
 class _Patched:
@@ -407,6 +494,11 @@ class _Root(_Patched):
         if clipper.recording or not clipper.model.training or not torch.is_grad_enabled():
             return self._plain(*args, **kwargs)
         clipper.begin((args, kwargs))
+        if clipper.largest is not None and clipper.book is not None:
+            cuts = clipper.cuts(clipper.book.count, clipper.largest)
+            if len(cuts) > 1:
+                clipper.book = Split(clipper.book.count, cuts, self.original)
+                return clipper.book.forward(args, kwargs)
         clipper.recording = True
         try:
             clipper.probe(self.original, args, kwargs)
