@@ -43,6 +43,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
+from tacit.deep.alone import FIXES, Tape, due
 from tacit.deep.clipping import ROUNDING as SUMS
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
@@ -89,6 +90,8 @@ class PrivateTraining:
     A `clipper` of one's own, of the same model and not attached, stands in for the one made from `rule` and `loss_reduction`.
     """
 
+    by_place = False  # whether a row's place in the batch says whose it is
+
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, data: Any, *, noise_multiplier: float, rule: Rule,
         sampler: Sampler, steps: int, noise: Noise | None = None, exact: bool = False,
@@ -120,6 +123,7 @@ class PrivateTraining:
         self._clipper = Clipper(model, rule, loss_reduction=loss_reduction) if clipper is None else clipper
         self._clipper.largest = None if physical_batch is None else count("physical_batch", physical_batch)
         self._buffers: dict[str, tuple[int, int]] = {}
+        self._tape: Tape | None = None
         self._gradient_multiplier()  # refuses what cannot be split before anything is patched
         records = as_dataset(data)
         self.loader = PrivateLoader(records, sampler, self, workers=workers, collate=collate)
@@ -178,11 +182,22 @@ class PrivateTraining:
             payment = paying(None, NoOp(), advice=ADVICE).open()
         return payment.touching()
 
-    def handed_out(self, records: int, *, drawn: bool = True) -> None:
+    def handed_out(self, records: int, *, drawn: bool = True, batch: Any = None) -> None:
         """A batch of so many records goes to the loop; not `drawn`, it is a placeholder, and counts for nothing."""
         self._handed = records
         self._clipper.counting = drawn
         self._buffers = buffers(self.model)
+        self.left()
+        if drawn and batch is not None and due(self.steps + 1):
+            self._tape = Tape(batch)
+            self._tape.__enter__()
+            self._clipper.witness = self._tape.model
+
+    def left(self) -> None:
+        """The loop broke off, or its step begins: what it does is no longer written down."""
+        if self._tape is not None:
+            self._tape.stop()
+        self._tape = self._clipper.witness = None
 
     def moved_on(self) -> None:
         """The loop came back: it must have stepped."""
@@ -209,8 +224,13 @@ class PrivateTraining:
     def _step(self, closure: Any = None) -> None:
         if closure is not None:
             raise TrainingError("an optimiser that evaluates the loss again (closure=) would see the batch more than once; use another one")
+        tape = self._tape
+        self.left()
         if self._handed is None:
             raise TrainingError("optimizer.step() was called without a batch of the private loader; iterate over make_private's loader")
+        found = None if tape is None else tape.finding(position=self.by_place)
+        if found is not None:
+            raise TrainingError(f"{found}, so clipping bounds nothing; {FIXES[found]}")
         self._release(self._handed)
 
     def _release(self, handed: int) -> None:
@@ -299,6 +319,7 @@ class PrivateTraining:
         return min(1.0, max(0.0, 0.5 - noisy / size))
 
     def _forget(self) -> None:
+        self.left()
         self._clipper.discard()
         self._handed = None
 

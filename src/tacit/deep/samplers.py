@@ -27,7 +27,7 @@ next one to be handed out, so that every draw is one step. How many records a ba
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -258,8 +258,11 @@ class Listener(Protocol):
     def touching(self) -> AbstractContextManager[Any]:
         """A block that reads records."""
 
-    def handed_out(self, records: int, *, drawn: bool = True) -> None:
+    def handed_out(self, records: int, *, drawn: bool = True, batch: Any = None) -> None:
         """A batch goes to the training loop; not `drawn`, it is a placeholder for an empty one."""
+
+    def left(self) -> None:
+        """The loop broke off."""
 
     def moved_on(self) -> None:
         """The loop came back for more."""
@@ -332,6 +335,7 @@ class PrivateLoader:
         self._batches = sampler.batches(records)
         self._taken = 0  # batches whose step is taken
         self._drawn: dict[int, Indices] = {}  # batches that are drawn and wait for their step, by number
+        self._left_out: Indices = np.zeros(0, dtype=np.int64)
         self._pass = 0  # which iteration may go on
 
     def __len__(self) -> int:
@@ -343,9 +347,14 @@ class PrivateLoader:
         self._drawn.pop(self._taken, None)
         self._taken += 1
 
+    def leave_out(self, records: Iterable[int]) -> None:
+        """These records are never drawn: a batch comes without them."""
+        self._left_out = np.fromiter(records, dtype=np.int64)
+
     def _draw(self, number: int) -> Indices:
         if number not in self._drawn:
-            self._drawn[number] = next(self._batches)
+            drawn = next(self._batches)
+            self._drawn[number] = drawn[~np.isin(drawn, self._left_out)] if len(self._left_out) else drawn
         return self._drawn[number]
 
     def __iter__(self) -> Iterator[Any]:
@@ -363,8 +372,12 @@ class PrivateLoader:
         for _ in numbers:
             with self._listener.touching():
                 _, indices, batch = next(batches)
-            self._listener.handed_out(max(1, len(indices)), drawn=len(indices) > 0)
-            yield batch
+            self._listener.handed_out(max(1, len(indices)), drawn=len(indices) > 0, batch=batch)
+            try:
+                yield batch
+            except GeneratorExit:
+                self._listener.left()
+                raise
             self._check(mine)
             self._listener.moved_on()
 

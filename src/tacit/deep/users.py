@@ -222,6 +222,8 @@ class UserClipper(Clipper):
 class UserTraining(PrivateTraining):
     """A run whose records are users. Made by `make_user_private`."""
 
+    by_place = True
+
     def __init__(self, model: nn.Module, optimizer: Optimizer, data: UserData, *, rule: Rule, average: bool = True, **plan: Any) -> None:
         clipper = UserClipper(model, rule, lambda: data.sizes, loss_reduction=plan.get("loss_reduction", "mean"), average=average)
         super().__init__(model, optimizer, data, rule=rule, clipper=clipper, collate=data.collate, **plan)

@@ -23,7 +23,7 @@ Assumed of PyTorch: what it computes for one example in the forward and backward
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -115,6 +115,7 @@ class Clipper:
         self._patched: list[_Patched | _Root] = []
         self._hooks: dict[str, Any] = {}
         self.largest: int | None = None  # examples at once; a larger batch is run in pieces, twice forward
+        self.witness: Callable[..., Any] | None = None  # is told of every training call of the model
         self.counting = True  # whether the next examples count: a placeholder for an empty batch does not
         self.book: Pass | None = None  # the pass in progress
         self.recording = False
@@ -493,6 +494,12 @@ class _Root(_Patched):
         clipper = self.clipper
         if clipper.recording or not clipper.model.training or not torch.is_grad_enabled():
             return self._plain(*args, **kwargs)
+        if clipper.witness is not None:  # sees each call once, and calls back
+            witness, clipper.witness = clipper.witness, None
+            try:
+                return witness(self, args, kwargs)
+            finally:
+                clipper.witness = witness
         clipper.begin((args, kwargs))
         if clipper.largest is not None and clipper.book is not None:
             cuts = clipper.cuts(clipper.book.count, clipper.largest)
