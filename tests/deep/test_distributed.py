@@ -151,7 +151,8 @@ def refused(data, **how):
 result["same data"] = refused((x, y))
 few = torch.cat([mine, torch.tensor([0, 1, 2, 1])]) if rank else mine  # rank 1 also has 0 and 2 of rank 0, and 1 a second and third time
 result["some twice"] = refused((x[few], y[few]))
-result["once"] = refused((x[mine], y[mine]) if not rank else (x[torch.cat([mine, torch.tensor([1, 1])])], y[torch.cat([mine, torch.tensor([1, 1])])]))
+own = torch.cat([mine, torch.tensor([1, 1])]) if rank else mine
+result["once"] = refused((x[own], y[own]))
 result["alike"] = refused((x[:5], y[:5]))
 result["alike with ids"] = refused((x[:5], y[:5]), ids=range(5 * rank, 5 * rank + 5))
 private._compare = lambda: None

@@ -26,8 +26,9 @@ independent ranks are taken: PoissonBatches, random allocation, full batch.
 Guarantee
     Statement: the released gradients have the law, and the price, of `make_private` on all records together.
     Conditions: each record on one rank, placed without looking at it (`shard`). Ranks compare keyed digests of their records before the
-    first step: copies of a record on a second rank are left out, and ranks that share most of their records are
-    refused. Ranks trust each other and the network between them: what travels before the sum is private. Every process draws its own noise; its generator takes a fresh key from the operating system.
+    first step: copies of a record on a second rank are left out, and ranks that share most of their records are refused. Ranks trust each
+    other and the network between them: what travels before the sum is private. Every process draws its own noise; its generator takes a
+    fresh key from the operating system.
     Proved in: independent normal variables of variance s^2/world add up to one of variance s^2; PoissonBatches and allocation decide for
     each record independently.
 """
@@ -83,7 +84,10 @@ def digests(records: Any, key: bytes) -> list[bytes]:
     (True, False, 16)
     """
     if len(records) and _content(records[0]) != _content(records[0]):
-        raise TrainingError("a record changes each time it is read, so ranks cannot be compared; change records in the loop, not the data set")
+        raise TrainingError(
+            "a record changes each time it is read, so ranks cannot be compared; change records in the loop rather than in the data set, "
+            "or give ids="
+        )
     return [hashlib.blake2b(_content(records[k]), key=key, digest_size=16).digest() for k in range(len(records))]
 
 
@@ -96,7 +100,8 @@ def _took(left: Counter[bytes], found: bytes) -> bool:
 def _content(record: Any) -> bytes:
     """The bytes of a record: type, shape and numbers of tensors and arrays, and anything else as it is pickled."""
     if isinstance(record, Tensor):
-        return _content(record.detach().cpu().contiguous().view(torch.uint8).numpy() if record.ndim else record.item()) + str(record.dtype).encode()
+        held = record.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return repr((tuple(record.shape), str(record.dtype))).encode() + held.tobytes()
     if isinstance(record, np.ndarray) and record.dtype != object:
         return repr((record.shape, str(record.dtype))).encode() + np.ascontiguousarray(record).tobytes()
     if isinstance(record, tuple | list):

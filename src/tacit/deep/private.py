@@ -190,7 +190,7 @@ class PrivateTraining:
         self.left()
         if drawn and batch is not None and due(self.steps + 1):
             self._tape = Tape(batch)
-            self._tape.__enter__()
+            self._tape.__enter__()  # type: ignore[no-untyped-call]
             self._clipper.witness = self._tape.model
 
     def left(self) -> None:
@@ -228,7 +228,10 @@ class PrivateTraining:
         self.left()
         if self._handed is None:
             raise TrainingError("optimizer.step() was called without a batch of the private loader; iterate over make_private's loader")
-        found = None if tape is None else tape.finding(position=self.by_place)
+        found = None
+        if tape is not None:
+            with self._clipper.rehearsing():
+                found = tape.finding(position=self.by_place)
         if found is not None:
             raise TrainingError(f"{found}, so clipping bounds nothing; {FIXES[found]}")
         self._release(self._handed)
