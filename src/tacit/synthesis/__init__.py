@@ -19,6 +19,7 @@ records of their settings (`AIM(cap=...)`), and `Direct` for a list of marginals
 
 from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto
+from tacit.synthesis.bins import BoughtCategories, BoughtNumbers
 from tacit.synthesis.columns import CategoryColumn, DateColumn, NumberColumn
 from tacit.synthesis.direct import Direct
 from tacit.synthesis.estimate import EstimationError, Model, NoisyMarginal, fit
@@ -33,7 +34,8 @@ from tacit.synthesis.sample import counted, sampled
 from tacit.synthesis.synthesizer import METHODS, MarginalCell, Method, Synthesizer, synthesize
 
 # The interface and its columns.
-__all__ = ["CategoryColumn", "DateColumn", "MarginalCell", "NumberColumn", "Synthesizer", "synthesize"]
+__all__ = ["BoughtCategories", "BoughtNumbers", "CategoryColumn", "DateColumn", "MarginalCell", "NumberColumn"]
+__all__ += ["Synthesizer", "synthesize"]
 # Methods.
 __all__ += ["AIM", "METHODS", "MST", "Auto", "Direct", "Histogram", "Independent", "Method", "MwemPgm", "OneShot"]
 # What they are made of.
