@@ -12,8 +12,8 @@ and makes rows. Every step is admitted by a filter, the whole price is one event
 ...     made.sample(3).column_names
 ['sex', 'smokes']
 
-The methods are `auto` (the default), `oneshot`, `aim`, `mst`, `mwem_pgm`, `independent` and `histogram`, by name or as
-records of their settings (`AIM(cap=...)`), and `Direct` for a list of marginals.
+The methods are `auto` (the default), `oneshot`, `aim`, `mst`, `mwem_pgm`, `privbayes`, `independent` and `histogram`,
+by name or as records of their settings (`AIM(cap=...)`), and `Direct` for a list of marginals.
 `fit` and `NoisyMarginal` make a model of noisy marginals from elsewhere, `sampled` its rows.
 """
 
@@ -30,6 +30,7 @@ from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_bud
 from tacit.synthesis.mst import MST
 from tacit.synthesis.mwem_pgm import MwemPgm
 from tacit.synthesis.oneshot import OneShot
+from tacit.synthesis.privbayes import PrivBayes
 from tacit.synthesis.sample import counted, sampled
 from tacit.synthesis.synthesizer import METHODS, MarginalCell, Method, Synthesizer, synthesize
 
@@ -38,6 +39,7 @@ __all__ = ["BoughtCategories", "BoughtNumbers", "CategoryColumn", "DateColumn", 
 __all__ += ["Synthesizer", "synthesize"]
 # Methods.
 __all__ += ["AIM", "METHODS", "MST", "Auto", "Direct", "Histogram", "Independent", "Method", "MwemPgm", "OneShot"]
+__all__ += ["PrivBayes"]
 # What they are made of.
 __all__ += ["EstimationError", "JunctionTree", "Measuring", "Model", "NoisyMarginal", "cells"]
 __all__ += ["concentrated_budget", "counted", "fit", "gaussian_budget", "junction_tree", "sampled"]

@@ -47,6 +47,7 @@ from tacit.synthesis.measure import Measuring
 from tacit.synthesis.mst import MST
 from tacit.synthesis.mwem_pgm import MwemPgm
 from tacit.synthesis.oneshot import OneShot
+from tacit.synthesis.privbayes import PrivBayes
 from tacit.synthesis.sample import counted, generator, sampled
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Method(Protocol):
 #: The methods by name, with their default settings.
 METHODS: Mapping[str, Method] = {
     "auto": Auto(), "oneshot": OneShot(), "aim": AIM(), "mst": MST(), "mwem_pgm": MwemPgm(),
-    "independent": Independent(), "histogram": Histogram(),
+    "privbayes": PrivBayes(), "independent": Independent(), "histogram": Histogram(),
 }  # fmt: skip
 
 
