@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from tacit.accounting import Gaussian
-from tacit.synthesis.oneshot import OneShot, allocation
+from tacit.accounting import Gaussian, Guarantee
+from tacit.noise import test_mode as seeded
+from tacit.synthesis.independent import one_ways
+from tacit.synthesis.junction_tree import cells
+from tacit.synthesis.measure import Measuring
+from tacit.synthesis.oneshot import OneShot, allocation, measure_best
+from tacit.synthesis.sample import counted
 
 
 def test_the_split_minimises_the_noise_of_a_set() -> None:
@@ -54,3 +59,17 @@ def test_scores_carry_the_persons_rows(run: Any) -> None:
         [float(e.noise_multiplier) for e in many.measuring.events[:6]], rel=1e-6
     )
     assert many.measuring.measured[0].sigma == pytest.approx(4 * one.measuring.measured[0].sigma, rel=0.01)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_subset_that_eliminates_worse_is_cut_down(seed: int) -> None:
+    # Greedy elimination is not monotone: what is kept of a set under the cap may be above it.
+    rng = np.random.default_rng(seed)
+    sizes = tuple(int(n) for n in rng.integers(2, 12, 9))
+    data = [rng.integers(0, n, 300) for n in sizes]
+    measuring = Measuring(sizes, lambda columns: counted(data, sizes, columns), Guarantee(mu=50))
+    pairs = list(itertools.combinations(range(9), 2))
+    with seeded(seed):
+        one_ways(measuring, 1.0)
+        measure_best(measuring, pairs, rng.uniform(50, 400, len(pairs)), measuring.left, 2000)
+    assert cells(sizes, [one.columns for one in measuring.measured]) <= 2000

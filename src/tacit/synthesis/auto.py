@@ -42,7 +42,7 @@ class Auto:
     cap: int = 300_000
     steps: int = 150
     last_steps: int = STEPS
-    enough: float = 0.8
+    enough: float = 0.65
     selects = False
 
     def fit(self, measuring: Measuring) -> Model:

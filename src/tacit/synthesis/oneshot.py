@@ -39,7 +39,7 @@ class OneShot:
     scores: float = 0.05
     cap: int = 300_000
     steps: int = STEPS
-    enough: float = 0.8
+    enough: float = 0.65
     selects = False
 
     def fit(self, measuring: Measuring) -> Model:
@@ -90,7 +90,13 @@ def measure_best(
             held.append(pairs[place])
     if not chosen:
         chosen = [int(np.argmax(scores))]
-    kept, costs = allocation(scores[chosen], size[chosen] * noise * math.sqrt(budget), budget)
+    noises = size * noise * math.sqrt(budget)
+    kept, costs = allocation(scores[chosen], noises[chosen], budget)
+    before = [one.columns for one in measuring.measured]
+    # Fewer cliques can make a larger tree, as elimination is greedy: then the least useful pairs go as well.
+    while len(kept) > 1 and cells(measuring.sizes, [*before, *(pairs[chosen[place]] for place in kept)]) > cap:
+        chosen = [chosen[place] for place in kept[:-1]]
+        kept, costs = allocation(scores[chosen], noises[chosen], budget)
     found = [pairs[chosen[place]] for place in kept]
     for pair, cost in zip(found, costs.tolist(), strict=True):
         measuring.marginal(pair, measuring.sigma_for(cost * (1 - 1e-9)))

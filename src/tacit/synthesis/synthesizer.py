@@ -24,6 +24,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -36,19 +37,25 @@ from tacit.noise import permutation
 from tacit.parameters import count
 from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto
+from tacit.synthesis.bins import Bought, BoughtCategories, BoughtNumbers, budget_beside, shares_of
 from tacit.synthesis.columns import Cells, Column, Values, same_text
 from tacit.synthesis.estimate import Model, NoisyMarginal, merged
 from tacit.synthesis.histogram import Histogram
 from tacit.synthesis.independent import Independent
 from tacit.synthesis.inference import axes_without
-from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_budget
+from tacit.synthesis.measure import Measuring
 from tacit.synthesis.mst import MST
 from tacit.synthesis.mwem_pgm import MwemPgm
 from tacit.synthesis.oneshot import OneShot
+from tacit.synthesis.privbayes import PrivBayes
 from tacit.synthesis.sample import counted, generator, sampled
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+#: The share of the budget that buys bins and categories, where some are not declared.
+BINS = "0.05"
 
 
 class Method(Protocol):
@@ -65,7 +72,7 @@ class Method(Protocol):
 #: The methods by name, with their default settings.
 METHODS: Mapping[str, Method] = {
     "auto": Auto(), "oneshot": OneShot(), "aim": AIM(), "mst": MST(), "mwem_pgm": MwemPgm(),
-    "independent": Independent(), "histogram": Histogram(),
+    "privbayes": PrivBayes(), "independent": Independent(), "histogram": Histogram(),
 }  # fmt: skip
 
 
@@ -149,7 +156,7 @@ class Synthesizer:
 
 
 def synthesize(
-    rows: Any, columns: Sequence[Column], *, guarantee: Guarantee | str | None = None,
+    rows: Any, columns: Sequence[Column | Bought], *, guarantee: Guarantee | str | None = None,
     epsilon: Typed | None = None, delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
     method: str | Method = "auto", person: str | None = None, max_rows: int = 1,
     account: Account | None = None, purpose: str = "synthetic table",
@@ -158,7 +165,8 @@ def synthesize(
 
     Every row is one person's, unless `person` names the column that says whose it is: then at most `max_rows` rows of
     each, drawn at random, are kept, and all noise grows by that factor. The whole price is booked with `account`
-    before a value is read.
+    before a value is read. Columns whose bins or categories are bought (`BoughtNumbers`, `BoughtCategories`) share
+    a twentieth of the budget.
     """
     declared = tuple(columns)
     names = [column.name for column in declared]
@@ -166,24 +174,39 @@ def synthesize(
         raise ParameterError("declare at least one column, and each name once")
     chosen = _method(method)
     whole = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-    budget, event = (concentrated_budget if chosen.selects else gaussian_budget)(whole)
     most = count("max_rows", max_rows)
     if most > 1 and person is None:
         raise ParameterError("max_rows above 1 needs person=, the column that says whose row it is: it is enforced")
+    bought = [column for column in declared if isinstance(column, BoughtNumbers | BoughtCategories)]
+    shares = dict(zip((one.name for one in bought), shares_of(bought, whole, Fraction(BINS)), strict=True))
+    budget, event = budget_beside([one.event(shares[one.name], most) for one in bought], whole, chosen.selects)
     parts = {name: _column(rows, name) for name in names}
     owner = None if person is None else _column(rows, person)
     payment = paying(account, event, purpose=purpose, delta=whole.delta or None)
     with payment:
-        sizes = tuple(column.size for column in declared)
-        cells: list[Cells] = [column.encode(_values(parts[column.name])) for column in declared]
+        values = {name: _values(part) for name, part in parts.items()}
+        owners: Values = [] if owner is None else [same_text(one) for one in _values(owner)]
         if owner is not None:
-            kept = capped(_values(owner), most)
-            cells = [column[kept] for column in cells]
+            kept = capped(owners, most).tolist()
+            owners = [owners[row] for row in kept]
+            values = {name: [part[row] for row in kept] for name, part in values.items()}
+        settled = tuple(_settled(column, values[column.name], owners, shares, most) for column in declared)
+        sizes = tuple(column.size for column in settled)
+        cells = [column.encode(values[column.name]) for column in settled]
         measuring = Measuring(sizes, lambda clique: counted(cells, sizes, clique), budget, max_rows=most)
         model = chosen.fit(measuring)
     return Synthesizer(
-        declared, model, tuple(measuring.measured), event, tuple(measuring.events), payment.private
+        settled, model, tuple(measuring.measured), event, tuple(measuring.events), payment.private
     )
+
+
+def _settled(
+    column: Column | Bought, values: Values, owners: Values, shares: Mapping[str, Guarantee], most: int
+) -> Column:
+    """A declared column as it is, a bought one with its bins or categories."""
+    if isinstance(column, BoughtNumbers | BoughtCategories):
+        return column.column(values, owners, shares[column.name], most)
+    return column
 
 
 def capped(owners: Values, most: int) -> Cells:
