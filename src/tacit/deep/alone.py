@@ -185,7 +185,7 @@ class Tape(TorchFunctionMode):
         if not touched and (old or not results):  # constants stay; draws from the generator are repeated
             return
         own = [now[id(tensor)] if id(tensor) in now else tensor for tensor in old]
-        if own and id(old[0]) not in now and (name.endswith("_") and not name.endswith("__") or name.startswith("__i")):
+        if own and id(old[0]) not in now and ((name.endswith("_") and not name.endswith("__")) or name.startswith("__i")):
             own[0] = own[0].clone()  # written to: the loop's own tensor is left alone
         args, kwargs = _replaced(rebuild(own), numbers)
         again = func(*args, **kwargs)
