@@ -192,10 +192,14 @@ def _cells(desk: Desk, name: str, given: Sequence[Any] | Brackets | None, kind: 
             f"{name} has no cells: declare its categories, or whole bounds if it is a whole number, or cut it into brackets, "
             f"cells={{{name!r}: Brackets((0, 18, 65, 120))}}"
         )
-    size = found.high - found.low + 1 if isinstance(found, Whole) else len(getattr(found, "names", found))
+    size = found.high - found.low + 1 if isinstance(found, Whole) else _size(found)
     if not 0 < size <= MOST:
         raise TableError(f"{name} has {size} cells; it must have 1 to {MOST}")
     return found
+
+
+def _size(cells: Sequence[Any] | Brackets) -> int:
+    return len(cells.names) if isinstance(cells, Brackets) else len(cells)
 
 
 def _number(key: Key, cells: Cells, sql_type: str) -> exp.Expression:
