@@ -187,8 +187,6 @@ class Tape(TorchFunctionMode):
         own = [now.get(id(tensor), tensor) for tensor in old]
         in_place = name.startswith("__i") or (name.endswith("_") and not name.endswith("__"))
         if own and in_place and id(old[0]) not in now:
-        own = [now[id(tensor)] if id(tensor) in now else tensor for tensor in old]
-        if own and id(old[0]) not in now and ((name.endswith("_") and not name.endswith("__")) or name.startswith("__i")):
             own[0] = own[0].clone()  # written to: the loop's own tensor is left alone
         args, kwargs = _replaced(rebuild(own), numbers)
         again = func(*args, **kwargs)
