@@ -41,6 +41,7 @@ SHORT = 16  # bits of a short word
 PLACE = SHORT - 1  # first bits of f
 OPEN = 2**SHORT - 1  # stands in the index where the first word does not tell m
 CHUNK = 1 << 16  # numbers at a time: they stay in the processor's cache through all that is done to them
+PIECE = 1 << 13  # doubtful numbers at a time
 LIMIT = 2.0**32  # larger sums are cut off, which brings no two of them further apart
 BLUR = 2.0**-20  # above twice the error of x + Z in float64 at the limit, 2^-21
 NEAR = 2.0**-25  # above the error of (x - floor(x)) + Z in float64, where |Z| stays below 2^25
@@ -67,9 +68,10 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         for start in range(0, len(values), CHUNK):
             piece = values[start : start + CHUNK]
             x, rounded = work.x[: len(piece)], work.rounded[: len(piece)]
+            within = float(piece @ piece) <= (LIMIT / into) ** 2  # which is true of no NaN
             np.copyto(x, piece)
             np.multiply(x, into, out=x)
-            if not (x.max() <= LIMIT and x.min() >= -LIMIT):  # true of no number that is none
+            if not within:
                 np.clip(np.nan_to_num(x, copy=False, posinf=LIMIT, neginf=-LIMIT), -LIMIT, LIMIT, out=x)
             fill(work.bytes, 6 * len(piece))
             doubts.append(self._settled(x, work, start))
@@ -77,8 +79,10 @@ class GaussianSumsLaw(RoundedGaussianLaw):
             np.copyto(piece, rounded, casting="same_kind")
         if doubts:
             at, sums, short = zip(*doubts, strict=True)
-            found = self._settle_all(np.concatenate(sums), np.concatenate(short, axis=1), fill)
-            values[np.concatenate(at)] = found * out
+            places, x, words3 = np.concatenate(at), np.concatenate(sums), np.concatenate(short, axis=1)
+            for start in range(0, len(places), PIECE):
+                part = slice(start, start + PIECE)
+                values[places[part]] = self._settle_all(x[part], words3[:, part], fill) * out
 
     def _settled(self, x: Floats, work: _Work, start: int) -> tuple[NDArray[np.intp], Floats, NDArray[np.uint16]]:
         """Put round(x + Z) where three short words tell it into `work.rounded`; where they do not: places, sums and words."""
@@ -177,11 +181,12 @@ class _Work(threading.local):
         size = CHUNK
         self.bytes = memoryview(bytearray(6 * size + SPARE))
         self.x, self.z, self.rounded = (np.empty(size) for _ in range(3))
-        self.y, self.low = (np.empty(size, dtype=np.int32) for _ in range(2))
         self.whole, self.coin = (np.empty(size, dtype=np.uint16) for _ in range(2))
-        self.sign = np.empty(size, dtype=np.int16)
         self.open, self.near = (np.empty(size, dtype=np.bool_) for _ in range(2))
-        self.index = np.empty(size, dtype=np.intp)
+        # Where floats come later whole numbers are at first.
+        self.index = self.z.view(np.intp)
+        self.y, self.low = self.rounded.view(np.int32).reshape(2, size)
+        self.sign = self.coin.view(np.int16)
 
 
 @cache
