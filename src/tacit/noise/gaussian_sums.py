@@ -61,6 +61,7 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         self.surplus = next(bits for bits in range(SHORT + 1) if 2**bits * self.small**2 >= 2**SHORT)
         self.unit = 2.0 ** (self.bits - PLACE)  # what the last known bit of f is worth
 
+    @np.errstate(all="ignore")  # no warning may tell of a value
     def add(self, values: NDArray[Any], into: float, out: float, fill: Fill) -> None:
         """Turn every x of a vector into `out` times round(`into` times x, plus Z)."""
         doubts: list[tuple[NDArray[np.intp], Floats, NDArray[np.uint16]]] = []
@@ -68,10 +69,9 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         for start in range(0, len(values), CHUNK):
             piece = values[start : start + CHUNK]
             x, rounded = work.x[: len(piece)], work.rounded[: len(piece)]
-            within = float(piece @ piece) <= (LIMIT / into) ** 2  # which is true of no NaN
             np.copyto(x, piece)
             np.multiply(x, into, out=x)
-            if not within:
+            if not float(x @ x) <= LIMIT**2:  # so it is where a number is too large, or none
                 np.clip(np.nan_to_num(x, copy=False, posinf=LIMIT, neginf=-LIMIT), -LIMIT, LIMIT, out=x)
             fill(work.bytes, 6 * len(piece))
             doubts.append(self._settled(x, work, start))

@@ -48,15 +48,16 @@ def test_what_got_nothing_is_zero_and_what_is_frozen_is_left_out() -> None:
     assert list(found) == ["weight", "scale"] and together is not None and not together.any() and len(together) == 13
 
 
-def test_types_that_differ_are_kept_apart() -> None:
+def test_types_that_differ_are_summed_in_the_widest() -> None:
     held = parameters()
     held["bias"] = nn.Parameter(torch.zeros(4, dtype=torch.float64))
     sums = Sums(held)
     sums.add("bias", Explicit(held["bias"], torch.ones(5, 4, dtype=torch.float64)), torch.ones(5))
     found, together = sums.take(held)
-    assert together is None and found["bias"].dtype == torch.float64 and found["bias"].tolist() == [5.0] * 4
+    assert together is not None and together.dtype == torch.float64 == found["bias"].dtype and found["bias"].tolist() == [5.0] * 4
     half = {"weight": nn.Parameter(torch.zeros(2, 2, dtype=torch.bfloat16))}
-    assert Sums(half).take(half)[1] is None, "sums of half precision are made in single"
+    whole = Sums(half).take(half)[1]
+    assert whole is not None and whole.dtype == torch.float32, "sums of half precision are made in single"
 
 
 @pytest.mark.parametrize("freeze", [True, False])

@@ -14,7 +14,7 @@ tensor([[0.6000, 0.0000],
 Norms of sequences (Li et al. 2022, "ghost norm"): the squared norm of sum_t g_t a_t' is sum_{s,t} <a_s, a_t> <g_s, g_t>, so it needs two
 Gram matrices of side T and no gradient. Which is cheaper, that or the gradient itself, depends on the shapes and is computed from them.
 
-Where clipped gradients are added up: one tensor for each parameter, all side by side in one piece of memory if they are of one type.
+Where clipped gradients are added up: one tensor for each parameter, all side by side in one piece of memory if they are on one device.
 
 >>> weight, bias = torch.nn.Parameter(torch.zeros(2, 2)), torch.nn.Parameter(torch.zeros(2))
 >>> sums = Sums({"weight": weight, "bias": bias})
@@ -297,10 +297,9 @@ class Sums:
         self._views: dict[str, Tensor] = {}
         self._written: set[str] = set()
         first = next(iter(trained.values()), None)
-        kinds = {(param.dtype, param.device) for param in trained.values()}
-        if first is not None and len(kinds) == 1 and working_dtype(first) == first.dtype:
+        if first is not None and len({param.device for param in trained.values()}) == 1:
             sizes = [param.numel() for param in trained.values()]
-            self._together = torch.empty(sum(sizes), dtype=first.dtype, device=first.device)
+            self._together = torch.empty(sum(sizes), dtype=working_dtype(*trained.values()), device=first.device)
             pieces = torch.split(self._together, sizes)
             self._views = {name: piece.view(param.shape) for (name, param), piece in zip(trained.items(), pieces, strict=True)}
 
@@ -318,14 +317,15 @@ class Sums:
         self._written.add(name)
 
     def take(self, params: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor | None]:
-        """The sums of the parameters that are trained, zero for those without any, in their types; and all in one piece, if they are."""
+        """The sums of the parameters that are trained, zero for those without any, in a wide type; and all in one piece, if they are."""
         found: dict[str, Tensor] = {}
         for name, param in params.items():
             if not param.requires_grad:
                 continue
             if name in self._written:
-                found[name] = self._views[name].to(param.dtype)
+                found[name] = self._views[name]
             else:
-                found[name] = self._views[name].zero_() if name in self._views else torch.zeros_like(param, requires_grad=False)
+                wide = torch.zeros_like(param, dtype=working_dtype(param), requires_grad=False)
+                found[name] = self._views[name].zero_() if name in self._views else wide
         whole = self._together is not None and sum(map(Tensor.numel, found.values())) == self._together.numel()
         return found, self._together if whole and all(name in self._views and found[name] is self._views[name] for name in found) else None
