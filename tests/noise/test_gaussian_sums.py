@@ -80,7 +80,7 @@ def test_the_law_holds_with_coarse_cells(x: float) -> None:
 
 
 def test_the_law_of_training_is_that_of_rounded_gaussian_noise() -> None:
-    """4,096 granules a deviation: the same counts in cells as the law on integers, both against the exact ones, and the last bits are fair."""
+    """4,096 granules a deviation: both laws against the exact cells, and the last bits are fair."""
     with test_mode(5):
         found = add_gaussian(np.zeros(1 << 20), 4096).astype(np.int64)
         other = rounded_gaussian(4096, size=1 << 18)
@@ -173,10 +173,10 @@ def test_floats_and_fractions_decide_alike(monkeypatch: pytest.MonkeyPatch) -> N
     x = np.resize(SUMS, 3000)
     with test_mode(2):
         short, more = words_of(3000), words(9000).reshape(3, 3000)
-    fast, kept = law._settle(x, short, more)
+    fast, kept = law._settled_by(x, short, more)
     monkeypatch.setattr(module, "NEAR", 1.0)
     monkeypatch.setattr(module, "MARGIN", 2.0)
-    slow, also = law._settle(x, short, more)
+    slow, also = law._settled_by(x, short, more)
     assert (kept == also).all() and (fast[kept] == slow[kept]).all() and 0.4 < kept.mean() < 0.95
 
 

@@ -4,6 +4,7 @@ A step's noise is a `NoisySums` of 4,096 granules a standard deviation. What is 
 lattice for a real Gaussian Z (`tacit.noise.gaussian_sums`), so no value that comes out tells more than the theorem
 allows, and the type of a parameter is put on last.
 
+>>> import torch
 >>> noise = step_noise(multiplier=2.0, sensitivity=0.5, rounding=0.0)
 >>> noise.multiplier >= 2, round(noise.deviation(), 9)
 (True, 1.0)
@@ -19,7 +20,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import torch
 from torch import Tensor
 
 from tacit.deep.errors import needs
@@ -81,6 +81,7 @@ def step_noise(multiplier: float, sensitivity: float, rounding: float) -> NoisyS
 def add_noise(sums: Tensor, noise: NoisySums, times: float = 1.0) -> Tensor:
     """Turn `sums`, a vector of single or double precision, into `times` their values plus fresh noise, on its lattice.
 
+    >>> import torch
     >>> values = add_noise(torch.full((100_000,), 30.0), step_noise(4.0, 0.5, 0.0), times=0.5)
     >>> bool(abs(values.mean() - 15) < 0.1), bool(abs(values.std() - 1) < 0.1)
     (True, True)

@@ -120,12 +120,12 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         found = np.empty_like(x)
         left = np.arange(len(x))
         while len(left):
-            found[left], kept = self._settle(x[left], short, _words(3 * len(left), fill).reshape(3, len(left)))
+            found[left], kept = self._settled_by(x[left], short, _words(3 * len(left), fill).reshape(3, len(left)))
             left = left[~kept]
             short = _words(len(left), fill).view(np.uint16).reshape(4, len(left))[:3]
         return found
 
-    def _settle(self, x: Floats, short: NDArray[np.uint16], more: Words) -> tuple[Floats, NDArray[np.bool_]]:
+    def _settled_by(self, x: Floats, short: NDArray[np.uint16], more: Words) -> tuple[Floats, NDArray[np.bool_]]:
         """round(x + Z) as these words tell it, and whether the pair is accepted."""
         first, place, coin = short
         whole = self.half._beyond(self.half.values[self.half.table.lookup(_extended(first, more[0]))])[0].astype(np.float64)

@@ -140,7 +140,7 @@ class ToeplitzStream:
 
 
 class BufferedStream:
-    """The sum of earlier x is that of scales_j s_j, and then s_j becomes decays_j s_j + x; piece by piece, so that a piece stays in the cache."""
+    """The sum of earlier x is that of scales_j s_j, and then s_j becomes decays_j s_j + x; piece by piece, to stay in the cache."""
 
     def __init__(self, strategy: Buffered, parameters: int) -> None:
         self._scales = torch.tensor([float(value) for value in strategy.scales], dtype=torch.float64)
