@@ -25,15 +25,22 @@ independent ranks are taken: PoissonBatches, random allocation, full batch.
 
 Guarantee
     Statement: the released gradients have the law, and the price, of `make_private` on all records together.
-    Conditions: each record on one rank, placed without looking at it (`shard`); ranks trust each other and the network between them: what
-    travels before the noise is private.
+    Conditions: each record on one rank, placed without looking at it (`shard`). Ranks compare keyed digests of their records before the
+    first step: copies of a record on a second rank are left out, and ranks that share most of their records are
+    refused. Ranks trust each other and the network between them: what travels before the noise is private.
     Proved in: the sum over all ranks is that of one process, up to a rounding that is charged; PoissonBatches and allocation decide
     for each record independently.
 """
 
 from __future__ import annotations
 
+import hashlib
+import pickle
+from collections import Counter
 from collections.abc import Callable
+from functools import reduce
+from itertools import combinations
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -49,7 +56,7 @@ from tacit.deep.errors import TrainingError
 from tacit.deep.private import Independent, PrivateTraining, noise_for, planned_steps
 from tacit.deep.samplers import Allocation, FullBatch, PoissonBatches, Sampler
 from tacit.mechanisms import NoisySums
-from tacit.noise import is_private
+from tacit.noise import is_private, words
 from tacit.parameters import count
 
 FARTHEST = 2.0**19  # deviations: a rank's larger sums are cut off
@@ -66,6 +73,39 @@ def shard(records: int, rank: int | None = None, world: int | None = None) -> ND
     if mine >= ranks:
         raise ParameterError(f"rank must be less than world ({ranks}), not {mine}")
     return np.arange(mine, count("records", records, least=0), ranks, dtype=np.int64)
+
+
+def digests(records: Any, key: bytes) -> list[bytes]:
+    """A keyed digest of each record, by its content; the key is drawn for the run, and neither leaves the ranks.
+
+    >>> records = [(torch.tensor([1.0, 2.0]), 3), (torch.tensor([1.0, 2.0]), 3), (torch.tensor([1.0, 2.0]), 4)]
+    >>> found = digests(records, b"key")
+    >>> found[0] == found[1], found[0] == found[2], len(found[0])
+    (True, False, 16)
+    """
+    if len(records) and _content(records[0]) != _content(records[0]):
+        raise TrainingError("a record changes each time it is read, so ranks cannot be compared; change records in the loop, not the data set")
+    return [hashlib.blake2b(_content(records[k]), key=key, digest_size=16).digest() for k in range(len(records))]
+
+
+def _took(left: Counter[bytes], found: bytes) -> bool:
+    """Take one copy out of those that are left, if there is one."""
+    left[found] -= 1
+    return left[found] >= 0
+
+
+def _content(record: Any) -> bytes:
+    """The bytes of a record: type, shape and numbers of tensors and arrays, and anything else as it is pickled."""
+    if isinstance(record, Tensor):
+        return _content(record.detach().cpu().contiguous().view(torch.uint8).numpy() if record.ndim else record.item()) + str(record.dtype).encode()
+    if isinstance(record, np.ndarray) and record.dtype != object:
+        return repr((record.shape, str(record.dtype))).encode() + np.ascontiguousarray(record).tobytes()
+    if isinstance(record, tuple | list):
+        parts = [_content(part) for part in record]
+        return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    if isinstance(record, dict):
+        return _content([part for item in record.items() for part in item])
+    return pickle.dumps(record)
 
 
 class Together(Independent):
@@ -91,7 +131,9 @@ class Together(Independent):
 class DistributedTraining(PrivateTraining):
     """One rank's view of a run. Made by `make_private_distributed`."""
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler, group: Any = None, **plan: Any) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler, group: Any = None, ids: Any = None, **plan: Any
+    ) -> None:
         if not dist.is_initialized():
             raise TrainingError("call torch.distributed.init_process_group(...) in every process first")
         if not isinstance(sampler, PoissonBatches | Allocation | FullBatch):
@@ -101,10 +143,14 @@ class DistributedTraining(PrivateTraining):
             )
         self.group = group
         self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
-        first = dist.get_global_rank(group, 0) if group is not None else 0
-        super().__init__(model, optimizer, data, sampler=sampler, noise=Together(group, self.rank, self.world, first), **plan)
+        self._first = dist.get_global_rank(group, 0) if group is not None else 0
+        super().__init__(model, optimizer, data, sampler=sampler, noise=Together(group, self.rank, self.world, self._first), **plan)
         for tensor in [*model.parameters(), *model.buffers()]:
-            dist.broadcast(tensor.detach(), first, group=group)
+            dist.broadcast(tensor.detach(), self._first, group=group)
+        self._ids = None if ids is None else list(ids)
+        if self._ids is not None and len(self._ids) != len(self.loader.dataset):  # type: ignore[arg-type]
+            raise ParameterError("ids must have one entry for each record of this rank")
+        self._apart = False  # whether the ranks' records were compared
 
     def begin(self) -> None:
         """The plan is paid for once, by rank 0; if it is refused there, no rank reads a record."""
@@ -118,11 +164,32 @@ class DistributedTraining(PrivateTraining):
             refused = error
         finally:
             self._account = account
-        if self._total([0.0 if refused is None else 1.0])[0] == 0:
-            return
-        if refused is not None:
-            raise refused
-        raise TrainingError("another rank was refused: the plan is not paid for, or all its steps are taken")
+        if self._total([0.0 if refused is None else 1.0])[0]:
+            if refused is not None:
+                raise refused
+            raise TrainingError("another rank was refused: the plan is not paid for, or all its steps are taken")
+        if not self._apart:
+            self._compare()
+            self._apart = True
+
+    def _compare(self) -> None:
+        """As many copies of a record as an earlier rank has are left out here; ranks that share most of their records are refused."""
+        key = torch.from_numpy(np.frombuffer(words(4).tobytes(), dtype=np.uint8).copy())
+        dist.broadcast(key, self._first, group=self.group)
+        with self.touching():
+            mine = digests(self.loader.dataset if self._ids is None else self._ids, key.numpy().tobytes())
+            gathered: list[Any] = [None] * self.world
+            dist.all_gather_object(gathered, mine, group=self.group)
+            held = [Counter(found) for found in gathered]
+            shared = any((one & other).total() * 2 > min(one.total(), other.total()) for one, other in combinations(held, 2))
+            earlier = reduce(or_, held[: self.rank], Counter[bytes]())
+            surplus = [k for k, found in enumerate(mine) if _took(earlier, found)]
+        if shared:
+            raise TrainingError(
+                "two ranks were given the same records, which would count twice; give each rank its own, rows = shard(len(x)); x[rows]. If "
+                "different people's records are alike, tell them apart with ids="
+            )
+        self.loader.leave_out(surplus)
 
     def _adapt(self, collected: ClippedSum) -> float | None:
         """An adaptive threshold moves by the noisy count of all ranks; its noise is drawn by rank 0."""
@@ -151,12 +218,12 @@ def make_private_distributed(
     mu: float | None = None, steps: int | None = None, epochs: int | None = None, group: Any = None,
     account: Any = None, collate: Callable[[list[Any]], Any] | None = None,
     physical_batch: int | None = None, workers: int = 0, loss_reduction: Any = "mean",
-    purpose: str = "training",
+    purpose: str = "training", ids: Any = None,
 ) -> DistributedTraining:
     """As `make_private`, called in every process with this rank's records and the sampler of the whole data.
 
     Give `noise_multiplier`, or `epsilon` and `delta`, `rho`, `mu` or a `guarantee`. The model of rank 0 is copied to the
-    others. A ledger `account` is used by rank 0.
+    others. A ledger `account` is used by rank 0. Ranks compare digests of their records, or of `ids`, one for each of this rank's records.
 
     >>> make_private_distributed(nn.Linear(1, 1), None, None, clip=1, sampler=FullBatch(10), steps=1)
     Traceback (most recent call last):
@@ -171,6 +238,7 @@ def make_private_distributed(
         data,
         sampler=sampler,
         group=group,
+        ids=ids,
         noise_multiplier=noise,
         rule=flat(clip) if isinstance(clip, int | float) else clip,
         steps=planned,

@@ -17,6 +17,7 @@ from __future__ import annotations
 from sqlglot import Dialect, exp
 from sqlglot.dialects.dialect import Dialects
 
+from tacit.tables import grammar
 from tacit.tables.errors import TableError
 
 #: Where a fraction that becomes a whole number loses its decimals; elsewhere it is rounded.
@@ -58,7 +59,7 @@ def known_dialect(name: str) -> str:
 
 def spoken(tree: exp.Expression, dialect: str) -> exp.Expression:
     """The tree of a question in a dialect, with what differs between dialects said."""
-    made: exp.Expression = tree.transform(lambda node: _meant(node, dialect), copy=False)
+    made: exp.Expression = grammar.plain(tree).transform(lambda node: _meant(node, dialect), copy=False)
     return made
 
 

@@ -25,7 +25,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from tacit.tables import forms
+from tacit.tables import forms, grammar
 from tacit.tables.dialects import TO_EVEN, TRUNCATING
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.forms import (
@@ -41,7 +41,6 @@ from tacit.tables.forms import (
     days_between,
     moved_by,
     number,
-    only,
     settled,
     whole_constant,
 )
@@ -95,6 +94,11 @@ class _Rewriter:
         self.steps.append(None)
         if len(self.steps) > MOST_NODES:
             raise Refused("an expression is too large once every step of it is made safe; compute parts of it in a sub-query")
+        found = self._value(node)
+        grammar.only(node)  # last, because the readers say better why
+        return found
+
+    def _value(self, node: exp.Expression) -> Value:
         match node:
             case exp.Paren():
                 return self.value(node.this)
@@ -111,17 +115,14 @@ class _Rewriter:
             case exp.Neg():
                 return self.negated(node)
             case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.SafeDivide() | exp.IntDiv():
-                only(node, "this", "expression", "typed", "safe")
                 return self.arithmetic(node)
             case exp.Mod():
                 return self.remainder(node)
             case exp.And() | exp.Or() | exp.Not():
                 return self.logic(node)
             case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() | exp.NullSafeEQ() | exp.NullSafeNEQ():
-                only(node, "this", "expression")
                 return self.compared(type(node), node.this, node.expression)
             case exp.Between():
-                only(node, "this", "low", "high")
                 parts = [self.compared(exp.GTE, node.this, node.args["low"]), self.compared(exp.LTE, node.this, node.args["high"])]
                 return Value(exp.Paren(this=exp.and_(*(part.sql for part in parts))), "boolean")
             case exp.In():
@@ -133,9 +134,10 @@ class _Rewriter:
             case exp.Case() | exp.If():
                 return self.case(node)
             case exp.Coalesce() | exp.Least() | exp.Greatest():
-                only(node, "this", "expressions", "ignore_nulls", "is_nvl", "is_null")
                 values = self.alike([node.this, *node.expressions], node.key.upper(), ordered=not isinstance(node, exp.Coalesce))
                 sql = forms.extreme_of(type(node), *(v.sql for v in values))
+                if not isinstance(node, exp.Coalesce) and not node.args.get("ignore_nulls"):
+                    sql = forms.unless_missing([v.sql for v in values], sql)  # as BigQuery and MySQL have it
                 return Value(sql, values[0].kind, max(v.most for v in values), min(v.least for v in values))
             case exp.Nullif():
                 first, second = self.alike([node.this, node.expression], "NULLIF")
@@ -199,7 +201,6 @@ class _Rewriter:
                 "IN with a sub-query is not a function of one row; list the values, or join the table instead: a public one as it is, "
                 "a private one once for each person: JOIN (SELECT person FROM other GROUP BY person) AS o USING (person)"
             )
-        only(node, "this", "expressions")
         if any(any(part.find_all(exp.Column, exp.Query)) for part in node.expressions):
             raise Refused("IN needs a list of constants")
         values = self.alike([node.this, *node.expressions], "IN", ordered=True, plain=True)
@@ -215,12 +216,11 @@ class _Rewriter:
         return Value(exp.Paren(this=exp.Is(this=exp.Paren(this=value.sql), expression=right.copy())), "boolean")
 
     def like(self, node: exp.Expression) -> Value:
-        only(node, "this", "expression", "negate")
         pattern = node.expression
         if not isinstance(pattern, exp.Literal) or not pattern.is_string or "\\" in pattern.this:
             raise Refused("LIKE needs a constant pattern without a backslash, such as 'a%'")
         sql: exp.Expression = type(node)(this=forms.as_text(self.value(node.this), "LIKE").sql, expression=pattern.copy())
-        return Value(exp.Paren(this=exp.Not(this=exp.Paren(this=sql)) if node.args.get("negate") else sql), "boolean")
+        return Value(exp.Paren(this=sql), "boolean")
 
     def case(self, node: exp.Expression) -> Value:
         branches = [node] if isinstance(node, exp.If) else node.args["ifs"]
@@ -268,7 +268,6 @@ class _Rewriter:
         return [forms.as_kind(v, kind, what) for v in values]
 
     def cast(self, node: exp.Expression) -> Value:
-        only(node, "this", "to", "safe")
         wanted, value = node.args["to"], self.value(node.this)
         name = str(wanted.this.value if hasattr(wanted.this, "value") else wanted.this).upper()
         shown = value.name or "..."
@@ -310,7 +309,6 @@ class _Rewriter:
             return of_dates
         match node:
             case exp.Trunc():
-                only(node, "this")
                 return forms.cut_off(number(self.value(node.this), "TRUNC"))
             case exp.Sign():
                 return self.sign(number(self.value(node.this), "SIGN"))
@@ -321,7 +319,6 @@ class _Rewriter:
                 text = forms.as_text(self.value(node.this), "RIGHT").sql
                 return Value(exp.Right(this=text, expression=exp.Literal.number(length)), "text")
             case exp.Abs() | exp.Floor() | exp.Ceil():
-                only(node, "this")
                 value = number(self.value(node.this), node.key.upper())
                 least = value.least if isinstance(node, exp.Abs) else 1.0
                 return Value(type(node)(this=value.sql), "float", value.most * 2 + 1, least)
@@ -356,10 +353,8 @@ class _Rewriter:
             case exp.Lower() | exp.Upper():
                 return Value(type(node)(this=forms.as_text(self.value(node.this), node.key.upper()).sql), "text")
             case exp.Trim():
-                only(node, "this")
                 return Value(exp.Trim(this=forms.as_text(self.value(node.this), "TRIM").sql), "text")
             case exp.Length():
-                only(node, "this")
                 return Value(
                     forms.cast(exp.Length(this=forms.as_text(self.value(node.this), "LENGTH").sql), "BIGINT"), "integer", 2.0**31, 1.0
                 )
@@ -386,7 +381,6 @@ class _Rewriter:
         return Value(exp.Paren(this=exp.EQ(this=forms.cut(text, 1, len(prefix.this)), expression=prefix.copy())), "boolean")
 
     def rounded(self, node: exp.Expression) -> Value:
-        only(node, "this", "decimals")
         places = whole_constant(node.args.get("decimals"), 0, 0, 15, "the decimals of ROUND")
         return self.rounded_to(number(self.value(node.this), "ROUND"), places)
 
@@ -409,14 +403,12 @@ class _Rewriter:
         return forms.exponential(forms.arithmetic(exp.Mul(), exponent, forms.logarithm(base)))
 
     def substring(self, node: exp.Expression) -> Value:
-        only(node, "this", "start", "length", "expression")
         start = 1 if isinstance(node, exp.Left) else whole_constant(node.args.get("start"), 1, 1, LONGEST, "the start of SUBSTRING")
         given = node.expression if isinstance(node, exp.Left) else node.args.get("length")
         length = whole_constant(given, LONGEST, 0, LONGEST, "the length of SUBSTRING")
         return Value(forms.cut(forms.as_text(self.value(node.this), "SUBSTRING").sql, start, length), "text")
 
     def joined(self, node: exp.Expression) -> Value:
-        only(node, "this", "expression", "expressions", "safe", "coalesce")
         nodes = node.expressions if isinstance(node, exp.Concat) else _operands(node)
         parts = [forms.cut(_joinable(self.value(part)).sql, 1, LONGEST) for part in nodes]
         if node.args.get("coalesce"):

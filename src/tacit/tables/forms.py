@@ -135,6 +135,14 @@ def extreme_of(function: type[exp.Expression], first: exp.Expression, *others: e
     return made
 
 
+def unless_missing(parts: list[exp.Expression], sql: exp.Expression) -> exp.Expression:
+    """The value where all its parts are there, else NULL."""
+    for part in parts:
+        check_size(part)
+    there: Any = exp.and_(*(exp.Not(this=exp.Is(this=exp.Paren(this=part.copy()), expression=exp.null())) for part in parts), copy=False)
+    return exp.Case(ifs=[exp.If(this=there, true=sql)])
+
+
 def double(number: float) -> exp.Expression:
     text = repr(abs(number))
     literal = exp.Literal.number(text.removesuffix(".0"))
@@ -404,13 +412,6 @@ def as_kind(value: Value, kind: str, what: str) -> Value:
     raise Refused(f"the operands of {what} must be of one kind, and they are {kind} and {value.kind}; CAST one of them")
 
 
-def only(node: exp.Expression, *names: str) -> None:
-    """Refuse variants of a function that are not on the list, such as an ESCAPE or a time zone."""
-    extra = [name for name, value in node.args.items() if name not in names and value not in (None, False, [])]
-    if extra:
-        raise Refused(f"{node.key.upper()} with {extra[0].replace('_', ' ')} is not allowed; allowed are {ALLOWED}")
-
-
 def whole_constant(node: exp.Expression | None, default: int, low: int, high: int, what: str) -> int:
     if node is None:
         return default
@@ -432,10 +433,8 @@ def dated_value(node: exp.Expression, read: Read) -> Value | None:
     """The value of a function of dates; None where a node is none. `read` gives the values of its parts."""
     match node:
         case exp.TsOrDsToDate() | exp.Date():
-            only(node, "this", "safe", "default_date")
             return as_date(read(node.this), "date")
         case exp.TimeStrToTime():
-            only(node, "this")
             value = read(node.this)
             return value if value.kind in ("date", "timestamp") else as_date(value, "timestamp")
         case exp.AtTimeZone():
@@ -447,7 +446,6 @@ def dated_value(node: exp.Expression, read: Read) -> Value | None:
             count, unit = (step.this, step.args.get("unit")) if isinstance(step, exp.Interval) else (step, node.args.get("unit"))
             return moved_by(read, node.this, count, unit, -1 if isinstance(node, (exp.DateSub, exp.TimestampSub)) else 1)
         case exp.Extract():
-            only(node, "this", "expression")
             name = node.this.name.upper()
             if name in (*_WEEKDAYS, "DOW", "DAYOFWEEK"):
                 return _weekday(read, node, node.expression, iso=name in _WEEKDAYS)
@@ -456,7 +454,6 @@ def dated_value(node: exp.Expression, read: Read) -> Value | None:
         case exp.Year() | exp.Quarter() | exp.Month() | exp.Day() | exp.Hour() | exp.Minute() | exp.DayOfMonth() | exp.DayOfYear():
             return _part(read, node.key.upper(), node.this)
         case exp.Week() | exp.WeekOfYear():
-            only(node, "this")
             _iso(node)
             return _part(read, "WEEK", node.this)
         case exp.DayOfWeek() | exp.DayOfWeekIso():
@@ -493,7 +490,6 @@ def _at_zone(node: exp.Expression, read: Read) -> Value:
 
 
 def _difference(node: exp.Expression, read: Read) -> Value:
-    only(node, "this", "expression", "unit", "date_part_boundary", "big_int", "zone")
     unit = node.args.get("unit")
     values = [read(part) for part in (node.expression, node.this)]
     values = [as_date(v, "date") if v.kind == "text" and v.constant is not None else v for v in values]
@@ -529,7 +525,6 @@ def _part(read: Read, name: str, inner: exp.Expression) -> Value:
 
 
 def _truncated(node: exp.Expression, read: Read) -> Value:
-    only(node, "this", "unit", "input_type_preserved", "zone")
     unit, value = node.args["unit"].name.upper(), read(node.this)
     unit = _OTHER_NAMES.get(unit, unit)
     if value.kind == "instant":

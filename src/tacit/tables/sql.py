@@ -36,6 +36,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
+from tacit.tables import grammar
 from tacit.tables.bigquery import per_group, settled, understood
 from tacit.tables.by_person import grouped_by, named_key
 from tacit.tables.dialects import spoken
@@ -160,6 +161,7 @@ def question_of(tree: exp.Expression, dialect: str, catalog: Catalog | None = No
     if not isinstance(tree, exp.Select):
         raise Refused("a question is one SELECT statement")
     refuse_clauses(tree, "having", "order", "limit", "offset")
+    whole_tree = tree
     person = catalog.unit.person if catalog is not None else None
     asked = asked or Asked()
     tree, bins = unfolded(tree)
@@ -169,6 +171,8 @@ def question_of(tree: exp.Expression, dialect: str, catalog: Catalog | None = No
     if rows.public:
         raise Refused("only public tables are asked about; they need no noise: query them directly")
     found = _binned(_Reader(tree, dialect, resolve, person, asked).question(), bins)
+    # Last, because the readers say better why: what none of them has looked at is refused here.
+    grammar.check(whole_tree)
     return replace(found, relation=rows) if catalog is not None else replace(found, relation=rows.expression())
 
 
@@ -398,7 +402,8 @@ class _Reader:
         inner, places = node.this, node.expressions
         if not isinstance(inner, exp.ApproxQuantiles) or len(places) != 1:
             raise Refused("brackets are understood only in APPROX_QUANTILES(x, n)[OFFSET(k)]")
-        parts, place = rank(inner.expression, whole=True), rank(places[0], whole=True)
+        # ORDINAL counts from 1, OFFSET from 0.
+        parts, place = rank(inner.expression, whole=True), rank(places[0], whole=True) - int(node.args.get("offset") or 0)
         if not 0 <= place <= parts or parts < 1:
             raise TableError("APPROX_QUANTILES(x, n)[OFFSET(k)] needs 0 <= k <= n")
         return Aggregate("quantile", self.value(inner.this, None, "quantile"), name, quantile=place / parts)
