@@ -74,7 +74,8 @@ def _find(known: dict[Hashable, tuple[Hashable]], value: Any) -> tuple[Hashable]
         if isinstance(value, (tuple, frozenset)) and not any(isinstance(one, (tuple, frozenset)) for one in known):
             return None
         return known.get(value) if _shallow(value) else None
-    except (Exception, SystemExit, GeneratorExit):  # unhashable, or an object whose comparison raises: it is not listed, and no error may say so
+    # unhashable, or an object whose comparison raises: it is not listed, and no error may say so
+    except (Exception, SystemExit, GeneratorExit):
         return None
 
 

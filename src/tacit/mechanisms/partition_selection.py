@@ -14,7 +14,8 @@ expected to keep most keys.
 Repeated(event=ApproxDP(epsilon=1, delta=1e-06), count=2)
 
 In a table, `Identifiers` names the person and `column` the key. A key is published as it is if it is a plain value, and as
-its text otherwise; what is missing is no key, and a row whose person is missing is left out. Keys are published in the order of their text, not of the data.
+its text otherwise; what is missing is no key, and a row whose person is missing is left out. Keys are
+published in the order of their text, not of the data.
 """
 
 from __future__ import annotations
