@@ -33,8 +33,8 @@ from typing import Any
 from sqlglot import exp
 
 from tacit.tables.dialects import OTHER_WEEK, SUNDAY
+from tacit.tables.engines.types import OTHER_TICKS, PLAIN_TEXTS, UNSIGNED, WIDE, bare, kind_of, zoned
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.keys import kind_of
 
 #: Numbers of greater magnitude are NULL, so that a product of two never overflows (PostgreSQL raises an error where others give infinity).
 GREATEST = 1e150
@@ -71,7 +71,6 @@ PARTS = {
     "HOUR": (0, 23),
     "MINUTE": (0, 59),
 }
-_WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "UINT64", "INT128", "UINT128")
 
 
 @dataclass(frozen=True)
@@ -96,19 +95,14 @@ def column(name: str, sql_type: str | None) -> Value:
     sql = exp.column(name, quoted=True)
     if sql_type is None:
         return Value(sql, "any", name=name)
-    kind = kind_of(sql_type)
-    upper = sql_type.upper()
+    kind, name_of = kind_of(sql_type), bare(sql_type)
     if kind == "integer":
-        wide = upper.startswith(("UBIGINT", "UINT64"))
-        return Value(sql, "decimal" if upper.startswith(_WIDE) else "integer", 2.0**64, 1.0, name=name, wide=wide)
-    if kind == "text" and not upper.startswith(("VARCHAR", "TEXT", "STRING")):
+        return Value(sql, "decimal" if name_of in WIDE else "integer", 2.0**64, 1.0, name=name, wide=name_of in UNSIGNED)
+    if kind == "text" and name_of not in PLAIN_TEXTS:
         return Value(cast(sql, "TEXT"), kind, name=name)
-    if kind == "timestamp" and (("ZONE" in upper and "WITHOUT" not in upper) or ("TZ" in upper and "NTZ" not in upper)):
-        kind = "instant"
-    if upper.startswith("TIMESTAMP_NS"):
-        # To microseconds, which all engines have: nanoseconds end in the year 2262, and no other date can be compared with them.
+    if name_of in OTHER_TICKS:
         return Value(cast(sql, "TIMESTAMP"), kind, name=name)
-    return Value(sql, {"float": "real"}.get(kind, kind), name=name)
+    return Value(sql, "instant" if zoned(sql_type) else {"float": "real"}.get(kind, kind), name=name)
 
 
 def check_size(sql: exp.Expression) -> None:
