@@ -65,7 +65,9 @@ def moved(place: Place, column: Typed, text: str) -> int:
 
 ORDERED = {
     "duckdb": [c for c in COLUMNS["duckdb"] if c.kind != "other" and c.name not in ("tz", "uu", "ns") and len(set(c.plain)) > 1][::4],
-    "postgres": [c for c in COLUMNS["postgres"] if c.kind != "other" and c.name not in ("tz", "uu", "na", "dom") and len(set(c.plain)) > 1][::4],
+    "postgres": [
+        c for c in COLUMNS["postgres"] if c.kind != "other" and c.name not in ("tz", "uu", "na", "dom") and len(set(c.plain)) > 1
+    ][::4],
     "spark": [c for c in COLUMNS["spark"] if c.name in ("vc", "d38")],
 }  # fmt: skip
 
