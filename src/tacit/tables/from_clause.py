@@ -16,19 +16,18 @@ COUNT(DISTINCT column), or UNION ALL
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from tacit.tables.by_person import Grouping
+from tacit.tables.decimals import common
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import NUMBERS, Value, column, number, total
 from tacit.tables.forms import in_zone
 from tacit.tables.joins import Joins, Side, resolver
 from tacit.tables.relation import (
-    TYPES,
     Catalog,
     Field,
     Relation,
@@ -97,35 +96,25 @@ def why_unordered(value: Value) -> str:
     return in_zone(value) if value.kind == "instant" else "ORDER BY cannot use a value of this type; CAST it to a number, a text or a date"
 
 
-def common_type(first: str | None, second: str | None) -> str | None:
-    """The type that both sides of a union are brought to, in which nothing is lost and no cast can fail; numbers else are doubles.
-
-    >>> common_type("INTEGER", "BIGINT"), common_type("DECIMAL(4,1)", "DECIMAL(18,3)"), common_type("DECIMAL(38,9)", "DECIMAL(38,0)")
-    ('BIGINT', 'DECIMAL(18,3)', 'DOUBLE')
-    >>> common_type("UUID", "VARCHAR"), common_type("TIMESTAMP_NS", "TIMESTAMP"), common_type("UBIGINT", "HUGEINT")
-    ('TEXT', 'TIMESTAMP', 'DOUBLE')
-    """
-    kinds = {column("x", first).kind, column("x", second).kind}
-    sizes = [re.fullmatch(r"DECIMAL\((\d+), ?(\d+)\)", kind or "") for kind in (first, second)]
-    if all(sizes):
-        parts = [(int(size[1]), int(size[2])) for size in sizes if size is not None]
-        decimals = max(scale for _, scale in parts)
-        digits = max(size - scale for size, scale in parts) + decimals
-        return f"DECIMAL({digits},{decimals})" if digits <= 38 else "DOUBLE"
-    plain = next(iter(kinds)) if len(kinds) == 1 else "float"
-    if first is None or second is None:
-        return None if first is second else "DOUBLE"
-    return {"instant": "TIMESTAMP WITH TIME ZONE"}.get(plain, TYPES.get(plain, "DOUBLE"))
+def _both(first: Field, second: Field) -> str | None:
+    """The type of a column of a union: of numbers the one that holds both, exactly where there is one."""
+    values = [column("x", f.type) for f in (first, second)]
+    kinds = {value.kind for value in values}
+    if kinds == {"integer"}:
+        return "BIGINT"
+    if kinds <= {"integer", "decimal"} and not any(value.wide for value in values):
+        sizes = [value.size for value in values if value.size is not None]
+        size = common(sizes)
+        return "DECIMAL" if len(sizes) < 2 else "DOUBLE" if size is None else f"DECIMAL({size[0]},{size[1]})"
+    return "DOUBLE" if kinds <= set(NUMBERS) else first.type
 
 
-def _brought(value: Value, kind: str | None) -> exp.Expression:
-    """A value of one side of a union in the type of both."""
-    wanted = column("x", kind).kind
-    if wanted == "real":
+def _as(value: Value, wanted: str | None) -> exp.Expression:
+    """A side's column in the type of the union."""
+    kind = column("x", wanted).kind
+    if kind == "real" and value.kind != "real":
         return number(value).sql
-    if wanted == "decimal" and kind is not None:
-        return exp.cast(value.sql, kind)
-    return exp.cast(value.sql, "BIGINT") if wanted == "integer" else value.sql
+    return value.sql
 
 
 @dataclass
@@ -340,16 +329,15 @@ class Compiler:
                 raise TableError(f"both sides of UNION ALL must have the same type in {first.name}; CAST one of them")
             # What was declared of one column holds in the union where both sides have a column of that name.
             same = first.declared_as.rpartition(".")[2] == second.declared_as.rpartition(".")[2]
-            kind = first.type if first.type == second.type or "other" in kinds else common_type(first.type, second.type)
+            kind = first.type if first.type == second.type or "other" in kinds else _both(first, second)
             fields.append(Field(first.name, kind, first.person and second.person, about=first.declared_as if same else ""))
         for side in (left, right):
             chosen: list[exp.Expression] = []
             if left.person is not None and left.person not in left.names:
                 chosen.append(named(column(left.person, side.person_type).sql, left.person))
-            for own, common in zip(side.fields or (), fields, strict=True):
-                value = column(own.name, own.type)
+            for own, made in zip(side.fields or (), fields, strict=True):
                 if usable(own):
-                    chosen.append(named(value.sql if own.type == common.type else _brought(value, common.type), common.name))
+                    chosen.append(named(_as(column(own.name, own.type), made.type), made.name))
             queries.append(exp.Select(expressions=chosen).from_(side.expression(), copy=False))
         if left.person in left.names and not next(f for f in fields if f.name == left.person).person:
             raise Refused(f"{left.person} must be the person on both sides of UNION ALL")
