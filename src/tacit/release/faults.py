@@ -196,6 +196,7 @@ WORDS: Mapping[str, str] = {
         "change. An earlier job opened the account of these data; declare account: {{name: ..., budget: "
         "...}} with its terms, and this job's own budget is taken from it"
     ),
+    "union-too-large": "a union may have at most {most} parts, with those of the unions in it; ask about fewer at once",
     "window-incomplete": (
         "window and when belong together: window: month, when: visit_date is a person within a month"
     ),

@@ -108,6 +108,9 @@ def column(name: str, sql_type: str | None) -> Value:
         return Value(sql, "any", name=name)
     kind = kind_of(sql_type)
     upper = sql_type.upper()
+    if upper == "UHUGEINT":
+        # DuckDB compares it with other whole numbers in a type that does not hold all of it, and fails on those.
+        return Value(sql, "other", name=name)
     if kind == "integer":
         wide, bits = upper.startswith(("UBIGINT", "UINT64")), decimals.BITS.get(upper, 64 if upper in ("UBIGINT", "UINT64") else 128)
         size = decimals.size_of(upper) or (39, 0)

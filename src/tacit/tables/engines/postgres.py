@@ -75,8 +75,10 @@ class Postgres:
         with suppress(Exception), self._lock, self._connection.transaction(force_rollback=True):
             described = self._connection.execute(text.encode()).description or []
             types = self._connection.adapters.types
-            names = [(column.name, types.get(column.type_code)) for column in described]
-            found = {name: TYPES.get(info.name, info.name.upper()) if info is not None else "OTHER" for name, info in names}
+            # An array is found under the name of its elements' type.
+            names = [(column.name, types.get(column.type_code), column.type_code) for column in described]
+            known = {name: info if info is not None and info.array_oid != code else None for name, info, code in names}
+            found = {name: TYPES.get(info.name, info.name.upper()) if info is not None else "OTHER" for name, info in known.items()}
         if found is None:
             raise EngineError("PostgreSQL knows no such table or column; check the names")
         texts = [name for name, kind in found.items() if kind in ("VARCHAR", "CHAR")]
