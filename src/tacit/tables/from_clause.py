@@ -51,6 +51,8 @@ __all__ = ["Catalog", "Table", "refuse_clauses", "rows_of"]
 
 #: Nested sub-queries beyond this are a mistake or an attack.
 DEEPEST = 20
+#: A union of a union with itself doubles at every level: beyond so many parts it is refused.
+MOST_PARTS = 128
 
 
 def rows_of(select: exp.Select, catalog: Catalog | None) -> tuple[Relation, Resolve]:
@@ -341,6 +343,8 @@ class Compiler:
             queries.append(exp.Select(expressions=chosen).from_(side.expression(), copy=False))
         if left.person in left.names and not next(f for f in fields if f.name == left.person).person:
             raise Refused(f"{left.person} must be the person on both sides of UNION ALL")
+        if len(left.steps) + len(right.steps) > MOST_PARTS:
+            raise Refused(code="union-too-large", most=MOST_PARTS)
         caps = (left.rows_per_person, right.rows_per_person)
         return Relation(
             nested(exp.Union(this=queries[0], expression=queries[1], distinct=False), "union_"),

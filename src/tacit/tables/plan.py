@@ -489,6 +489,11 @@ class _Planner:
         if kind in ("covariance", "correlation"):
             return self._pair(aggregate, kind, sample, weight)
         subject, present = self._subject(aggregate.value)
+        if kind in ("count_value", "count_distinct") and kind_of(self.types[aggregate.value]) == "float":
+            # NaN is a value to every engine's COUNT, though none that could be added up: a subject of its own, because a row with NaN
+            # is counted here and lacks the value where it is added up.
+            there = exp.Not(this=exp.Is(this=exp.Paren(this=aggregate.value.copy()), expression=exp.null()))
+            subject, present = f"{subject}, NaN too", there
         if kind == "count_value":
             return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.present_count(subject, present), weight), 1.0),))
         if kind == "count_distinct":
