@@ -1,4 +1,4 @@
-"""Wrong answers that were published with a tight interval, each with what it was: rows that are others, values that are not there, names."""
+"""Wrong answers that were published with a tight interval: of other rows, without values that are there, by a wrong name."""
 
 from __future__ import annotations
 

@@ -64,7 +64,10 @@ def test_no_row_of_extreme_numbers_makes_a_statement_fail() -> None:
     assert asked > 300
 
 
-@given(st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-10**9, max_value=10**9), st.integers(0, 9), st.integers(0, 6))
+CONSTANTS = st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**9), max_value=10**9)
+
+
+@given(CONSTANTS, st.integers(0, 9), st.integers(0, 6))
 def test_a_constant_beside_a_size_lies_to_its_numbers_as_the_given_one(constant: Decimal, digits: int, places: int) -> None:
     size = (digits + places + 1, places)
     found = decimals.beside(Fraction(constant), size)

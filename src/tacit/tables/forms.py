@@ -318,8 +318,12 @@ def in_digits(node: exp.Expression, left: Value, right: Value) -> Value | None:
     most = left.most * right.most if times else left.most + right.most
     least = left.least * right.least if times else min(left.least, right.least, 1.0)
     if left.kind == right.kind == "integer" and most < 2.0**63:
-        sql = type(node)(this=cast(left.sql, "BIGINT"), expression=cast(right.sql, "BIGINT"))
-        return Value(exp.Paren(this=sql), "integer", most, 1.0, size=(19, 0))
+        # One side of 64 bits makes the result one of 64; a long chain of sums stays short.
+        first = left.sql if left.sql.meta.get(_LONG) else cast(left.sql, "BIGINT")
+        second = cast(right.sql, "BIGINT") if isinstance(right.sql, exp.Column) else right.sql
+        made = exp.Paren(this=type(node)(this=first, expression=second))
+        made.meta[_LONG] = True
+        return Value(made, "integer", most, 1.0, size=(19, 0))
     if left.size is None or right.size is None:
         sides = [v if v.size is not None or v.most < 1e37 else held(v) for v in (left, right)]
         most = sides[0].most * sides[1].most if times else sides[0].most + sides[1].most
@@ -347,6 +351,8 @@ def in_digits(node: exp.Expression, left: Value, right: Value) -> Value | None:
     return Value(exp.Paren(this=type(node)(this=first, expression=right.sql)), "decimal", most, least, size=size)
 
 
+#: The mark of a sum that is a 64-bit integer.
+_LONG = "tacit_long"
 #: Digits of a decimal that DuckDB keeps in 64 bits.
 _IN_64_BITS = 18
 #: A decimal zero: whatever is added to it becomes a decimal.
@@ -523,7 +529,8 @@ def of_decimal(function: type[exp.Expression], value: Value) -> Value | None:
     """ABS, FLOOR or CEIL of an exact number; None where the digits do not fit."""
     if function is exp.Abs:
         if value.kind == "integer":
-            made = in_digits(exp.Add(), value, public(Fraction(0))) if value.most >= 2.0**63 else replace(value, sql=cast(value.sql, "BIGINT"))
+            whole = replace(value, sql=cast(value.sql, "BIGINT"))
+            made = in_digits(exp.Add(), value, public(Fraction(0))) if value.most >= 2.0**63 else whole
             return None if made is None else replace(made, sql=exp.Abs(this=made.sql), constant=None)
         return replace(value, sql=exp.Abs(this=value.sql), constant=None)
     if value.kind == "integer" or (value.size is not None and not value.size[1]):

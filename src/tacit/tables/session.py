@@ -169,7 +169,8 @@ class Session:
     `columns` says what is public about the table (a `Schema`, or a mapping of bounds and categories); `public` are tables to join with that
     hold nothing private. Without a ledger, the book is the one
     that TACIT_LEDGER names, or `tacit.db` in this directory. With `cache`, the same question about the same rows with the same price is
-    answered from the book, for nothing; rows are compared where they are a frame or files, and a table of a database is asked again. `loss=False` leaves out what the caps cut off; it is otherwise measured too, with a 2000th of each question's
+    answered from the book, for nothing; rows are compared where they are a frame or files, and a table of a database is asked again.
+    `loss=False` leaves out what the caps cut off; it is otherwise measured too, with a 2000th of each question's
     budget where noise is Gaussian and a 50th where it is Laplace. `dialect` is the SQL that questions are written in, 'bigquery' say;
     without it, the engine's own.
     """
