@@ -194,6 +194,10 @@ WORDS: Mapping[str, str] = {
         "change. An earlier job opened the account of these data; declare account: {{name: ..., budget: "
         "...}} with its terms, and this job's own budget is taken from it"
     ),
+    "view-reads-files": (
+        "view {table} reads a file, a function or another database, which has no budget under this name; name what "
+        "it reads under sources, or make a table of it"
+    ),
     "window-incomplete": (
         "window and when belong together: window: month, when: visit_date is a person within a month"
     ),

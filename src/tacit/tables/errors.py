@@ -62,6 +62,10 @@ WORDS: Mapping[str, str] = {
     "person-needed": "{what} needs a unit with a person: Unit('patient_id', max_rows=12)",
     "statement-failed": "{engine} could not run the statement; session.explain(...) shows it",
     "table-unknown": "there is no table {table}; the session has {tables}",
+    "view-reads-files": (
+        "view {table} reads a file, a function or another database, which has no budget under this name; name what "
+        "it reads as a source of its own, or make a table of it"
+    ),
     "window-incomplete": (
         "window and when belong together: window='month', when='visit_date' is a person within a month"
     ),
