@@ -230,7 +230,8 @@ def test_a_server_knows_its_tables_however_they_are_spelt(tmp_path: Path) -> Non
             "CREATE SCHEMA IF NOT EXISTS clinic", "DROP TABLE IF EXISTS clinic.visits CASCADE",
             "CREATE TABLE clinic.visits (id int, age int) PARTITION BY RANGE (id)",
             "CREATE TABLE clinic.early PARTITION OF clinic.visits FOR VALUES FROM (0) TO (100)",
-            "CREATE VIEW clinic.seen AS SELECT id FROM clinic.visits WHERE age > 3", "CREATE VIEW clinic.again AS SELECT * FROM clinic.seen",
+            "CREATE VIEW clinic.seen AS SELECT id FROM clinic.visits WHERE age > 3",
+            "CREATE VIEW clinic.again AS SELECT * FROM clinic.seen",
             "CREATE TABLE clinic.other (id int)",
         ):
             connection.execute(statement.encode())
