@@ -152,10 +152,11 @@ def as_number(value: Any) -> int | float:
     try:
         if isinstance(value, (bool, np.bool_, int, np.integer)):
             return int(value)
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-    except Exception:  # whatever a foreign object's conversion raises: an error here would tell about the data
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    except (Exception, SystemExit, GeneratorExit):  # whatever a foreign object's conversion raises: it would tell about the data
         return math.nan
 
 
