@@ -201,6 +201,10 @@ WORDS: Mapping[str, str] = {
         "of its values; declare a view that has what you need of it as a number, a text or a date"
     ),
     "union-too-large": "a union may have at most {most} parts, with those of the unions in it; ask about fewer at once",
+    "view-reads-files": (
+        "view {table} reads a file, a function or another database, which has no budget under this name; name what "
+        "it reads under sources, or make a table of it"
+    ),
     "window-incomplete": (
         "window and when belong together: window: month, when: visit_date is a person within a month"
     ),

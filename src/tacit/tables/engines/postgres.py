@@ -78,6 +78,17 @@ class Postgres:
             refuse_collated([name for name in texts if alike[name]], relation.name)
         return found
 
+    def relations(self, table: str) -> list[str]:
+        """The tables behind a name, as the server itself numbers them: one table has one number, however it is spelt or viewed."""
+        named = exp.to_table(table, dialect=self.dialect) if "." in table else exp.to_table(table, quoted=True)
+        name = named.sql(dialect=self.dialect)
+        found: list[Any] | None = None
+        with self._lock, suppress(Exception), self._connection.transaction():
+            server = self._connection.execute(_SERVER).fetchone()
+            rows = self._connection.execute(_BEHIND, (name,)).fetchall()
+            found = [f"{server[0] if server else ''}:{row[0]}" for row in rows]
+        return sorted(found or [])
+
     def shuffle_key(self, salt: int, values: list[exp.Expression]) -> exp.Expression:
         if self.portable:
             return exp.Collate(this=portable_key(salt, values, WORDS), expression=exp.to_identifier("C", quoted=True))
@@ -98,6 +109,22 @@ class Postgres:
             names = [column.name for column in cursor.description or []]
             rows = cursor.fetchall()
         return pa.table([_array([row[i] for row in rows]) for i in range(len(names))], names=names)
+
+
+#: Which cluster and database this is, whatever the address that led here.
+_SERVER = "SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || oid FROM pg_database WHERE datname = current_database()"
+#: The tables that a view reads, through other views, and the whole tables that partitions are parts of.
+_BEHIND = """
+WITH RECURSIVE reads(number) AS (
+    SELECT to_regclass(%s)::oid
+    UNION SELECT found.number FROM reads, LATERAL (
+        SELECT d.refobjid AS number FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+        WHERE r.ev_class = reads.number AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> reads.number
+        UNION SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = reads.number
+    ) AS found
+)
+SELECT c.oid::text FROM reads JOIN pg_class c ON c.oid = reads.number WHERE c.relkind IN ('r', 'p', 'f')
+"""
 
 
 def _array(values: list[Any]) -> pa.Array:
