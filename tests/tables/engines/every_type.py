@@ -91,7 +91,8 @@ DUCKDB = [
         "lt": ("VARCHAR[]", ("['a']", "['b', NULL]")),
         "ar": ("INTEGER[2]", ("[1, 2]",)), "st": ("STRUCT(a INTEGER, b VARCHAR)", ("{'a': 1, 'b': 'x'}",)),
         "mp": ("MAP(VARCHAR, INTEGER)", ("MAP {'a': 1}",)), "un": ("UNION(n INTEGER, t VARCHAR)", ("1", "'a'")),
-        "u128": ("UHUGEINT", ("1", f"'{2**128 - 1}'")), "bn": ("BIGNUM", _texts(("1", "9" * 60))), "tn": ("TIME_NS", _texts(("12:00:00.000000001",))),
+        "u128": ("UHUGEINT", ("1", f"'{2**128 - 1}'")), "bn": ("BIGNUM", _texts(("1", "9" * 60))),
+        "tn": ("TIME_NS", _texts(("12:00:00.000000001",))),
     }),
 ]  # fmt: skip
 POSTGRES = [
