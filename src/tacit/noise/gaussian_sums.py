@@ -69,14 +69,18 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         for start in range(0, len(values), CHUNK):
             piece = values[start : start + CHUNK]
             x, rounded = work.x[: len(piece)], work.rounded[: len(piece)]
-            np.copyto(x, piece)
-            np.multiply(x, into, out=x)
+            if piece.dtype == x.dtype:
+                np.multiply(piece, into, out=x)
+            else:  # a cast by itself is faster than within a product
+                np.copyto(x, piece)
+                np.multiply(x, into, out=x)
             if not float(x @ x) <= LIMIT**2:  # so it is where a number is too large, or none
                 np.clip(np.nan_to_num(x, copy=False, posinf=LIMIT, neginf=-LIMIT), -LIMIT, LIMIT, out=x)
             fill(work.bytes, 6 * len(piece))
             doubts.append(self._settled(x, work, start))
-            np.multiply(rounded, out, out=rounded)
-            np.copyto(piece, rounded, casting="same_kind")
+            np.multiply(rounded, out, out=piece if piece.dtype == rounded.dtype else rounded)
+            if piece.dtype != rounded.dtype:
+                np.copyto(piece, rounded, casting="same_kind")
         if doubts:
             at, sums, short = zip(*doubts, strict=True)
             places, x, words3 = np.concatenate(at), np.concatenate(sums), np.concatenate(short, axis=1)
