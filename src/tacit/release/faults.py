@@ -132,6 +132,7 @@ def in_job(error: Refusal, place: str = "") -> JobError:
 
 #: The refusals and notes of other rooms, in the words of a job file. Other codes read the same everywhere.
 WORDS: Mapping[str, str] = {
+    "argument-unknown": "{node} with {argument} is not understood; write it in another way, or without it",
     "bounds-missing": (
         "{column} has no bounds, so one row could move its sum by any amount; declare them: "
         "columns.{column}.bounds: [0, 100] (what is computed: bounds: {{{column}: [0, 100]}} in the output)"
@@ -172,6 +173,7 @@ WORDS: Mapping[str, str] = {
         "budget) is as large as what it is about; a greater epsilon tells it, and loss: false in the output "
         "saves it"
     ),
+    "node-unknown": "{node} is not understood in a question; write it in another way",
     "owners-several": (
         "a row of {table} leads to {key} in {ways} ways ({starts}), so it belongs to several at once, and no "
         "cap on one of them bounds what the others' coming and going changes; declare only the way that says "
@@ -193,6 +195,15 @@ WORDS: Mapping[str, str] = {
         "{term}: {name!r} is account {account!r}, which was opened with {term}={opened!r}; terms never "
         "change. An earlier job opened the account of these data; declare account: {{name: ..., budget: "
         "...}} with its terms, and this job's own budget is taken from it"
+    ),
+    "type-unsupported": (
+        "{column} is of a type ({type}) that questions cannot use, because engines disagree about it, or fail on some "
+        "of its values; declare a view that has what you need of it as a number, a text or a date"
+    ),
+    "union-too-large": "a union may have at most {most} parts, with those of the unions in it; ask about fewer at once",
+    "view-reads-files": (
+        "view {table} reads a file, a function or another database, which has no budget under this name; name what "
+        "it reads under sources, or make a table of it"
     ),
     "window-incomplete": (
         "window and when belong together: window: month, when: visit_date is a person within a month"
