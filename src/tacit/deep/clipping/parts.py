@@ -71,7 +71,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Blocks:
-    """How sums are computed: products over `rows` rows at a time in `dtype`, `group` of them added up in it, and groups in double precision.
+    """How sums are computed: products over `rows` rows at a time in `dtype`, `group` of them added up in it, groups in double precision.
 
     The sum of K terms differs from the exact one by at most `error(K)` times the sum of the norms of the terms, in whatever order
     the products are taken (Higham 2002, Section 3.1): each term is scaled, multiplied and added at most `rows + group` times in `dtype`,
