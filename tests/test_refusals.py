@@ -36,7 +36,7 @@ CODES = {code: words for table in PYTHON.values() for code, words in table.items
 #: The facts that stand in the way of a parameter of the errors' own constructors.
 RESERVED = {"message", "code", "place", "file", "words", "otherwise", "wording"}
 #: What no job file can meet: the book is opened by the command, and the words name no Python; or the command words it.
-NOT_IN_JOBS = {"ledger-missing", "statement-failed"}
+NOT_IN_JOBS = {"ledger-format", "ledger-missing", "ledger-replaced", "statement-failed"}
 
 
 def raised() -> dict[str, list[tuple[str, set[str]]]]:

@@ -86,7 +86,8 @@ def noise(share=None):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     data = torch.zeros(8, 2000, dtype=torch.float64)
     private = make_private_distributed(
-        model, optimizer, data, noise_multiplier=2.0, clip=0.5, sampler=FullBatch(8 * world), steps=2, loss_reduction="sum"
+        model, optimizer, data, noise_multiplier=2.0, clip=0.5, sampler=FullBatch(8 * world), steps=2, loss_reduction="sum",
+        ids=range(8 * rank, 8 * rank + 8)
     )
     own = []
     kept = private._noise if share is None else share
@@ -140,6 +141,25 @@ try:
     result["refused"] = None
 except (BudgetExceeded, TrainingError) as error:
     result["refused"] = type(error).__name__
+
+# the same records on both ranks: all of them, or some; and people whose records are alike
+def refused(data, **how):
+    try:
+        return run(network(), data, silent=True, sampler=FullBatch(61), steps=1, **how)[2]
+    except TrainingError as error:
+        return str(error)
+result["same data"] = refused((x, y))
+few = torch.cat([mine, torch.tensor([0, 1, 2, 1])]) if rank else mine  # rank 1 also has 0 and 2 of rank 0, and 1 a second and third time
+result["some twice"] = refused((x[few], y[few]))
+own = torch.cat([mine, torch.tensor([1, 1])]) if rank else mine
+result["once"] = refused((x[own], y[own]))
+result["alike"] = refused((x[:5], y[:5]))
+result["alike with ids"] = refused((x[:5], y[:5]), ids=range(5 * rank, 5 * rank + 5))
+private._compare = lambda: None
+unchecked = type(private)._compare
+type(private)._compare = lambda self: None  # the mutant
+result["unchecked"] = refused((x, y))
+type(private)._compare = unchecked
 dist.destroy_process_group()
 with open(f"{folder}/result{rank}.json", "w") as file:
     json.dump(result, file)
@@ -237,6 +257,19 @@ def test_empty_batches_and_adaptive_thresholds_keep_the_ranks_together(ranks: li
 
 def test_one_rank_pays_and_all_stop_when_it_cannot(ranks: list[dict[str, Any]]) -> None:
     assert [rank["refused"] for rank in ranks] == ["BudgetExceeded", "TrainingError"]
+
+
+def test_ranks_with_the_same_records_are_refused(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert "two ranks were given the same records" in rank["same data"] and "ids=" in rank["alike"]
+        assert isinstance(rank["unchecked"], list), "the mutant: without the comparison it runs, and every record counts twice"
+        assert isinstance(rank["alike with ids"], list)
+
+
+def test_a_record_on_two_ranks_counts_once(ranks: list[dict[str, Any]]) -> None:
+    """The released sum is that of the records apart: rank 1 leaves out what rank 0 has, copy by copy, and keeps its own copies."""
+    for rank in ranks:
+        assert np.allclose(rank["some twice"], rank["once"], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("world", [1, 3, 8])

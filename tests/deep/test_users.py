@@ -134,8 +134,8 @@ def test_records_that_cancel_are_not_taken_for_nothing() -> None:
     with UserClipper(model, flat(0.5), lambda: [2], loss_reduction="sum", average=False) as clipper:
         model(x).sum().backward()
         found = clipper.collect()
-    assert float(found.norms) == pytest.approx(2.0, rel=1e-3)
-    assert float(found.sums["weight"].norm()) <= 0.5 * (1 + 1e-4)
+    assert float(found.norms) == pytest.approx(2e6 / 4096, rel=1e-3), "a floor under what cancels: a share of the norms added up"
+    assert 0 < float(found.sums["weight"].norm()) <= 0.5
 
 
 def test_a_user_with_an_infinite_record_contributes_nothing_and_the_others_all() -> None:

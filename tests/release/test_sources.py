@@ -75,7 +75,7 @@ def test_a_schema_that_drifted_is_refused_before_any_charge(tmp_path: Path, tabl
     ledger = book(tmp_path)
     with pytest.raises(JobError, match=said):
         run(JOB, base=tmp_path, ledger=ledger, report=False)
-    assert not ledger.accounts() and not (tmp_path / ".out.work").exists()
+    assert not ledger.accounts() and not (tmp_path / ".out.run").exists()
 
 
 @pytest.mark.parametrize(("name", "said"), [("visits.parquet", "no such file"), ("visits.xls", "neither CSV nor Parquet")])

@@ -25,16 +25,24 @@ independent ranks are taken: PoissonBatches, random allocation, full batch.
 
 Guarantee
     Statement: the released gradients have the law, and the price, of `make_private` on all records together.
-    Conditions: each record on one rank, placed without looking at it (`shard`); ranks trust each other and the network between them: what
-    travels before the sum is private. Every process draws its own noise; its generator takes a fresh key from the operating system.
+    Conditions: each record on one rank, placed without looking at it (`shard`). Ranks compare keyed digests of their records before the
+    first step: copies of a record on a second rank are left out, and ranks that share most of their records are refused. Ranks trust each
+    other and the network between them: what travels before the sum is private. Every process draws its own noise; its generator takes a
+    fresh key from the operating system.
     Proved in: independent normal variables of variance s^2/world add up to one of variance s^2; PoissonBatches and allocation decide for
     each record independently.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
+import pickle
+from collections import Counter
 from collections.abc import Callable
+from functools import reduce
+from itertools import combinations
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -50,7 +58,7 @@ from tacit.deep.errors import TrainingError
 from tacit.deep.noise import standard_normal
 from tacit.deep.private import Independent, PrivateTraining, noise_for, planned_steps
 from tacit.deep.samplers import Allocation, FullBatch, PoissonBatches, Sampler
-from tacit.noise import is_private
+from tacit.noise import is_private, words
 from tacit.parameters import count
 
 
@@ -65,6 +73,43 @@ def shard(records: int, rank: int | None = None, world: int | None = None) -> ND
     if mine >= ranks:
         raise ParameterError(f"rank must be less than world ({ranks}), not {mine}")
     return np.arange(mine, count("records", records, least=0), ranks, dtype=np.int64)
+
+
+def digests(records: Any, key: bytes) -> list[bytes]:
+    """A keyed digest of each record, by its content; the key is drawn for the run, and neither leaves the ranks.
+
+    >>> records = [(torch.tensor([1.0, 2.0]), 3), (torch.tensor([1.0, 2.0]), 3), (torch.tensor([1.0, 2.0]), 4)]
+    >>> found = digests(records, b"key")
+    >>> found[0] == found[1], found[0] == found[2], len(found[0])
+    (True, False, 16)
+    """
+    if len(records) and _content(records[0]) != _content(records[0]):
+        raise TrainingError(
+            "a record changes each time it is read, so ranks cannot be compared; change records in the loop rather than in the data set, "
+            "or give ids="
+        )
+    return [hashlib.blake2b(_content(records[k]), key=key, digest_size=16).digest() for k in range(len(records))]
+
+
+def _took(left: Counter[bytes], found: bytes) -> bool:
+    """Take one copy out of those that are left, if there is one."""
+    left[found] -= 1
+    return left[found] >= 0
+
+
+def _content(record: Any) -> bytes:
+    """The bytes of a record: type, shape and numbers of tensors and arrays, and anything else as it is pickled."""
+    if isinstance(record, Tensor):
+        held = record.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return repr((tuple(record.shape), str(record.dtype))).encode() + held.tobytes()
+    if isinstance(record, np.ndarray) and record.dtype != object:
+        return repr((record.shape, str(record.dtype))).encode() + np.ascontiguousarray(record).tobytes()
+    if isinstance(record, tuple | list):
+        parts = [_content(part) for part in record]
+        return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    if isinstance(record, dict):
+        return _content([part for item in record.items() for part in item])
+    return pickle.dumps(record)
 
 
 class Share:
@@ -88,7 +133,9 @@ class Share:
 class DistributedTraining(PrivateTraining):
     """One rank's view of a run. Made by `make_private_distributed`."""
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler, group: Any = None, **plan: Any) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler, group: Any = None, ids: Any = None, **plan: Any
+    ) -> None:
         if not dist.is_initialized():
             raise TrainingError("call torch.distributed.init_process_group(...) in every process first")
         if not isinstance(sampler, PoissonBatches | Allocation | FullBatch):
@@ -102,6 +149,10 @@ class DistributedTraining(PrivateTraining):
         self._first = dist.get_global_rank(group, 0) if group is not None else 0
         for tensor in [*model.parameters(), *model.buffers()]:
             dist.broadcast(tensor.detach(), self._first, group=group)
+        self._ids = None if ids is None else list(ids)
+        if self._ids is not None and len(self._ids) != len(self.loader.dataset):  # type: ignore[arg-type]
+            raise ParameterError("ids must have one entry for each record of this rank")
+        self._apart = False  # whether the ranks' records were compared
 
     def begin(self) -> None:
         """The plan is paid for once, by rank 0; if it is refused there, no rank reads a record."""
@@ -115,11 +166,32 @@ class DistributedTraining(PrivateTraining):
             refused = error
         finally:
             self._account = account
-        if self._total([0.0 if refused is None else 1.0])[0] == 0:
-            return
-        if refused is not None:
-            raise refused
-        raise TrainingError("another rank was refused: the plan is not paid for, or all its steps are taken")
+        if self._total([0.0 if refused is None else 1.0])[0]:
+            if refused is not None:
+                raise refused
+            raise TrainingError("another rank was refused: the plan is not paid for, or all its steps are taken")
+        if not self._apart:
+            self._compare()
+            self._apart = True
+
+    def _compare(self) -> None:
+        """As many copies of a record as an earlier rank has are left out here; ranks that share most of their records are refused."""
+        key = torch.from_numpy(np.frombuffer(words(4).tobytes(), dtype=np.uint8).copy())
+        dist.broadcast(key, self._first, group=self.group)
+        with self.touching():
+            mine = digests(self.loader.dataset if self._ids is None else self._ids, key.numpy().tobytes())
+            gathered: list[Any] = [None] * self.world
+            dist.all_gather_object(gathered, mine, group=self.group)
+            held = [Counter(found) for found in gathered]
+            shared = any((one & other).total() * 2 > min(one.total(), other.total()) for one, other in combinations(held, 2))
+            earlier = reduce(or_, held[: self.rank], Counter[bytes]())
+            surplus = [k for k, found in enumerate(mine) if _took(earlier, found)]
+        if shared:
+            raise TrainingError(
+                "two ranks were given the same records, which would count twice; give each rank its own, rows = shard(len(x)); x[rows]. If "
+                "different people's records are alike, tell them apart with ids="
+            )
+        self.loader.leave_out(surplus)
 
     @torch.no_grad()
     def _noisy_gradients(self, collected: ClippedSum, drawn: Tensor | None) -> float:
@@ -163,12 +235,12 @@ def make_private_distributed(
     mu: float | None = None, steps: int | None = None, epochs: int | None = None, group: Any = None,
     account: Any = None, collate: Callable[[list[Any]], Any] | None = None,
     physical_batch: int | None = None, workers: int = 0, loss_reduction: Any = "mean",
-    purpose: str = "training",
+    purpose: str = "training", ids: Any = None,
 ) -> DistributedTraining:
     """As `make_private`, called in every process with this rank's records and the sampler of the whole data.
 
     Give `noise_multiplier`, or `epsilon` and `delta`, `rho`, `mu` or a `guarantee`. The model of rank 0 is copied to the
-    others. A ledger `account` is used by rank 0.
+    others. A ledger `account` is used by rank 0. Ranks compare digests of their records, or of `ids`, one for each of this rank's records.
 
     >>> make_private_distributed(nn.Linear(1, 1), None, None, clip=1, sampler=FullBatch(10), steps=1)
     Traceback (most recent call last):
@@ -183,6 +255,7 @@ def make_private_distributed(
         data,
         sampler=sampler,
         group=group,
+        ids=ids,
         noise_multiplier=noise,
         rule=flat(clip) if isinstance(clip, int | float) else clip,
         steps=planned,

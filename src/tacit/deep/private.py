@@ -43,6 +43,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
+from tacit.deep.alone import FIXES, Tape, due
+from tacit.deep.clipping import ROUNDING as SUMS
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
@@ -76,9 +78,8 @@ class Independent:
         return sampler.event(Gaussian(noise_multiplier), steps) if steps else NoOp()
 
 
-# Norms and sums are computed in floating point: the noise is this much larger than the rule's sensitivity asks, so that rounding can
-# never make the true sensitivity the larger one. A float32 norm of 1e9 squares, summed in blocks, is off by less than 1e-5.
-ROUNDING = 1 + 1e-4
+# How far the computed sums move, over the rule's sensitivity: both of two neighbours' sums may be so far from the exact ones.
+ROUNDING = 1 + 2 * SUMS
 GRANULE = 2.0**-24  # of the sensitivity; with exact=True
 ADVICE = "The loop must call model(x) and loss.backward() once for each whole batch, and may replace no parameter"
 
@@ -88,6 +89,8 @@ class PrivateTraining:
 
     A `clipper` of one's own, of the same model and not attached, stands in for the one made from `rule` and `loss_reduction`.
     """
+
+    by_place = False  # whether a row's place in the batch says whose it is
 
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, data: Any, *, noise_multiplier: float, rule: Rule,
@@ -112,17 +115,18 @@ class PrivateTraining:
         self._past: tuple[Event, ...] = ()
         self._account, self._purpose, self._delta = account, purpose, delta
         self._payment: Payment | None = None
-        self._in_hand = False  # a piece is in the loop's hands
-        self._last = False  # ... and it completes its batch
-        self._handed = 0  # records handed out since the last step
+        self._handed: int | None = None  # the records of the batch that is in the loop's hands
         self._noise.event(sampler, self.noise_multiplier, self.planned)  # a plan that cannot be priced is refused here
         _all_trained(model, optimizer)
         if clipper is not None and clipper.model is not model:
             raise ParameterError("clipper must be one of the model that is trained; make it from the same model")
         self._clipper = Clipper(model, rule, loss_reduction=loss_reduction) if clipper is None else clipper
+        self._clipper.largest = None if physical_batch is None else count("physical_batch", physical_batch)
+        self._buffers: dict[str, tuple[int, int]] = {}
+        self._tape: Tape | None = None
         self._gradient_multiplier()  # refuses what cannot be split before anything is patched
         records = as_dataset(data)
-        self.loader = PrivateLoader(records, sampler, self, physical_batch=physical_batch, workers=workers, collate=collate)
+        self.loader = PrivateLoader(records, sampler, self, workers=workers, collate=collate)
         self._clipper.attach()
         self._plain_step = optimizer.step
         optimizer.step = MethodType(self._guarded(), optimizer)  # type: ignore[method-assign]
@@ -178,24 +182,31 @@ class PrivateTraining:
             payment = paying(None, NoOp(), advice=ADVICE).open()
         return payment.touching()
 
-    def handed_out(self, records: int, *, last: bool) -> None:
-        """A piece goes to the loop."""
-        self._in_hand, self._last = True, last
-        self._handed += records
+    def handed_out(self, records: int, *, drawn: bool = True, batch: Any = None) -> None:
+        """A batch of so many records goes to the loop; not `drawn`, it is a placeholder, and counts for nothing."""
+        self._handed = records
+        self._clipper.counting = drawn
+        self._buffers = buffers(self.model)
+        self.left()
+        if drawn and batch is not None and due(self.steps + 1):
+            self._tape = Tape(batch)
+            self._tape.__enter__()  # type: ignore[no-untyped-call]
+            self._clipper.witness = self._tape.model
+
+    def left(self) -> None:
+        """The loop broke off, or its step begins: what it does is no longer written down."""
+        if self._tape is not None:
+            self._tape.stop()
+        self._tape = self._clipper.witness = None
 
     def moved_on(self) -> None:
         """The loop came back: it must have stepped."""
-        if self._in_hand:
+        if self._handed is not None:
             self._forget()
             raise TrainingError(
                 "the loop asked for the next batch before optimizer.step(). Every batch is one priced step; to use less memory set "
-                "physical_batch= and call optimizer.step() after each piece: it waits for the last one by itself"
+                "physical_batch=: the model then splits each batch by itself"
             )
-
-    def empty_step(self) -> None:
-        """Nobody was drawn: the step is taken all the same."""
-        self._forget()
-        self._release()
 
     # The step
 
@@ -213,30 +224,43 @@ class PrivateTraining:
     def _step(self, closure: Any = None) -> None:
         if closure is not None:
             raise TrainingError("an optimiser that evaluates the loss again (closure=) would see the batch more than once; use another one")
-        if not self._in_hand:
+        tape = self._tape
+        self.left()
+        if self._handed is None:
             raise TrainingError("optimizer.step() was called without a batch of the private loader; iterate over make_private's loader")
-        self._in_hand = False
-        if self._last:
-            self._release()
+        found = None
+        if tape is not None:
+            with self._clipper.rehearsing():
+                found = tape.finding(position=self.by_place)
+        if found is not None:
+            raise TrainingError(f"{found}, so clipping bounds nothing; {FIXES[found]}")
+        self._release(self._handed)
 
-    def _release(self) -> None:
+    def _release(self, handed: int) -> None:
         """Take the clipped sum, add noise once, divide by the public number, and let the optimiser have it."""
         if self.remaining() <= 0:
             raise TrainingError(f"all {self.planned} planned steps are taken")
-        handed, self._handed = self._handed, 0
         with self.touching():
             collected = self._clipper.collect()
-        if collected.count != handed:
+        if collected.passes != 1 or collected.seen != handed:
             raise TrainingError(
                 "the backward pass saw other examples than the loader handed out: run model(x) and loss.backward() once for each batch, on "
                 "the whole batch, in train mode, and evaluate under torch.no_grad()"
             )
+        if buffers(self.model) != self._buffers:
+            raise TrainingError(
+                "a buffer of the model was written while a batch was in hand, and would carry the data past the noise; compute it from "
+                "parameters, or make it in advance from public data"
+            )
+        _all_trained(self.model, self.optimizer)  # also what was added since
         self.private = self.private and is_private()
         drawn = self._drawn(collected)
         with self.touching() as payment:
             payment.noticed(self.private)
             scale = self._noisy_gradients(collected, drawn)
             self.steps += 1
+            self._handed = None
+            self.loader.took()
             clip = collected.sensitivity
             clipped = self._adapt(collected)
         if not isinstance(self._noise, Independent):
@@ -279,7 +303,7 @@ class PrivateTraining:
             if not self._exact:
                 torch._foreach_add_(pieces, parts, alpha=1 / divisor)
         for name, piece in zip(collected.sums, pieces, strict=True):
-            self._clipper.params[name].grad = piece
+            self._clipper.params[name].grad = piece.to(self._clipper.params[name].dtype)
         return sigma / divisor
 
     def _gradient_multiplier(self) -> float:
@@ -298,8 +322,9 @@ class PrivateTraining:
         return min(1.0, max(0.0, 0.5 - noisy / size))
 
     def _forget(self) -> None:
+        self.left()
         self._clipper.discard()
-        self._in_hand, self._handed = False, 0
+        self._handed = None
 
     # The end, and the beginning again
 
@@ -330,6 +355,15 @@ class PrivateTraining:
         self.private = bool(state["private"])
         if isinstance(self.rule, Adaptive):
             self._clipper.rule = replace(self.rule, clip=float(state["clip"]))
+
+
+def buffers(model: nn.Module) -> dict[str, tuple[int, int]]:
+    """Which tensor each buffer is, and how often it was written to.
+
+    >>> buffers(nn.Linear(1, 1))
+    {}
+    """
+    return {name: (id(buffer), buffer._version) for name, buffer in model.named_buffers()}
 
 
 def _all_trained(model: nn.Module, optimizer: Optimizer) -> None:

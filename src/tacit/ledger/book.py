@@ -45,6 +45,7 @@ class Ledger:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.specs: dict[int, Spec] = {}  # terms never change, so they are read once
+        self.seen = 0  # the last entry that this process knows of: a book never gets shorter
         self._secret: bytes | None = None
         self.priced: dict[Any, tuple[list[Spec], dict[str, Amount], dict[str, Any]]] = {}  # prices are functions of terms and event
 
@@ -55,12 +56,20 @@ class Ledger:
         `timeout` is how many seconds to wait for other writers before giving up with nothing spent.
         """
         store = Store(url, timeout=timeout)
-        if not store.exists():
-            if create:
+        written = store.format_found()
+        if written is not None:
+            journal.known_format(written)  # before a connection that may write is made
+        try:
+            if not store.exists():
+                if not create:
+                    raise LedgerError(code="ledger-missing")
                 journal.create(store)
-                return Ledger(store)
-            raise LedgerError(code="ledger-missing")
-        return Ledger(store)
+            ledger = Ledger(store)
+            ledger.seen = store.read(journal.last).seq
+        except BaseException:
+            store.close()
+            raise
+        return ledger
 
     def close(self) -> None:
         """Give the database connections back."""

@@ -29,6 +29,15 @@ WORDS: Mapping[str, str] = {
         "under the same reservation: run again with lost='correct' to pay for it once more (a correction), "
         "or with lost='leave out' to publish the others"
     ),
+    "run-at-work": "another run of this job is at work here; wait until it has ended, and look whether it published",
+    "run-ended": (
+        "the ledger says that this run has ended, and {names} was not drawn in it; nothing is drawn for a run "
+        "that has ended. Remove {work} and run again, which pays anew"
+    ),
+    "run-of-another-job": (
+        "an unfinished run of another version of this job, or of its data, is in {work}; finish that one, or "
+        "remove the file (what it spent stays spent)"
+    ),
 }
 
 

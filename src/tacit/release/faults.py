@@ -132,6 +132,7 @@ def in_job(error: Refusal, place: str = "") -> JobError:
 
 #: The refusals and notes of other rooms, in the words of a job file. Other codes read the same everywhere.
 WORDS: Mapping[str, str] = {
+    "argument-unknown": "{node} with {argument} is not understood; write it in another way, or without it",
     "bounds-missing": (
         "{column} has no bounds, so one row could move its sum by any amount; declare them: "
         "columns.{column}.bounds: [0, 100] (what is computed: bounds: {{{column}: [0, 100]}} in the output)"
@@ -172,6 +173,7 @@ WORDS: Mapping[str, str] = {
         "budget) is as large as what it is about; a greater epsilon tells it, and loss: false in the output "
         "saves it"
     ),
+    "node-unknown": "{node} is not understood in a question; write it in another way",
     "owners-several": (
         "a row of {table} leads to {key} in {ways} ways ({starts}), so it belongs to several at once, and no "
         "cap on one of them bounds what the others' coming and going changes; declare only the way that says "

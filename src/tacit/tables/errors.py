@@ -14,6 +14,7 @@ from tacit.accounting import Refusal
 
 #: Refusals and notes, worded for a session in Python. `tacit.release.faults` words them for job files.
 WORDS: Mapping[str, str] = {
+    "argument-unknown": "{node} with {argument} is not understood; write it in another way, or without it",
     "bounds-missing": (
         "{column} has no bounds, so one row could move its sum by any amount; declare them: "
         "bounds={{{column!r}: (0, 100)}}"
@@ -53,6 +54,7 @@ WORDS: Mapping[str, str] = {
         "rows lost to the caps: not known, because its noise ({noise:.3g} rows, for {share:.2%} of the "
         "budget) is as large as what it is about; a greater epsilon tells it, and loss=False saves it"
     ),
+    "node-unknown": "{node} is not understood in a question; write it in another way",
     "owners-several": (
         "a row of {table} leads to {key} in {ways} ways ({starts}), so it belongs to several at once, and no "
         "cap on one of them bounds what the others' coming and going changes; declare only the way that says "

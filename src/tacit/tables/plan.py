@@ -80,10 +80,13 @@ def _ends(node: exp.Expression, bounds: Mapping[str, Any]) -> Ends:
         case exp.Literal():
             return _ALL if node.is_string else (Fraction(node.this), Fraction(node.this))
         case exp.Cast():
-            is_number = node.args["to"].this in (*exp.DataType.INTEGER_TYPES, *exp.DataType.FLOAT_TYPES)
+            decimal = node.args["to"].this == exp.DataType.Type.DECIMAL
+            is_number = decimal or node.args["to"].this in (*exp.DataType.INTEGER_TYPES, *exp.DataType.FLOAT_TYPES)
             if not is_number:
                 return _ALL
             low, high = _ends(node.this, bounds)
+            if decimal and not isinstance(node.this, exp.Literal):
+                return low - 1, high + 1  # it may round
             if node.args["to"].this in exp.DataType.INTEGER_TYPES and isinstance(node.this, (exp.Paren, exp.Is)) and (low, high) == _ALL:
                 return _truth(node.this)
             return low, high
@@ -100,7 +103,10 @@ def _ends(node: exp.Expression, bounds: Mapping[str, Any]) -> Ends:
             step = math.floor if isinstance(node, exp.Floor) else math.ceil
             return tuple(end if math.isinf(end) else Fraction(step(end)) for end in (low, high))  # type: ignore[return-value]
         case exp.Round():
-            return _ends(node.this, bounds)
+            low, high = _ends(node.this, bounds)
+            places = node.args.get("decimals")
+            step = Fraction(1, 10 ** (int(places.this) if isinstance(places, exp.Literal) else 0))
+            return low - step / 2, high + step / 2
         case exp.Mod():
             _, most = _ends(node.expression, bounds)
             low, high = _ends(node.this, bounds)

@@ -225,7 +225,10 @@ def evaluate(tree: exp.Expression, row: Mapping[str, Any]) -> Any:
             other = tree.args.get("false" if isinstance(tree, exp.If) else "default")
             return None if other is None else evaluate(other, row)
         case exp.Coalesce() | exp.Least() | exp.Greatest():
-            present = [v for v in (evaluate(part, row) for part in (tree.this, *tree.expressions)) if v is not None]
+            found = [evaluate(part, row) for part in (tree.this, *tree.expressions)]
+            present = [value for value in found if value is not None]
+            if len(present) < len(found) and not isinstance(tree, exp.Coalesce) and not tree.args.get("ignore_nulls"):
+                return None
             choose: Callable[[list[Any]], Any] = {exp.Least: min, exp.Greatest: max}.get(type(tree), lambda values: values[0])
             return _guarded(choose, present) if present else None
         case exp.Nullif():

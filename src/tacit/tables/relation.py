@@ -64,6 +64,13 @@ TYPES = {
 }
 
 
+def type_of(value: Value) -> str | None:
+    """The type of a computed column."""
+    if value.kind == "decimal":
+        return "DECIMAL" if value.size is None else f"DECIMAL({value.size[0]},{value.size[1]})"
+    return TYPES.get(value.kind)
+
+
 @dataclass(frozen=True)
 class Table:
     """What is public about one table: its columns and their types; who owns a row; whether the table itself is public.
@@ -239,7 +246,7 @@ def field_of(name: str, value: Value, rows: Relation) -> Field:
     if isinstance(value.sql, exp.Column):
         found = find(value.sql, rows.fields or ())
         return replace(found, name=name)
-    return Field(name, TYPES.get(value.kind))
+    return Field(name, type_of(value))
 
 
 def add(chosen: list[exp.Expression], fields: list[Field], person: str | None, name: str, sql: exp.Expression, made: Field) -> None:

@@ -356,6 +356,21 @@ class Session:
 
         return price_for_accuracy(at, wanted, lambda plan: expected(plan, rows, desk.confidence))
 
+    def spend_of(
+        self,
+        guarantee: Guarantee | str | None = None,
+        *,
+        epsilon: Typed | None = None,
+        delta: Typed | None = None,
+        rho: Typed | None = None,
+        mu: Typed | None = None,
+    ) -> Guarantee:
+        """A price in the account's currency, from a guarantee or the shorthand. Nothing is spent.
+
+        Beside a shorthand epsilon, the share of delta is as asked, or in proportion to epsilon.
+        """
+        return self._spend(guarantee, epsilon, delta, rho, mu)
+
     def _spend(
         self,
         guarantee: Guarantee | str | None,

@@ -36,6 +36,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
+from tacit.tables import grammar
 from tacit.tables.bigquery import per_group, settled, understood
 from tacit.tables.by_person import grouped_by, named_key
 from tacit.tables.dialects import spoken
@@ -160,6 +161,7 @@ def question_of(tree: exp.Expression, dialect: str, catalog: Catalog | None = No
     if not isinstance(tree, exp.Select):
         raise Refused("a question is one SELECT statement")
     refuse_clauses(tree, "having", "order", "limit", "offset")
+    whole_tree = tree
     person = catalog.unit.person if catalog is not None else None
     asked = asked or Asked()
     tree, bins = unfolded(tree)
@@ -169,6 +171,8 @@ def question_of(tree: exp.Expression, dialect: str, catalog: Catalog | None = No
     if rows.public:
         raise Refused("only public tables are asked about; they need no noise: query them directly")
     found = _binned(_Reader(tree, dialect, resolve, person, asked).question(), bins)
+    # Last, because the readers say better why: what none of them has looked at is refused here.
+    grammar.check(whole_tree)
     return replace(found, relation=rows) if catalog is not None else replace(found, relation=rows.expression())
 
 
@@ -398,7 +402,8 @@ class _Reader:
         inner, places = node.this, node.expressions
         if not isinstance(inner, exp.ApproxQuantiles) or len(places) != 1:
             raise Refused("brackets are understood only in APPROX_QUANTILES(x, n)[OFFSET(k)]")
-        parts, place = rank(inner.expression, whole=True), rank(places[0], whole=True)
+        # ORDINAL counts from 1, OFFSET from 0.
+        parts, place = rank(inner.expression, whole=True), rank(places[0], whole=True) - int(node.args.get("offset") or 0)
         if not 0 <= place <= parts or parts < 1:
             raise TableError("APPROX_QUANTILES(x, n)[OFFSET(k)] needs 0 <= k <= n")
         return Aggregate("quantile", self.value(inner.this, None, "quantile"), name, quantile=place / parts)
@@ -420,7 +425,8 @@ class _Reader:
                 f"{kind.upper()} needs numbers, and {what} is a {found.kind}; count days from a public date, with bounds of their own: "
                 f"DATE_DIFF('day', DATE '2020-01-01', {day})"
             )
-        if kind in _NEEDS_NUMBERS and found.kind not in ("integer", "real", "float"):
+        sized = found.kind == "decimal" and found.size is not None
+        if kind in _NEEDS_NUMBERS and not sized and found.kind not in ("integer", "real", "float"):
             # A bare column of unknown type stays as it is: the planner knows its type.
             found = found if found.kind == "any" and isinstance(found.sql, exp.Column) else number(found, kind.upper())
         return found.sql
@@ -457,13 +463,40 @@ class _Reader:
             elif isinstance(child, exp.Expression) and not isinstance(child, exp.Identifier):
                 made.set(part, self.released(child))
         if isinstance(made, exp.Div):
-            # Released values are numbers of one kind: no dialect's whole division, no flags that differ between dialects.
-            made = exp.Div(this=made.this, expression=made.expression)
+            quotient = exp.Div(this=made.this, expression=made.expression)
+            if not (tree.args.get("typed") and self._whole(tree.this) and self._whole(tree.expression)):
+                return quotient
+            # In the user's dialect 7 / 2 is 3.
+            below = exp.LT(this=quotient, expression=exp.Literal.number(0))
+            return exp.Case(ifs=[exp.If(this=below, true=exp.Ceil(this=quotient.copy()))], default=exp.Floor(this=quotient.copy()))
         if isinstance(made, exp.Round) and made.args.get("decimals") is not None:
             decimals = made.args["decimals"]
             if not isinstance(decimals, exp.Literal) or not decimals.this.isdigit() or int(decimals.this[:9]) > 15:
                 raise Refused("the decimals of ROUND must be a whole constant from 0 to 15")
         return made
+
+    def _whole(self, tree: exp.Expression) -> bool:
+        """Whether a released value is a whole number to a dialect that tells them apart."""
+        if isinstance(tree, exp.Filter):
+            return self._whole(tree.this)
+        if isinstance(tree, (exp.Paren, exp.Neg)):
+            return self._whole(tree.this)
+        if isinstance(tree, exp.Literal):
+            return not tree.is_string and tree.this.isdigit()
+        if isinstance(tree, (exp.Count, exp.CountIf)):
+            return True
+        if isinstance(tree, (exp.Sum, exp.Min, exp.Max)) and not isinstance(tree.this, exp.Distinct):
+            value = total(tree.this, self.resolve)
+            # The sum of 64-bit integers is a decimal.
+            return value.kind == "integer" and (value.most <= 2.0**32 or not isinstance(tree, exp.Sum))
+        if isinstance(tree, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
+            return self._whole(tree.this) and self._whole(tree.expression)
+        if isinstance(tree, exp.Column):
+            named = [p.this for p in self.tree.expressions if isinstance(p, exp.Alias) and p.alias == tree.name and not tree.table]
+            if named:
+                return self._whole(named[0])
+            return self._is_column(tree) and total(tree, self.resolve).kind == "integer"
+        return False
 
     def _having(self) -> exp.Expression | None:
         having = self.tree.args.get("having")

@@ -177,7 +177,10 @@ class Interval:
 
     @cached_property
     def granularity(self) -> Fraction:
-        return granularity_for(self.upper - self.lower, FINENESS) if self.upper > self.lower else Fraction(1)
+        if self.upper > self.lower:
+            return granularity_for(self.upper - self.lower, FINENESS)
+        # A constant: on a lattice of whole numbers 0.5 would be 1.
+        return granularity_for(abs(self.lower), FINENESS) if self.lower else Fraction(1)
 
     @cached_property
     def centre(self) -> Fraction:
