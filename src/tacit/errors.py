@@ -46,6 +46,19 @@ WORDS: Mapping[str, str] = {
         "is above no Gaussian one without slack; use rho, or epsilon with delta"
     ),
     "package-missing": "{package} is not installed; run: pip install {install}",
+    "width-undeclared": (
+        "X is a list of rows, and nothing says how many features a row has: give bounds with one number for each "
+        "feature, or give an array or a data frame"
+    ),
+    "step-not-row-wise": (
+        "{step} cannot transform one row of zeros by itself, so it cannot be run row by row; give a step that makes "
+        "the same number of numbers of every row"
+    ),
+    "step-sees-all-rows": (
+        "step {step} was given all rows at once and may carry one row into another; use tacit.learning.Pipeline, "
+        "which runs such a step row by row"
+    ),
+    "values-not-numbers": "{what} holds no numbers; convert it to numbers with public units first",
 }
 
 

@@ -19,6 +19,7 @@ from tacit.deep.clipping import Clipper, ClippingError, adaptive, automatic, fla
 from tacit.deep.private import Independent, make_private
 from tacit.deep.samplers import FullBatch, PoissonBatches
 from tacit.deep.users import ByExample, UserClipper, UserTraining, by_user, cap, capped, compare, make_user_private
+from tacit.mechanisms import NoisySums
 from tacit.noise import test_mode
 
 
@@ -134,8 +135,8 @@ def test_records_that_cancel_are_not_taken_for_nothing() -> None:
     with UserClipper(model, flat(0.5), lambda: [2], loss_reduction="sum", average=False) as clipper:
         model(x).sum().backward()
         found = clipper.collect()
-    assert float(found.norms) == pytest.approx(2.0, rel=1e-3)
-    assert float(found.sums["weight"].norm()) <= 0.5 * (1 + 1e-4)
+    assert float(found.norms) == pytest.approx(2e6 / 4096, rel=1e-3), "a floor under what cancels: a share of the norms added up"
+    assert 0 < float(found.sums["weight"].norm()) <= 0.5
 
 
 def test_a_user_with_an_infinite_record_contributes_nothing_and_the_others_all() -> None:
@@ -158,8 +159,8 @@ def test_rows_that_the_loader_did_not_hand_out_are_refused() -> None:
 
 
 class Silent(Independent):
-    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        return torch.zeros(parameters, dtype=dtype)
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        return sums * times
 
 
 def trained(private: UserTraining) -> Tensor:

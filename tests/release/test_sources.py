@@ -32,7 +32,7 @@ def test_a_parquet_file_is_read_in_place(tmp_path: Path) -> None:
     parquet.write_table(visits(), tmp_path / "visits.parquet")
     found = opened(JOB, tmp_path)
     assert found.engine.run(parse_one("SELECT COUNT(*) AS n FROM visits")).to_pydict() == {"n": [241]}
-    assert [identity.kind for identity in found.identities()] == ["content"]
+    assert [identity.kind for identity in found.identities()] == ["content", "table", "read"]
 
 
 def test_a_malformed_csv_file_raises_nothing_and_no_field_has_another_type(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_schema_that_drifted_is_refused_before_any_charge(tmp_path: Path, tabl
     ledger = book(tmp_path)
     with pytest.raises(JobError, match=said):
         run(JOB, base=tmp_path, ledger=ledger, report=False)
-    assert not ledger.accounts() and not (tmp_path / ".out.work").exists()
+    assert not ledger.accounts() and not (tmp_path / ".out.run").exists()
 
 
 @pytest.mark.parametrize(("name", "said"), [("visits.parquet", "no such file"), ("visits.xls", "neither CSV nor Parquet")])

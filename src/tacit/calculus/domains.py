@@ -149,13 +149,16 @@ def as_number(value: Any) -> int | float:
     """
     if isinstance(value, (str, bytes, complex, np.complexfloating)) or (isinstance(value, np.ndarray) and value.ndim):
         return math.nan
+    if value is np.ma.masked:  # whose conversion warns
+        return math.nan
     try:
         if isinstance(value, (bool, np.bool_, int, np.integer)):
             return int(value)
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-    except Exception:  # whatever a foreign object's conversion raises: an error here would tell about the data
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    except (Exception, SystemExit, GeneratorExit):  # whatever a foreign object's conversion raises: it would tell about the data
         return math.nan
 
 

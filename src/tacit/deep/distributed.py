@@ -1,8 +1,8 @@
 """Data-parallel private training: every process clips its own part, and what is released is that of one process.
 
 Each rank holds a disjoint part of the records and draws its part of every batch by the same law. Clipped sums are added up over the
-ranks; each rank puts in independent noise of 1/world of the variance, so the total has the noise of one process, however many there
-are. Every rank then takes the same step. One rank alone is the ordinary run:
+ranks in double precision, rank 0 adds the noise of one process on its lattice, and every rank takes the same step. (Noise in
+shares, one a rank, would not add up to a rounded Gaussian, whose price is known.) One rank alone is the ordinary run:
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -25,16 +25,22 @@ independent ranks are taken: PoissonBatches, random allocation, full batch.
 
 Guarantee
     Statement: the released gradients have the law, and the price, of `make_private` on all records together.
-    Conditions: each record on one rank, placed without looking at it (`shard`); ranks trust each other and the network between them: what
-    travels before the sum is private. Every process draws its own noise; its generator takes a fresh key from the operating system.
-    Proved in: independent normal variables of variance s^2/world add up to one of variance s^2; PoissonBatches and allocation decide for
-    each record independently.
+    Conditions: each record on one rank, placed without looking at it (`shard`). Ranks compare keyed digests of their records before the
+    first step: copies of a record on a second rank are left out, and ranks that share most of their records are
+    refused. Ranks trust each other and the network between them: what travels before the noise is private.
+    Proved in: the sum over all ranks is that of one process, up to a rounding that is charged; PoissonBatches and allocation decide
+    for each record independently.
 """
 
 from __future__ import annotations
 
-import math
+import hashlib
+import pickle
+from collections import Counter
 from collections.abc import Callable
+from functools import reduce
+from itertools import combinations
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -44,14 +50,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tacit.accounting import Event, Guarantee, ParameterError
+from tacit.accounting import Guarantee, ParameterError
 from tacit.deep.clipping import Adaptive, ClippedSum, Rule, flat, halves
 from tacit.deep.errors import TrainingError
-from tacit.deep.noise import standard_normal
 from tacit.deep.private import Independent, PrivateTraining, noise_for, planned_steps
 from tacit.deep.samplers import Allocation, FullBatch, PoissonBatches, Sampler
-from tacit.noise import is_private
+from tacit.mechanisms import NoisySums
+from tacit.noise import is_private, words
 from tacit.parameters import count
+
+FARTHEST = 2.0**19  # deviations: a rank's larger sums are cut off
 
 
 def shard(records: int, rank: int | None = None, world: int | None = None) -> NDArray[np.int64]:
@@ -67,28 +75,69 @@ def shard(records: int, rank: int | None = None, world: int | None = None) -> ND
     return np.arange(mine, count("records", records, least=0), ranks, dtype=np.int64)
 
 
-class Share:
-    """A rank's share of the noise: 1/world of the variance, independent of every other rank's.
+def digests(records: Any, key: bytes) -> list[bytes]:
+    """A keyed digest of each record, by its content; the key is drawn for the run, and neither leaves the ranks.
 
-    >>> share = Share(world=4)
-    >>> bool(abs(share.draw(40_000, torch.float64).std() - 0.5) < 0.02)
-    True
+    >>> records = [(torch.tensor([1.0, 2.0]), 3), (torch.tensor([1.0, 2.0]), 3), (torch.tensor([1.0, 2.0]), 4)]
+    >>> found = digests(records, b"key")
+    >>> found[0] == found[1], found[0] == found[2], len(found[0])
+    (True, False, 16)
     """
+    if len(records) and _content(records[0]) != _content(records[0]):
+        raise TrainingError(
+            "a record changes each time it is read, so ranks cannot be compared; change records in the loop rather than in the data set, "
+            "or give ids="
+        )
+    return [hashlib.blake2b(_content(records[k]), key=key, digest_size=16).digest() for k in range(len(records))]
 
-    def __init__(self, world: int) -> None:
-        self.world = count("world", world)
 
-    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        return standard_normal(parameters, dtype, scale=1 / math.sqrt(self.world))
+def _took(left: Counter[bytes], found: bytes) -> bool:
+    """Take one copy out of those that are left, if there is one."""
+    left[found] -= 1
+    return left[found] >= 0
 
-    def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
-        return Independent().event(sampler, noise_multiplier, steps)
+
+def _content(record: Any) -> bytes:
+    """The bytes of a record: type, shape and numbers of tensors and arrays, and anything else as it is pickled."""
+    if isinstance(record, Tensor):
+        held = record.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return repr((tuple(record.shape), str(record.dtype))).encode() + held.tobytes()
+    if isinstance(record, np.ndarray) and record.dtype != object:
+        return repr((record.shape, str(record.dtype))).encode() + np.ascontiguousarray(record).tobytes()
+    if isinstance(record, tuple | list):
+        parts = [_content(part) for part in record]
+        return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    if isinstance(record, dict):
+        return _content([part for item in record.items() for part in item])
+    return pickle.dumps(record)
+
+
+class Together(Independent):
+    """Noise for sums that lie in parts on the ranks of a group: drawn once, by the first."""
+
+    def __init__(self, group: Any, rank: int, world: int, first: int) -> None:
+        self.group, self.rank, self.world, self.first = group, rank, world, first
+
+    def rounding(self, parameters: int) -> float:
+        """Every rank's sum is rounded when it is read, and the total when it is added up."""
+        return self.world**2 * super().rounding(parameters)
+
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        farthest = FARTHEST * noise.spread()
+        total = sums.to(torch.float64, copy=True).nan_to_num_(0.0, farthest, -farthest).clamp_(-farthest, farthest)
+        dist.all_reduce(total, group=self.group)
+        if self.rank == 0:
+            super().add(total, noise, times)
+        dist.broadcast(total, self.first, group=self.group)
+        return total
 
 
 class DistributedTraining(PrivateTraining):
     """One rank's view of a run. Made by `make_private_distributed`."""
 
-    def __init__(self, model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler, group: Any = None, **plan: Any) -> None:
+    def __init__(
+        self, model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler, group: Any = None, ids: Any = None, **plan: Any
+    ) -> None:
         if not dist.is_initialized():
             raise TrainingError("call torch.distributed.init_process_group(...) in every process first")
         if not isinstance(sampler, PoissonBatches | Allocation | FullBatch):
@@ -98,10 +147,14 @@ class DistributedTraining(PrivateTraining):
             )
         self.group = group
         self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
-        super().__init__(model, optimizer, data, sampler=sampler, noise=Share(self.world), **plan)
         self._first = dist.get_global_rank(group, 0) if group is not None else 0
+        super().__init__(model, optimizer, data, sampler=sampler, noise=Together(group, self.rank, self.world, self._first), **plan)
         for tensor in [*model.parameters(), *model.buffers()]:
             dist.broadcast(tensor.detach(), self._first, group=group)
+        self._ids = None if ids is None else list(ids)
+        if self._ids is not None and len(self._ids) != len(self.loader.dataset):  # type: ignore[arg-type]
+            raise ParameterError("ids must have one entry for each record of this rank")
+        self._apart = False  # whether the ranks' records were compared
 
     def begin(self) -> None:
         """The plan is paid for once, by rank 0; if it is refused there, no rank reads a record."""
@@ -115,26 +168,32 @@ class DistributedTraining(PrivateTraining):
             refused = error
         finally:
             self._account = account
-        if self._total([0.0 if refused is None else 1.0])[0] == 0:
-            return
-        if refused is not None:
-            raise refused
-        raise TrainingError("another rank was refused: the plan is not paid for, or all its steps are taken")
+        if self._total([0.0 if refused is None else 1.0])[0]:
+            if refused is not None:
+                raise refused
+            raise TrainingError("another rank was refused: the plan is not paid for, or all its steps are taken")
+        if not self._apart:
+            self._compare()
+            self._apart = True
 
-    @torch.no_grad()
-    def _noisy_gradients(self, collected: ClippedSum, drawn: Tensor | None) -> float:
-        """Every rank's sum and share of noise, added up."""
-        share = super()._noisy_gradients(collected, drawn)
-        parameters = dict(self.model.named_parameters())
-        gradients = [parameters[name].grad for name in collected.sums]
-        flat_total = torch.cat([gradient.reshape(-1) for gradient in gradients if gradient is not None])
-        dist.all_reduce(flat_total, group=self.group)
-        start = 0
-        for gradient in gradients:
-            assert gradient is not None
-            gradient.copy_(flat_total[start : start + gradient.numel()].view(gradient.shape))
-            start += gradient.numel()
-        return share
+    def _compare(self) -> None:
+        """As many copies of a record as an earlier rank has are left out here; ranks that share most of their records are refused."""
+        key = torch.from_numpy(np.frombuffer(words(4).tobytes(), dtype=np.uint8).copy())
+        dist.broadcast(key, self._first, group=self.group)
+        with self.touching():
+            mine = digests(self.loader.dataset if self._ids is None else self._ids, key.numpy().tobytes())
+            gathered: list[Any] = [None] * self.world
+            dist.all_gather_object(gathered, mine, group=self.group)
+            held = [Counter(found) for found in gathered]
+            shared = any((one & other).total() * 2 > min(one.total(), other.total()) for one, other in combinations(held, 2))
+            earlier = reduce(or_, held[: self.rank], Counter[bytes]())
+            surplus = [k for k, found in enumerate(mine) if _took(earlier, found)]
+        if shared:
+            raise TrainingError(
+                "two ranks were given the same records, which would count twice; give each rank its own, rows = shard(len(x)); x[rows]. If "
+                "different people's records are alike, tell them apart with ids="
+            )
+        self.loader.leave_out(surplus)
 
     def _adapt(self, collected: ClippedSum) -> float | None:
         """An adaptive threshold moves by the noisy count of all ranks; its noise is drawn by rank 0."""
@@ -163,12 +222,12 @@ def make_private_distributed(
     mu: float | None = None, steps: int | None = None, epochs: int | None = None, group: Any = None,
     account: Any = None, collate: Callable[[list[Any]], Any] | None = None,
     physical_batch: int | None = None, workers: int = 0, loss_reduction: Any = "mean",
-    purpose: str = "training",
+    purpose: str = "training", ids: Any = None,
 ) -> DistributedTraining:
     """As `make_private`, called in every process with this rank's records and the sampler of the whole data.
 
     Give `noise_multiplier`, or `epsilon` and `delta`, `rho`, `mu` or a `guarantee`. The model of rank 0 is copied to the
-    others. A ledger `account` is used by rank 0.
+    others. A ledger `account` is used by rank 0. Ranks compare digests of their records, or of `ids`, one for each of this rank's records.
 
     >>> make_private_distributed(nn.Linear(1, 1), None, None, clip=1, sampler=FullBatch(10), steps=1)
     Traceback (most recent call last):
@@ -183,6 +242,7 @@ def make_private_distributed(
         data,
         sampler=sampler,
         group=group,
+        ids=ids,
         noise_multiplier=noise,
         rule=flat(clip) if isinstance(clip, int | float) else clip,
         steps=planned,

@@ -15,6 +15,10 @@ class TrainingError(Refusal, RuntimeError):
     """The loop did something that the price does not cover. Nothing was released by it."""
 
 
+class ClippingError(Refusal, RuntimeError):
+    """The model was used in a way in which the gradient of one example is not defined; the message says which and what to do instead."""
+
+
 @contextmanager
 def needs(extra: str, package: str) -> Iterator[None]:
     """Turn a failed import of `package` into an error that names the extra.

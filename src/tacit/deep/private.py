@@ -25,7 +25,8 @@ Guarantee
     statistics: `validate` refuses them); the divisor, the size, the learning rates and the number of steps are public; nothing else
     computed from the data leaves the loop (a training loss printed on the way is not covered).
     Proved in: Abadi et al. 2016, Section 3; composition by the accountant's privacy-loss distributions, since the plan is fixed in advance.
-    Arithmetic: noise is drawn in floating point from cryptographic bits; `exact=True` puts sum and noise on a lattice instead.
+    Arithmetic: sums are kept in a type of at least single precision, whatever the parameters are; a step releases sum plus
+    real noise, rounded to a lattice, exactly (docs/decisions/0014); the type of the parameter is put on last.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from fractions import Fraction
 from types import MethodType
 from typing import Any, Literal, Protocol
 
@@ -43,10 +43,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
+from tacit.deep.alone import FIXES, Tape, due
+from tacit.deep.clipping import ROUNDING as SUMS
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
-from tacit.deep.noise import add_normal, on_lattice, standard_normal
+from tacit.deep.noise import READ, add_noise, step_noise
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader, Sampler, as_dataset
 from tacit.ledger import Account, Payment, paying
 from tacit.mechanisms import NoisySums
@@ -57,10 +59,16 @@ __all__ = ["Allocation", "FixedSize", "FullBatch", "PoissonBatches", "PrivateTra
 
 
 class Noise(Protocol):
-    """Where the noise of a step comes from, in units of `noise_multiplier` times the sensitivity, and what it makes a run cost."""
+    """How the steps of a run are released, and what that makes the run cost."""
 
-    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        """The noise of the next step, which is the caller's until the one after."""
+    def ready(self, parameters: int) -> None:
+        """Before a step of so many parameters: refuses, by public facts alone, what it cannot do."""
+
+    def rounding(self, parameters: int) -> float:
+        """What floating point can add to the move of all released sums together, in deviations of the noise."""
+
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        """`times` the sums of the next step plus its noise, which is that of `noise` alone or together with earlier noise."""
 
     def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
         """The price of the first `steps` steps."""
@@ -69,17 +77,21 @@ class Noise(Protocol):
 class Independent:
     """Fresh noise in every step: DP-SGD and everything made of it."""
 
-    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        return standard_normal(parameters, dtype)
+    def ready(self, parameters: int) -> None:
+        pass
+
+    def rounding(self, parameters: int) -> float:
+        return READ * math.sqrt(parameters)
+
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        return add_noise(sums, noise, times)
 
     def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
         return sampler.event(Gaussian(noise_multiplier), steps) if steps else NoOp()
 
 
-# Norms and sums are computed in floating point: the noise is this much larger than the rule's sensitivity asks, so that rounding can
-# never make the true sensitivity the larger one. A float32 norm of 1e9 squares, summed in blocks, is off by less than 1e-5.
-ROUNDING = 1 + 1e-4
-GRANULE = 2.0**-24  # of the sensitivity; with exact=True
+# How far the computed sums move, over the rule's sensitivity: both of two neighbours' sums may be so far from the exact ones.
+ROUNDING = 1 + 2 * SUMS
 ADVICE = "The loop must call model(x) and loss.backward() once for each whole batch, and may replace no parameter"
 
 
@@ -89,9 +101,11 @@ class PrivateTraining:
     A `clipper` of one's own, of the same model and not attached, stands in for the one made from `rule` and `loss_reduction`.
     """
 
+    by_place = False  # whether a row's place in the batch says whose it is
+
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, data: Any, *, noise_multiplier: float, rule: Rule,
-        sampler: Sampler, steps: int, noise: Noise | None = None, exact: bool = False,
+        sampler: Sampler, steps: int, noise: Noise | None = None,
         loss_reduction: Literal["mean", "sum"] = "mean", clipper: Clipper | None = None,
         physical_batch: int | None = None, workers: int = 0,
         collate: Callable[[list[Any]], Any] | None = None, account: Account | None = None,
@@ -106,23 +120,21 @@ class PrivateTraining:
         self.private = True
         self.history = History()
         self._noise = Independent() if noise is None else noise
-        self._exact = exact
-        if exact and noise is not None:
-            raise ParameterError("exact=True draws independent noise on a lattice; it cannot be combined with noise=")
         self._past: tuple[Event, ...] = ()
         self._account, self._purpose, self._delta = account, purpose, delta
         self._payment: Payment | None = None
-        self._in_hand = False  # a piece is in the loop's hands
-        self._last = False  # ... and it completes its batch
-        self._handed = 0  # records handed out since the last step
+        self._handed: int | None = None  # the records of the batch that is in the loop's hands
         self._noise.event(sampler, self.noise_multiplier, self.planned)  # a plan that cannot be priced is refused here
         _all_trained(model, optimizer)
         if clipper is not None and clipper.model is not model:
             raise ParameterError("clipper must be one of the model that is trained; make it from the same model")
         self._clipper = Clipper(model, rule, loss_reduction=loss_reduction) if clipper is None else clipper
+        self._clipper.largest = None if physical_batch is None else count("physical_batch", physical_batch)
+        self._buffers: dict[str, tuple[int, int]] = {}
+        self._tape: Tape | None = None
         self._gradient_multiplier()  # refuses what cannot be split before anything is patched
         records = as_dataset(data)
-        self.loader = PrivateLoader(records, sampler, self, physical_batch=physical_batch, workers=workers, collate=collate)
+        self.loader = PrivateLoader(records, sampler, self, workers=workers, collate=collate)
         self._clipper.attach()
         self._plain_step = optimizer.step
         optimizer.step = MethodType(self._guarded(), optimizer)  # type: ignore[method-assign]
@@ -178,24 +190,31 @@ class PrivateTraining:
             payment = paying(None, NoOp(), advice=ADVICE).open()
         return payment.touching()
 
-    def handed_out(self, records: int, *, last: bool) -> None:
-        """A piece goes to the loop."""
-        self._in_hand, self._last = True, last
-        self._handed += records
+    def handed_out(self, records: int, *, drawn: bool = True, batch: Any = None) -> None:
+        """A batch of so many records goes to the loop; not `drawn`, it is a placeholder, and counts for nothing."""
+        self._handed = records
+        self._clipper.counting = drawn
+        self._buffers = buffers(self.model)
+        self.left()
+        if drawn and batch is not None and due(self.steps + 1):
+            self._tape = Tape(batch)
+            self._tape.__enter__()  # type: ignore[no-untyped-call]
+            self._clipper.witness = self._tape.model
+
+    def left(self) -> None:
+        """The loop broke off, or its step begins: what it does is no longer written down."""
+        if self._tape is not None:
+            self._tape.stop()
+        self._tape = self._clipper.witness = None
 
     def moved_on(self) -> None:
         """The loop came back: it must have stepped."""
-        if self._in_hand:
+        if self._handed is not None:
             self._forget()
             raise TrainingError(
                 "the loop asked for the next batch before optimizer.step(). Every batch is one priced step; to use less memory set "
-                "physical_batch= and call optimizer.step() after each piece: it waits for the last one by itself"
+                "physical_batch=: the model then splits each batch by itself"
             )
-
-    def empty_step(self) -> None:
-        """Nobody was drawn: the step is taken all the same."""
-        self._forget()
-        self._release()
 
     # The step
 
@@ -213,30 +232,43 @@ class PrivateTraining:
     def _step(self, closure: Any = None) -> None:
         if closure is not None:
             raise TrainingError("an optimiser that evaluates the loss again (closure=) would see the batch more than once; use another one")
-        if not self._in_hand:
+        tape = self._tape
+        self.left()
+        if self._handed is None:
             raise TrainingError("optimizer.step() was called without a batch of the private loader; iterate over make_private's loader")
-        self._in_hand = False
-        if self._last:
-            self._release()
+        found = None
+        if tape is not None:
+            with self._clipper.rehearsing():
+                found = tape.finding(position=self.by_place)
+        if found is not None:
+            raise TrainingError(f"{found}, so clipping bounds nothing; {FIXES[found]}")
+        self._release(self._handed)
 
-    def _release(self) -> None:
+    def _release(self, handed: int) -> None:
         """Take the clipped sum, add noise once, divide by the public number, and let the optimiser have it."""
         if self.remaining() <= 0:
             raise TrainingError(f"all {self.planned} planned steps are taken")
-        handed, self._handed = self._handed, 0
         with self.touching():
             collected = self._clipper.collect()
-        if collected.count != handed:
+        if collected.passes != 1 or collected.seen != handed:
             raise TrainingError(
                 "the backward pass saw other examples than the loader handed out: run model(x) and loss.backward() once for each batch, on "
                 "the whole batch, in train mode, and evaluate under torch.no_grad()"
             )
+        if buffers(self.model) != self._buffers:
+            raise TrainingError(
+                "a buffer of the model was written while a batch was in hand, and would carry the data past the noise; compute it from "
+                "parameters, or make it in advance from public data"
+            )
+        _all_trained(self.model, self.optimizer)  # also what was added since
         self.private = self.private and is_private()
-        drawn = self._drawn(collected)
+        self._noise.ready(sum(part.numel() for part in collected.sums.values()))
         with self.touching() as payment:
             payment.noticed(self.private)
-            scale = self._noisy_gradients(collected, drawn)
+            scale = self._noisy_gradients(collected)
             self.steps += 1
+            self._handed = None
+            self.loader.took()
             clip = collected.sensitivity
             clipped = self._adapt(collected)
         if not isinstance(self._noise, Independent):
@@ -246,41 +278,19 @@ class PrivateTraining:
         if self.remaining() == 0:
             self.close()
 
-    def _drawn(self, collected: ClippedSum) -> Tensor | None:
-        """The noise of this step, unless it is added in place. Only shapes go in, so what it refuses may be told."""
-        plain = getattr(self._noise.draw, "__func__", None) is Independent.draw  # and nobody's own way of drawing
-        if self._exact or (plain and collected.together is not None):
-            return None
-        parts = list(collected.sums.values())
-        return self._noise.draw(sum(part.numel() for part in parts), parts[0].dtype)
-
     @torch.no_grad()
-    def _noisy_gradients(self, collected: ClippedSum, drawn: Tensor | None) -> float:
-        """Set every gradient to (sum + noise) / divisor; returns the deviation of the noise in each."""
+    def _noisy_gradients(self, collected: ClippedSum) -> float:
+        """Set every gradient to (sum + noise) / divisor, in its own type; returns the deviation of the noise in each."""
         parts = list(collected.sums.values())
         sizes = [part.numel() for part in parts]
+        sums = torch.cat([part.reshape(-1) for part in parts]) if collected.together is None else collected.together
         sensitivity = collected.sensitivity * ROUNDING
-        divisor = float(self.sampler.divisor)
-        if self._exact:
-            granule = sensitivity * GRANULE
-            sensitivity += granule * math.sqrt(sum(sizes))
-        sigma = self._gradient_multiplier() * sensitivity
-        if drawn is None and not self._exact and collected.together is not None:
-            add_normal(collected.together, sigma / divisor, 1 / divisor)  # the sums are parts of this
-            pieces = parts
-        else:
-            if drawn is None:
-                step = Fraction(granule)
-                noise = NoisySums.of_scale("gaussian", Fraction(sigma) / step, Fraction(sensitivity) / step, granularity=step)
-                noisy = on_lattice(torch.cat([part.reshape(-1) for part in parts]), noise).div_(divisor)
-            else:
-                noisy = drawn.mul_(sigma / divisor)
-            pieces = [piece.view(part.shape).to(part.dtype) for piece, part in zip(torch.split(noisy, sizes), parts, strict=True)]
-            if not self._exact:
-                torch._foreach_add_(pieces, parts, alpha=1 / divisor)
-        for name, piece in zip(collected.sums, pieces, strict=True):
-            self._clipper.params[name].grad = piece
-        return sigma / divisor
+        noise = step_noise(self._gradient_multiplier(), sensitivity, self._noise.rounding(len(sums)))
+        noisy = self._noise.add(sums, noise, 1 / float(self.sampler.divisor))
+        for name, part, piece in zip(collected.sums, parts, torch.split(noisy, sizes), strict=True):
+            parameter = self._clipper.params[name]
+            parameter.grad = piece.view(part.shape).to(parameter.dtype)
+        return noise.deviation() / float(self.sampler.divisor)
 
     def _gradient_multiplier(self) -> float:
         """The multiplier of the gradient's noise: an adaptive threshold's count takes its share of the step's."""
@@ -298,8 +308,9 @@ class PrivateTraining:
         return min(1.0, max(0.0, 0.5 - noisy / size))
 
     def _forget(self) -> None:
+        self.left()
         self._clipper.discard()
-        self._in_hand, self._handed = False, 0
+        self._handed = None
 
     # The end, and the beginning again
 
@@ -332,6 +343,15 @@ class PrivateTraining:
             self._clipper.rule = replace(self.rule, clip=float(state["clip"]))
 
 
+def buffers(model: nn.Module) -> dict[str, tuple[int, int]]:
+    """Which tensor each buffer is, and how often it was written to.
+
+    >>> buffers(nn.Linear(1, 1))
+    {}
+    """
+    return {name: (id(buffer), buffer._version) for name, buffer in model.named_buffers()}
+
+
 def _all_trained(model: nn.Module, optimizer: Optimizer) -> None:
     """Every trainable parameter must be the optimiser's, and the other way round: otherwise something is clipped that is not trained."""
     held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"] if parameter.requires_grad}
@@ -350,7 +370,7 @@ def _all_trained(model: nn.Module, optimizer: Optimizer) -> None:
 def make_private(
     model: nn.Module, optimizer: Optimizer, data: Any, *, noise_multiplier: float, clip: float | Rule,
     sampler: Sampler, steps: int | None = None, epochs: int | None = None, noise: Noise | None = None,
-    exact: bool = False, loss_reduction: Literal["mean", "sum"] = "mean",
+    exact: bool = True, loss_reduction: Literal["mean", "sum"] = "mean",
     physical_batch: int | None = None, workers: int = 0, collate: Callable[[list[Any]], Any] | None = None,
     account: Account | None = None, purpose: str = "training", delta: float | None = None,
 ) -> PrivateTraining:
@@ -359,6 +379,7 @@ def make_private(
     `data` is a Dataset with a length, or tensors; `sampler` says how each step's batch is drawn; `clip` is the norm each example's gradient
     is clipped to, or a rule (`flat`, `per_layer`, `automatic`, `adaptive`). The plan is `steps`, or `epochs` of the sampler's passes. With
     `account`, a ledger account, the whole plan is paid before the first record is read (`delta` prices it where the account needs one).
+    `exact=True` is what always happens now, and may be left out.
 
     >>> import torch
     >>> model = torch.nn.Linear(3, 1)
@@ -367,6 +388,8 @@ def make_private(
     >>> run
     PrivateTraining(0 of 4 steps, noise_multiplier=2, FullBatch(size=50, adjacency=Adjacency.ADD_REMOVE))
     """
+    if not exact:
+        raise ParameterError("exact=False asks for floating-point noise, whose epsilon would be no bound; leave it out")
     return PrivateTraining(
         model,
         optimizer,
@@ -376,7 +399,6 @@ def make_private(
         sampler=sampler,
         steps=planned_steps(sampler, steps, epochs),
         noise=noise,
-        exact=exact,
         loss_reduction=loss_reduction,
         physical_batch=physical_batch,
         workers=workers,

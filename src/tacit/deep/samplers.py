@@ -19,15 +19,15 @@ equal batches that cover all records every epoch, at a proved price.
 
 The loader of a private run: it draws the batches the accountant was told of, and refuses every other source.
 
-A logical batch is what one step sees. Where it is larger than `physical_batch`, it is handed out in pieces and the optimiser steps after
-the last, so memory is bounded and the result unchanged. A batch that came out empty never reaches the training loop: the loader takes that
-step itself, noise and all, because a step that is skipped would tell that nobody was drawn.
+It hands out one batch a step, and the loop runs once for each: also for a batch that came out empty, which is handed out as one record
+that counts for nothing. A batch that was drawn and not stepped (a `break`, a look with `next(iter(loader))`, an error in the loop) is the
+next one to be handed out, so that every draw is one step. How many records a batch has is private: print neither its size nor its loss.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -40,6 +40,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from tacit.accounting import Adjacency, Event, ParameterError, RandomAllocation, Repeated, Sampled, WithoutReplacement
 from tacit.accounting import Poisson as PoissonScheme
+from tacit.deep.errors import TrainingError
 from tacit.deep.noise import Stream
 from tacit.noise import permutation, uniform_integers
 from tacit.parameters import Number, count
@@ -257,14 +258,14 @@ class Listener(Protocol):
     def touching(self) -> AbstractContextManager[Any]:
         """A block that reads records."""
 
-    def handed_out(self, records: int, *, last: bool) -> None:
-        """A piece of a logical batch goes to the training loop; `last` completes it."""
+    def handed_out(self, records: int, *, drawn: bool = True, batch: Any = None) -> None:
+        """A batch goes to the training loop; not `drawn`, it is a placeholder for an empty one."""
+
+    def left(self) -> None:
+        """The loop broke off."""
 
     def moved_on(self) -> None:
         """The loop came back for more."""
-
-    def empty_step(self) -> None:
-        """A logical batch came out empty: take its step."""
 
 
 def as_dataset(data: Any) -> Dataset[Any]:
@@ -288,87 +289,101 @@ def as_dataset(data: Any) -> Dataset[Any]:
     raise ParameterError(f"data must be a Dataset with a length, a tensor or a tuple of tensors, not {type(data).__name__}")
 
 
-@dataclass(frozen=True)
-class Piece:
-    """The records of one physical batch; `last` completes the logical one."""
-
-    indices: Indices
-    last: bool
-
-
 class Fetch(Dataset[Any]):
-    """The data set read by pieces, in this process or in a worker's: an empty piece reads nothing."""
+    """The data set read by batches, in this process or in a worker's. An empty batch becomes a placeholder of one record."""
 
     def __init__(self, data: Dataset[Any], collate: Callable[[list[Any]], Any] | None) -> None:
         self.data = data
         self.collate = collate or default_collate
 
-    def __getitem__(self, piece: Piece) -> tuple[Piece, Any]:
-        if not len(piece.indices):
-            return piece, None
+    def __getitem__(self, draw: tuple[int, Indices]) -> tuple[int, Indices, Any]:
+        number, indices = draw
         if isinstance(self.data, TensorDataset) and self.collate is default_collate:
-            index = torch.from_numpy(piece.indices)
-            return piece, [tensor[index] for tensor in self.data.tensors]
-        return piece, self.collate([self.data[i] for i in piece.indices.tolist()])
+            index = torch.from_numpy(indices)
+            if not len(indices):
+                return number, indices, [tensor.new_zeros(1, *tensor.shape[1:]) for tensor in self.data.tensors]
+            return number, indices, [tensor[index] for tensor in self.data.tensors]
+        return number, indices, self.collate([self.data[i] for i in (indices.tolist() or [0])])
 
 
-class Pieces(torch.utils.data.Sampler[Piece]):
-    """The pieces of one pass, drawn as they are asked for."""
+class Draws(torch.utils.data.Sampler[tuple[int, Indices]]):
+    """The batches of one pass with their numbers, drawn as they are asked for."""
 
-    def __init__(self, batches: Iterator[Indices], steps: int, largest: int | None) -> None:
-        self.batches, self.steps, self.largest = batches, steps, largest
+    def __init__(self, draw: Callable[[int], Indices], numbers: range) -> None:
+        self.draw, self.numbers = draw, numbers
 
-    def __iter__(self) -> Iterator[Piece]:
-        for _ in range(self.steps):
-            drawn = next(self.batches)
-            parts = 1 if self.largest is None else max(1, -(-len(drawn) // self.largest))
-            for place, indices in enumerate(np.array_split(drawn, parts), 1):
-                yield Piece(indices, place == parts)
+    def __iter__(self) -> Iterator[tuple[int, Indices]]:
+        for number in self.numbers:
+            yield number, self.draw(number)
 
 
 class PrivateLoader:
     """Batches of a private run, one pass an epoch. Made by `make_private`."""
 
     def __init__(
-        self,
-        data: Dataset[Any],
-        sampler: Sampler,
-        listener: Listener,
-        *,
-        physical_batch: int | None = None,
-        workers: int = 0,
+        self, data: Dataset[Any], sampler: Sampler, listener: Listener, *, workers: int = 0,
         collate: Callable[[list[Any]], Any] | None = None,
     ) -> None:
         self.dataset = data
         self.sampler = sampler
         self._fetch = Fetch(data, collate)
         self._listener = listener
-        self._physical = physical_batch
         self._workers = workers
-        self._batches = sampler.batches(len(data))  # type: ignore[arg-type]
+        records = len(data)  # type: ignore[arg-type]
+        if not records and not isinstance(data, TensorDataset):
+            raise ParameterError("the data has no record to tell the shape of an empty batch from; give tensors, or at least one record")
+        self._batches = sampler.batches(records)
+        self._taken = 0  # batches whose step is taken
+        self._drawn: dict[int, Indices] = {}  # batches that are drawn and wait for their step, by number
+        self._left_out: Indices = np.zeros(0, dtype=np.int64)
+        self._pass = 0  # which iteration may go on
 
     def __len__(self) -> int:
         """The steps of one pass."""
         return self.sampler.epoch
 
+    def took(self) -> None:
+        """The batch in hand has had its step."""
+        self._drawn.pop(self._taken, None)
+        self._taken += 1
+
+    def leave_out(self, records: Iterable[int]) -> None:
+        """These records are never drawn: a batch comes without them."""
+        self._left_out = np.fromiter(records, dtype=np.int64)
+
+    def _draw(self, number: int) -> Indices:
+        if number not in self._drawn:
+            drawn = next(self._batches)
+            self._drawn[number] = drawn[~np.isin(drawn, self._left_out)] if len(self._left_out) else drawn
+        return self._drawn[number]
+
     def __iter__(self) -> Iterator[Any]:
+        self._pass += 1
+        return self._iterate(self._pass)
+
+    def _iterate(self, mine: int) -> Iterator[Any]:
+        self._check(mine)
         self._listener.begin()
-        steps = min(self.sampler.epoch, self._listener.remaining())
-        pieces = Pieces(self._batches, steps, self._physical)
-        read = DataLoader(self._fetch, sampler=pieces, batch_size=None, num_workers=self._workers, collate_fn=unchanged)
+        numbers = range(self._taken, self._taken + min(self.sampler.epoch, self._listener.remaining()))
+        draws = Draws(self._draw, numbers)
+        read = DataLoader(self._fetch, sampler=draws, batch_size=None, num_workers=self._workers, collate_fn=unchanged)
         with self._listener.touching():
             batches = iter(read)
-        while True:
+        for _ in numbers:
             with self._listener.touching():
-                piece, batch = next(batches, (None, None))
-            if piece is None:
-                return
-            if not len(piece.indices):
-                self._listener.empty_step()
-                continue
-            self._listener.handed_out(len(piece.indices), last=piece.last)
-            yield batch
+                _, indices, batch = next(batches)
+            self._listener.handed_out(max(1, len(indices)), drawn=len(indices) > 0, batch=batch)
+            try:
+                yield batch
+            except GeneratorExit:
+                self._listener.left()
+                raise
+            self._check(mine)
             self._listener.moved_on()
+
+    def _check(self, mine: int) -> None:
+        if mine != self._pass:
+            raise TrainingError("another iteration over the loader has begun since this one; go on with that: batches come in one order")
 
 
 def unchanged(loaded: Any) -> Any:

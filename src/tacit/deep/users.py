@@ -31,6 +31,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -42,8 +43,9 @@ from torch.utils.data import Dataset, TensorDataset, default_collate
 
 from tacit.accounting import Adjacency, Event, Gaussian, Group, Guarantee, MixtureOfGaussians, ParameterError, Repeated, calibrate
 from tacit.deep.clipping import Clipper, ClippingError, Rule, flat
-from tacit.deep.clipping.parts import CHUNK, Outer, Part, row_norms, weigh, working_dtype
-from tacit.deep.clipping.passes import full_precision
+from tacit.deep.clipping.clipper import Units
+from tacit.deep.clipping.parts import CHUNK, UNIT, Blocks, Bounds, Outer, Part, floored, row_norms, weigh
+from tacit.deep.clipping.passes import Pass
 from tacit.deep.private import PrivateTraining, noise_for, planned_steps
 from tacit.deep.samplers import Indices, PoissonBatches, Sampler, as_dataset
 from tacit.noise import permutation
@@ -141,28 +143,39 @@ class UserData(Dataset[Any]):
 # Clipping whole users
 
 
-def user_norms(part: Part, owner: Tensor, users: int, weights: Tensor) -> Tensor:
-    """Squared norm of the weighted sum of each user's gradients; `owner` is ascending.
+def user_norms(part: Part, bound: Bounds, units: Units) -> Tensor:
+    """At least the norm of each user's weighted sum of gradients; its records lie one user after the other.
 
-    For a layer that was used once, from the two Gram matrices of the batch: in double precision, as the products of one user may cancel.
+    For a layer that was used once, from the two Gram matrices of the batch, in double precision; otherwise from the gradients. Where a
+    user's records cancel almost wholly, the norm is taken to be a small share of their norms added up.
     """
+    assert units.owner is not None
+    owner, users = units.owner, units.count
+    masses = torch.zeros(users, dtype=torch.float64).index_add_(0, owner, bound.masses * units.own)
     if type(part) is Outer and part._kept is None and part.inputs.shape[1] == 1 and len(owner) ** 2 <= CHUNK:
-        inputs, outputs = part.inputs[:, 0].double(), weigh(part.outputs[:, 0].double(), weights)
+        device = part.inputs.device
+        inputs, outputs = part.inputs[:, 0].double(), weigh(part.outputs[:, 0].double(), units.own.to(device))
         gram = (inputs @ inputs.T) * (outputs @ outputs.T)
-        rows = gram.masked_fill_(owner[:, None] != owner[None, :], 0).sum(1)  # a product by zero would keep another user's NaN
-        return torch.zeros(users, dtype=torch.float64, device=rows.device).index_add_(0, owner, rows).clamp_(min=0)
+        mine = owner.to(device)
+        rows = gram.masked_fill_(mine[:, None] != mine[None, :], 0).sum(1).cpu()  # a product by zero would keep another user's NaN
+        squares = torch.zeros(users, dtype=torch.float64).index_add_(0, owner, rows).clamp_(min=0)
+        lost = (len(owner) + inputs.shape[1] + outputs.shape[1] + 8) * UNIT[torch.float64]
+        return floored((squares + masses.square() * lost).sqrt_(), masses, part.dtype).norms
     sizes = torch.bincount(owner, minlength=users).tolist()
-    pieces, first_user, first_row = [], 0, 0
+    pieces, first_user, first_row = [torch.zeros(0, dtype=torch.float64)], 0, 0
     while first_user < users:
         last_user, last_row = first_user + 1, first_row + sizes[first_user]
         while last_user < users and (last_row + sizes[last_user] - first_row) * part.param.numel() <= CHUNK:
             last_row += sizes[last_user]
             last_user += 1
-        own = weigh(part.explicit(first_row, last_row), weights[first_row:last_row])
-        total = own.new_zeros((last_user - first_user, *own.shape[1:])).index_add_(0, owner[first_row:last_row] - first_user, own)
-        pieces.append(row_norms(total).double())
+        gradients = part.explicit(first_row, last_row)
+        own = weigh(gradients, units.own[first_row:last_row].to(gradients.device))
+        places = (owner[first_row:last_row] - first_user).to(gradients.device)
+        total = own.new_zeros((last_user - first_user, *own.shape[1:])).index_add_(0, places, own)
+        pieces.append(row_norms(total).cpu())
         first_user, first_row = last_user, last_row
-    return torch.cat(pieces) if pieces else torch.zeros(0, dtype=torch.float64)
+    terms = max(sizes, default=1) * (part.terms // max(len(owner), 1) + 1)
+    return floored(torch.cat(pieces) + masses * Blocks(terms + 1, part.dtype).error(terms), masses, part.dtype).norms
 
 
 class UserClipper(Clipper):
@@ -180,43 +193,37 @@ class UserClipper(Clipper):
         super().__init__(model, rule, loss_reduction=loss_reduction)
         self._sizes, self._average = sizes, average
         self._now: list[int] = []
+        self._later: list[list[int]] = []  # of the pieces to come
 
     def begin(self, args: Any) -> None:
         super().begin(args)  # settles the pass before with its own sizes
         self._now = list(self._sizes())
 
-    @torch.no_grad()
-    def _finish(self) -> None:
-        book = self._close()
-        if book is None or not book.received:
-            return
-        users = len(self._now)
-        if sum(self._now) != book.count:
+    def cuts(self, count: int, largest: int) -> list[tuple[int, int]]:
+        """A piece holds all records of at most `largest` users."""
+        ends = np.cumsum([0, *self._now]).tolist()
+        turns = [*range(0, len(self._now), largest), len(self._now)]
+        if not self.rehearsal:
+            self._later = [self._now[first:last] for first, last in pairwise(turns)]
+        return [(ends[first], ends[last]) for first, last in pairwise(turns)]
+
+    def _units(self, book: Pass, whole: int) -> Units:
+        now = self._now if book.count == whole else self._later.pop(0)
+        if sum(now) != book.count or sum(self._now) != whole:
             raise ClippingError("the model saw other rows than the loader handed out; call it once on each whole batch, rows in order")
-        device = next(iter(self._params.values())).device
-        sizes = torch.tensor(self._now, device=device)
-        owner = torch.repeat_interleave(torch.arange(users, device=device), sizes)
+        sizes = torch.tensor(now)
+        owner = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
         own = (1 / sizes.double() if self._average else torch.ones_like(sizes, dtype=torch.float64))[owner]
-        own *= float(book.count) if self.loss_reduction == "mean" else 1.0
-        with full_precision(device.type):
-            members = self._members([part for part, _ in book.take()])
-            norms = self._norms_of(members, [user_norms(part, owner, users, own) for _, _, part in members], users)
-            factors = self.rule.factors(norms)
-            if not norms.sum().isfinite():
-                unusable = ~norms.isfinite().all(0)
-                factors[:, unusable] = 0
-                for _, _, part in members:
-                    part.drop(unusable.to(device)[owner])
-            for group, name, part in members:
-                self._add(name, part, (factors[group].to(device)[owner] * own).to(working_dtype(part.param)))
-        book.forget()
-        self._norms.append(norms)
-        self._factors.append(factors)
-        self._count += users
+        return Units(len(sizes), owner, own * (float(whole) if self.loss_reduction == "mean" else 1.0))
+
+    def _part_norms(self, part: Part, bound: Bounds, units: Units) -> Tensor:
+        return user_norms(part, bound, units)
 
 
 class UserTraining(PrivateTraining):
     """A run whose records are users. Made by `make_user_private`."""
+
+    by_place = True
 
     def __init__(self, model: nn.Module, optimizer: Optimizer, data: UserData, *, rule: Rule, average: bool = True, **plan: Any) -> None:
         clipper = UserClipper(model, rule, lambda: data.sizes, loss_reduction=plan.get("loss_reduction", "mean"), average=average)

@@ -14,7 +14,9 @@ After `fit`: `event_` (the price), `privacy_` (its certified bracket: epsilon at
 (False if drawn in test mode), `n_features_in_`, `feature_names_in_`.
 
 Missing values and infinities raise nothing: whether an error is raised would itself be an answer. NaN becomes the middle of the
-public bounds (0 under `data_norm`), values beyond the bounds become the bound.
+public bounds (0 under `data_norm`), values beyond the bounds become the bound. Values are read one by one (`tacit.learning.reading`):
+a text among numbers is read as a number or as missing, and changes no other value. A list of rows has the number of features that
+`bounds` lists; with one pair of bounds for all features, give an array or a data frame.
 
 >>> RowSpace.of(2, bounds=(0, 10)).scale(np.array([[0.0, 5.0], [float("nan"), 1e308]]))
 array([[-1.,  0.],
@@ -24,7 +26,7 @@ array([[-1.,  0.],
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -33,15 +35,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Bound, Event, Guarantee, ParameterError
-from tacit.learning.scikit import (
-    BaseEstimator,
-    ClassifierMixin,
-    check_array,
-    check_is_fitted,
-    clone,
-    column_or_1d,
-    validate_data,
-)
+from tacit.learning.reading import column_of, declared_classes, declared_width, float_matrix
+from tacit.learning.scikit import BaseEstimator, ClassifierMixin, check_is_fitted, clone
 from tacit.ledger import Account, paying, withheld
 from tacit.mechanisms import clip_rows
 from tacit.noise import SeedRefusedError, is_private, test_mode
@@ -122,38 +117,6 @@ def interval(name: str, bounds: object, length: int) -> tuple[Array, Array]:
     if (ends[0] > ends[1]).any():
         raise ParameterError(f"{name} must be in order: lower at most upper, for every feature")
     return ends[0], ends[1]
-
-
-def readable(values: object) -> object:
-    """Texts among numbers, read as numbers; other texts count as missing, as an error would show a value.
-
-    >>> readable(np.array([[1, "2.5"], ["n/a", 4]], dtype=object)).tolist()
-    [[1, 2.5], [nan, 4]]
-    """
-    if hasattr(values, "iloc") and all(getattr(kind, "kind", "O") in "biuf" for kind in np.atleast_1d(getattr(values, "dtypes", "O"))):
-        return values  # a data frame of numbers: keep its names
-    if hasattr(values, "iloc"):
-        frame: Any = values  # pandas ships no types
-        return frame.map(_as_number)
-    if isinstance(values, np.ndarray) and values.dtype.kind in "OUS":
-        return np.array([_as_number(value) for value in values.ravel().tolist()], dtype=object).reshape(values.shape)
-    return values
-
-
-def _as_number(value: object) -> object:
-    if not isinstance(value, str | bytes):
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return float("nan")
-
-
-def float_matrix(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Array:
-    """X as a matrix of floats. Shapes and types are checked; values, and how many rows there are, are not."""
-    return validate_data(
-        estimator, readable(X), reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=0
-    )
 
 
 @dataclass(frozen=True)
@@ -245,19 +208,7 @@ class PrivateEstimator(BaseEstimator):
         return Request(guarantee, adjacency, numbers, space, rows)
 
     def _numbers(self, X: ArrayLike, *, reset: bool) -> Array:
-        return float_matrix(self, X, reset=reset)
-
-    @staticmethod
-    def _targets(y: ArrayLike | None, rows: int, kind: type | None = None) -> Labels:
-        """y as one column, as long as X; only its shape can raise."""
-        if y is None:
-            raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        given = y if kind is None else readable(y)
-        found = check_array(given, dtype=kind, ensure_2d=False, ensure_all_finite=False, ensure_min_samples=0)
-        found = column_or_1d(found, warn=True)
-        if len(found) != rows:
-            raise ValueError("Found input variables with inconsistent numbers of samples: X and y must have the same number of rows")
-        return found
+        return float_matrix(self, X, reset=reset, width=declared_width(self.bounds))
 
     def _spend(self, event: Event, guarantee: Guarantee) -> Fitting:
         """The block that touches the data: paid for before, errors withheld. With a seed, the draws repeat."""
@@ -274,10 +225,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):
     classes: ArrayLike | None
     classes_: Labels
 
-    def _labelled(self, X: ArrayLike, y: ArrayLike) -> tuple[Request, Labels, Labels]:
+    def _labelled(self, X: ArrayLike, y: ArrayLike) -> tuple[Request, Labels, Iterable[object]]:
         """The fit that is asked for, the declared classes, and the labels of the rows."""
         request, classes = self._request(X), declared_classes(self.classes)
-        return request, classes, self._targets(y, len(request.numbers))
+        return request, classes, column_of(y, len(request.numbers))
 
     def _scores(self, X: ArrayLike) -> Array:
         """One score a class for every row."""
@@ -326,30 +277,6 @@ class Fitting:
             self.payment.event, Adjacency.parse(self.estimator.adjacency)
         )
         self.estimator.private_ = self.payment.private
-
-
-def declared_classes(classes: ArrayLike | None) -> Labels:
-    """The public list of labels, sorted. It is never read from the data: which labels occur is private.
-
-    >>> declared_classes(["yes", "no"]).tolist()
-    ['no', 'yes']
-    """
-    if classes is None:
-        raise ParameterError("classes is missing: list the labels that can occur, such as classes=[0, 1]; they must be public")
-    found: Labels = np.unique(np.asarray(classes))
-    if found.ndim != 1 or len(found) < 2 or len(found) != np.size(np.asarray(classes)):
-        raise ParameterError("classes must be a list of at least two different labels")
-    return found
-
-
-def codes_of(y: Labels, classes: Labels) -> NDArray[np.int64]:
-    """The place of each label in the declared classes, -1 for a label that was not declared; such rows count for nothing.
-
-    >>> codes_of(np.array([1, 0, 7]), np.array([0, 1])).tolist()
-    [1, 0, -1]
-    """
-    lookup = {label: place for place, label in enumerate(classes.tolist())}
-    return np.array([lookup.get(label, -1) for label in y.tolist()], dtype=np.int64)
 
 
 def declared_rows(n_public: object, rows: int, adjacency: Adjacency) -> int | None:

@@ -5,6 +5,9 @@ public numbers only: clones of the steps are fitted to rows of zeros first, and 
 of the fit. scikit-learn's own `Pipeline` works with private steps too; each step then spends for itself, and
 `pipeline_event` says what the whole cost.
 
+A step that is not private and learns nothing (`Normalizer`, `FunctionTransformer`) is run on one row at a time, so that
+no row can change another: a function such as `lambda X: X - X.mean(0)` would carry every row into every other one.
+
 >>> from tacit.learning import LogisticRegression, StandardScaler
 >>> from tacit.noise import test_mode
 >>> X = np.repeat([[1.0, 9.0], [8.0, 2.0]], 500, axis=0)
@@ -22,6 +25,7 @@ True
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -29,9 +33,97 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.accounting import Adjacency, Composed, Event, Guarantee, NoOp, ParameterError, account
-from tacit.learning.scikit import SklearnPipeline, clone, get_tags
+from tacit.learning.reading import Array, declared_width, float_matrix, matrix
+from tacit.learning.scikit import BaseEstimator, SklearnPipeline, TransformerMixin, check_is_fitted, clone, get_tags
 from tacit.ledger import Account, paying
 from tacit.parameters import Number
+
+
+class RowByRow(TransformerMixin, BaseEstimator):
+    """A public transformer of rows, given one row at a time and nothing else.
+
+    `fit` shows the step one row of zeros, to learn how many numbers it makes of a row; it never sees the data.
+    Rows are read as numbers first (`tacit.learning.reading`). A row for which the step raises, or makes another
+    number of numbers, becomes a row of missing values.
+
+    Guarantee
+        Statement: costs nothing: a row of the data becomes one row of the output, which depends on no other.
+        Conditions: the step is pure, as for `tacit.calculus.map_rows`: it keeps nothing between two calls.
+        Proved in: a function of each row alone is 1-stable (McSherry 2009).
+
+    >>> from sklearn.preprocessing import FunctionTransformer
+    >>> rows = np.array([[1.0, 2.0], [3.0, 5.0]])
+    >>> RowByRow(FunctionTransformer(lambda X: X - X.mean(0))).fit_transform(rows).tolist()  # each row's mean is itself
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+
+    event_: Event
+
+    def __init__(self, step: Any) -> None:
+        self.step = step
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: object = None, **_: object) -> Self:
+        """Show the step a row of zeros."""
+        numbers = float_matrix(self, X, reset=True)
+        self.step_ = clone(self.step)
+        made = None
+        with contextlib.suppress(Exception), _silent():
+            zeros = np.zeros((1, numbers.shape[1]))
+            made = _made(self.step_.fit(self._named(zeros)).transform(self._named(zeros)))
+        if made is None or made.shape[0] != 1:
+            raise ParameterError(code="step-not-row-wise", step=type(self.step).__name__)
+        self.zero_ = made[0]
+        self.event_ = NoOp()
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Every row transformed by itself."""
+        check_is_fitted(self)
+        numbers = float_matrix(self, X, reset=False)
+        found = np.full((len(numbers), len(self.zero_)), np.nan)
+        with _silent():
+            for i in range(len(numbers)):
+                with contextlib.suppress(Exception, SystemExit, GeneratorExit):
+                    # a copy: what the step writes into its input must not reach the data
+                    made = _made(self.step_.transform(self._named(numbers[i : i + 1].copy())))
+                    if made.shape == (1, found.shape[1]):
+                        found[i] = made[0]
+        return found
+
+    def _named(self, row: Array) -> Any:
+        """The row as a data frame, where the data was one: a step may choose columns by name."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return row
+        import pandas
+
+        return pandas.DataFrame(row, columns=names)
+
+
+class Rehearsal(RowByRow):
+    """The same, for rows of zeros: the step sees one of them, and the rest are copies of what it made."""
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Every row as the row of zeros."""
+        return np.repeat(self.zero_[None, :], len(matrix(X)), axis=0)
+
+
+def _made(found: Any) -> Array:
+    """What a step made of a row, as numbers."""
+    return matrix(found.toarray() if hasattr(found, "toarray") else found)
+
+
+@contextlib.contextmanager
+def _silent() -> Any:
+    """What a step warns of one row is about that row."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def pipeline_event(pipeline: SklearnPipeline) -> Event:
@@ -52,19 +144,35 @@ def pipeline_event(pipeline: SklearnPipeline) -> Event:
     return (paid[0] if len(paid) == 1 else Composed(*paid)) if paid else NoOp()
 
 
+def _absent(step: Any) -> bool:
+    return step is None or isinstance(step, str)
+
+
 def _idle(step: Any) -> bool:
     """Whether a step learns nothing from the data: no step, or an estimator that need not be fitted."""
-    return step is None or step == "passthrough" or (not hasattr(step, "event_") and not get_tags(step).requires_fit)
+    return _absent(step) or isinstance(step, RowByRow) or (not hasattr(step, "event_") and not get_tags(step).requires_fit)
+
+
+def _row_by_row(step: Any, wrap: type[RowByRow] = RowByRow) -> Any:
+    """The step, or the steps of a pipeline inside, with those that learn nothing run on one row at a time."""
+    if isinstance(step, SklearnPipeline):
+        step.steps = [(name, _row_by_row(inner, wrap)) for name, inner in step.steps]
+        return step
+    if isinstance(step, RowByRow):
+        return step if type(step) is wrap else wrap(step.step)
+    return wrap(step) if not _absent(step) and _idle(step) else step
 
 
 def _event_of(name: str, step: Any) -> Event:
     if isinstance(step, SklearnPipeline):
         return pipeline_event(step)
-    if _idle(step):
+    if _absent(step):
         return NoOp()
     found = getattr(step, "event_", None)
     if isinstance(found, Event):
         return found
+    if _idle(step):
+        raise ParameterError(code="step-sees-all-rows", step=f"{name!r} ({type(step).__name__})")
     raise ParameterError(f"step {name!r} ({type(step).__name__}) carries no event_: it reads the data and nothing says what that costs")
 
 
@@ -73,7 +181,7 @@ class Pipeline(SklearnPipeline):
 
     Parameters
         steps: as in scikit-learn. Every step is private (carries `event_` once fitted) or learns nothing; others are refused before the
-        data is touched. No step has an account of its own.
+        data is touched. A step that learns nothing is run as `RowByRow(step)`. No step has an account of its own.
         delta: at which the total is stated; by default the sum of the steps' deltas, or rho if they are in rho or mu.
         account: a ledger account; the total is reserved once, before the first step.
 
@@ -108,14 +216,14 @@ class Pipeline(SklearnPipeline):
         for name, step in self.steps:
             if getattr(step, "account", None) is not None:
                 raise ParameterError(f"step {name!r} has an account of its own; give the account to the pipeline, which pays once")
-        rows, columns = np.shape(X)[0], np.shape(X)[1:]
+        rows, columns = matrix(X, width=_width(self)).shape
         copies = [(name, _rehearsed(step)) for name, step in self.steps]
         for name, step in copies:
             if not _idle(step) and not hasattr(step, "epsilon") and not isinstance(step, SklearnPipeline):
                 _event_of(name, _stood_in(step, columns))  # before any fit to the data: a step without a price is refused
         stand_in = SklearnPipeline(copies)
         # labels are declared by the classifiers themselves; any label is as good for the price
-        stand_in.fit(np.zeros((rows, *columns)), None if y is None else np.zeros(rows))
+        stand_in.fit(_zeros(X, rows, columns), None if y is None else np.zeros(rows))
         return pipeline_event(stand_in)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
@@ -136,6 +244,7 @@ class Pipeline(SklearnPipeline):
         event = self.price(X, y)
         delta = self.delta if self.delta is not None else (sum(deltas) if deltas and not concentrated else None)
         payer = None if isinstance(event, NoOp) else self.account
+        _row_by_row(self)
         with paying(payer, event, purpose="fit Pipeline", delta=delta or None) as payment:
             fitted = fit()
         found = pipeline_event(self)
@@ -150,14 +259,31 @@ class Pipeline(SklearnPipeline):
 
 def _rehearsed(step: Any) -> Any:
     """A copy to be fitted to zeros."""
-    return step if step is None or step == "passthrough" else clone(step)
+    return step if _absent(step) else _row_by_row(clone(step), Rehearsal)
 
 
-def _stood_in(step: Any, columns: tuple[int, ...]) -> Any:
+def _width(pipeline: SklearnPipeline) -> int | None:
+    """The declared number of features: that of the first step that declares one."""
+    for _, step in pipeline.steps:
+        found = _width(step) if isinstance(step, SklearnPipeline) else declared_width(getattr(step, "bounds", None))
+        if found is not None or not _absent(step):
+            return found
+    return None
+
+
+def _zeros(X: Any, rows: int, columns: int) -> Any:
+    """As many rows of zeros, under the names of a data frame."""
+    zeros = np.zeros((rows, columns))
+    if not (hasattr(X, "iloc") and hasattr(X, "columns")):
+        return zeros
+    return type(X)(zeros, columns=X.columns)
+
+
+def _stood_in(step: Any, columns: int) -> Any:
     """A copy fitted to zeros, if it can be: to see whether it carries a price."""
     copy = clone(step)
     with contextlib.suppress(Exception):
-        copy.fit(np.zeros((10, *columns)), np.zeros(10))
+        copy.fit(np.zeros((10, columns)), np.zeros(10))
     return copy
 
 

@@ -19,7 +19,8 @@ from tacit.accounting import PackageMissing
 
 __all__ = ["BaseEstimator", "ClassNamePrefixFeaturesOutMixin", "ClassifierMixin", "ClusterMixin"]
 __all__ += ["OneToOneFeatureMixin", "RegressorMixin", "SklearnPipeline", "TransformerMixin"]
-__all__ += ["check_array", "check_is_fitted", "clone", "column_or_1d", "get_tags", "validate_data"]
+__all__ += ["DataConversionWarning", "check_array", "check_feature_names", "check_is_fitted"]
+__all__ += ["check_n_features", "clone", "get_tags"]
 
 if TYPE_CHECKING:
     T = TypeVar("T")
@@ -64,9 +65,11 @@ if TYPE_CHECKING:
     def clone(estimator: T, *, safe: bool = True) -> T: ...
     def get_tags(estimator: object) -> Any: ...
     def check_is_fitted(estimator: object) -> None: ...
-    def column_or_1d(y: NDArray[np.generic], *, warn: bool = False) -> NDArray[np.generic]: ...
     def check_array(array: object, *, dtype: type | None, **checks: bool | int) -> NDArray[np.generic]: ...
-    def validate_data(estimator: object, X: object, **checks: object) -> NDArray[np.float64]: ...
+    def check_feature_names(estimator: object, X: object, *, reset: bool) -> None: ...
+    def check_n_features(estimator: object, X: object, *, reset: bool) -> None: ...
+
+    class DataConversionWarning(UserWarning): ...
 else:
     try:
         from sklearn.base import (
@@ -79,9 +82,12 @@ else:
             TransformerMixin,
             clone,
         )
+        from sklearn.exceptions import DataConversionWarning
         from sklearn.pipeline import Pipeline as SklearnPipeline
-        from sklearn.utils import check_array, column_or_1d, get_tags
-        from sklearn.utils.validation import check_is_fitted, validate_data
+        from sklearn.utils import check_array, get_tags
+        from sklearn.utils.validation import _check_feature_names as check_feature_names
+        from sklearn.utils.validation import _check_n_features as check_n_features
+        from sklearn.utils.validation import check_is_fitted
     except ImportError as error:  # pragma: no cover - the extra is there in development
         install = "'tacit[learn]'"
         raise PackageMissing(code="package-missing", package="scikit-learn", install=install) from error

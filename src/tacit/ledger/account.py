@@ -343,11 +343,20 @@ class Account:
             against = refused(path, after, period)
             if against is not None:
                 raise refusal_for(against, path, now, charge, period, correction=request.correction)
-            entry = journal.append(connection, [fields])[0]
+            entry = journal.append(connection, [fields], head=self._head(connection))[0]
             journal.set_totals(connection, after)
             return Receipt(entry.seq, entry.hash, charge, private)
 
-        return self.ledger.store.write(work)
+        receipt = self.ledger.store.write(work)
+        self.ledger.seen = max(self.ledger.seen, receipt.entry)
+        return receipt
+
+    def _head(self, connection: Connection) -> journal.Entry:
+        """The last entry. A book that is shorter than it was is another one, or an old copy."""
+        found = journal.last(connection)
+        if found.seq < self.ledger.seen:
+            raise LedgerError(code="ledger-replaced")
+        return found
 
     def _conclude(self, receipt: Receipt, status: str, question_key: str | None, answer: object, private: bool) -> None:
         fields: dict[str, Any] = {
@@ -364,7 +373,7 @@ class Account:
         def work(connection: Connection) -> None:
             if journal.conclusion_of(connection, receipt.entry) is not None:
                 raise LedgerError(f"reservation {receipt.entry} was concluded before; a new attempt is a new spend")
-            journal.append(connection, [fields])
+            journal.append(connection, [fields], head=self._head(connection))
 
         # The spend is on the disk since the reservation. A power cut may lose this mark, and refunds nothing.
         self.ledger.store.write(work, durable=False)

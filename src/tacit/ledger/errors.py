@@ -16,7 +16,15 @@ from tacit.accounting import Refusal
 
 #: The ledger's refusals, worded for Python. `tacit.release.faults` words them for job files.
 WORDS: Mapping[str, str] = {
+    "ledger-format": (
+        "the book is of format {found}, and this version of Tacit knows format {known}; use the version that "
+        "wrote it. The book was not changed"
+    ),
     "ledger-missing": "there is no ledger at this URL; check the path, or open it with create=True",
+    "ledger-replaced": (
+        "the book was deleted, moved or replaced while it was in use; nothing is granted. Put it back where it "
+        "was, run verify with the last head you remember, and open it anew"
+    ),
     "price-not-pure": (
         "a budget of pure epsilon admits only events with a finite epsilon at delta = 0 ({reason}); use "
         "Laplace noise, or an account with Budget(epsilon=..., delta=...) or Budget(rho=...)"

@@ -28,7 +28,7 @@ from typing import Any
 from tacit.ledger.booking import Key, Totals
 from tacit.ledger.errors import LedgerBroken, LedgerError
 from tacit.ledger.spec import Spec
-from tacit.ledger.store import Connection, Store, run, run_many
+from tacit.ledger.store import HEAD, Connection, Store, run, run_many
 
 #: The hash that the first entry points to.
 START = "0" * 64
@@ -118,12 +118,21 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
+def known_format(found: object) -> None:
+    """Refuse a book of another format: a newer version may mean something else by what stands in it."""
+    if found is None:
+        raise LedgerBroken("the format of the book is missing; run verify")
+    if str(found) != str(FORMAT):
+        raise LedgerError(code="ledger-format", found=str(found)[:20], known=FORMAT)
+
+
 def last(connection: Connection) -> Entry:
     """The number and hash of the last entry (its text is not read)."""
     known = None if isinstance(connection, sqlite3.Connection) else connection.info.pop("tacit_head", None)
-    row = known or run(connection, "SELECT seq, hash FROM tacit_head WHERE id = 1").fetchone()
+    row = known or run(connection, HEAD).fetchone()
     if row is None:
         raise LedgerBroken("the book has no head; run verify")
+    known_format(row[2])
     return Entry(int(row[0]), "", str(row[1]))
 
 

@@ -32,6 +32,10 @@ Durable
     into the file (`synchronous=NORMAL`). A transaction that only marks a reservation as done may share the
     next one's sync: after a power cut the mark can be missing, and the reservation is still spent.
 
+The same file
+    Every transaction looks whether the file is still the one that was opened, and a durable one looks again after
+    it was synced. A book that was deleted, moved away or replaced under a live process grants nothing more.
+
 Forks
     No connection is carried across a fork: a child opens its own, and never closes its parent's.
 """
@@ -45,9 +49,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from tacit.ledger.errors import LedgerBroken, LedgerBusy, LedgerError, LedgerUnwritable
 
@@ -93,6 +97,12 @@ TRIGGERS = {
 }
 
 
+#: The last entry, and the format of the book: whoever asks for the one must know the other.
+HEAD = (
+    "SELECT seq, hash, (SELECT value FROM tacit_facts WHERE name = 'format') FROM tacit_head WHERE id = 1"
+)
+
+
 def statements(kind: str) -> list[str]:
     """All of a new book's tables, indexes and triggers, in order, for "sqlite" or "postgresql"."""
     number = "INTEGER" if kind == "sqlite" else "BIGINT"
@@ -110,8 +120,9 @@ class BookFile:
     kind = "sqlite"
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, same: tuple[int, int] | None = None) -> None:
         self.path = path
+        self.same = same  # device and number of the file, once it was opened
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         # what is not closed by hand is closed with the last reference, in the process that opened it
@@ -132,10 +143,12 @@ class BookFile:
 
         A locked file raises at once (`Store` waits), and `durable` is left to `Store.sync`.
         """
+        self.check()
         connection = self._taken()
         whole = False
         try:
             connection.execute("BEGIN" if purpose == "read" else "BEGIN IMMEDIATE")
+            self.check()
             yield connection
             connection.execute("COMMIT")
             whole = True
@@ -144,11 +157,25 @@ class BookFile:
                 whole = _rolled_back(connection)
             self._given_back(connection, usable=whole)
 
+    def check(self) -> None:
+        """Refuse a file that is not the one that was opened: what is booked in a deleted file is booked nowhere."""
+        found: tuple[int, int] | None = None
+        with suppress(OSError):
+            there = os.stat(self.path)
+            found = there.st_dev, there.st_ino
+        if self.same is not None and found != self.same:
+            raise LedgerError(code="ledger-replaced")
+
     def _taken(self) -> sqlite3.Connection:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return _connected(self.path)
+        connection = _connected(self.path)
+        if self.same is None:
+            with suppress(OSError):
+                there = os.stat(self.path)
+                self.same = there.st_dev, there.st_ino
+        return connection
 
     def _given_back(self, connection: sqlite3.Connection, *, usable: bool) -> None:
         with self._lock:
@@ -181,6 +208,11 @@ def _connected(path: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _looking(path: str) -> sqlite3.Connection:
+    """A connection that cannot write."""
+    return sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True, timeout=5.0, isolation_level=None)
 
 
 def _rolled_back(connection: sqlite3.Connection) -> bool:
@@ -249,7 +281,7 @@ class BookServer:
             if purpose == "write":
                 if not durable:
                     cursor.execute("SET LOCAL synchronous_commit = off")
-                cursor.execute("SELECT seq, hash FROM tacit_head WHERE id = 1 FOR UPDATE")
+                cursor.execute(f"{HEAD} FOR UPDATE OF tacit_head")
                 # the row just locked is the head, so the first to ask need not read it again
                 connection.info["tacit_head"] = cursor.fetchone()
             try:
@@ -289,11 +321,11 @@ class Store:
         self._pid = os.getpid()
         self._log: tuple[int, int] | None = None  # the log whose directory entry is known to be on the disk
         self._turn = threading.Lock()  # threads of one process queue here instead of polling the file
-        self._database = self._opened()
+        self._database = self._opened(getattr(getattr(self, "_database", None), "same", None))
 
-    def _opened(self) -> BookFile | BookServer:
+    def _opened(self, same: tuple[int, int] | None) -> BookFile | BookServer:
         if self._path is not None:
-            return BookFile(self._path)
+            return BookFile(self._path, same)
         return BookServer(self._where, self.timeout)
 
     def database(self) -> BookFile | BookServer:
@@ -323,6 +355,8 @@ class Store:
             result = self._patiently(database, work, "write", durable=durable)
         if durable:
             self.sync()
+            if isinstance(database, BookFile):
+                database.check()
         return result
 
     def sync(self) -> None:
@@ -376,6 +410,15 @@ class Store:
             if time.monotonic() > deadline:
                 raise LedgerBusy(_BUSY.format(self.timeout))
             time.sleep(random.uniform(0.0002, 0.0012))
+
+    def format_found(self) -> str | None:
+        """The format of a book in a file, read without changing the file in any way; None where it cannot be told so."""
+        if self._path is None or not os.path.isfile(self._path):
+            return None
+        with suppress(sqlite3.Error, OSError), closing(_looking(self._path)) as connection:
+            row = connection.execute("SELECT value FROM tacit_facts WHERE name = 'format'").fetchone()
+            return None if row is None else str(row[0])
+        return None
 
     def exists(self) -> bool:
         """Whether there is a book here; asking creates nothing."""

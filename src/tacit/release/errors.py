@@ -19,6 +19,10 @@ WORDS: Mapping[str, str] = {
         "out' to publish the others, and in the next job keep a share for corrections with budget.reserve, "
         "such as 0.05"
     ),
+    "number-out-of-range": (
+        "a number is too large or too small to compute with; numbers of a job lie between 1e-60 and 1e60 in size, and "
+        "so must what follows from them"
+    ),
     "output-failed": (
         "an output failed, or was stopped, after the data was touched: what was paid stays paid, and it is "
         "not drawn again. Run again with lost='correct' to pay for it once more, or with lost='leave out' to "
@@ -28,6 +32,15 @@ WORDS: Mapping[str, str] = {
         "an earlier run began {names} and was stopped before the answer was stored. A draw is never repeated "
         "under the same reservation: run again with lost='correct' to pay for it once more (a correction), "
         "or with lost='leave out' to publish the others"
+    ),
+    "run-at-work": "another run of this job is at work here; wait until it has ended, and look whether it published",
+    "run-ended": (
+        "the ledger says that this run has ended, and {names} was not drawn in it; nothing is drawn for a run "
+        "that has ended. Remove {work} and run again, which pays anew"
+    ),
+    "run-of-another-job": (
+        "an unfinished run of another version of this job, or of its data, is in {work}; finish that one, or "
+        "remove the file (what it spent stays spent)"
     ),
 }
 

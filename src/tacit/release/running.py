@@ -1,8 +1,8 @@
 """Running a job: one reservation for all outputs before the data is touched, every output drawn at most once, all published or none.
 
 The steps are: plan, open, reserve, then for each output begin, draw, store; then check, stage, conclude, publish. A run that is stopped
-between any two of them can be run again: it goes on under the same reservation with what was stored. An output that was begun and not
-stored is never drawn again for the same money (see `lost`). What is published was paid for; what was paid for need not be published.
+anywhere can be run again: it goes on under the same reservation with what was stored. An output that was begun and not stored is never
+drawn again for the same money (see `lost`). What is published was paid for; what was paid for need not be published.
 
 >>> import pathlib, tempfile
 >>> import pyarrow as pa
@@ -14,24 +14,19 @@ stored is never drawn again for the same money (see `lost`). What is published w
 >>> sorted(done.answers["by_region"].keys["region"]), (done.folder / "release.json").exists()
 (['north', 'south'], True)
 
-**Two folders.** A private one to work in, and the one that is published. The work folder makes a run resumable. It
-says which run in the ledger pays, which outputs were begun, and what was drawn. Under one payment each output is
-drawn at most once: `begin` is on the disk before the data is touched, `store` after the noise was added. An output
-that was begun and not stored is lost; drawing it again would be a second release for one price. What is stored was
-released, yet the folder is private: until all checks have passed, nothing of it is published.
+**Who decides.** The ledger: what has no open payment there is not drawn, whatever is on the disk. The work file (`tacit.release.work`)
+says what was begun and drawn under that payment. It is one file, so there is all of it or nothing: without it, a new run pays anew.
 
-A release is published whole or not at all. Files are written into a folder beside the target and made durable, and the folder gets its name
-last. A folder that is there already is never touched.
+**The commit point** is the rename that gives the staged folder its name. Before it nothing is published, after it everything is, and a
+folder that is there already is never touched.
 """
 
 from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 import math
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -49,165 +44,13 @@ from tacit.release.faults import in_job
 from tacit.release.job import Job
 from tacit.release.planning import JobPlan, plan
 from tacit.release.sources import identities, opened
+from tacit.release.work import Work, free, publish, published_by, staged_folder, write
 
-
-@dataclass(frozen=True)
-class Work:
-    """A work folder on the disk. `token` names the run in the ledger."""
-
-    folder: Path
-    token: str
-    digest: str
-
-    @staticmethod
-    def beside(target: Path, digest: str) -> Work:
-        """The work folder of the run that publishes to `target`: a new one, or the one that an earlier attempt left."""
-        folder = target.parent / f".{target.name}.work"
-        try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-        except OSError as error:
-            raise JobError(
-                f"the work folder beside it cannot be made ({error.strerror or type(error).__name__}); check the path",
-                place="publication.folder",
-            ) from None
-        file = folder / "run.json"
-        if file.exists():
-            known = _read(file)
-            if known.get("digest") != digest:
-                raise JobError(
-                    f"an unfinished run of another version of this job, or of its data, is in {folder.name}; finish that one, "
-                    "or remove the folder (what it spent stays spent)",
-                    place="publication.folder",
-                )
-            return Work(folder, str(known["token"]), digest)
-        work = Work(folder, secrets.token_hex(16), digest)
-        write(file, json.dumps({"token": work.token, "digest": digest}))
-        return work
-
-    @staticmethod
-    def left_by(target: Path) -> bool:
-        """Whether an unfinished run is there."""
-        return (target.parent / f".{target.name}.work" / "run.json").exists()
-
-    def begun(self, name: str) -> bool:
-        return (self.folder / f"{name}.begun").exists()
-
-    def stored(self, name: str) -> bool:
-        return (self.folder / f"{name}.json").exists()
-
-    def lost(self, names: list[str]) -> tuple[str, ...]:
-        """Outputs that were begun and not stored."""
-        return tuple(name for name in names if self.begun(name) and not self.stored(name))
-
-    def begin(self, name: str, entry: int) -> None:
-        """Say, durably, that this output's data is about to be touched, and which entry of the ledger pays. Only one run can say so."""
-        taken = False
-        try:
-            with open(self.folder / f"{name}.begun", "x", encoding="utf-8") as stream:
-                stream.write(json.dumps({"entry": entry}))
-                stream.flush()
-                os.fsync(stream.fileno())
-        except FileExistsError:
-            taken = True
-        if taken:
-            raise OutputLost((name,))
-        sync(self.folder)
-
-    def again(self, name: str, entry: int) -> None:
-        """Begin a lost output once more, under another reservation: never under one that it was begun under before."""
-        file = self.folder / f"{name}.begun"
-        if _read(file).get("entry") == entry:
-            raise JobError("an output is drawn once under a reservation", place="outputs")
-        write(file, json.dumps({"entry": entry}))
-
-    def store(self, name: str, drawn: Mapping[str, Any], private: bool) -> None:
-        """Keep what was drawn."""
-        entry = _read(self.folder / f"{name}.begun")["entry"]
-        write(self.folder / f"{name}.json", json.dumps({"released": drawn, "private": private, "entry": entry}))
-
-    def drawn(self, name: str) -> tuple[dict[str, Any], bool, int]:
-        """What was drawn, whether privately, and which entry paid."""
-        record = _read(self.folder / f"{name}.json")
-        return record["released"], bool(record["private"]), int(record["entry"])
-
-    def remove(self) -> None:
-        """The run is over."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def write(file: Path, text: str | bytes) -> None:
-    """Write a file so that after a crash it is there whole or not at all."""
-    content = text.encode() if isinstance(text, str) else text
-    part = file.with_name(f"{file.name}.part")
-    with open(part, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(part, file)
-    sync(file.parent)
-
-
-def sync(folder: Path) -> None:
-    """Make the names in a folder durable, where the system can."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    found: Any = None
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = None
-    if not isinstance(found, dict):
-        raise JobError(f"{file.name} in the work folder cannot be read; remove the folder to start anew (what was spent stays spent)")
-    return found
-
-
-# --- the published folder -------------------------------------------------------------------------------------------------------------
-
-
-def free(target: Path) -> None:
-    """Refuse a target that exists, or whose parent does not."""
-    if target.exists() or target.is_symlink():
-        raise JobError(
-            "the folder is there already, and a release is never overwritten; name another, or move it away", place="publication.folder"
-        )
-    if not target.parent.is_dir():
-        raise JobError("the folder above it does not exist; make it first", place="publication.folder")
-
-
-def staged_folder(target: Path, token: str) -> Path:
-    """An empty folder beside the target, on the same file system; what an earlier attempt left in it is thrown away."""
-    folder = target.parent / f".{target.name}.{token[:8]}.staged"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(mode=0o755)
-    return folder
-
-
-def publish(folder: Path, target: Path) -> None:
-    """Give the staged folder its name, in one step of the file system."""
-    for place, _, files in os.walk(folder):
-        for name in files:
-            with open(Path(place) / name, "rb") as stream:
-                os.fsync(stream.fileno())
-        sync(Path(place))
-    free(target)
-    try:
-        os.rename(folder, target)
-    except OSError as error:
-        raise JobError(
-            f"the release could not get its name ({type(error).__name__}); nothing is published; run again to go on",
-            place="publication.folder",
-        ) from None
-    sync(target.parent)
-
-
+#: What is said where the data is known under another name.
+SAME = (
+    "{name!r} is the data of account {account!r}, under another name or in another format: its budget pays. If these "
+    "are other people's rows, say so with new_dataset=True (--new-dataset)"
+)
 #: What to do about an output that an earlier attempt began and did not store.
 LOST = ("refuse", "correct", "leave out")
 
@@ -283,28 +126,29 @@ Progress = Callable[[RunStep], None]
 def run(
     job: Job, *, base: str | Path = ".", ledger: Ledger | None = None,
     tables: Mapping[str, pa.Table] | None = None, progress: Progress | None = None, lost: str = "refuse",
-    analyst: str = "", report: bool = True,
+    analyst: str = "", report: bool = True, new_dataset: bool = False,
 ) -> JobRun:
     """Run a job and publish its release. Paths in the job are relative to `base`, the folder the job is in.
 
     Without a ledger, the book is the one that TACIT_LEDGER names, or `tacit.db` in `base`. `lost` says what to do about outputs that an
     earlier attempt began and did not store: 'refuse', 'correct' (pay for them once more, from the reserve for corrections where there is
     one) or 'leave out'. `tables` stand in for sources, by name. `report=False` leaves report.html out.
+    Rows that the book knows under another name are paid for from that account; `new_dataset=True` says that they are other people's.
     """
     if lost not in LOST:
         raise JobError(f"lost must be one of {', '.join(repr(word) for word in LOST)}, not {lost!r}")
     folder = Path(base)
     book = ledger or Ledger.open(os.environ.get("TACIT_LEDGER", f"sqlite:///{folder / 'tacit.db'}"))
-    with _Run(job, folder, book, tables, progress or (lambda step: None), lost, analyst, report) as running:
+    with _Run(job, folder, book, tables, progress or (lambda step: None), lost, analyst, report, new_dataset) as running:
         return running.finish()
 
 
 class _Run:
     def __init__(
         self, job: Job, base: Path, ledger: Ledger, tables: Mapping[str, pa.Table] | None,
-        progress: Progress, lost: str, analyst: str, report: bool,
+        progress: Progress, lost: str, analyst: str, report: bool, new_dataset: bool = False,
     ) -> None:
-        self.report = report
+        self.report, self.new_dataset = report, new_dataset
         self.job, self.base, self.ledger, self.progress, self.lost, self.analyst = job, base, ledger, progress, lost, analyst
         self.target = base / job.publication.folder
         if not Work.left_by(self.target):
@@ -312,7 +156,7 @@ class _Run:
         self.source = opened(job, base, tables)
         self.work: Work | None = None
         try:
-            self.identities = identities(self.source)
+            self.identities, self.fingerprints = identities(self.source, ledger)
             self.plan = plan(job, self.source)
             refused = [notice for notice in self.plan.warnings if notice.refuses]
             if refused:
@@ -326,6 +170,8 @@ class _Run:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.work is not None:
+            self.work.close()
         self.source.close()
 
     def step(self, name: str, output: str | None = None) -> None:
@@ -333,8 +179,8 @@ class _Run:
         self.progress(RunStep(name, output, done, len(self.names)))
 
     def fingerprint(self) -> str:
-        """What an unfinished run must have in common with this one: the job and the data. It stays in the private work folder."""
-        parts = [self.plan.digest.encode(), *(identity.digest for identity in self.identities)]
+        """What an unfinished run must have in common with this one: the job and the data. It stays in the private work file."""
+        parts = [self.plan.digest.encode(), *(one.digest for one in self.fingerprints)]
         return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
     def account(self) -> Account:
@@ -345,12 +191,18 @@ class _Run:
         whose, relation = unit.whom, unit.adjacency
         try:
             return self.ledger.account(
-                name, budget, data=list(self.identities), unit=whose, adjacency=relation, window=unit.window
+                name, budget, data=list(self.identities), unit=whose, adjacency=relation, window=unit.window,
+                new_dataset=self.new_dataset,
             )
         except LedgerError as error:
             if error.code != "terms-fixed":
                 raise
             raise in_job(error, place="budget" if spec is None else "account") from None
+
+    def same_data(self, account: Account) -> tuple[str, ...]:
+        """A note where the rows had an account under another name."""
+        name = self.job.title if self.job.account is None else self.job.account.name
+        return () if account.name == name else (SAME.format(name=name, account=account.name),)
 
     def finish(self) -> JobRun:
         account = self.account()
@@ -359,11 +211,12 @@ class _Run:
         work = self.work = Work.beside(self.target, self.fingerprint())
         if not resumed:
             self.step("prepared")
-        paid = account.payments(run=work.token) if resumed else []
+        paid = account.payments(run=work.token)
+        self.unended(work, paid)
         if not paid:
             if any(work.begun(name) for name in self.names):
                 raise JobError(
-                    "the work folder belongs to another ledger; give that one, or remove the folder (what was spent stays spent)"
+                    "the work file belongs to another ledger; give that one, or remove the file (what was spent stays spent)"
                 )
             delta = self.plan.delta if "delta" in account.budget.limits and self.plan.delta else None
             paid = self.pay(account, self.plan.event, work, purpose=self.job.title, delta=delta)
@@ -377,6 +230,15 @@ class _Run:
                 self.step("begun", name)
                 self.store(work, name, paid[0])
         return self.published(account, work, paid, wanted, left_out, resumed)
+
+    def unended(self, work: Work, paid: list[Payment]) -> None:
+        """Refuse to draw for a run that has ended, by the ledger or by its release: only what is stored can still be published."""
+        missing = tuple(name for name in self.names if not work.stored(name) and not work.begun(name))
+        if missing and published_by(self.target) == work.token:
+            work.remove()
+            free(self.target)
+        if missing and any(payment.status != OPEN for payment in paid):
+            raise JobError(code="run-ended", names=missing, work=work.file.name, place="outputs")
 
     def pay(self, account: Account, event: Event, work: Work, **terms: Any) -> list[Payment]:
         """Book a price for this run, before any data is touched; all payments of the run, as they stand in the book.
@@ -457,8 +319,8 @@ class _Run:
         event = _together([payment.event for payment in paid])
         now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
         head = self.ledger.head()
-        # A job asked for again after it was published, but before its work folder was removed, is finished, not published twice.
-        there = self.target.exists() and _token(self.target) == work.token
+        # A job asked for again after it was published, but before its work file was removed, is finished, not published twice.
+        there = published_by(self.target) == work.token
         staged = staged_folder(self.target, work.token)
         for file, written in files.items():
             write(staged / file, written)
@@ -471,7 +333,7 @@ class _Run:
             "head": head,
         }
         content = record.record(self.plan, answers, event, about, private=private, time=now.isoformat(), files=names, left_out=left_out)
-        notes = tuple(str(notice) for notice in self.plan.warnings)
+        notes = (*self.same_data(account), *(str(notice) for notice in self.plan.warnings))
         done = JobRun(
             self.job,
             self.plan,
@@ -500,6 +362,8 @@ class _Run:
             if payment.status == OPEN:  # an earlier attempt may have concluded it
                 payment.noticed(private)
                 payment.commit()
+        # What the book says of a run that was published must outlast a power cut, as the release does.
+        self.ledger.store.sync()
         self.step("concluded")
         if there:
             shutil.rmtree(staged, ignore_errors=True)
@@ -528,11 +392,3 @@ def _together(events: list[Event]) -> Event:
 def _entry(payment: Payment) -> int:
     assert payment.entry is not None  # it was opened on an account
     return payment.entry
-
-
-def _token(target: Path) -> str:
-    """Which run published a folder."""
-    try:
-        return str(json.loads((target / "release.json").read_text(encoding="utf-8"))["ledger"]["run"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""

@@ -5,6 +5,7 @@ release jobs. Both need a `Unit`: whom the guarantee protects, and how much one 
 """
 
 from tacit.tables.answer import MARK, Answer, Figures
+from tacit.tables.cross_counts import Brackets, Cut
 from tacit.tables.desk import Desk, Price, explained, price_for_accuracy
 from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import Engine
@@ -18,7 +19,7 @@ from tacit.tables.source import CSV, DUCKDB, PARQUET, Source
 from tacit.tables.unit import Unit, auto
 
 __all__ = [
-    "CSV", "DUCKDB", "MARK", "PARQUET", "Aggregate", "Answer", "Asked", "Column", "Desk", "Engine", "EngineError", "Figures",
-    "Key", "Output", "Plan", "Price", "Question", "Recipe", "Refused", "Released", "Schema", "Session", "Source", "TableError",
+    "CSV", "DUCKDB", "MARK", "PARQUET", "Aggregate", "Answer", "Asked", "Brackets", "Column", "Cut", "Desk", "Engine", "EngineError",
+    "Figures", "Key", "Output", "Plan", "Price", "Question", "Recipe", "Refused", "Released", "Schema", "Session", "Source", "TableError",
     "Unit", "auto", "explained", "known_dialect", "price_for_accuracy",
 ]  # fmt: skip

@@ -35,8 +35,8 @@ from sqlglot import exp
 from tacit.tables import decimals
 from tacit.tables.decimals import Size
 from tacit.tables.dialects import FLOATING, OTHER_WEEK, SUNDAY
+from tacit.tables.engines.types import OTHER_TICKS, PLAIN_TEXTS, UNSIGNED, WIDE, bare, kind_of, zoned
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.keys import kind_of
 
 #: Numbers of greater magnitude are NULL, so that a product of two never overflows (PostgreSQL raises an error where others give infinity).
 GREATEST = 1e150
@@ -76,7 +76,6 @@ PARTS = {
     "HOUR": (0, 23),
     "MINUTE": (0, 59),
 }
-_WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "UINT64", "INT128", "UINT128")
 
 
 @dataclass(frozen=True)
@@ -106,27 +105,21 @@ def column(name: str, sql_type: str | None) -> Value:
     sql = exp.column(name, quoted=True)
     if sql_type is None:
         return Value(sql, "any", name=name)
-    kind = kind_of(sql_type)
-    upper = sql_type.upper()
-    if upper == "UHUGEINT":
-        # DuckDB compares it with other whole numbers in a type that does not hold all of it, and fails on those.
-        return Value(sql, "other", name=name)
+    kind, name_of = kind_of(sql_type), bare(sql_type)
     if kind == "integer":
-        wide, bits = upper.startswith(("UBIGINT", "UINT64")), decimals.BITS.get(upper, 64 if upper in ("UBIGINT", "UINT64") else 128)
-        size = decimals.size_of(upper) or (39, 0)
-        return Value(sql, "decimal" if upper.startswith(_WIDE) else "integer", 2.0**bits, 1.0, name=name, wide=wide, size=size)
+        wide, bits = name_of in UNSIGNED, decimals.BITS.get(name_of, 64 if name_of in UNSIGNED else 128)
+        size = decimals.size_of(name_of) or (39, 0)
+        return Value(sql, "decimal" if name_of in WIDE else "integer", 2.0**bits, 1.0, name=name, wide=wide, size=size)
     if kind == "decimal":
-        size_ = decimals.size_of(upper)
+        size_ = decimals.size_of(sql_type.upper())
         most, least = (math.inf, 0.0) if size_ is None else (10.0 ** (size_[0] - size_[1]), 10.0 ** -size_[1])
         return Value(sql, kind, most, least, name=name, size=size_)
-    if kind == "text" and not upper.startswith(("VARCHAR", "TEXT", "STRING")):
+    if kind == "text" and name_of not in PLAIN_TEXTS:
         return Value(cast(sql, "TEXT"), kind, name=name)
-    if kind == "timestamp" and (("ZONE" in upper and "WITHOUT" not in upper) or ("TZ" in upper and "NTZ" not in upper)):
-        kind = "instant"
-    if upper.startswith("TIMESTAMP_NS"):
-        # To microseconds, which all engines have: nanoseconds end in the year 2262, and no other date can be compared with them.
+    if name_of in OTHER_TICKS:
         return Value(cast(sql, "TIMESTAMP"), kind, name=name)
-    return Value(sql, {"float": "real"}.get(kind, kind), name=name, single=upper in ("FLOAT", "REAL", "FLOAT4"))
+    own = "instant" if zoned(sql_type) else {"float": "real"}.get(kind, kind)
+    return Value(sql, own, name=name, single=name_of in ("FLOAT", "REAL"))
 
 
 def check_size(sql: exp.Expression) -> None:

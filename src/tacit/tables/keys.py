@@ -29,6 +29,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.engine import Engine
+from tacit.tables.engines.types import kind_of
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.question import Key
 
@@ -46,25 +47,6 @@ WIDEST = 10**37
 DIGITS = 38
 
 KeyList = Mapping[Any, Sequence[Any] | None] | Sequence[Any]
-
-
-def kind_of(sql_type: str) -> str:
-    """text, integer, float, decimal, boolean, date, timestamp or other.
-
-    >>> kind_of("VARCHAR"), kind_of("BIGINT"), kind_of("DECIMAL(18,2)"), kind_of("TIMESTAMP WITH TIME ZONE")
-    ('text', 'integer', 'decimal', 'timestamp')
-    """
-    name = sql_type.upper()
-    starts = {
-        "text": ("VARCHAR", "TEXT", "STRING", "CHAR", "BPCHAR", "UUID", "ENUM", "CHARACTER"),
-        "integer": ("INT", "BIG", "SMALLI", "TINY", "HUGE", "UINT", "UBIG", "USMALL", "UTINY", "UHUGE", "LONG", "SHORT", "BYTE"),
-        "float": ("DOUBLE", "FLOAT", "REAL"),
-        "decimal": ("DECIMAL", "NUMERIC"),
-        "boolean": ("BOOL",),
-        "timestamp": ("TIMESTAMP", "DATETIME"),
-        "date": ("DATE",),
-    }
-    return next((kind for kind, words in starts.items() if name.startswith(words)), "other")
 
 
 def is_single(sql_type: str) -> bool:

@@ -29,9 +29,10 @@ from tacit.accounting import Composed, Event, Guarantee
 from tacit.exact import exact
 from tacit.tables import statistics as measures_of
 from tacit.tables.engines.engine import Engine
+from tacit.tables.engines.types import kind_of
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.forms import EXPONENT, PARTS, Value, dated
-from tacit.tables.keys import KeyList, Keys, both, keys_of, kind_of
+from tacit.tables.keys import KeyList, Keys, both, keys_of
 from tacit.tables.question import Aggregate, Question
 from tacit.tables.ranks import ladder_for
 from tacit.tables.relation import Relation
@@ -420,10 +421,13 @@ def types_of(question: Question, engine: Engine, unit: Unit | None = None) -> di
         values |= {exp.column(unit.person, quoted=True): None}
     for aggregate in question.aggregates:
         values |= dict.fromkeys(value for value in (aggregate.value, aggregate.other) if value is not None)
-    if not values:
-        return {}
+    if unit is not None and unit.when is not None:
+        values |= {exp.column(unit.when, quoted=True): None}
     chosen = [exp.alias_(value.copy(), key_name(i), quoted=True) for i, value in enumerate(values)]
-    query = exp.Select(expressions=chosen).from_(rows_of(question), copy=False)
+    query = exp.Select(expressions=chosen or [exp.alias_(exp.Literal.number(1), key_name(0))]).from_(rows_of(question), copy=False)
+    if question.where is not None:
+        # Its types too are checked here: what the engine cannot bind must not be paid for.
+        query = query.where(question.where.copy(), copy=False)
     try:
         found = engine.columns(exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("typed_"))))
     except Exception:
@@ -431,7 +435,11 @@ def types_of(question: Question, engine: Engine, unit: Unit | None = None) -> di
     if not found:
         # No row was read; still, the engine's own words stay out of ours.
         raise TableError("the engine knows no such table or column, or cannot type an expression; check the names") from None
-    return {value: found[key_name(i)] for i, value in enumerate(values)}
+    types = {value: found[key_name(i)] for i, value in enumerate(values)}
+    for value, kind in types.items():
+        if kind_of(kind) == "other" and value.find(exp.Column) is not None:
+            raise Refused(code="type-unsupported", column=next(node.name for node in value.find_all(exp.Column)), type=kind)
+    return types
 
 
 def _loss(wishes: _Wishes, unit: Unit, keys: Keys, grouped: bool) -> Loss:

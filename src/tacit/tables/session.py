@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -159,6 +160,16 @@ def cap_from(counts: Sequence[float], share: float, most: int, threshold: float)
     return max(1, min(most, int(cell_edges(place)[1])))
 
 
+class SameData(UserWarning):
+    """The rows of a new session are known to the book under another name."""
+
+    def __init__(self, account: str = "") -> None:
+        super().__init__(
+            f"these rows are the data of account {account!r}, under another name or in another format: its budget "
+            "pays. If they are other people's rows, say new_dataset=True"
+        )
+
+
 #: What `sql`, `ask`, `price` and `explain` take beside the question.
 OPTIONS = ("guarantee", "epsilon", "delta", "rho", "mu", "bounds", "keys", "weights", "law", "loss", "period", "accuracy")
 
@@ -172,7 +183,8 @@ class Session:
     answered from the book, for nothing; rows are compared where they are a frame or files, and a table of a database is asked again.
     `loss=False` leaves out what the caps cut off; it is otherwise measured too, with a 2000th of each question's
     budget where noise is Gaussian and a 50th where it is Laplace. `dialect` is the SQL that questions are written in, 'bigquery' say;
-    without it, the engine's own.
+    without it, the engine's own. Rows that the book knows under another name, or in another format, share that account's budget, with a
+    `SameData` warning; `new_dataset=True` says that they are other people's. `data` names the data set, beside what its rows say.
     """
 
     def __init__(
@@ -180,6 +192,7 @@ class Session:
         columns: Schema | Mapping[str, Any] | None = None, public: Mapping[str, Any] | None = None,
         ledger: Ledger | None = None, data: DataIdentity | str | None = None, analyst: str = "",
         confidence: float = 0.95, cache: bool = False, loss: bool = True, dialect: str | None = None,
+        new_dataset: bool = False,
     ) -> None:
         if not isinstance(unit, Unit):
             raise TableError("unit must say whom the guarantee protects: Unit('patient_id', max_rows=12), or Unit.row()")
@@ -194,12 +207,15 @@ class Session:
         self.account: Account = self.ledger.account(
             name,
             budget,
-            data=found.identities() if data is None else data,
+            data=[*([] if data is None else [data]), *found.identities(self.ledger.knows)],
+            new_dataset=new_dataset,
             unit=self.unit.whom,
             adjacency=unit.adjacency,
             window=unit.window,
             cache=cache or None,
         )
+        if self.account.name != name:
+            warnings.warn(SameData(self.account.name), stacklevel=2)
 
     def _check_unit(self) -> None:
         """Refuse a person's column that is not there before an account is opened for it: the terms of an account never change."""
@@ -356,6 +372,21 @@ class Session:
             return planned(self._spend(**given))
 
         return price_for_accuracy(at, wanted, lambda plan: expected(plan, rows, desk.confidence))
+
+    def spend_of(
+        self,
+        guarantee: Guarantee | str | None = None,
+        *,
+        epsilon: Typed | None = None,
+        delta: Typed | None = None,
+        rho: Typed | None = None,
+        mu: Typed | None = None,
+    ) -> Guarantee:
+        """A price in the account's currency, from a guarantee or the shorthand. Nothing is spent.
+
+        Beside a shorthand epsilon, the share of delta is as asked, or in proportion to epsilon.
+        """
+        return self._spend(guarantee, epsilon, delta, rho, mu)
 
     def _spend(
         self,

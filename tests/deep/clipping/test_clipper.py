@@ -411,7 +411,7 @@ def test_bfloat16_autocast_is_close_to_full_precision() -> None:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             squares(model(x)).backward()
             rough = clipper.collect()
-    assert rough.sums["0.weight"].dtype == torch.float32
+    assert rough.sums["0.weight"].dtype == torch.float64
     assert distance(rough.sums, exact.sums) < 0.02
     assert float(total(rough).norm()) <= 16 * 0.5 * (1 + 1e-6)
 
@@ -420,7 +420,7 @@ def test_half_precision_models_and_mixed_types() -> None:
     model = nn.Sequential(nn.Linear(5, 6).to(torch.bfloat16), nn.Tanh())
     with Clipper(model, flat(0.5)) as clipper:
         model(data().to(torch.bfloat16)).float().sum().backward()
-        assert clipper.collect().sums["0.weight"].dtype == torch.bfloat16
+        assert clipper.collect().sums["0.weight"].dtype == torch.float64
 
     class Mixed(nn.Module):
         def __init__(self) -> None:
@@ -431,7 +431,7 @@ def test_half_precision_models_and_mixed_types() -> None:
             output: Tensor = self.second(self.first(x).float())
             return output
 
-    agree(Mixed(), data(), tolerance=1e-6)
+    agree(Mixed(), data(), tolerance=1e-4)
 
 
 def test_unused_layers_get_zeros() -> None:

@@ -10,7 +10,7 @@ from torch import nn
 
 from tacit.deep.clipping import Clipper, flat, parts
 from tacit.deep.clipping.embedding import Lookup
-from tacit.deep.clipping.parts import Explicit, Joint, Outer, Part, combine, ghost_is_cheaper, ghost_norms, row_norms
+from tacit.deep.clipping.parts import Blocks, Bounds, Explicit, Joint, Outer, Part, combine, ghost_bounds, ghost_is_cheaper, row_norms
 
 
 def outer(count: int = 4, time: int = 3, rows: int = 5, width: int = 2, **options: int) -> Outer:
@@ -19,15 +19,24 @@ def outer(count: int = 4, time: int = 3, rows: int = 5, width: int = 2, **option
     return Outer(weight, inputs, outputs, **options)
 
 
+def summed(part: Part, weights: torch.Tensor, rows: int = 2) -> torch.Tensor:
+    """What a part adds to a sum of zeros, two rows at a time."""
+    total = torch.zeros(part.explicit(0, 1).shape[1:], dtype=torch.float64)
+    part.add(total, weights, Blocks(rows, torch.float64))
+    return total
+
+
 def check(part: Part, gradients: torch.Tensor) -> None:
     weights = torch.rand(len(gradients), dtype=torch.float64)
-    assert torch.allclose(part.norms(), gradients.flatten(1).square().sum(1))
-    assert torch.allclose(part.weighted(weights), torch.einsum("n,n...->...", weights, gradients))
-    assert torch.allclose(part.explicit(1, 3), gradients[1:3])
-    assert torch.allclose(part.settle(), gradients.flatten(1).square().sum(1))
-    assert torch.allclose(part.weighted(weights), torch.einsum("n,n...->...", weights, gradients))
+    lengths = gradients.flatten(1).square().sum(1).sqrt()
+    for bounds in (part.bounds, part.settle):
+        found = bounds()
+        assert torch.allclose(found.norms, lengths) and bool((found.norms >= lengths * (1 - 1e-15)).all())
+        assert bool((found.masses >= lengths * (1 - 1e-15)).all())
+        assert torch.allclose(summed(part, weights), torch.einsum("n,n...->...", weights, gradients))
+        assert torch.allclose(part.explicit(1, 3), gradients[1:3])
     part.drop(torch.tensor([True, *[False] * (len(gradients) - 1)]))
-    assert torch.allclose(part.weighted(weights), torch.einsum("n,n...->...", weights[1:], gradients[1:]))
+    assert torch.allclose(summed(part, weights), torch.einsum("n,n...->...", weights[1:], gradients[1:]))
 
 
 @given(st.integers(2, 6), st.sampled_from([1, 2, 40]), st.integers(1, 12), st.integers(1, 12))
@@ -66,7 +75,7 @@ def test_uses_that_meet_are_added_before_the_norm() -> None:
     (joined,) = combine([first, second], 4)
     assert isinstance(joined, Outer)  # time steps of one matrix stay time steps
     check(joined, gradients)
-    assert not torch.allclose(first.norms() + second.norms(), row_norms(gradients))  # the mutant: norms simply added
+    assert not torch.allclose(first.bounds().norms + second.bounds().norms, row_norms(gradients))  # the mutant: norms simply added
 
 
 def test_slices_apart_stay_apart_and_slices_that_overlap_are_joined() -> None:
@@ -90,7 +99,7 @@ def test_a_dropped_row_may_hold_anything() -> None:
     part = outer()
     part.inputs[0, 0, 0] = float("nan")
     part.drop(torch.tensor([True, False, False, False]))
-    assert bool(part.weighted(torch.ones(4)).isfinite().all())
+    assert bool(summed(part, torch.ones(4)).isfinite().all())
 
 
 def test_rounding_never_gives_a_negative_square() -> None:
@@ -98,7 +107,7 @@ def test_rounding_never_gives_a_negative_square() -> None:
     inputs[:, 1] = inputs[:, 0]
     outputs = torch.randn(50, 2, 3)
     outputs[:, 1] = -outputs[:, 0]  # the two steps cancel exactly
-    assert bool((ghost_norms(inputs, outputs) >= 0).all())
+    assert bool((ghost_bounds(inputs, outputs).norms >= 0).all())
 
 
 def test_costs_choose_by_shape() -> None:
@@ -120,10 +129,11 @@ def cancelling_norm(seed: int) -> float:
 def test_steps_that_cancel_do_not_escape_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     """In single precision the Gram matrices lose the norm, and one example adds thousands of times the threshold."""
 
-    def single(inputs: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
+    def single(inputs: torch.Tensor, outputs: torch.Tensor) -> Bounds:
         gram = torch.bmm(inputs, inputs.transpose(1, 2)) * torch.bmm(outputs, outputs.transpose(1, 2))
-        return gram.sum((1, 2)).clamp(min=0)
+        norms = gram.sum((1, 2)).clamp(min=0).sqrt().double()
+        return Bounds(norms, norms)
 
     assert max(cancelling_norm(seed) for seed in range(12)) <= 1.0001
-    monkeypatch.setattr(parts, "ghost_norms", single)
+    monkeypatch.setattr(parts, "ghost_bounds", single)
     assert max(cancelling_norm(seed) for seed in range(12)) > 10

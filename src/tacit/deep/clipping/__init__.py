@@ -15,11 +15,12 @@ from tacit.deep.errors import needs
 with needs("torch", "torch"):
     import torch as torch
 
-from tacit.deep.clipping.clipper import ClippedSum, Clipper
+from tacit.deep.clipping.clipper import ROUNDING, ClippedSum, Clipper
 from tacit.deep.clipping.passes import ClippingError
 from tacit.deep.clipping.rules import Adaptive, Automatic, Flat, PerLayer, Rule, adaptive, automatic, flat, halves, per_layer
 
 __all__ = [
+    "ROUNDING",
     "Adaptive",
     "Automatic",
     "ClippedSum",

@@ -8,19 +8,23 @@ and output gradient, and one weighted product per layer gives the clipped sum.
 ...     model(torch.tensor([[3.0, 4.0], [0.3, 0.4]])).sum().backward()
 ...     clipped = clipper.collect()
 >>> clipped.sums["weight"]  # (3, 4) has norm 5 and becomes (0.6, 0.8); (0.3, 0.4) stays
-tensor([[0.9000, 1.2000]])
+tensor([[0.9000, 1.2000]], dtype=torch.float64)
 >>> clipped.count, clipped.sensitivity
 (2, 1.0)
 
 **Guarantee.** If the model treats examples independently and the loss is the sum or mean over examples of terms that each depend on one
-example (no weights or divisors from the rest of the batch), then `sums`, as real numbers, changes by at most `sensitivity` in Euclidean
-norm when an example is added or removed. An example whose gradient is not finite contributes nothing. Whether anything is refused
-depends on shapes and on the program, not on values.
+example (no weights or divisors from the rest of the batch), then the exact sum of the clipped gradients changes by at most `sensitivity`
+in Euclidean norm when an example is added or removed, and `sums`, as computed, is within `ROUNDING * sensitivity` of it after one pass
+(twice that after several). So the computed sums move by at most `sensitivity * (1 + 2 * ROUNDING)`, whatever the values are. An example
+whose gradient is not finite contributes nothing. Whether anything is refused depends on shapes and on the program, not on values.
+Assumed of PyTorch: what it computes for one example in the forward and backward pass does not depend on the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -30,18 +34,33 @@ from torch import Tensor, nn
 
 from tacit.deep.clipping.fallback import Fallback
 from tacit.deep.clipping.layers import Forward, how
-from tacit.deep.clipping.parts import Part, Sums, working_dtype
-from tacit.deep.clipping.passes import ClippingError, Pass, Probe, flatten, full_precision, repeat_first
+from tacit.deep.clipping.parts import Blocks, Bounds, Part, Sums
+from tacit.deep.clipping.passes import ClippingError, Pass, Probe, flatten, full_precision, repeat_first, tap
 from tacit.deep.clipping.rules import Rule
 from tacit.deep.clipping.rules import flat as flat
 from tacit.deep.validate import ensure_valid
 from tacit.errors import ParameterError
+
+ROUNDING = 2.0**-9  # of the sensitivity: how far the computed sum may be from the exact sum of the clipped gradients
 
 SEVERAL = (
     "several forward passes came before one backward, and nobody can know whether their rows are the same examples; "
     "call the model once on one batch, then backward, then the next (under torch.no_grad() a forward pass does not count)"
 )
 AGAIN = "backward ran over a forward pass that is already clipped and summed; run the forward pass again"
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is clipped in a pass: `count` examples or users; `owner` says whose each row is, `own` what a row counts before clipping."""
+
+    count: int
+    owner: Tensor | None
+    own: Tensor
+
+    def rows(self, values: Tensor) -> Tensor:
+        """Values of the units, along the last dimension, as values of their rows."""
+        return values if self.owner is None else values[..., self.owner]
 
 
 @dataclass(frozen=True)
@@ -53,6 +72,8 @@ class ClippedSum:
     norms: Tensor  # (groups, examples); for a detector of silent failures, never to be released
     factors: Tensor
     sensitivity: float
+    seen: int = 0  # the examples that passed, those that count for nothing included
+    passes: int = 0
     together: Tensor | None = None  # the sums side by side in one vector, whose parts they are, if they are of one type
 
     def within(self) -> int:
@@ -92,9 +113,12 @@ class Clipper:
         self._fallback, self._check = frozenset(fallback), check_batch
         self._names = {id(param): name for name, param in model.named_parameters()}
         self._params = dict(model.named_parameters())
-        self._eps = max((torch.finfo(working_dtype(param)).eps for param in self._params.values()), default=0.0)
         self._patched: list[_Patched | _Root] = []
         self._hooks: dict[str, Any] = {}
+        self.largest: int | None = None  # examples at once; a larger batch is run in pieces, twice forward
+        self.witness: Callable[..., Any] | None = None  # is told of every training call of the model
+        self.rehearsal = False
+        self.counting = True  # whether the next examples count: a placeholder for an empty batch does not
         self.book: Pass | None = None  # the pass in progress
         self.recording = False
         self._clear()
@@ -213,7 +237,7 @@ class Clipper:
         self._sums: Sums | None = None
         self._norms: list[Tensor] = []
         self._factors: list[Tensor] = []
-        self._count = 0
+        self._count = self._seen = self._passes = 0
 
     def groups(self) -> list[str]:
         """The names of the groups that the rule clips together: the whole model, or each layer with a trainable parameter."""
@@ -240,6 +264,8 @@ class Clipper:
             torch.cat(self._norms, 1) if self._norms else empty,
             torch.cat(self._factors, 1) if self._factors else empty,
             self.rule.sensitivity(len(groups)),
+            self._seen,
+            self._passes,
             together,
         )
         self._clear()
@@ -258,26 +284,78 @@ class Clipper:
         book = self._close()
         if book is None or not book.received:
             return
-        scale = float(book.count) if self.loss_reduction == "mean" else 1.0
+        self._passes += 1
+        if isinstance(book, Split):
+            for piece, share in book.run(self):
+                self._settle(piece, book.count, share)
+        else:
+            self._settle(book, book.count, 1.0)
+
+    def _settle(self, book: Pass, whole: int, share: float) -> None:
+        """Clip and add one pass, or a piece of one over `whole` examples."""
         with full_precision(next(iter(self._params.values())).device.type):
             taken = list(book.take())
             members = self._members([part for part, _ in taken])
-            norms = self._norms_of(members, [squares for _, squares in taken], book.count).mul_(scale)
-            factors = self.rule.factors(norms)
-            if not norms.sum().isfinite():
-                unusable = ~norms.isfinite().all(0)
-                factors[:, unusable] = 0
-                for _, _, part in members:
-                    part.drop(unusable.to(part.param.device))
-            weights = {}
-            for group, name, part in members:
-                if group not in weights:
-                    weights[group] = (factors[group] * scale).to(part.param.device, working_dtype(part.param))
-                self._add(name, part, weights[group])
+            bounds = [Bounds(bounds.norms.cpu(), bounds.masses.cpu()) for _, bounds in taken]
+            units = self._units(book, whole)
+            self._seen += units.count
+            if self.counting:
+                self._add(members, bounds, units, share)
         book.forget()
+
+    @contextmanager
+    def rehearsing(self) -> Iterator[None]:
+        """A block in which the model is only run again, in pieces as in training."""
+        self.rehearsal = True
+        try:
+            yield
+        finally:
+            self.rehearsal = False
+
+    def cuts(self, count: int, largest: int) -> list[tuple[int, int]]:
+        """Where a batch is cut into pieces of at most `largest` examples."""
+        return [(first, min(first + largest, count)) for first in range(0, count, largest)]
+
+    def _units(self, book: Pass, whole: int) -> Units:
+        """What is clipped: each example, in the scale of a loss that is its own."""
+        scale = float(whole) if self.loss_reduction == "mean" else 1.0
+        return Units(book.count, None, torch.full((book.count,), scale, dtype=torch.float64))
+
+    def _add(self, members: Sequence[tuple[int, str, Part]], bounds: Sequence[Bounds], units: Units, share: float) -> None:
+        """Clip the gradient of each unit and add it to the sums, with a rounding error within its share of `ROUNDING`."""
+        norms = self._norms_of(members, bounds, units)
+        factors = self.rule.factors(norms)
+        usable = norms.isfinite().all(0)
+        if not usable.all():
+            factors[:, ~usable] = 0
+            rows = units.rows(~usable)
+            for _, _, part in members:
+                part.drop(rows.to(part.param.device))
+        weights = units.rows(factors) * units.own
+        weights[weights < 2.0**-100] = 0  # a smaller one could lose digits in single precision
+        blocks = self._blocks(members, bounds, weights, share)
+        if self._sums is None:
+            self._sums = Sums(self._params)
+        by_device: dict[tuple[int, torch.device], Tensor] = {}
+        for group, name, part in members:
+            own = by_device.setdefault((group, part.param.device), weights[group].to(part.param.device))
+            self._sums.add(name, part, own, blocks)
         self._norms.append(norms)
         self._factors.append(factors)
-        self._count += book.count
+        self._count += units.count
+
+    def _blocks(self, members: Sequence[tuple[int, str, Part]], bounds: Sequence[Bounds], weights: Tensor, share: float) -> Blocks:
+        """How to add up this pass: the first may err by `ROUNDING`, all later ones together by as much again."""
+        later = self._passes * (self._passes - 1)
+        error = self.rule.sensitivity(len(self.groups())) * ROUNDING * share / (later if later else 1)
+        if not members:
+            return Blocks(1)
+        masses = torch.stack([bound.masses for bound in bounds]) * weights[[group for group, _, _ in members]]
+        mass = float(masses.nan_to_num_(0.0, 0.0).sum(1).norm()) * (1 + 2.0**-20)  # a unit without weight is zero in every part
+        parts = [part for _, _, part in members]
+        least = sum(part.terms * math.sqrt(part.param.numel()) for part in parts) * 2.0**-64
+        single = all(part.dtype == torch.float32 for part in parts)
+        return Blocks.within(error, mass, max(part.terms for part in parts), least, single=single)
 
     def _members(self, parts: Sequence[Part]) -> list[tuple[int, str, Part]]:
         """Each part with its group and the name of its parameter."""
@@ -287,28 +365,87 @@ class Clipper:
         groups = self.groups()
         return [(groups.index(name.rpartition(".")[0]), name, part) for name, part in zip(names, parts, strict=True)]
 
-    def _norms_of(self, members: Sequence[tuple[int, str, Part]], squares: Sequence[Tensor], count: int) -> Tensor:
-        """The norm of each group for each of `count` examples, from the squares of its parts, rounded up: (groups, examples)."""
-        own: list[list[Tensor]] = [[] for _ in self.groups()]
-        for (group, _, _), square in zip(members, squares, strict=True):
-            own[group].append(square)
-        rows = [torch.stack(parts).sum(0, dtype=torch.float64).cpu() if parts else torch.zeros(count, dtype=torch.float64) for parts in own]
-        return torch.stack(rows).sqrt_().mul_(1 + self._rounding())
+    def _norms_of(self, members: Sequence[tuple[int, str, Part]], bounds: Sequence[Bounds], units: Units) -> Tensor:
+        """At least the norm of each group of parameters for each unit: (groups, units)."""
+        squares = torch.zeros(len(self.groups()), units.count, dtype=torch.float64)
+        for (group, _, part), bound in zip(members, bounds, strict=True):
+            squares[group] += self._part_norms(part, bound, units).square_()
+        return squares.sqrt_().mul_(1 + (len(members) + 8) * 2.0**-52)
 
-    def _rounding(self) -> float:
-        """What rounding may take from a norm, relative: norms are rounded up by it, so that nobody keeps more than the threshold."""
-        return 4 * self._eps
-
-    def _add(self, name: str, part: Part, weights: Tensor) -> None:
-        if self._sums is None:
-            self._sums = Sums(self._params)
-        self._sums.add(name, part, weights)
+    def _part_norms(self, part: Part, bound: Bounds, units: Units) -> Tensor:
+        """At least the norm of each unit's gradient of one part."""
+        return bound.norms * units.own
 
     def _name(self, param: Tensor) -> str:
         name = self._names.get(id(param))
         if name is None:
             raise ClippingError("a parameter was replaced after the clipper was made; detach it and make a new one for the changed model")
         return name
+
+
+class Split(Pass):
+    """A pass in pieces: forward once without a graph, and once more, piece by piece, when the gradients of the outputs are known.
+
+    What the loop sees is one batch; what is in memory at once is one piece.
+    """
+
+    def __init__(self, count: int, cuts: Sequence[tuple[int, int]], original: Forward) -> None:
+        super().__init__(count)
+        self.cuts, self.original = cuts, original
+        self.states: list[Tensor] = []
+        self.gradients: dict[int, Tensor] = {}
+        self.pieces: list[tuple[Any, Any]] = []
+        self.autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    def forward(self, args: Any, kwargs: Any) -> Any:
+        tensors, rebuild = flatten((args, kwargs))
+        outputs, shape = [], None
+        for first, last in self.cuts:
+            own = [tensor[first:last] if tensor.ndim and len(tensor) == self.count else tensor for tensor in tensors]
+            self.pieces.append(rebuild(own))
+            self.states.append(torch.get_rng_state())
+            with torch.no_grad():
+                found, shape = flatten(self.original(*self.pieces[-1][0], **self.pieces[-1][1]))
+            outputs.append(found)
+        assert shape is not None
+        return shape([self._joined(place, column) for place, column in enumerate(zip(*outputs, strict=True))])
+
+    def _joined(self, place: int, column: Sequence[Tensor]) -> Tensor:
+        if any(not tensor.ndim or len(tensor) != last - first for tensor, (first, last) in zip(column, self.cuts, strict=True)):
+            raise ClippingError("with physical_batch= every output of the model must have the examples in its first dimension")
+        joined = torch.cat(list(column))
+        if not joined.is_floating_point():
+            return joined
+
+        def reader(gradient: Tensor) -> None:
+            self.admit(again=place in self.gradients)
+            self.gradients[place] = gradient
+
+        return tap(joined, reader)
+
+    def run(self, clipper: Clipper) -> Iterator[tuple[Pass, float]]:
+        """Each piece's pass, differentiated, with its share of the examples."""
+        if not clipper.model.training:
+            raise ClippingError("with physical_batch= the model must stay in train mode until optimizer.step()")
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            for (first, last), (args, kwargs), state in zip(self.cuts, self.pieces, self.states, strict=True):
+                torch.set_rng_state(state)
+                book = clipper.book = Pass(last - first)
+                clipper.recording = True
+                try:
+                    clipper.probe(self.original, args, kwargs)
+                    with torch.autocast("cpu", dtype=self.autocast[1], enabled=self.autocast[0]):
+                        outputs, _ = flatten(self.original(*args, **kwargs))
+                finally:
+                    clipper.recording, clipper.book = False, None
+                wanted = [(outputs[place], gradient[first:last]) for place, gradient in self.gradients.items()]
+                with full_precision("cpu"):
+                    torch.autograd.backward([output for output, _ in wanted], [gradient for _, gradient in wanted])
+                with torch.no_grad():
+                    yield book, (last - first) / self.count
+                book.closed = AGAIN
+        self.pieces.clear()
+        self.gradients.clear()
 
 
 class _Patched:
@@ -366,9 +503,23 @@ class _Root(_Patched):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         clipper = self.clipper
+        if clipper.rehearsal and clipper.largest is not None:
+            count = next((len(tensor) for tensor in flatten((args, kwargs))[0] if tensor.ndim), 0)
+            return Split(count, clipper.cuts(count, clipper.largest), self.original).forward(args, kwargs)
         if clipper.recording or not clipper.model.training or not torch.is_grad_enabled():
             return self._plain(*args, **kwargs)
+        if clipper.witness is not None:  # sees each call once, and calls back
+            witness, clipper.witness = clipper.witness, None
+            try:
+                return witness(self, args, kwargs)
+            finally:
+                clipper.witness = witness
         clipper.begin((args, kwargs))
+        if clipper.largest is not None and clipper.book is not None:
+            cuts = clipper.cuts(clipper.book.count, clipper.largest)
+            if len(cuts) > 1:
+                clipper.book = Split(clipper.book.count, cuts, self.original)
+                return clipper.book.forward(args, kwargs)
         clipper.recording = True
         try:
             clipper.probe(self.original, args, kwargs)

@@ -1,8 +1,8 @@
 """Convolutions in one, two and three dimensions: a linear layer on the windows of the input, position by position.
 
 The windows are unfolded a few examples at a time, so that they stay in the cache and never take the memory of the whole batch.
-Norms come from the gradients themselves or from Gram matrices, whichever the shapes make cheaper; in the second case the clipped
-sum is one ordinary weight gradient of the weighted outputs.
+Norms come from the gradients themselves or from Gram matrices, whichever the shapes make cheaper; in the second case the windows are
+unfolded again for the clipped sum.
 
 >>> layer, book = nn.Conv2d(1, 1, 3, padding=1), Pass(count=2)
 >>> layer_forward(book, "conv", layer, torch.ones(2, 1, 3, 3)).sum().backward()
@@ -13,23 +13,35 @@ sum is one ordinary weight gradient of the weighted outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from tacit.deep.clipping import parts
-from tacit.deep.clipping.parts import Explicit, Part, blank, ghost_is_cheaper, ghost_norms, row_norms, weigh, weighted_rows, working_dtype
+from tacit.deep.clipping.parts import (
+    DOUBLE,
+    Blocks,
+    Bounds,
+    Explicit,
+    Part,
+    add_products,
+    add_rows,
+    blank,
+    ghost_bounds,
+    ghost_is_cheaper,
+    row_norms,
+    step_masses,
+    weigh,
+    working_dtype,
+)
 from tacit.deep.clipping.passes import Pass
 
 Conv = nn.Conv1d | nn.Conv2d | nn.Conv3d
 UNFOLDED = 1 << 19  # numbers of unfolded windows alive at once: about what a second-level cache holds
 SPREAD = 6  # gradients are kept if they take at most so many times the room of the inputs and outputs they replace
-SLOWER = 1.5  # the weight gradient of a convolution beside the same operations in a matrix product
-
-_WEIGHT = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
+SLOWER = 1.5  # the product over unfolded windows beside the same operations in one matrix product
 
 
 class Windows(Part):
@@ -51,28 +63,47 @@ class Windows(Part):
         numbers = len(self.inputs) * self.param.numel()
         return numbers <= parts.KEEP and numbers <= SPREAD * (self.inputs.numel() + self.outputs.numel())
 
-    def norms(self) -> Tensor:
+    @property
+    def terms(self) -> int:
+        if self._kept is not None:
+            return len(self._kept)
+        return len(self.outputs) * (self.shape[0] + DOUBLE[0])  # each example's windows are blocks of their own
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.outputs.dtype if self._kept is None else self._kept.dtype
+
+    def bounds(self) -> Bounds:
         time, rows, width = self.shape
         if ghost_is_cheaper(time, rows, width, SLOWER if self._keeps() else 0.0):  # not kept: both need the product later
             found = [self._ghost(first, last) for first, last in self._chunks()]
-            return torch.cat(found) if found else self.outputs.new_zeros(0)
-        return parts.chunked_norms(self, len(self.inputs), self.param.numel())
+            empty = self.outputs.new_zeros(0, dtype=torch.float64)
+            return Bounds(*(torch.cat(column) for column in zip(*found, strict=True))) if found else Bounds(empty, empty)
+        masses = [self._masses(first, last) for first, last in self._chunks()]
+        total = torch.cat(masses) if masses else self.outputs.new_zeros(0, dtype=torch.float64)
+        return parts.chunked_bounds(self, len(self.inputs), self.param.numel(), total, time)
 
-    def settle(self) -> Tensor:
-        time, rows, width = self.shape
-        if not self._keeps() or ghost_is_cheaper(time, rows, width, SLOWER):
-            return self.norms()
+    def settle(self) -> Bounds:
+        if not self._keeps() or ghost_is_cheaper(*self.shape, SLOWER):
+            return self.bounds()
         self._kept = self.explicit(0, len(self.inputs))
         del self.inputs, self.outputs
-        return row_norms(self._kept)
+        norms = row_norms(self._kept)
+        return Bounds(norms, norms)
 
-    def weighted(self, weights: Tensor) -> Tensor:
+    def add(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
         if self._kept is not None:
-            return weighted_rows(self._kept, weights)
-        outputs = weigh(self.outputs, weights)
-        layer = self.layer
-        gradient: Callable[..., Tensor] = _WEIGHT[self.inputs.ndim - 2]
-        return gradient(self.inputs, self.param.shape, outputs, layer.stride, 0, layer.dilation, layer.groups)
+            add_rows(total, self._kept, weights, blocks)
+            return
+        _, rows, width = self.shape
+        groups = self.layer.groups
+        slices = total.view(groups, rows, width)
+        for first, last in self._chunks():
+            windows, outputs = self._unfolded(first, last)
+            outputs = weigh(outputs.to(blocks.dtype), weights[first:last].repeat_interleave(groups))
+            for group in range(groups):
+                left, right = (values[group::groups].transpose(1, 2).flatten(0, 1) for values in (outputs, windows))
+                add_products(slices[group], left, right, blocks)
 
     def explicit(self, first: int, last: int) -> Tensor:
         if self._kept is not None:
@@ -91,9 +122,16 @@ class Windows(Part):
         else:
             self.inputs, self.outputs = blank(self.inputs, rows), blank(self.outputs, rows)
 
-    def _ghost(self, first: int, last: int) -> Tensor:
+    def _ghost(self, first: int, last: int) -> Bounds:
         windows, outputs = self._unfolded(first, last)
-        return ghost_norms(windows.transpose(1, 2), outputs.transpose(1, 2)).view(-1, self.layer.groups).sum(1)
+        norms, masses = ghost_bounds(windows.transpose(1, 2), outputs.transpose(1, 2))
+        groups = self.layer.groups
+        return Bounds(norms.view(-1, groups).square().sum(1).sqrt(), masses.view(-1, groups).sum(1))
+
+    def _masses(self, first: int, last: int) -> Tensor:
+        windows, outputs = self._unfolded(first, last)
+        found = step_masses(windows.transpose(1, 2).contiguous(), outputs.transpose(1, 2).contiguous())
+        return found.view(-1, self.layer.groups).sum(1)
 
     def _chunks(self, first: int = 0, last: int | None = None) -> Iterator[tuple[int, int]]:
         time, _, width = self.shape

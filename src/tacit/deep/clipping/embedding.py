@@ -2,7 +2,7 @@
 
 >>> layer, book = nn.Embedding(10, 2), Pass(count=2)
 >>> layer_forward(book, "tokens", layer, torch.tensor([[1, 1, 1], [1, 2, 3]])).sum().backward()
->>> [part.norms().tolist() for part, _ in book.take()]  # three times the same row: 2 numbers of 3; three rows: 6 numbers of 1
+>>> [[round(norm**2, 2) for norm in bounds.norms.tolist()] for _, bounds in book.take()]  # 2 numbers of 3; 6 numbers of 1
 [[18.0, 6.0]]
 """
 
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tacit.deep.clipping.parts import Part, blank, row_norms, weigh, working_dtype
+from tacit.deep.clipping.parts import DOUBLE, UNIT, Blocks, Bounds, Part, blank, floored, row_norms, weigh, working_dtype
 from tacit.deep.clipping.passes import Pass
 
 
@@ -25,22 +25,34 @@ class Lookup(Part):
         self.param, self.tokens, self.outputs = param, tokens, outputs
         self.rows = len(param)
 
-    def norms(self) -> Tensor:
-        count, time = self.tokens.shape
-        if time == 1:
-            return row_norms(self.outputs)
-        if time <= GRAM:
-            same = (self.tokens.unsqueeze(1) == self.tokens.unsqueeze(2)).to(self.outputs.dtype)
-            same *= torch.bmm(self.outputs, self.outputs.transpose(1, 2))
-            return same.sum((1, 2)).clamp_(min=0)
-        owner = torch.arange(count, device=self.tokens.device).unsqueeze(1)
-        keys, places = torch.unique(owner * len(self.param) + self.tokens, return_inverse=True)
-        rows = self.outputs.new_zeros(len(keys), self.outputs.shape[2]).index_add_(0, places.flatten(), self.outputs.flatten(0, 1))
-        return self.outputs.new_zeros(count).index_add_(0, keys // len(self.param), row_norms(rows))
+    @property
+    def terms(self) -> int:
+        return self.tokens.numel() * DOUBLE[0]  # each is added by itself, in double precision, whatever the blocks
 
-    def weighted(self, weights: Tensor) -> Tensor:
-        table = torch.zeros_like(self.param, dtype=self.outputs.dtype)
-        return table.index_add_(0, self.tokens.flatten(), weigh(self.outputs, weights).flatten(0, 1))
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.outputs.dtype
+
+    def bounds(self) -> Bounds:
+        count, time = self.tokens.shape
+        lengths = row_norms(self.outputs.flatten(0, 1)).view(count, time)
+        if time == 1:
+            return Bounds(lengths[:, 0], lengths[:, 0])
+        masses, wide = lengths.sum(1), self.outputs.double()
+        if time <= GRAM:
+            same = torch.bmm(wide, wide.transpose(1, 2))
+            same.masked_fill_(self.tokens.unsqueeze(1) != self.tokens.unsqueeze(2), 0)
+            squares = same.sum((1, 2)).clamp_(min=0)
+        else:
+            owner = torch.arange(count, device=self.tokens.device).unsqueeze(1)
+            keys, places = torch.unique(owner * len(self.param) + self.tokens, return_inverse=True)
+            rows = wide.new_zeros(len(keys), wide.shape[2]).index_add_(0, places.flatten(), wide.flatten(0, 1))
+            squares = wide.new_zeros(count).index_add_(0, keys // len(self.param), rows.square().sum(1))
+        lost = (time * time + wide.shape[2] + 8) * UNIT[torch.float64]
+        return floored((squares + masses.square() * lost).sqrt_(), masses, self.dtype)
+
+    def add(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
+        total.index_add_(0, self.tokens.flatten(), weigh(self.outputs.double(), weights).flatten(0, 1))
 
     def explicit(self, first: int, last: int) -> Tensor:
         tokens, outputs = self.tokens[first:last], self.outputs[first:last]

@@ -14,8 +14,8 @@ memory, gradients are computed again, a few examples at a time, once for the nor
 >>> module, book = Scale(), Pass(count=2)
 >>> fallback = Fallback("scale", module, module.forward)
 >>> fallback(book, torch.tensor([[1.0, 2.0, 2.0], [3.0, 4.0, 0.0]])).sum().backward()
->>> [part.norms().tolist() for part, _ in book.take()]
-[[9.0, 25.0]]
+>>> [[round(norm, 3) for norm in bounds.norms.tolist()] for _, bounds in book.take()]
+[[3.0, 5.0]]
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
 from tacit.deep.clipping import parts
-from tacit.deep.clipping.parts import Explicit, Part, blank, row_norms, weighted_rows, working_dtype
+from tacit.deep.clipping.parts import DOUBLE, Blocks, Bounds, Explicit, Part, add_rows, blank, row_norms, working_dtype
 from tacit.deep.clipping.passes import ClippingError, Pass, Rebuild, Watched, flatten
 
 Values = dict[str, Tensor]
@@ -194,7 +194,7 @@ class Replay:
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(state)
             found: Values = vmap(one, in_dims=(0, *self.dims), randomness="different")(self.gradient[first:last], *tensors)
-        return found
+        return {key: value.to(working_dtype(value)) for key, value in found.items()}
 
     def norms(self, name: str) -> Tensor:
         if not self._norms:
@@ -202,14 +202,16 @@ class Replay:
             self._norms = {key: torch.cat([chunk[key] for chunk in found]) for key in self.fixed}
         return self._norms[name]
 
-    def weighted(self, name: str, weights: Tensor) -> Tensor:
+    def add(self, name: str, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
+        """Gradients that came out longer than the first time are shortened to that: the factors were made for them."""
         if self._sums is None or self._sums[0] is not weights:
-            sums = {key: torch.zeros_like(value) for key, value in self.fixed.items()}
+            sums = {key: torch.zeros_like(value, dtype=torch.float64) for key, value in self.fixed.items()}
             for first, last, state in self.chunks:
                 for key, value in self.gradients(first, last, state).items():
-                    sums[key] += weighted_rows(value, weights[first:last])
+                    shrink = (self.norms(key)[first:last] / row_norms(value)).clamp_(max=1).nan_to_num_(0.0)
+                    add_rows(sums[key], value, weights[first:last] * shrink, blocks)
             self._sums = weights, sums
-        return self._sums[1][name]
+        total += self._sums[1][name]
 
     def drop(self, rows: Tensor) -> None:
         self.bad = rows
@@ -224,11 +226,16 @@ class Replayed(Part):
         self.replay, self.name, self.param = replay, name, param
         self.rows = len(param) if param.ndim else 0
 
-    def norms(self) -> Tensor:
-        return self.replay.norms(self.name)
+    @property
+    def terms(self) -> int:
+        return len(self.replay.gradient) + len(self.replay.chunks) * DOUBLE[0]
 
-    def weighted(self, weights: Tensor) -> Tensor:
-        return self.replay.weighted(self.name, weights)
+    def bounds(self) -> Bounds:
+        norms = self.replay.norms(self.name)
+        return Bounds(norms, norms)
+
+    def add(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
+        self.replay.add(self.name, total, weights, blocks)
 
     def explicit(self, first: int, last: int) -> Tensor:
         found = []

@@ -3,7 +3,7 @@
 >>> import torch
 >>> layer, book = nn.Linear(3, 2), Pass(count=4)
 >>> layer_forward(book, "layer", layer, torch.ones(4, 5, 3)).sum().backward()
->>> sorted(part.norms()[0].item() for part, _ in book.take())  # the bias: 2 rows of 5; the weight: 6 numbers of 5
+>>> sorted(round(bounds.norms[0].item() ** 2, 1) for _, bounds in book.take())  # the bias: 2 rows of 5; the weight: 6 numbers of 5
 [50.0, 150.0]
 """
 
@@ -59,9 +59,9 @@ def linear_parts(
     wide = gradient.to(working_dtype(gradient, weight))
     steps = wide.reshape(count, time, gradient.shape[-1])
     once = None if time != 1 else wide if wide.ndim == 2 else steps[:, 0]  # the only step
-    squares = None if once is None else row_norms(once)
+    norms = None if once is None else row_norms(once)
     if bias is not None and bias.requires_grad:
-        yield Explicit(bias, steps.sum(1) if once is None else once, start=start, norms=squares)
+        yield Explicit(bias, steps.sum(1) if once is None else once, start=start, norms=norms)
     if inputs is not None:
         value = inputs.get()
-        yield Outer(weight, value.reshape(count, time, value.shape[-1]), steps, start=start, squares=squares)
+        yield Outer(weight, value.reshape(count, time, value.shape[-1]), steps, start=start, norms=norms)

@@ -1,29 +1,22 @@
-"""Parts: what one use of one parameter contributes to the gradient of every example, kept in the form that is cheapest to clip.
+"""Parts: what one use of one parameter contributes to the gradient of every example, in the form that is cheapest to clip.
 
-A part answers three questions without, where it can, writing down the gradient of a single example: the squared norm of each example's
-gradient, the sum of all of them under given weights, and, if nothing else will do, the gradients themselves.
+A part bounds the norm of each example's gradient from above, rounding included, and adds the examples' gradients under given
+weights to a sum. It writes down the gradient of a single example only where nothing else will do. Every rounding error has a bound
+(`Blocks`), so one example moves the computed sum by its clip and a stated trifle (docs/decisions/0015).
 
 >>> inputs, gradients = torch.eye(2), torch.tensor([[3.0, 4.0], [0.0, 1.0]])
->>> part = Outer(torch.nn.Parameter(torch.zeros(2, 2)), inputs.unsqueeze(1), gradients.unsqueeze(1))
->>> part.norms().tolist()
-[25.0, 1.0]
->>> part.weighted(torch.tensor([0.2, 1.0]))
+>>> weight = torch.nn.Parameter(torch.zeros(2, 2))
+>>> part = Outer(weight, inputs.unsqueeze(1), gradients.unsqueeze(1))
+>>> [round(norm, 3) for norm in part.bounds().norms.tolist()]
+[5.0, 1.0]
+>>> sums = Sums({"weight": weight})
+>>> sums.add("weight", part, torch.tensor([0.2, 1.0]), Blocks(rows=32))
+>>> sums.take({"weight": weight})[0]["weight"]
 tensor([[0.6000, 0.0000],
-        [0.8000, 1.0000]])
+        [0.8000, 1.0000]], dtype=torch.float64)
 
 Norms of sequences (Li et al. 2022, "ghost norm"): the squared norm of sum_t g_t a_t' is sum_{s,t} <a_s, a_t> <g_s, g_t>, so it needs two
 Gram matrices of side T and no gradient. Which is cheaper, that or the gradient itself, depends on the shapes and is computed from them.
-
-Where clipped gradients are added up: one tensor for each parameter, all side by side in one piece of memory if they are of one type.
-
->>> weight, bias = torch.nn.Parameter(torch.zeros(2, 2)), torch.nn.Parameter(torch.zeros(2))
->>> sums = Sums({"weight": weight, "bias": bias})
->>> sums.add("bias", Explicit(bias, torch.tensor([[1.0, 2.0], [3.0, 4.0]])), torch.tensor([1.0, 0.5]))
->>> found, together = sums.take({"weight": weight, "bias": bias})
->>> found["bias"], together
-(tensor([2.5000, 4.0000]), tensor([0.0000, 0.0000, 0.0000, 0.0000, 2.5000, 4.0000]))
-
-In one piece, noise is added in one go and the memory is that of ordinary gradients. What is handed out is never written to again.
 """
 
 from __future__ import annotations
@@ -31,21 +24,31 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from tacit.deep.errors import ClippingError
 
 # What reading, writing and first touching one number of a per-example gradient costs, in floating-point operations of a matrix product
 # (0.6 to 2 ns against 64 operations a ns, measured on one core).
 TOUCH = 60
 CHUNK = 1 << 22  # numbers of per-example gradients that may be alive at once where they are not kept
 KEEP = 1 << 26  # numbers of per-example gradients of one parameter that may be kept until the factors are known
-CANCELLED = 2**14  # a sum of parts so many roundings shorter than they are is taken for no shorter
+ROW = 1024  # numbers of a row whose squares are summed in the working precision
+# A longer vector is taken for infinite: so no number that underflows can grow again to something that counts.
+LARGE = {torch.float32: 2.0**62, torch.float64: 2.0**500}
+FLOOR = {torch.float32: 2.0**-12, torch.float64: 2.0**-20}  # of its mass: no gradient is taken for shorter
+UNIT = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}  # the relative error of one operation
+FEWEST = 24  # rows; products of fewer are not worth their while in single precision
+DOUBLE = (1 << 14, 1 << 10, 1 << 6)  # rows of products in double precision
 
 
 def working_dtype(*tensors: Tensor) -> torch.dtype:
-    """The type norms and sums are computed in: at least single precision.
+    """The type products are computed in: at least single precision.
 
     >>> working_dtype(torch.zeros(1, dtype=torch.bfloat16)), working_dtype(torch.zeros(1), torch.zeros(1, dtype=torch.float64))
     (torch.float32, torch.float64)
@@ -56,15 +59,86 @@ def working_dtype(*tensors: Tensor) -> torch.dtype:
     return dtype
 
 
-def row_norms(values: Tensor) -> Tensor:
-    """Squared norm of each row, whatever the row's shape.
+class Bounds(NamedTuple):
+    """For each example, in double precision: at least the norm of its gradient, and its mass, the norms of all its terms added up.
 
-    >>> row_norms(torch.ones(2, 3, 4)).tolist()
-    [12.0, 12.0]
+    Terms may cancel, so the norm may be far below the mass; the rounding error of a sum of them is a share of the mass.
+    """
+
+    norms: Tensor
+    masses: Tensor
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How sums are computed: products over `rows` rows at a time in `dtype`, and the blocks added up in double precision.
+
+    The sum of K terms differs from the exact one by at most `error(K)` times the sum of the norms of the terms, in whatever order
+    the products are taken (Higham 2002, Section 3.1): each term is scaled, multiplied and added at most `rows` times in `dtype`, and
+    each block is added once in double.
+
+    >>> Blocks(rows=64).error(512) < 4.1e-6
+    True
+    """
+
+    rows: int
+    dtype: torch.dtype = torch.float32
+
+    def error(self, terms: int) -> float:
+        """The relative error of a sum of so many terms."""
+        short = (min(self.rows, terms) + 4) * UNIT[self.dtype]
+        long = (-(-terms // self.rows) + 2) * UNIT[torch.float64]
+        return (short + long) / (1 - short - long) if short + long < 0.5 else math.inf
+
+    @classmethod
+    def within(cls, error: float, mass: float, terms: int, least: float = 0.0, *, single: bool = True) -> Blocks:
+        """The fastest way to sum `terms` terms of the total `mass` that is within `error`, whatever the values.
+
+        `least` is what single precision may lose to underflow, and `single` whether it may be used at all.
+
+        >>> Blocks.within(2**-9, mass=512, terms=512).rows, Blocks.within(2**-9, mass=1e5, terms=100_000).dtype
+        (57, torch.float64)
+        """
+        if single and least <= error / 64:
+            allowed = error * (63 / 64)
+            rows = terms if mass * UNIT[torch.float32] * (terms + 6) <= allowed else int(allowed / (mass * UNIT[torch.float32])) - 6
+            found = cls(max(rows, 1))
+            if rows >= min(FEWEST, terms) and found.error(terms) * mass <= allowed:
+                return found
+        for rows in DOUBLE:
+            found = cls(rows, torch.float64)
+            if found.error(terms) * mass <= error:
+                return found
+        raise ClippingError("a step has too many records for sums of a known precision; sample smaller batches")
+
+
+def row_norms(values: Tensor) -> Tensor:
+    """At least the norm of each row, whatever the row's shape, in double precision; infinite or no number where the row is not finite.
+
+    Squares of at most `ROW` numbers are summed in the working precision, which takes at most `ROW` roundings from them; a square that
+    underflows is below the least normal number. A norm beyond `LARGE` is infinite.
+
+    >>> [round(norm, 3) for norm in row_norms(torch.ones(2, 3, 3)).tolist()], bool(row_norms(torch.full((1, 4), 1e-23)) >= 2e-23)
+    ([3.0, 3.0], True)
     """
     rows = values if values.ndim == 2 else values.reshape(values.shape[0], math.prod(values.shape[1:]))
-    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1)
-    return lengths.square_()
+    width = rows.shape[1]
+    info = torch.finfo(rows.dtype)
+    if width <= ROW:
+        found: Tensor = torch.linalg.vector_norm(rows, dim=1).double()
+    else:
+        whole = width - width % ROW
+        pieces = torch.linalg.vector_norm(rows[:, :whole].view(len(rows), -1, ROW), dim=2).double()
+        if whole < width:
+            pieces = torch.cat([pieces, torch.linalg.vector_norm(rows[:, whole:], dim=1, keepdim=True).double()], 1)
+        found = torch.linalg.vector_norm(pieces, dim=1)
+    found = found.mul_(1 + (min(width, ROW) / 2 + 8) * UNIT[rows.dtype]).add_(2 * math.sqrt(width * info.tiny))
+    return found.masked_fill_(found > LARGE[rows.dtype], torch.inf)
+
+
+def floored(norms: Tensor, masses: Tensor, dtype: torch.dtype) -> Bounds:
+    """Bounds of gradients whose terms may cancel: where they do so almost wholly, the norm is taken to be a small share of the mass."""
+    return Bounds(torch.maximum(norms, masses * FLOOR[dtype]), masses)
 
 
 def weigh(values: Tensor, weights: Tensor) -> Tensor:
@@ -72,12 +146,21 @@ def weigh(values: Tensor, weights: Tensor) -> Tensor:
     return values * weights.to(values.dtype).view(-1, *[1] * (values.ndim - 1))
 
 
-def weighted_rows(values: Tensor, weights: Tensor) -> Tensor:
-    """The sum of the rows of `values` times their weights, whatever the rows' shape."""
-    if values.ndim == 2:
-        return torch.mv(values.T, weights.to(values.dtype))
+def add_products(total: Tensor, left: Tensor, right: Tensor, blocks: Blocks) -> None:
+    """Add left' right, both (rows, ...), to `total`, a matrix in double precision."""
+    room = torch.empty(total.shape, dtype=blocks.dtype, device=total.device) if len(left) else total
+    for first in range(0, len(left), blocks.rows):
+        last = first + blocks.rows
+        total += torch.mm(left[first:last].to(blocks.dtype).T, right[first:last].to(blocks.dtype), out=room)
+
+
+def add_rows(total: Tensor, values: Tensor, weights: Tensor, blocks: Blocks) -> None:
+    """Add the rows of `values` times their weights to `total`, in double precision."""
     rows = values.reshape(values.shape[0], math.prod(values.shape[1:]))
-    return torch.mv(rows.T, weights.to(values.dtype)).view(values.shape[1:])
+    flat, own = total.view(-1), weights.to(blocks.dtype)
+    for first in range(0, len(rows), blocks.rows):
+        last = first + blocks.rows
+        flat += torch.mv(rows[first:last].to(blocks.dtype).T, own[first:last])
 
 
 class Part(ABC):
@@ -92,17 +175,23 @@ class Part(ABC):
         """Whether it concerns all of the parameter, not a slice of its rows."""
         return self.rows == len(self.param) if self.param.ndim else True
 
-    @abstractmethod
-    def norms(self) -> Tensor:
-        """Squared norm of each example's gradient."""
+    @property
+    def terms(self) -> int:
+        """How many terms its sum has, over all examples."""
+        return 0
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of its numbers."""
+        return working_dtype(self.param)
 
     @abstractmethod
-    def weighted(self, weights: Tensor) -> Tensor:
-        """Sum of the examples' gradients under the weights, in the shape of the rows it concerns."""
+    def bounds(self) -> Bounds:
+        """What each example's gradient is at most."""
 
-    def put(self, weights: Tensor, out: Tensor) -> None:
-        """Write what `weighted` answers to `out`, which has the shape of the parameter."""
-        out.copy_(self.weighted(weights).reshape(out.shape))
+    @abstractmethod
+    def add(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
+        """Add the examples' gradients under the weights to `total`, which has the shape of the rows it concerns, in double precision."""
 
     @abstractmethod
     def explicit(self, first: int, last: int) -> Tensor:
@@ -112,9 +201,9 @@ class Part(ABC):
     def drop(self, rows: Tensor) -> None:
         """Make the gradients of the examples marked in `rows` zero, whatever they held."""
 
-    def settle(self) -> Tensor:
-        """The norms, at a time when the part will stay the only one of its parameter: it may change its form to save memory."""
-        return self.norms()
+    def settle(self) -> Bounds:
+        """The bounds, at a time when the part will stay the only one of its parameter: it may change its form to save memory."""
+        return self.bounds()
 
 
 class Explicit(Part):
@@ -125,11 +214,20 @@ class Explicit(Part):
         self.rows = gradients.shape[1] if gradients.ndim > 1 else 0
         self._norms = norms
 
-    def norms(self) -> Tensor:
-        return row_norms(self.gradients) if self._norms is None else self._norms
+    @property
+    def terms(self) -> int:
+        return len(self.gradients)
 
-    def weighted(self, weights: Tensor) -> Tensor:
-        return weighted_rows(self.gradients, weights)
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.gradients.dtype
+
+    def bounds(self) -> Bounds:
+        norms = row_norms(self.gradients) if self._norms is None else self._norms
+        return Bounds(norms, norms)
+
+    def add(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
+        add_rows(total, self.gradients, weights, blocks)
 
     def explicit(self, first: int, last: int) -> Tensor:
         return self.gradients[first:last]
@@ -142,44 +240,50 @@ class Outer(Part):
     """The gradient of a matrix: sum over time of output gradient times input.
 
     `inputs` is (examples, time, features) and `outputs` (examples, time, rows of the matrix). `norms` may pass on
-    squared norms of the outputs that were needed elsewhere, if time is one step.
+    norms of the outputs that were needed elsewhere, if time is one step.
     """
 
-    def __init__(self, param: Tensor, inputs: Tensor, outputs: Tensor, *, start: int = 0, squares: Tensor | None = None) -> None:
+    def __init__(self, param: Tensor, inputs: Tensor, outputs: Tensor, *, start: int = 0, norms: Tensor | None = None) -> None:
         dtype = working_dtype(inputs, outputs)
         self.param, self.start = param, start
         self.inputs, self.outputs = inputs.to(dtype), outputs.to(dtype)
         self.rows = outputs.shape[2]
-        self._squares = squares
+        self._norms = norms
         self._kept: Tensor | None = None
 
-    def norms(self) -> Tensor:
+    @property
+    def terms(self) -> int:
+        return len(self._kept) if self._kept is not None else self.inputs.shape[0] * self.inputs.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.inputs.dtype if self._kept is None else self._kept.dtype
+
+    def bounds(self) -> Bounds:
         inputs, outputs = self.inputs, self.outputs
         if inputs.shape[1] == 1:
-            squares = row_norms(outputs[:, 0]) if self._squares is None else self._squares
-            return row_norms(inputs[:, 0]).mul_(squares)
+            norms = row_norms(outputs[:, 0]) if self._norms is None else self._norms
+            norms = row_norms(inputs[:, 0]) * norms
+            return Bounds(norms, norms)
         if ghost_is_cheaper(outputs.shape[1], outputs.shape[2], inputs.shape[2]):
-            return ghost_norms(inputs, outputs)
-        return chunked_norms(self, len(inputs), outputs.shape[2] * inputs.shape[2])
+            return ghost_bounds(inputs, outputs)
+        return chunked_bounds(self, len(inputs), outputs.shape[2] * inputs.shape[2], step_masses(inputs, outputs), inputs.shape[1])
 
-    def settle(self) -> Tensor:
+    def settle(self) -> Bounds:
         count, time, width = self.inputs.shape
         if time == 1 or ghost_is_cheaper(time, self.rows, width) or count * self.rows * width > KEEP:
-            return self.norms()
+            return self.bounds()
         self._kept = self.explicit(0, count)
         del self.inputs, self.outputs
-        return row_norms(self._kept)
+        norms = row_norms(self._kept)
+        return Bounds(norms, norms)
 
-    def weighted(self, weights: Tensor) -> Tensor:
+    def add(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
         if self._kept is not None:
-            return weighted_rows(self._kept, weights)
-        return torch.mm(weigh(self.outputs, weights).flatten(0, 1).T, self.inputs.flatten(0, 1))
-
-    def put(self, weights: Tensor, out: Tensor) -> None:
-        if self._kept is not None or out.ndim != 2 or out.dtype != self.outputs.dtype:
-            super().put(weights, out)
-        else:
-            torch.mm(weigh(self.outputs, weights).flatten(0, 1).T, self.inputs.flatten(0, 1), out=out)
+            add_rows(total, self._kept, weights, blocks)
+            return
+        outputs = weigh(self.outputs.to(blocks.dtype), weights)
+        add_products(total.view(self.rows, -1), outputs.flatten(0, 1), self.inputs.flatten(0, 1), blocks)
 
     def explicit(self, first: int, last: int) -> Tensor:
         if self._kept is not None:
@@ -202,19 +306,27 @@ class Joint(Part):
         self.parts = list(parts)
         self.count = count
 
-    def norms(self) -> Tensor:
-        return chunked_norms(self, self.count, self.param.numel())
+    @property
+    def terms(self) -> int:
+        return sum(part.terms for part in self.parts)
 
-    def weighted(self, weights: Tensor) -> Tensor:
-        total = torch.zeros_like(self.param, dtype=working_dtype(self.param))
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float32 if any(part.dtype == torch.float32 for part in self.parts) else torch.float64
+
+    def bounds(self) -> Bounds:
+        masses = torch.stack([part.bounds().masses for part in self.parts]).sum(0)
+        return chunked_bounds(self, self.count, self.param.numel(), masses, self.terms // max(self.count, 1) + len(self.parts))
+
+    def add(self, total: Tensor, weights: Tensor, blocks: Blocks) -> None:
         for part in self.parts:
-            place(total, part, part.weighted(weights), dim=0)
-        return total
+            part.add(target(total, part), weights, blocks)
 
     def explicit(self, first: int, last: int) -> Tensor:
-        total = self.param.new_zeros((last - first, *self.param.shape), dtype=working_dtype(self.param))
+        total = self.param.new_zeros((last - first, *self.param.shape), dtype=self.dtype)
         for part in self.parts:
-            place(total, part, part.explicit(first, last), dim=1)
+            rows = total if part.whole else total.narrow(1, part.start, part.rows)
+            rows += part.explicit(first, last).reshape(rows.shape)
         return total
 
     def drop(self, rows: Tensor) -> None:
@@ -222,10 +334,9 @@ class Joint(Part):
             part.drop(rows)
 
 
-def place(total: Tensor, part: Part, values: Tensor, dim: int) -> None:
-    """Add values of a part where its rows lie along `dim` of `total`."""
-    target = total if part.whole else total.narrow(dim, part.start, part.rows)
-    target += values.reshape(target.shape)
+def target(total: Tensor, part: Part) -> Tensor:
+    """The rows of `total` that a part concerns."""
+    return total if part.whole else total.narrow(0, part.start, part.rows)
 
 
 def blank(values: Tensor, rows: Tensor) -> Tensor:
@@ -233,11 +344,19 @@ def blank(values: Tensor, rows: Tensor) -> Tensor:
     return values.masked_fill(rows.view(-1, *[1] * (values.ndim - 1)), 0)
 
 
-def chunked_norms(part: Part, count: int, numbers: int) -> Tensor:
-    """Norms from explicit gradients, a few examples at a time so that memory stays bounded."""
+def step_masses(inputs: Tensor, outputs: Tensor) -> Tensor:
+    """The sum over time of the norms of the steps' products; both (examples, time, numbers)."""
+    count, time = inputs.shape[:2]
+    lengths = [row_norms(values.flatten(0, 1)).view(count, time) for values in (inputs, outputs)]
+    return (lengths[0] * lengths[1]).sum(1)
+
+
+def chunked_bounds(part: Part, count: int, numbers: int, masses: Tensor, terms: int) -> Bounds:
+    """Bounds from explicit gradients, a few examples at a time so that memory stays bounded; `terms` is how many each is the sum of."""
     step = max(1, CHUNK // max(numbers, 1))
-    parts = [row_norms(part.explicit(first, min(first + step, count))) for first in range(0, count, step)]
-    return torch.cat(parts) if parts else part.param.new_zeros(0)
+    found = [row_norms(part.explicit(first, min(first + step, count))) for first in range(0, count, step)]
+    norms = torch.cat(found) if found else part.param.new_zeros(0, dtype=torch.float64)
+    return floored(norms + masses * Blocks(max(terms, 1), part.dtype).error(terms), masses, part.dtype)
 
 
 def ghost_is_cheaper(time: int, rows: int, width: int, product: float = 1.0) -> bool:
@@ -251,18 +370,17 @@ def ghost_is_cheaper(time: int, rows: int, width: int, product: float = 1.0) -> 
     return ghost < explicit
 
 
-def ghost_norms(inputs: Tensor, outputs: Tensor) -> Tensor:
-    """Squared norms from the two Gram matrices, in double precision: an example whose time steps cancel must not pass for a small one.
-
-    Where they cancel so far that the sum itself, in the working precision, would be rounding error, the norm is taken to be larger than it
-    is: the example is shortened more, and what rounding leaves of it stays far below the threshold.
-    """
+def ghost_bounds(inputs: Tensor, outputs: Tensor) -> Bounds:
+    """Bounds from the two Gram matrices, in double precision: an example whose time steps cancel must not pass for a small one."""
     wide, high = inputs.double(), outputs.double()
     gram = torch.bmm(wide, wide.transpose(1, 2))
     gram *= torch.bmm(high, high.transpose(1, 2))
-    lengths = (wide.square().sum(2) * high.square().sum(2)).sqrt().sum(1)
-    blurred = CANCELLED * torch.finfo(inputs.dtype).eps * lengths
-    return torch.maximum(gram.sum((1, 2)), blurred.square())
+    masses = (wide.square().sum(2).sqrt() * high.square().sum(2).sqrt()).mul_(1 + 2.0**-30).sum(1)
+    time, numbers = inputs.shape[1], inputs.shape[2] + outputs.shape[2]
+    lost = (time * time + numbers + 8) * UNIT[torch.float64]
+    norms = (gram.sum((1, 2)).clamp_(min=0) + masses.square() * lost).sqrt_()
+    largest = torch.maximum(wide.abs().amax((1, 2)), high.abs().amax((1, 2))) if gram.numel() else masses
+    return floored(norms.masked_fill_(largest > LARGE[inputs.dtype] / max(numbers, 1), torch.inf), masses, inputs.dtype)
 
 
 def combine(parts: Sequence[Part], count: int) -> list[Part]:
@@ -289,43 +407,33 @@ def combine(parts: Sequence[Part], count: int) -> list[Part]:
 
 
 class Sums:
-    """The sums of one collection, for the parameters that are trained at its beginning. Nothing is written before it is needed."""
+    """The sums of one collection in double precision, for the parameters that are trained at its beginning, side by side in one piece.
+
+    What is handed out is never written to again.
+    """
 
     def __init__(self, params: Mapping[str, Tensor]) -> None:
         trained = {name: param for name, param in params.items() if param.requires_grad}
-        self._together: Tensor | None = None
         self._views: dict[str, Tensor] = {}
-        self._written: set[str] = set()
-        first = next(iter(trained.values()), None)
-        kinds = {(param.dtype, param.device) for param in trained.values()}
-        if first is not None and len(kinds) == 1 and working_dtype(first) == first.dtype:
+        self._together: Tensor | None = None
+        if len({param.device for param in trained.values()}) == 1:
             sizes = [param.numel() for param in trained.values()]
-            self._together = torch.empty(sum(sizes), dtype=first.dtype, device=first.device)
+            self._together = torch.zeros(sum(sizes), dtype=torch.float64, device=next(iter(trained.values())).device)
             pieces = torch.split(self._together, sizes)
             self._views = {name: piece.view(param.shape) for (name, param), piece in zip(trained.items(), pieces, strict=True)}
+        self._side_by_side = self._views.keys() & trained.keys()
 
-    def add(self, name: str, part: Part, weights: Tensor) -> None:
+    def add(self, name: str, part: Part, weights: Tensor, blocks: Blocks) -> None:
         """Add a part's gradients under the weights to the sum of the parameter `name`."""
+        part.add(target(self._view(name, part.param), part), weights, blocks)
+
+    def _view(self, name: str, param: Tensor) -> Tensor:
         if name not in self._views:
-            self._views[name] = torch.empty_like(part.param, dtype=working_dtype(part.param), requires_grad=False)
-        sum_ = self._views[name]
-        if name in self._written:
-            place(sum_, part, part.weighted(weights), dim=0)
-        elif part.whole:
-            part.put(weights, sum_)
-        else:
-            place(sum_.zero_(), part, part.weighted(weights), dim=0)
-        self._written.add(name)
+            self._views[name] = torch.zeros_like(param, dtype=torch.float64, requires_grad=False, memory_format=torch.contiguous_format)
+        return self._views[name]
 
     def take(self, params: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor | None]:
-        """The sums of the parameters that are trained, zero for those without any, in their types; and all in one piece, if they are."""
-        found: dict[str, Tensor] = {}
-        for name, param in params.items():
-            if not param.requires_grad:
-                continue
-            if name in self._written:
-                found[name] = self._views[name].to(param.dtype)
-            else:
-                found[name] = self._views[name].zero_() if name in self._views else torch.zeros_like(param, requires_grad=False)
-        whole = self._together is not None and sum(map(Tensor.numel, found.values())) == self._together.numel()
-        return found, self._together if whole and all(name in self._views and found[name] is self._views[name] for name in found) else None
+        """The sums of the parameters that are trained, zero for those without any; and all in one piece, if they are."""
+        trained = {name: param for name, param in params.items() if param.requires_grad}
+        whole = self._side_by_side == trained.keys()
+        return {name: self._view(name, param) for name, param in trained.items()}, self._together if whole else None

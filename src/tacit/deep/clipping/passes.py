@@ -7,8 +7,8 @@ differentiated once; what would count an example twice, or mix two examples in o
 >>> weight = torch.nn.Parameter(torch.ones(1, 3))
 >>> output = book.tap("layer", torch.ones(2, 1), [weight], lambda g: [Explicit(weight, g.unsqueeze(2) * torch.ones(2, 1, 3))])
 >>> output.sum().backward()
->>> [part.norms().tolist() for part, _ in book.take()]
-[[3.0, 3.0]]
+>>> [[round(norm, 3) for norm in bounds.norms.tolist()] for _, bounds in book.take()]
+[[1.732, 1.732]]
 
 Tensors inside nested arguments and results: lists, tuples and dictionaries of tensors and of anything else.
 
@@ -34,15 +34,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from tacit.accounting import Refusal
+from tacit.deep.clipping.parts import Bounds, Part, combine
 from tacit.deep.clipping.parts import Explicit as Explicit
-from tacit.deep.clipping.parts import Part, combine
+from tacit.deep.errors import ClippingError as ClippingError
 
 Rebuild = Callable[[Sequence[Any]], Any]
 
@@ -104,10 +104,6 @@ def repeat_first(value: Any, count: int, *, only_one: bool = False) -> Any:
     return rebuild(longer)
 
 
-class ClippingError(Refusal, RuntimeError):
-    """The model was used in a way in which the gradient of one example is not defined; the message says which and what to do instead."""
-
-
 Reader = Callable[[Tensor], None]
 
 
@@ -134,9 +130,19 @@ def tap(output: Tensor, reader: Reader) -> Tensor:
 Read = Callable[[Tensor], Iterable[Part]]
 
 
-def full_precision(device: str) -> AbstractContextManager[Any]:
-    """Norms and sums are not for autocast, even if backward runs inside it."""
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+@contextmanager
+def full_precision(device: str) -> Iterator[None]:
+    """Norms and sums are not for autocast, even if backward runs inside it, nor for products of fewer bits than their type has."""
+    rough = torch.get_float32_matmul_precision()
+    with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
+        if rough == "highest":
+            yield
+            return
+        torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(rough)
 
 
 class Watched:
@@ -161,7 +167,7 @@ class Pass:
         self.count = count
         self.uses: Counter[int] = Counter()
         self.parts: dict[int, list[Part]] = {}
-        self.settled: dict[int, Tensor] = {}
+        self.settled: dict[int, Bounds] = {}
         self.received = False
         self.closed = ""  # why its graph may no longer be differentiated
 
@@ -216,7 +222,7 @@ class Pass:
         self.received = True
 
     def add(self, part: Part) -> None:
-        """Keep a part. If its parameter has no other use in this pass its norms are taken now, while it is in the cache."""
+        """Keep a part. If its parameter has no other use in this pass its bounds are taken now, while it is in the cache."""
         key = id(part.param)
         self.parts.setdefault(key, []).append(part)
         if self.uses[key] == 1:
@@ -227,8 +233,8 @@ class Pass:
         self.parts.clear()
         self.settled.clear()
 
-    def take(self) -> Iterator[tuple[Part, Tensor]]:
-        """Every part with the squared norms of its examples; the squares of all parts add up to the square of the whole gradient."""
+    def take(self) -> Iterator[tuple[Part, Bounds]]:
+        """Every part with the bounds of its examples; the squared norms of all parts add up to that of the whole gradient."""
         for key, parts in self.parts.items():
             if key in self.settled:
                 yield parts[0], self.settled[key]

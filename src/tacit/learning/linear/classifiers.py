@@ -17,13 +17,14 @@ stand beside the solvers, in `linear.solvers`, `linear.perturbation` and `linear
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Guarantee
-from tacit.learning.estimator import Array, Bounds, Labels, PrivateClassifier, Request, codes_of
+from tacit.learning.estimator import Array, Bounds, Labels, PrivateClassifier, Request
 from tacit.learning.linear.error_bars import to_data_units
 from tacit.learning.linear.losses import (
     Function,
@@ -45,6 +46,7 @@ from tacit.learning.linear.solvers import (
     geometry,
     regularised_fit,
 )
+from tacit.learning.reading import codes_of
 from tacit.ledger import Account
 
 
@@ -89,7 +91,7 @@ class LinearClassifier(PrivateClassifier):
         return self
 
     def _solve(
-        self, solver: Solver, loss: Loss, request: Request, labels: Labels, classes: Labels
+        self, solver: Solver, loss: Loss, request: Request, labels: Iterable[object], classes: Labels
     ) -> LinearFit:
         """Plan, pay, and only then look at rows and labels."""
         guarantee, adjacency = request.guarantee, request.adjacency

@@ -28,6 +28,7 @@ from tacit.learning.estimator import UNKNOWN_ROWS, Array, Bounds, PrivateEstimat
 from tacit.learning.linear.error_bars import NoiseBar, least_squares_noise, to_data_units
 from tacit.learning.linear.losses import Loss, huber, poisson, smoothed_quantile, squared
 from tacit.learning.linear.solvers import Geometry, LinearFit, Plan, Schedule, descend, geometry, regressor_schedule, regularised_fit
+from tacit.learning.reading import label_numbers
 from tacit.learning.scikit import RegressorMixin
 from tacit.learning.textbook.frank_wolfe import FrankWolfe, steps_for
 from tacit.learning.textbook.sets import L1Ball
@@ -152,7 +153,7 @@ class LinearRegressor(RegressorMixin, PrivateEstimator):
         """Spend the guarantee and fit; nothing about the values raises."""
         request, ends = self._request(X), label_interval(self.label_bounds)
         space = request.space
-        labels = self._targets(y, len(request.numbers), np.float64).astype(np.float64, copy=False)
+        labels = label_numbers(y, len(request.numbers))
         fitted = self._solve(request, labels, ends)
         coef, intercept = space.unscale(fitted.coef, fitted.intercept)
         self.space_ = space

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated, tree_block, tree_blocks, tree_levels
+from tacit.learning.reading import matrix
 from tacit.learning.textbook.sets import ConstraintSet
 from tacit.mechanisms import NoisySums, bits_for, to_lattice
 from tacit.noise import from_lattice
@@ -82,8 +83,9 @@ class PrefixSums:
         if self.time == self.n:
             raise ParameterError(f"the stream of {self.n} items is over; another one is another spend")
         self.time += 1
-        vector = np.zeros(self.dimension) if item is None else np.asarray(item, dtype=np.float64)
-        self._items.append(to_lattice(vector[None, :], self.clip)[0][0])
+        # read value by value: an item of another length, or with a text in it, must not raise
+        vector = np.nan_to_num(matrix([item], width=self.dimension), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        self._items.append(to_lattice(vector, self.clip)[0][0])
         size = tree_block(self.time)
         total = np.sum(self._items[-size:], axis=0)
         self._blocks[self.time] = self.noise.add(total)

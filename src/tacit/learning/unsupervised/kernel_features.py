@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from tacit.accounting import Bound, NoOp, ParameterError
-from tacit.learning.estimator import Array, float_matrix
+from tacit.learning.reading import Array, float_matrix
 from tacit.learning.scikit import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, check_is_fitted
 from tacit.parameters import count, positive
 
@@ -44,8 +44,8 @@ class PublicFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         tags.input_tags.allow_nan = True
         return tags
 
-    def _matrix(self, X: ArrayLike, *, reset: bool) -> Array:
-        found = float_matrix(self, X, reset=reset)
+    def _matrix(self, X: ArrayLike, *, reset: bool, width: int | None = None) -> Array:
+        found = float_matrix(self, X, reset=reset, width=width)
         return np.clip(np.where(np.isnan(found), 0.0, found), -1e100, 1e100)
 
     def _free(self) -> None:
@@ -116,7 +116,7 @@ class NystroemFeatures(PublicFeatures):
             raise ParameterError("landmarks is missing: give public rows, such as a grid over the bounds; rows of the data are not public")
         places = np.asarray(self.landmarks, dtype=np.float64)
         gamma = float(positive("gamma", self.gamma))
-        features = self._matrix(X, reset=True).shape[1]
+        features = self._matrix(X, reset=True, width=places.shape[1] if places.ndim == 2 else None).shape[1]
         if places.ndim != 2 or len(places) == 0 or places.shape[1] != features or not np.isfinite(places).all():
             raise ParameterError(f"landmarks must be a matrix of finite numbers with {features} columns and at least one row")
         values, vectors = np.linalg.eigh(_kernel(places, places, gamma))

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 from tacit.accounting import Adjacency, Composed, Event, Gaussian, Guarantee, ParameterError
 from tacit.learning.estimator import Array, Bounds, PrivateEstimator
 from tacit.learning.linear.solvers import COUNT_SHARE, row_count, shrink
+from tacit.learning.reading import matrix
 from tacit.learning.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from tacit.ledger import Account
 from tacit.mechanisms import farthest, farthest_moment, noisy_second_moment, noisy_sum
@@ -148,7 +149,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Coordinates as rows in the units of the data."""
-        units = np.asarray(X, dtype=np.float64) @ self.components_ + self.centre_
+        units = matrix(X, width=len(self.components_)) @ self.components_ + self.centre_
         return self.space_.centre + units * self.space_.half
 
     @property

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from tacit import calculus
 from tacit.accounting import Adjacency, Bound, Composed, Gaussian, Guarantee, NoOp, ParameterError, Repeated
 from tacit.learning.estimator import Array, Bounds, PrivateEstimator, RowSpace
+from tacit.learning.reading import matrix
 from tacit.learning.scikit import OneToOneFeatureMixin, TransformerMixin
 from tacit.learning.trees.tree import largest
 from tacit.ledger import Account
@@ -126,7 +127,7 @@ class StandardScaler(Scaler):
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Back to the units of the data."""
-        return np.asarray(X, dtype=np.float64) * self.scale_ + self.mean_
+        return matrix(X, width=len(self.scale_)) * self.scale_ + self.mean_
 
 
 class MinMaxScaler(Scaler):
@@ -192,4 +193,4 @@ class MinMaxScaler(Scaler):
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Back to the units of the data."""
-        return np.asarray(X, dtype=np.float64) / self.scale_ + self.data_min_
+        return matrix(X, width=len(self.scale_)) / self.scale_ + self.data_min_

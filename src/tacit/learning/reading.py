@@ -1,0 +1,305 @@
+"""Reading rows and labels: value by value, each into a number or a declared class, whatever it is.
+
+numpy and pandas choose one type for a whole column, so one person's text among integers would change every
+other person's value. Here a value is read by itself: a text that spells a number is that number, and what is
+no number is missing. The shape comes from the container (an array, a data frame) or from what the caller
+declared, never from a row. A container of a type that holds no numbers is refused, before anything is paid.
+
+>>> matrix([[1, "2.5"], ["n/a", 10**400], "not a row"], width=2).tolist()
+[[1.0, 2.5], [nan, inf], [nan, nan]]
+>>> codes_of([1, "0", "many", None, 2**70, 1.0], np.array([0, 1])).tolist()
+[1, 0, -1, -1, -1, 1]
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit.accounting import ParameterError
+from tacit.calculus import as_number
+from tacit.learning.scikit import BaseEstimator, DataConversionWarning, check_array, check_feature_names, check_n_features
+
+Array = NDArray[np.float64]
+#: Labels of classes: numbers, texts, whatever the caller declares.
+Labels = NDArray[np.generic]
+NUMBERS = "biuf"  # numpy's letters for booleans, integers and floats
+VALUES = "OUST"  # and for objects and texts, which are read one by one
+
+
+def number_of(value: object) -> float:
+    """One value as a float: texts are read as the numbers they spell, what is no number is NaN. It never raises.
+
+    >>> number_of("1e3"), number_of(b"7"), number_of(True), number_of(10**400), number_of({"a": 1})
+    (1000.0, 7.0, 1.0, inf, nan)
+    """
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return math.nan  # which numbers they hold depends on their unit
+    if isinstance(value, (str, bytes, bytearray)):
+        try:
+            return float(value)
+        except ValueError:
+            return math.nan
+    found = as_number(value)
+    try:
+        return float(found)
+    except OverflowError:
+        return math.inf if found > 0 else -math.inf
+
+
+def numbers_of(values: Iterable[object]) -> Array:
+    """A column of values as floats.
+
+    >>> numbers_of(["1", None, 3]).tolist()
+    [1.0, nan, 3.0]
+    """
+    return np.array([number_of(value) for value in values], dtype=np.float64)
+
+
+def declared_width(bounds: object) -> int | None:
+    """The number of features where the bounds list one for each; None where they do not.
+
+    >>> declared_width(([0, 0], 1)), declared_width((0, 1))
+    (2, None)
+    """
+    ends = list(bounds) if isinstance(bounds, (Sequence, np.ndarray)) and not isinstance(bounds, str) else []
+    lengths = [len(end) for end in ends if isinstance(end, (list, tuple)) or (isinstance(end, np.ndarray) and end.ndim == 1)]
+    return lengths[0] if len(ends) == 2 and lengths else None
+
+
+def matrix(X: object, *, width: int | None = None) -> Array:
+    """Rows as floats. `width` is the declared number of features; lists of rows need it, arrays and data frames do not.
+
+    A row of a list that has another length, or is no row, counts as one in which everything is missing.
+    """
+    if X is None or isinstance(X, np.matrix) or _sparse(X):
+        check_array(X, dtype=np.float64)  # it refuses these by their type alone
+    columns = _columns(X)
+    if columns is not None:
+        read = [_column(column) for column in columns]
+        return np.stack(read, axis=1) if read else np.zeros((len(X), 0))  # type: ignore[arg-type]
+    if isinstance(X, (list, tuple)):
+        return _listed(X, width)
+    array = _as_array(X)
+    if array.ndim == 1 and array.dtype.kind == "O" and width is not None:
+        return _listed(array.tolist(), width)  # what becomes of a list when one of its rows has another length
+    if array.ndim != 2:
+        # the words that scikit-learn's users know, without the array that scikit-learn shows
+        raise ValueError(
+            f"Expected 2D array, got {'scalar' if not array.ndim else f'{array.ndim}D'} array instead. Reshape your data "
+            "either using array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it "
+            "contains a single sample."
+        )
+    return _floats(array, "X")
+
+
+def _listed(rows: Sequence[object], width: int | None) -> Array:
+    if width is None:
+        raise ParameterError(code="width-undeclared")
+    found = np.full((len(rows), width), np.nan)
+    for i, row in enumerate(rows):
+        cells = row.tolist() if isinstance(row, np.ndarray) and row.ndim == 1 else row
+        if isinstance(cells, (list, tuple)) and len(cells) == width:
+            found[i] = numbers_of(cells)
+    return found
+
+
+def _sparse(values: object) -> bool:
+    return hasattr(values, "tocoo") and hasattr(values, "nnz")
+
+
+def _columns(X: Any) -> list[Any] | None:
+    """The columns of a data frame, or None: pandas, polars, pyarrow."""
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        return [X.iloc[:, i] for i in range(X.shape[1])]
+    if hasattr(X, "get_columns"):
+        return list(X.get_columns())
+    if hasattr(X, "column_names") and hasattr(X, "column"):
+        return [X.column(i) for i in range(X.num_columns)]
+    return None
+
+
+def _column(column: Any) -> Array:
+    """One column of a data frame as floats, by the column's declared type."""
+    kind = getattr(column.dtype, "kind", None) if hasattr(column, "dtype") else None
+    if kind in ("M", "m", "c", "V") or (kind is None and _temporal(column)):
+        raise ParameterError(code="values-not-numbers", what=f"a column of X of type {_type(column)}")
+    if isinstance(getattr(column, "dtype", None), np.dtype) and kind is not None and kind in NUMBERS:
+        return _floats(np.asarray(column), "X")
+    listed = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
+    return numbers_of(listed)
+
+
+def _type(column: Any) -> str:
+    return str(getattr(column, "dtype", getattr(column, "type", "")))
+
+
+def _temporal(column: Any) -> bool:
+    """Whether a column of polars or pyarrow holds dates or times."""
+    dtype = getattr(column, "dtype", None)
+    if hasattr(dtype, "is_temporal"):
+        return bool(dtype.is_temporal())  # type: ignore[union-attr]
+    return str(getattr(column, "type", "")).startswith(("date", "time", "duration"))
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    """An array, or what makes itself one: its type is the container's."""
+    return values if isinstance(values, np.ndarray) else np.asarray(values)
+
+
+def _floats(array: NDArray[Any], what: str) -> Array:
+    """An array as floats, by its declared type; entries under a mask are missing."""
+    kind = array.dtype.kind
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: {what} has type {array.dtype}")
+    if kind not in NUMBERS + VALUES:
+        raise ParameterError(code="values-not-numbers", what=f"{what} of type {array.dtype}")
+    if kind in VALUES:
+        return numbers_of(array.ravel().tolist()).reshape(array.shape)
+    with np.errstate(all="ignore"):
+        found: Array = np.asarray(array, dtype=np.float64)
+    masked = np.ma.getmaskarray(array) if isinstance(array, np.ma.MaskedArray) else None
+    return found if masked is None else np.where(masked, np.nan, found)
+
+
+def float_matrix(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, width: int | None = None) -> Array:
+    """X as a matrix of floats, its names and number of features checked or kept; values, and how many rows, are not."""
+    check_feature_names(estimator, X, reset=reset)
+    found = matrix(X, width=width if reset else getattr(estimator, "n_features_in_", width))
+    if not found.shape[1]:
+        raise ValueError("Found array with 0 feature(s) while a minimum of 1 is required.")
+    check_n_features(estimator, found, reset=reset)
+    return found
+
+
+# Labels
+
+
+def column_of(y: Any, rows: int) -> Sequence[object] | NDArray[Any]:
+    """y as one column of values, as long as X; only its container and its length can raise."""
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    found: Any = y
+    if _sparse(y):
+        check_array(y, dtype=np.float64)
+    columns = _columns(y)
+    if columns is not None:
+        if len(columns) != 1:
+            raise ValueError("y should be a 1d array, got several columns instead")
+        found = columns[0]
+    if isinstance(found, (list, tuple)):
+        found = [_unwrapped(value) for value in found]
+    elif hasattr(found, "to_list") or hasattr(found, "to_pylist"):
+        kind = getattr(getattr(found, "dtype", None), "kind", "O")
+        plain = isinstance(getattr(found, "dtype", None), np.dtype) and kind in NUMBERS
+        found = np.asarray(found) if plain else (found.to_pylist() if hasattr(found, "to_pylist") else found.to_list())
+    else:
+        found = _as_array(found)
+        if found.ndim == 2 and found.shape[1] == 1:
+            text = "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples, )."
+            warnings.warn(text, DataConversionWarning, stacklevel=3)
+            found = found.ravel()
+        if found.ndim != 1:
+            raise ValueError(f"y should be a 1d array, got an array of {found.ndim} dimensions instead")
+    if len(found) != rows:
+        raise ValueError("Found input variables with inconsistent numbers of samples: X and y must have the same number of rows")
+    checked: Sequence[object] | NDArray[Any] = found
+    return checked
+
+
+def _unwrapped(value: object) -> object:
+    """The only value of a row of one: y may be a column."""
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        return value[0]
+    return value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
+
+
+def label_numbers(y: Any, rows: int) -> Array:
+    """The labels of a regression, as floats."""
+    found = column_of(y, rows)
+    return _floats(found, "y") if isinstance(found, np.ndarray) else numbers_of(found)
+
+
+def declared_classes(classes: ArrayLike | None) -> Labels:
+    """The public list of labels, sorted. It is never read from the data: which labels occur is private.
+
+    >>> declared_classes(["yes", "no"]).tolist()
+    ['no', 'yes']
+    """
+    if classes is None:
+        raise ParameterError("classes is missing: list the labels that can occur, such as classes=[0, 1]; they must be public")
+    found: Labels = np.unique(np.asarray(classes))
+    if found.ndim != 1 or len(found) < 2 or len(found) != np.size(np.asarray(classes)):
+        raise ParameterError("classes must be a list of at least two different labels")
+    if any(label != label for label in found.tolist()):
+        raise ParameterError("classes lists NaN, which equals no label; leave it out, and such rows count for nothing")
+    return found
+
+
+def codes_of(y: Iterable[object], classes: Labels) -> NDArray[np.int64]:
+    """The place of each label in the declared classes, -1 for a label that was not declared; such rows count for nothing.
+
+    A label is read into the type of the classes: among classes that are numbers, "1" and 1.0 are 1.
+
+    >>> codes_of(np.array([1, 0, 7]), np.array([0, 1])).tolist()
+    [1, 0, -1]
+    >>> codes_of(["b", b"a", 1, ["b"]], np.array(["a", "b"])).tolist()
+    [1, 0, -1, -1]
+    """
+    kind = classes.dtype.kind
+    if isinstance(y, np.ndarray) and y.dtype.kind in "bi" and kind in "bi" and not isinstance(y, np.ma.MaskedArray):
+        known, given = classes.astype(np.int64), y.astype(np.int64)
+        place = np.minimum(np.searchsorted(known, given), len(known) - 1)
+        return np.where(known[place] == given, place, -1).astype(np.int64)
+    read = _reader(classes)
+    keys = classes.astype(np.int64).tolist() if kind in "mM" else classes.tolist()
+    places = {key: place for place, key in enumerate(keys)}
+    values = y.tolist() if isinstance(y, np.ndarray) and y.dtype.kind not in "mM" else y
+    return np.array([_place(places, read, value) for value in values], dtype=np.int64)
+
+
+def _place(places: dict[Hashable, int], read: Callable[[Any], Hashable], value: object) -> int:
+    try:
+        found = read(value)
+        return -1 if found is None else places.get(found, -1)
+    except (Exception, SystemExit, GeneratorExit):  # whatever a foreign object does: it is no declared label
+        return -1
+
+
+def _reader(classes: Labels) -> Callable[[Any], Hashable]:
+    """How one value is read into the type of the classes; None where it cannot be."""
+    kind = classes.dtype.kind
+    if kind in "iub":
+        return _whole
+    if kind == "f":
+        return number_of
+    if kind in "UT":
+        return _text
+    if kind == "S":
+        return lambda value: value.encode() if isinstance(value, str) else value
+    if kind in "mM":
+        stamp: Any = np.datetime64 if kind == "M" else np.timedelta64
+        declared: Any = classes.dtype
+        unit = np.datetime_data(declared)[0]
+        return lambda value: int(stamp(value, unit).astype(np.int64))
+    return lambda value: value.item() if isinstance(value, np.generic) else value
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, (bool, np.bool_, int, np.integer)):
+        return int(value)
+    if isinstance(value, (str, bytes)) and value in ("True", "False", b"True", b"False"):
+        return int(value in ("True", b"True"))  # as numpy writes them among texts
+    found = number_of(value)
+    return int(found) if found.is_integer() else None
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bytes):
+        return value.decode()
+    return str(value) if isinstance(value, (str, bool, int, float, np.bool_, np.integer, np.floating)) else None

@@ -1,0 +1,45 @@
+"""Synthetic tables: rows that are made up, from marginals that were measured once and paid for.
+
+Declare the columns, say how much privacy, and `synthesize` measures marginals with exact noise, fits a graphical model
+and makes rows. Every step is admitted by a filter, the whole price is one event, and errors in the data stay unseen.
+
+>>> from tacit.noise import test_mode
+>>> from tacit.synthesis import CategoryColumn, synthesize
+>>> rows = {"sex": ["f", "m"] * 300, "smokes": [True, False, False] * 200}
+>>> declared = [CategoryColumn("sex", ("f", "m")), CategoryColumn("smokes", (True, False))]
+>>> with test_mode(1):
+...     made = synthesize(rows, declared, epsilon=1, delta=1e-9)
+...     made.sample(3).column_names
+['sex', 'smokes']
+
+The methods are `auto` (the default), `oneshot`, `aim`, `mst`, `mwem_pgm`, `privbayes`, `independent` and `histogram`,
+by name or as records of their settings (`AIM(cap=...)`), and `Direct` for a list of marginals.
+`fit` and `NoisyMarginal` make a model of noisy marginals from elsewhere, `sampled` its rows.
+"""
+
+from tacit.synthesis.aim import AIM
+from tacit.synthesis.auto import Auto
+from tacit.synthesis.bins import BoughtCategories, BoughtNumbers
+from tacit.synthesis.columns import CategoryColumn, DateColumn, NumberColumn
+from tacit.synthesis.direct import Direct
+from tacit.synthesis.estimate import EstimationError, Model, NoisyMarginal, fit
+from tacit.synthesis.histogram import Histogram
+from tacit.synthesis.independent import Independent
+from tacit.synthesis.junction_tree import JunctionTree, cells, junction_tree
+from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_budget
+from tacit.synthesis.mst import MST
+from tacit.synthesis.mwem_pgm import MwemPgm
+from tacit.synthesis.oneshot import OneShot
+from tacit.synthesis.privbayes import PrivBayes
+from tacit.synthesis.sample import counted, sampled
+from tacit.synthesis.synthesizer import METHODS, MarginalCell, Method, Synthesizer, synthesize
+
+# The interface and its columns.
+__all__ = ["BoughtCategories", "BoughtNumbers", "CategoryColumn", "DateColumn", "MarginalCell", "NumberColumn"]
+__all__ += ["Synthesizer", "synthesize"]
+# Methods.
+__all__ += ["AIM", "METHODS", "MST", "Auto", "Direct", "Histogram", "Independent", "Method", "MwemPgm", "OneShot"]
+__all__ += ["PrivBayes"]
+# What they are made of.
+__all__ += ["EstimationError", "JunctionTree", "Measuring", "Model", "NoisyMarginal", "cells"]
+__all__ += ["concentrated_budget", "counted", "fit", "gaussian_budget", "junction_tree", "sampled"]

@@ -1,0 +1,195 @@
+"""Bins and categories that are not declared: bought from the data, each at its own price, before anything is measured.
+
+A number without bins gets them from private quantiles, and without bounds these first from `automatic_bounds`; a
+category without a list gets one from private key selection, and what is not found is "other". Each purchase is one
+event that is fixed before the data is seen. Declared bins are free and better, where there is public knowledge.
+
+>>> from tacit.accounting import Guarantee
+>>> age = BoughtNumbers("age", bounds=(0, 120), bins=8, whole=True)
+>>> age.event(Guarantee(rho="0.0004"), max_rows=1)
+Repeated(event=Exponential(epsilon=...), monotone=False), count=3)
+>>> age.column([18 + i % 60 for i in range(5000)], [], Guarantee(rho=5), 1).size
+9
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tacit.accounting import GDP, RHO, Composed, Event, Guarantee, ParameterError, calibrate, zcdp_rho
+from tacit.calculus import AddRemove, Anything, Integers, Measurement, Rows, Space
+from tacit.ledger import PriceError, price
+from tacit.mechanisms import automatic_bounds, best_selection, gaussian, quantiles
+from tacit.synthesis.columns import CategoryColumn, NumberColumn, Values, as_numbers
+from tacit.synthesis.measure import RELATION, concentrated_budget, gaussian_budget
+
+STEPS = 2**20  # places between the bounds where a bin can end
+LARGEST = 2.0**61
+OTHER = "other"
+
+
+def rho_of(guarantee: Guarantee) -> float:
+    """What a guarantee is worth in rho: itself, or half of mu squared, or what zCDP allows within epsilon and delta."""
+    amounts = guarantee.floats
+    if amounts.epsilon is not None:
+        return zcdp_rho(amounts.epsilon, amounts.delta or 0.0)
+    return amounts.rho if amounts.rho is not None else (amounts.mu or 0.0) ** 2 / 2
+
+
+@dataclass(frozen=True)
+class BoughtNumbers:
+    """A column of numbers whose bins come from the data. Bounds, where declared, are free."""
+
+    name: str
+    bounds: tuple[float, float] | None = None
+    bins: int = 16
+    whole: bool = False
+    granularity: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.bins <= 1024:
+            raise ParameterError(f"the bins of {self.name} must be from 2 to 1024, not {self.bins}")
+        if self.bounds is not None:
+            NumberColumn.between(self.name, *self.bounds, 1)  # refuses what is out of order
+
+    def _search(self, rho: float) -> Measurement:
+        """Gaussian noise on the cells of `automatic_bounds`."""
+        noise = gaussian(Fraction((1 + 1e-12) / math.sqrt(2 * rho)))
+        return automatic_bounds(noise).bind(Space(Rows(Integers()), AddRemove()))
+
+    def _quantiles(self, rho: float) -> Measurement:
+        ranks = [Fraction(place, self.bins) for place in range(1, self.bins)]
+        levels = len(ranks).bit_length()
+        each = math.sqrt(8 * rho / levels) * (1 - 1e-12)  # every level has rho = each^2 / 8
+        return quantiles(ranks, levels * each).bind(Space(Rows(Integers(0, STEPS)), AddRemove()))
+
+    def _steps(self, share: Guarantee, max_rows: int) -> list[Measurement]:
+        rho = rho_of(share) / max_rows**2
+        if share.currency == "mu":
+            rho /= 6.3  # a choice costs (1.2533 epsilon)^2 in mu squared, and a quarter of epsilon^2 in 2 rho
+        if self.bounds is not None:
+            return [self._quantiles(rho)]
+        return [self._search(rho / 2), self._quantiles(rho / 2)]
+
+    def event(self, share: Guarantee, max_rows: int) -> Event:
+        """What the bins cost, for people with so many rows."""
+        events = [step.event(max_rows) for step in self._steps(share, max_rows)]
+        return events[0] if len(events) == 1 else Composed(*events)
+
+    def column(self, values: Values, owners: Values, share: Guarantee, max_rows: int) -> NumberColumn:
+        """The column with its bins; draws once."""
+        numbers = as_numbers(values)
+        numbers = np.clip(numbers[~np.isnan(numbers)], -LARGEST, LARGEST)
+        steps = self._steps(share, max_rows)
+        if self.bounds is None:
+            granules = np.rint(np.clip(numbers / self.granularity, -LARGEST, LARGEST)).astype(np.int64)
+            found = steps[0].release(granules, max_rows).value
+            low, high = float(found.lower) * self.granularity, float(found.upper) * self.granularity
+            high = high if high > low else low + self.granularity
+        else:
+            low, high = self.bounds
+        places = np.rint((np.clip(numbers, low, high) - low) / (high - low) * STEPS).astype(np.int64)
+        cuts = low + np.array(steps[-1].release(places, max_rows).value) / STEPS * (high - low)
+        end = high + 1 if self.whole else high
+        edges = self._apart(np.rint(cuts) if self.whole else cuts, low, end)
+        return NumberColumn(self.name, tuple(edges), self.whole)
+
+    def _apart(self, cuts: np.ndarray, low: float, high: float) -> list[float]:
+        """Increasing edges, as many as were asked for wherever there is room: cuts that met are spread out."""
+        room = 1.0 if self.whole else (high - low) / (4 * STEPS)
+        edges = [low, *np.sort(cuts).tolist(), high]
+        if (high - low) < room * self.bins:
+            return list(np.arange(low, high + room / 2, room))
+        for place in range(1, len(edges) - 1):
+            edges[place] = max(edges[place], edges[place - 1] + room)
+        for place in range(len(edges) - 2, 0, -1):
+            edges[place] = min(edges[place], edges[place + 1] - room)
+        return edges
+
+
+@dataclass(frozen=True)
+class BoughtCategories:
+    """A column of categories whose list comes from the data: those that enough people have; the rest is "other"."""
+
+    name: str
+
+    def _rule(self, share: Guarantee, max_rows: int) -> Measurement:
+        if not share.delta:
+            raise ParameterError(
+                f"the categories of {self.name} are not declared, and finding them needs epsilon and delta, "
+                f"not {share.currency}: list them, or state the guarantee as epsilon and delta"
+            )
+        rule = best_selection(share.floats.epsilon or 0.0, share.floats.delta or 0.0, keys=max_rows)
+        return rule.bind(Space(Rows(Anything()), AddRemove()))
+
+    def event(self, share: Guarantee, max_rows: int) -> Event:
+        """What the list costs: one person comes or goes, with at most so many categories."""
+        return self._rule(share, max_rows).event(1)
+
+    def column(self, values: Values, owners: Values, share: Guarantee, max_rows: int) -> CategoryColumn:
+        """The column with its list; draws once."""
+        held: dict[Any, list[str]] = {}
+        for place, value in enumerate(values):
+            known = value is not None and value == value and type(value).__name__ not in ("NAType", "NaTType")
+            owner = owners[place] if len(owners) else place
+            held.setdefault(owner, []).extend([str(value)] if known else [])
+        found = self._rule(share, max_rows).release(list(held.values())).value
+        return CategoryColumn(self.name, tuple(str(key) for key in found if str(key) != OTHER) or ("none found",), OTHER)
+
+
+Bought = BoughtNumbers | BoughtCategories
+
+
+def shares_of(bought: Sequence[Bought], guarantee: Guarantee, share: Fraction) -> list[Guarantee]:
+    """What each purchase may cost: numbers in rho where the guarantee is epsilon and delta, since rho adds up better.
+
+    >>> [str(part) for part in shares_of([BoughtNumbers("age"), BoughtNumbers("cost")], Guarantee(mu=1), Fraction(1, 50))]
+    ['mu=0.1', 'mu=0.1']
+    """
+    parts = []
+    for one in bought:
+        part = guarantee.share(share / len(bought))
+        if guarantee.epsilon is not None and isinstance(one, BoughtNumbers):
+            part = Guarantee(rho=rho_of(guarantee) * float(share) / len(bought))
+        parts.append(part)
+    return parts
+
+
+def budget_beside(bought: Sequence[Event], guarantee: Guarantee, selects: bool) -> tuple[Guarantee, Event]:
+    """What a method may spend beside purchases of fixed price, and the event of all together.
+
+    >>> from tacit.accounting import Gaussian
+    >>> budget_beside([Gaussian(5)], Guarantee(rho=0.1), selects=False)[0]
+    Guarantee(rho=0.08)
+    """
+    if not bought:
+        return (concentrated_budget if selects else gaussian_budget)(guarantee)
+    _, _ = concentrated_budget(guarantee)  # refuses a pure guarantee
+    if guarantee.epsilon is None:
+        part = next(iter(guarantee.limits))
+        left = guarantee.limits[part] - price(Composed(*bought), [part], RELATION)[part]
+        if part == "mu2":
+            left *= 1 - Fraction(1, 10**12)  # the event has mu itself, a root that is rounded up
+        rest = Guarantee.of_parts({part: left})
+        return rest, Composed(*bought, rest.as_event(RELATION))
+    if selects:
+        whole, _ = concentrated_budget(guarantee)
+        try:
+            spent = price(Composed(*bought), [RHO], RELATION)[RHO]
+        except PriceError:
+            raise ParameterError(
+                "categories that are bought have no price in rho, in which this method is filtered: declare them, or "
+                "use a method of Gaussian steps such as auto"
+            ) from None
+        rest = Guarantee(rho=(whole.rho or Fraction(0)) - spent)
+        return rest, Composed(*bought, rest.as_event(RELATION))
+    mu = calibrate(lambda mu: Composed(*bought, GDP(mu)), guarantee=guarantee, adjacency=RELATION, high=100.0)
+    while not guarantee.keeps(Composed(*bought, GDP(mu)), RELATION):
+        mu *= 1 - 1e-9
+    return Guarantee(mu=mu), Composed(*bought, GDP(mu))

@@ -1,0 +1,37 @@
+"""The full-domain baseline: noise on every cell of the whole table, then sampling. For small domains only.
+
+It loses no dependence, and its error grows with the number of cells over the number of rows, since every empty cell
+that noise fills is wrong. The whole table must stay under the cap.
+
+>>> Histogram(cap=1000).cap
+1000
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tacit.accounting import ParameterError
+from tacit.synthesis.estimate import Model, estimated_total, simplex
+from tacit.synthesis.junction_tree import junction_tree
+from tacit.synthesis.measure import Measuring
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The largest table, in cells."""
+
+    cap: int = 1_000_000
+    selects = False
+
+    def fit(self, measuring: Measuring) -> Model:
+        """One measurement of everything, projected to counts that are not negative."""
+        needed = math.prod(measuring.sizes)
+        if needed > self.cap:
+            raise ParameterError(f"the whole table has {needed} cells, above the cap of {self.cap}; use another method")
+        everything = tuple(range(measuring.width))
+        seen = measuring.marginal(everything, measuring.sigma_for(measuring.left))
+        total = estimated_total([seen])
+        tree = junction_tree(measuring.sizes, [everything])
+        return Model(tree, total, [simplex(seen.values, total) / total])

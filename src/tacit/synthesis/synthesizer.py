@@ -1,0 +1,258 @@
+"""The interface: declare columns, say how much privacy, get rows, marginals with intervals, and the event.
+
+`synthesize(rows, columns, epsilon=, delta=)` fits a method to a table and pays for it once, before a row is read.
+The number of rows is never counted: it is estimated from the measured marginals. What `sample` and `marginal` return
+is post-processing and free.
+
+>>> import pyarrow as pa
+>>> from tacit.noise import test_mode
+>>> from tacit.synthesis.columns import CategoryColumn, NumberColumn
+>>> people = pa.table({"sex": ["f", "m"] * 500, "age": list(range(20, 70)) * 20})
+>>> declared = [CategoryColumn("sex", ("f", "m")), NumberColumn.between("age", 0, 99, 10, whole=True)]
+>>> with test_mode(1):
+...     made = synthesize(people, declared, mu=1, method="oneshot")
+...     table = made.sample(200)
+>>> table.num_rows, table.column_names, made.event_
+(200, ['sex', 'age'], GDP(mu=...))
+>>> cell = made.marginal("sex")[0]
+>>> cell.values, cell.low < 500 < cell.high
+(('f',), True)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tacit.accounting import Event, Guarantee, ParameterError
+from tacit.exact import Typed
+from tacit.ledger import Account, paying
+from tacit.mechanisms import half_width
+from tacit.noise import permutation
+from tacit.parameters import count
+from tacit.synthesis.aim import AIM
+from tacit.synthesis.auto import Auto
+from tacit.synthesis.bins import Bought, BoughtCategories, BoughtNumbers, budget_beside, shares_of
+from tacit.synthesis.columns import Cells, Column, Values, same_text
+from tacit.synthesis.estimate import Model, NoisyMarginal, merged
+from tacit.synthesis.histogram import Histogram
+from tacit.synthesis.independent import Independent
+from tacit.synthesis.inference import axes_without
+from tacit.synthesis.measure import Measuring
+from tacit.synthesis.mst import MST
+from tacit.synthesis.mwem_pgm import MwemPgm
+from tacit.synthesis.oneshot import OneShot
+from tacit.synthesis.privbayes import PrivBayes
+from tacit.synthesis.sample import counted, generator, sampled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+#: The share of the budget that buys bins and categories, where some are not declared.
+BINS = "0.05"
+
+
+class Method(Protocol):
+    """A way to choose and measure marginals. `selects` says whether it uses the exponential mechanism."""
+
+    @property
+    def selects(self) -> bool: ...
+
+    def fit(self, measuring: Measuring) -> Model:
+        """Measure within the budget, and fit."""
+        ...
+
+
+#: The methods by name, with their default settings.
+METHODS: Mapping[str, Method] = {
+    "auto": Auto(), "oneshot": OneShot(), "aim": AIM(), "mst": MST(), "mwem_pgm": MwemPgm(),
+    "privbayes": PrivBayes(), "independent": Independent(), "histogram": Histogram(),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MarginalCell:
+    """One cell of a marginal: its values in words, the model's count and, where the marginal was measured, an
+    interval for the true count from the measurements alone. It covers with the stated confidence, cell by cell."""
+
+    values: tuple[str, ...]
+    count: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Synthesizer:
+    """A fitted model: `sample` makes rows, `marginal` tells counts, `event_` is what it all cost."""
+
+    columns: tuple[Column, ...]
+    model: Model
+    measured_: tuple[NoisyMarginal, ...]
+    event_: Event
+    events_: tuple[Event, ...]
+    private_: bool
+
+    @property
+    def rows_(self) -> float:
+        """The estimated number of rows."""
+        return self.model.total
+
+    def sample(self, rows: int | None = None) -> pa.Table:
+        """Made-up rows as an Arrow table, by default as many as are estimated."""
+        import pyarrow as pa
+
+        wanted = None if rows is None else count("rows", rows, least=0)
+        rng = generator()
+        cells = sampled(self.model, wanted, rng)
+        made = {
+            column.name: pa.array(column.decode(part, rng), type=pa.type_for_alias(column.kind))
+            for column, part in zip(self.columns, cells, strict=True)
+        }
+        return pa.table(made)
+
+    def marginal(self, *names: str, confidence: float = 0.95) -> list[MarginalCell]:
+        """Counts over some columns, all cells in order; with intervals where measurements cover these columns."""
+        places = self._places(names)
+        table = self.model.marginal(places)
+        known = self._measured(tuple(sorted(places)), confidence)
+        labels = [self.columns[place].labels() for place in places]
+        found = []
+        for cell in itertools.product(*(range(size) for size in table.shape)):
+            low = high = None
+            if known is not None:
+                seen, wide = known
+                value = float(seen[tuple(cell[places.index(place)] for place in sorted(places))])
+                low, high = value - wide, value + wide
+            words = tuple(label[number] for label, number in zip(labels, cell, strict=True))
+            found.append(MarginalCell(words, float(table[cell]), low, high))
+        return found
+
+    def _places(self, names: Sequence[str]) -> tuple[int, ...]:
+        known = [column.name for column in self.columns]
+        for name in names:
+            if name not in known:
+                raise ParameterError(f"there is no column {name}; there are {', '.join(known)}")
+        if not names or len(set(names)) < len(names):
+            raise ParameterError("name at least one column, and each once")
+        return tuple(known.index(name) for name in names)
+
+    def _measured(self, places: tuple[int, ...], confidence: float) -> tuple[np.ndarray, float] | None:
+        """The measurements of a marginal, summed to it and merged by inverse variance, and half an interval."""
+        summed = []
+        for one in merged(self.measured_):
+            if set(places) <= set(one.columns):
+                values = one.values.sum(axis=axes_without(one.columns, places))
+                summed.append(NoisyMarginal(places, values, one.sigma * (one.values.size / values.size) ** 0.5))
+        if not summed:
+            return None
+        (best,) = merged(summed)
+        return best.values, float(half_width([best.sigma], "gaussian", confidence)[0])
+
+
+def synthesize(
+    rows: Any, columns: Sequence[Column | Bought], *, guarantee: Guarantee | str | None = None,
+    epsilon: Typed | None = None, delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
+    method: str | Method = "auto", person: str | None = None, max_rows: int = 1,
+    account: Account | None = None, purpose: str = "synthetic table",
+) -> Synthesizer:
+    """A model of the rows (an Arrow table, a pandas or polars frame, or a mapping of columns) within a guarantee.
+
+    Every row is one person's, unless `person` names the column that says whose it is: then at most `max_rows` rows of
+    each, drawn at random, are kept, and all noise grows by that factor. The whole price is booked with `account`
+    before a value is read. Columns whose bins or categories are bought (`BoughtNumbers`, `BoughtCategories`) share
+    a twentieth of the budget.
+    """
+    declared = tuple(columns)
+    names = [column.name for column in declared]
+    if not names or len(set(names)) < len(names):
+        raise ParameterError("declare at least one column, and each name once")
+    chosen = _method(method)
+    whole = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    most = count("max_rows", max_rows)
+    if most > 1 and person is None:
+        raise ParameterError("max_rows above 1 needs person=, the column that says whose row it is: it is enforced")
+    bought = [column for column in declared if isinstance(column, BoughtNumbers | BoughtCategories)]
+    shares = dict(zip((one.name for one in bought), shares_of(bought, whole, Fraction(BINS)), strict=True))
+    budget, event = budget_beside([one.event(shares[one.name], most) for one in bought], whole, chosen.selects)
+    parts = {name: _column(rows, name) for name in names}
+    owner = None if person is None else _column(rows, person)
+    payment = paying(account, event, purpose=purpose, delta=whole.delta or None)
+    with payment:
+        values = {name: _values(part) for name, part in parts.items()}
+        owners: Values = [] if owner is None else [same_text(one) for one in _values(owner)]
+        if owner is not None:
+            kept = capped(owners, most).tolist()
+            owners = [owners[row] for row in kept]
+            values = {name: [part[row] for row in kept] for name, part in values.items()}
+        settled = tuple(_settled(column, values[column.name], owners, shares, most) for column in declared)
+        sizes = tuple(column.size for column in settled)
+        cells = [column.encode(values[column.name]) for column in settled]
+        measuring = Measuring(sizes, lambda clique: counted(cells, sizes, clique), budget, max_rows=most)
+        model = chosen.fit(measuring)
+    return Synthesizer(
+        settled, model, tuple(measuring.measured), event, tuple(measuring.events), payment.private
+    )
+
+
+def _settled(
+    column: Column | Bought, values: Values, owners: Values, shares: Mapping[str, Guarantee], most: int
+) -> Column:
+    """A declared column as it is, a bought one with its bins or categories."""
+    if isinstance(column, BoughtNumbers | BoughtCategories):
+        return column.column(values, owners, shares[column.name], most)
+    return column
+
+
+def capped(owners: Values, most: int) -> Cells:
+    """Which rows to keep so that no person has more than so many; rows without a person are one person's.
+
+    >>> from tacit.noise import test_mode
+    >>> with test_mode(1):
+    ...     sorted(capped(["ann", "bob", "ann", None, "ann", None], 1).tolist())[-1] in (3, 5)
+    True
+    """
+    numbers: dict[Any, int] = {}
+    codes = np.array([numbers.setdefault(same_text(owner), len(numbers)) for owner in owners], dtype=np.int64)
+    order = permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]
+    grouped = codes[order]
+    starts = np.searchsorted(grouped, grouped, side="left")
+    found: Cells = np.sort(order[np.arange(len(order)) - starts < most])
+    return found
+
+
+def _method(method: str | Method) -> Method:
+    if not isinstance(method, str):
+        return method
+    if method not in METHODS:
+        raise ParameterError(f"there is no method {method}; there are {', '.join(METHODS)}")
+    return METHODS[method]
+
+
+def _column(rows: Any, name: str) -> Any:
+    """One column of a table in memory; which columns there are is public, what they hold is not looked at."""
+    known = getattr(rows, "column_names", None) or getattr(rows, "columns", None)
+    present = list(rows) if known is None and isinstance(rows, Mapping) else list(known if known is not None else [])
+    if name not in present:
+        raise ParameterError(f"the table has no column {name}")
+    return rows[name]
+
+
+def _values(column: Any) -> Values:
+    """The values of a column as a list, or as a numpy array of numbers."""
+    if hasattr(column, "to_pylist"):
+        found: Values = column.to_pylist()
+    elif isinstance(column, np.ndarray):
+        found = column if column.dtype.kind in "biuf" else column.tolist()
+    elif hasattr(column, "to_list"):
+        found = column.to_list()
+    else:
+        found = list(column)
+    return found
+

@@ -1,0 +1,244 @@
+"""Counts of a table's rows in cells of several columns at once: one capped statement, many tables.
+
+Every column is cut into public cells: its declared categories, or ranges between declared edges. One statement caps
+each person's rows and adds up the cells of every wanted set of columns (GROUPING SETS), so that only integers leave
+the engine and a person's rows are the same in every table. A row with a value in no cell of some column counts in
+no table.
+
+>>> import pyarrow as pa
+>>> from tacit.tables import Desk, Source, Unit
+>>> visits = pa.table({"id": [1, 2, 3, 3], "sex": ["f", "m", "f", "f"], "age": [3, 40, 77, 78]})
+>>> desk = Desk.of(Source.of(visits, name="visits"), Unit("id", max_rows=1))
+>>> cut = Cut.of(desk, {"sex": ["f", "m"], "age": Brackets((0, 18, 65, 120))})
+>>> {columns: table.tolist() for columns, table in cut.counts([("sex",), ("sex", "age"), ()]).items()}
+{('sex',): [2, 1], ('sex', 'age'): [[1, 0, 1], [0, 1, 0]], (): 3}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from tacit import noise
+from tacit.exact import exact
+from tacit.tables.desk import Desk
+from tacit.tables.errors import Refused, TableError
+from tacit.tables.engines.types import kind_of
+from tacit.tables.keys import Keys, Listed, literal
+from tacit.tables.plan import multiplicity_of, types_of
+from tacit.tables.question import Aggregate, Key, Question
+from tacit.tables.statement import Wanted, key_name, statement
+from tacit.tables.statistics import measure_name, row_count
+from tacit.tables.unit import Unit
+
+#: More cells of one column than this are surely a mistake.
+MOST = 10_000
+
+
+@dataclass(frozen=True)
+class Brackets:
+    """Ranges of numbers: cell i goes from edge i up to edge i + 1, which only the last cell includes.
+
+    >>> Brackets((0, 18, 65, 120)).names
+    ('0 to 18', '18 to 65', '65 to 120')
+    """
+
+    edges: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        edges = tuple(exact("edge", edge) for edge in self.edges)
+        if len(edges) < 2 or any(low >= high for low, high in pairwise(edges)):
+            raise TableError("edges must be at least two numbers in rising order, such as (0, 18, 65, 120)")
+        object.__setattr__(self, "edges", tuple(self.edges))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each cell is called."""
+        return tuple(f"{low} to {high}" for low, high in pairwise(self.edges))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Every whole number between declared bounds. Values beyond them count in the first or the last cell."""
+
+    low: int
+    high: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each cell is called."""
+        return tuple(map(str, range(self.low, self.high + 1)))
+
+
+Cells = Sequence[Any] | Brackets | Whole
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A desk's table cut into cells: columns, the names of the cells of each, and the question that they are keys of."""
+
+    desk: Desk
+    question: Question
+    names: Mapping[str, tuple[Any, ...]]
+    unit: Unit
+    numbered: bool
+
+    @staticmethod
+    def of(
+        desk: Desk, columns: Mapping[str, Sequence[Any] | Brackets | None] | Sequence[str], *, rows: str | None = None
+    ) -> Cut:
+        """From cells for each column; what is None, or only named, is cut as the desk's columns are declared.
+
+        `rows` is a question whose rows are counted, 'SELECT COUNT(*) FROM visits WHERE age > 17'; without it, those
+        of the desk's first table.
+        """
+        given = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+        if not given:
+            raise TableError("a count in cells needs columns, such as ['region', 'sex']")
+        unit = desk.unit
+        if unit.automatic:
+            raise Refused("the cap is still to be found: session.find_cap(...); or declare it, max_rows=12")
+        if unit.window is not None:
+            raise Refused("cells are counted over all periods at once, so a unit with a window is not served; ask by SQL")
+        base = desk.question(rows or f"SELECT COUNT(*) AS n FROM {_quoted(desk.source.tables[0])}")
+        shaped = base.having is not None or base.limit is not None or base.offset
+        if base.keys or shaped or len(base.aggregates) != 1 or base.aggregates[0].kind != "count":
+            raise TableError("rows must be a plain count, such as SELECT COUNT(*) FROM visits WHERE age > 17")
+        bare = tuple(Key(exp.column(name, quoted=True), name) for name in given)
+        types = types_of(replace(base, keys=bare), desk.engine, unit)
+        kinds = {key.name: kind_of(types[key.value]) for key in bare}
+        cells = {name: _cells(desk, name, cell, kinds[name]) for name, cell in given.items()}
+        keys = tuple(Key(_number(key, cells[key.name], types[key.value]), key.name) for key in bare)
+        names = {name: c.names if isinstance(c, Brackets | Whole) else tuple(c) for name, c in cells.items()}
+        person = None if unit.person is None else types[exp.column(unit.person, quoted=True)]
+        numbered = person is not None and kind_of(person) == "float"
+        counted = (Aggregate("count", None, "n"),)
+        return Cut(desk, replace(base, keys=keys, aggregates=counted), names, _by_rows(unit), numbered)
+
+    @property
+    def reach(self) -> int:
+        """The most rows of one unit that are counted."""
+        return self.unit.reach(True, multiplicity_of(self.question)).rows
+
+    def statement(self, tables: Sequence[tuple[str, ...]], salt: int = 0) -> exp.Select:
+        """The one statement that counts every table."""
+        places = {key.name: i for i, key in enumerate(self.question.keys)}
+        keys = Keys(self.question.keys, (), tuple(range(len(self.question.keys))))
+        wanted = Wanted(keys, (row_count(),), self.unit, numbered=self.numbered)
+        found = statement(self.question, wanted, self.desk.engine, salt)
+        sets = [
+            exp.Tuple(expressions=[exp.column(key_name(places[name]), quoted=True) for name in table])
+            for table in dict.fromkeys(tables)
+        ]
+        found.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=sets)]))
+        return found
+
+    def counts(self, tables: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], NDArray[np.int64]]:
+        """The counts of every table. This touches the data: whoever calls it has paid, and publishes nothing of it."""
+        result = self.desk.engine.run(self.statement(tables, noise.uniform_integers(2**60)))
+        places = {key.name: i for i, key in enumerate(self.question.keys)}
+        # The total of no rows is NULL.
+        totals = result.column(measure_name(0)).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        cells, present = [], []
+        for i in range(len(places)):
+            column = result.column(key_name(i)) if key_name(i) in result.column_names else None
+            found = np.full(len(totals), -1, dtype=np.int64)
+            if column is not None:
+                found = column.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            cells.append(found)
+            present.append(found >= 0)
+        shown = {}
+        for table in dict.fromkeys(tables):
+            mine = np.ones(len(totals), dtype=bool)
+            for name, i in places.items():
+                mine &= present[i] == (name in table)
+            array = np.zeros(tuple(len(self.names[name]) for name in table), dtype=np.int64)
+            if table:
+                np.add.at(array, tuple(cells[places[name]][mine] for name in table), totals[mine])
+            else:
+                array[()] = totals[mine].sum()
+            shown[table] = array
+        return shown
+
+
+def _quoted(name: str) -> str:
+    return ".".join(f'"{part}"' for part in name.split("."))
+
+
+def _by_rows(unit: Unit) -> Unit:
+    """The unit capped by rows alone: groups differ from table to table."""
+    if unit.person is None or unit.capped:
+        return unit
+    return replace(unit, max_rows=unit.most_rows, max_groups=None, rows_per_group=None)
+
+
+def _cells(desk: Desk, name: str, given: Sequence[Any] | Brackets | None, kind: str) -> Cells:
+    bounds = desk.schema.bounds.get(name)
+    if isinstance(given, Brackets):
+        found: Cells = given
+    elif given is not None:
+        found = tuple(given)
+    elif name in desk.schema.categories:
+        found = desk.schema.categories[name]
+    elif bounds is not None and kind == "integer" and all(exact("bound", end).denominator == 1 for end in bounds):
+        found = Whole(int(exact("bound", bounds[0])), int(exact("bound", bounds[1])))
+    else:
+        raise TableError(
+            f"{name} has no cells: declare its categories, or whole bounds if it is a whole number, or cut it into brackets, "
+            f"cells={{{name!r}: Brackets((0, 18, 65, 120))}}"
+        )
+    size = found.high - found.low + 1 if isinstance(found, Whole) else _size(found)
+    if not 0 < size <= MOST:
+        raise TableError(f"{name} has {size} cells; it must have 1 to {MOST}")
+    return found
+
+
+def _size(cells: Sequence[Any] | Brackets) -> int:
+    return len(cells.names) if isinstance(cells, Brackets) else len(cells)
+
+
+def _number(key: Key, cells: Cells, sql_type: str) -> exp.Expression:
+    """The place of a row's cell, NULL where it is in none: comparisons only, so that no row can make it fail."""
+    if isinstance(cells, Whole):
+        # Open at both ends: bounds move values to them.
+        marks = [_edge(end) for end in range(cells.low + 1, cells.high + 1)]
+        value = exp.cast(key.value.copy(), "DOUBLE")
+        below = [exp.If(this=exp.LT(this=value, expression=m), true=exp.Literal.number(i)) for i, m in enumerate(marks)]
+        last = exp.If(this=exp.Not(this=exp.Is(this=value.copy(), expression=exp.null())), true=exp.Literal.number(len(marks)))
+        return exp.cast(exp.Case(ifs=[*below, last]), "BIGINT")
+    if isinstance(cells, Brackets):
+        return _place(key, cells, sql_type)
+    listed = Listed.of([key.name], [[value] for value in cells], [sql_type])
+    ifs = []
+    for place, (value,) in enumerate(listed.values):
+        same: exp.Expression = exp.EQ(this=key.value.copy(), expression=literal(value, listed.kinds[0]))
+        if value is None:
+            same = exp.Is(this=key.value.copy(), expression=exp.null())
+        ifs.append(exp.If(this=same, true=exp.Literal.number(place)))
+    return exp.cast(exp.Case(ifs=ifs), "BIGINT")
+
+
+def _place(key: Key, cells: Brackets, sql_type: str) -> exp.Expression:
+    kind = kind_of(sql_type)
+    if kind not in ("integer", "float", "decimal"):
+        raise Refused(f"{key.name} is no number, so it has no edges; give its categories as a list")
+    ends = [_edge(edge) for edge in cells.edges]
+    value = exp.cast(key.value.copy(), "DOUBLE")
+    ifs = []
+    for place, (low, high) in enumerate(pairwise(ends)):
+        last = place == len(ends) - 2
+        above = exp.GTE(this=value.copy(), expression=low.copy())
+        below = (exp.LTE if last else exp.LT)(this=value.copy(), expression=high.copy())
+        ifs.append(exp.If(this=exp.And(this=above, expression=below), true=exp.Literal.number(place)))
+    return exp.cast(exp.Case(ifs=ifs), "BIGINT")
+
+
+def _edge(value: Any) -> exp.Expression:
+    number = exp.Literal.number(repr(abs(float(value))))
+    return exp.cast(exp.Neg(this=number) if value < 0 else number, "DOUBLE")

@@ -1,0 +1,51 @@
+"""Many questions at once: marginal tables, ranges and any counts, answered consistently for one price.
+
+Name the questions (`Marginals`, `Product` of `Identity`, `Prefix`, `AllRanges`, ranges or `Predicates`, added up and
+weighted), and `plan` chooses what is measured by the computed error, tells price and error before anything is
+spent, and answers everything from one measurement.
+
+>>> from tacit.workloads import AllRanges, Cells, Product, compared
+>>> ranges = Product(age=AllRanges).on(Cells.of({"age": 64}))
+>>> print({name: round(error, 2) for name, error in compared(ranges, "gaussian").items()})
+{'sums over 64 cells (age: dense)': 2.3, 'sums over 64 cells (age: levels)': 4.69}
+"""
+
+from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
+from tacit.workloads.selection import Selection, best
+from tacit.workloads.workload import (
+    AllRanges,
+    Cells,
+    Identity,
+    Marginals,
+    Predicates,
+    Prefix,
+    Product,
+    Ranges,
+    Total,
+    Wanted,
+    Workload,
+)
+
+__all__ = [
+    "AllRanges",
+    "Cells",
+    "Identity",
+    "Marginals",
+    "Measured",
+    "Predicates",
+    "Prefix",
+    "Product",
+    "Ranges",
+    "Selection",
+    "TermAnswers",
+    "Total",
+    "Wanted",
+    "Workload",
+    "WorkloadAnswer",
+    "WorkloadPlan",
+    "best",
+    "bound",
+    "compared",
+    "measured",
+    "plan",
+]  # fmt: skip

@@ -1,0 +1,323 @@
+"""Plan many questions at once, pay once, and answer all of them consistently, each with its interval.
+
+`plan` takes a session (or a desk) and what is wanted by the names of columns. It chooses what to measure and with
+which noise by the computed error, and tells price and expected error without touching the data. `run` pays from the
+session's account, counts everything with one statement, and adds noise once.
+
+>>> import pathlib, tempfile
+>>> import pyarrow as pa
+>>> from tacit.ledger import Budget, Ledger
+>>> from tacit.tables import Session, Unit
+>>> from tacit.workloads import Marginals
+>>> people = pa.table({"id": range(900), "sex": ["f", "m", "f"] * 300, "region": ["N", "S", "S"] * 300})
+>>> book = Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
+>>> session = Session(people, unit=Unit("id", max_rows=1), budget=Budget(rho=1), name="people", ledger=book,
+...     columns={"sex": ["f", "m"], "region": ["N", "S"]})
+>>> pairs = plan(session, Marginals("sex", "region", up_to=2), rho=0.1)
+>>> round(float(pairs.event.noise_multiplier), 3), round(pairs.expected_error, 2)
+(2.236, 2.65)
+>>> pairs.run().table("sex", "region").column_names
+['sex', 'region', 'value', 'low', 'high']
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tacit.accounting import Adjacency, Event, Guarantee
+from tacit.errors import ParameterError
+from tacit.exact import Typed, at_most
+from tacit.ledger import paying
+from tacit.mechanisms import Law, NoisySums
+from tacit.tables import Brackets, Cut, Desk, EngineError, Session
+from tacit.workloads.intervals import half_widths
+from tacit.workloads.selection import Selection, best, candidates, unit_error
+from tacit.workloads.workload import Array, Cells, Term, Wanted, Workload
+
+#: Scales have at most so many binary digits, so that the event is short to write down.
+DIGITS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A workload with what is measured for it and the noise: everything but the data.
+
+    `reach` is the most rows of one person that are counted. `noise` holds price and draw of all sums together.
+    """
+
+    workload: Workload
+    selection: Selection
+    law: Law
+    noise: NoisySums
+    scale: float  # of noise at weight 1
+    confidence: float = 0.95
+
+    @property
+    def event(self) -> Event:
+        """What is done to the data."""
+        return self.noise.event
+
+    @cached_property
+    def total_error(self) -> float:
+        """The weighted sum of the expected squared errors of all answers."""
+        variance = self.scale**2 * (2 if self.law == "laplace" else 1)
+        return variance * self.selection.error(self.workload)
+
+    @property
+    def expected_error(self) -> float:
+        """The root of the mean squared error over all answers; terms count by their weights."""
+        return math.sqrt(self.total_error / sum(t.weight * t.questions for t in self.workload.terms))
+
+    def draw(self, counts: Mapping[tuple[str, ...], NDArray[Any]]) -> list[NDArray[Any]]:
+        """The noisy sums, in whole numbers: what may be published. The caller has paid."""
+        sums = self.selection.measure(counts)
+        # A total by itself is an array without an axis, which comes back as one number.
+        noisy = [np.asarray(self.noise.add(block, i)).reshape(block.shape) for i, block in enumerate(sums)]
+        return self.selection.released(noisy)
+
+    def widths(self, confidence: float) -> list[float]:
+        """How far the answers of each term may be off, on average over them, with this confidence."""
+        zeros = [np.zeros(block) for block in self.shapes]
+        found = self.selection.answers(self.workload, zeros, self.law)
+        return [float(half_widths(a.squares, a.fourths, self.law, confidence).mean()) * self.scale for a in found]
+
+    @cached_property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of what is published: known without data."""
+        sizes = self.workload.cells.sizes
+        empty = {t: np.zeros(tuple(sizes[c] for c in t), dtype=np.int64) for t in self.selection.tables}
+        return [block.shape for block in self.selection.released(self.selection.measure(empty))]
+
+    def answers(self, released: Sequence[NDArray[Any]]) -> list[TermAnswers]:
+        """The figures of every term, by least squares, with intervals. No data is touched."""
+        found = []
+        for term, own in zip(
+            self.workload.terms, self.selection.answers(self.workload, released, self.law), strict=True
+        ):
+            widths = half_widths(own.squares, own.fourths, self.law, self.confidence) * self.scale
+            found.append(TermAnswers(self.workload.cells, term, own.values, widths))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class TermAnswers:
+    """The answers of one term, in an array with one axis for each of its columns, and how far each may be off."""
+
+    cells: Cells
+    term: Term
+    values: Array
+    widths: Array
+
+    def to_arrow(self) -> pa.Table:
+        """One line for each answer: what it asks about every column, value, low, high."""
+        labels = [factor.labels(self.cells.names[column]) for column, factor in self.term.factors]
+        columns: dict[str, Any] = {}
+        for axis, (column, names) in enumerate(zip(self.term.columns, labels, strict=True)):
+            shape = [1] * len(labels)
+            shape[axis] = len(names)
+            spread = np.broadcast_to(np.array(names, dtype=object).reshape(shape), self.values.shape)
+            columns[column] = pa.array(spread.ravel().tolist(), pa.string())
+        values, widths = self.values.ravel(), self.widths.ravel()
+        columns |= {"value": values, "low": values - widths, "high": values + widths}
+        return pa.table(columns)
+
+
+def measured(
+    workload: Workload, guarantee: Guarantee, *, reach: int = 1, replaced: bool = False, law: Law | None = None,
+    confidence: float = 0.95, select: Callable[[Workload, Law], Selection] = best,
+) -> Measured:
+    """The plan of least computed error for a price, over both laws of noise where the price allows both.
+
+    >>> from tacit.workloads.workload import AllRanges, Cells, Product
+    >>> ranges = Product(age=AllRanges).on(Cells.of({"age": 64}))
+    >>> found = measured(ranges, Guarantee(epsilon=1))
+    >>> found.law, found.expected_error < 5.6
+    ('laplace', True)
+    """
+    spend = guarantee.positive()
+    if law not in (None, "laplace", "gaussian"):
+        raise ParameterError(f"law must be 'laplace' or 'gaussian', or left out to have the better one, not {law!r}")
+    adjacency = Adjacency.REPLACE_ONE if replaced else Adjacency.ADD_REMOVE
+    narrow = workload.narrowed()
+    found: list[Measured] = []
+    if law in (None, "gaussian") and spend.noise_multiplier is not None:
+        found.append(_noisy(narrow, "gaussian", spend, spend.noise_multiplier, reach, adjacency, confidence, select))
+    if law in (None, "laplace") and spend.laplace_epsilon is not None:
+        # Under a price with delta Laplace noise is the better one only where few sums are measured.
+        few = law == "laplace" or spend.pure or narrow.cells.total <= 4096
+        if few or not found:
+            found.append(_noisy(narrow, "laplace", spend, 1 / spend.laplace_epsilon, reach, adjacency, confidence, select))
+    if not found:
+        raise ParameterError(f"{law or 'this'} noise has no price in {spend}; give epsilon with delta, rho or mu")
+    return min(found, key=lambda one: one.total_error)
+
+
+def _noisy(
+    workload: Workload, law: Law, spend: Guarantee, multiplier: Fraction, reach: int, adjacency: Adjacency, confidence: float,
+    select: Callable[[Workload, Law], Selection],
+) -> Measured:
+    chosen = select(workload, law)
+    moved = reach * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * chosen.norm(law)
+    while True:
+        base = _short(multiplier * moved)
+        scales = tuple(base / weight for weight in chosen.weights)
+        # The largest float below the ratio: a short number to write down, and never above the truth.
+        joint = base / moved if law == "laplace" else Fraction(at_most(base / moved))
+        noise = NoisySums(law, scales, joint, adjacency)
+        if spend.admits(noise.event, adjacency):
+            return Measured(workload, chosen, law, noise, float(base), confidence)
+        multiplier *= 1 + Fraction(1, 2**28)  # what roundings and the bracket's own width may cost
+
+
+def _short(value: Fraction) -> Fraction:
+    """The value with few binary digits, rounded up."""
+    power = value.numerator.bit_length() - value.denominator.bit_length() - DIGITS
+    unit = Fraction(2) ** power
+    return -(-value // unit) * unit
+
+
+# --- with a session ---
+
+
+@dataclass(frozen=True, eq=False)
+class WorkloadPlan:
+    """What would be measured on a session's table, at which price, with which errors. No data was touched."""
+
+    session: Session
+    cut: Cut
+    measured: Measured
+    spend: Guarantee
+    purpose: str = ""
+
+    @property
+    def event(self) -> Event:
+        """What is done to the data."""
+        return self.measured.event
+
+    @property
+    def expected_error(self) -> float:
+        """The root of the mean squared error over all answers."""
+        return self.measured.expected_error
+
+    def explain(self) -> str:
+        """The plan in words, and the statement."""
+        plan, engine = self.measured, self.session.engine
+        text = self.cut.statement(self.tables).sql(dialect=engine.dialect, pretty=True)
+        return (
+            f"{plan.workload.questions} answers from {plan.selection.describe()}; {plan.law} noise; a typical answer is off "
+            f"by {plan.expected_error:.4g}; one {self.session.unit.noun} adds at most {self.cut.reach} rows.\n\n{text}"
+        )
+
+    @property
+    def tables(self) -> list[tuple[str, ...]]:
+        """The tables of counts that the statement makes."""
+        return self.measured.selection.tables
+
+    def run(self) -> WorkloadAnswer:
+        """Pay, count, add noise. What fails after the payment stays spent and says nothing of why."""
+        with paying(
+            self.session.account,
+            self.event,
+            purpose=self.purpose,
+            analyst=self.session.analyst,
+            delta=self.spend.delta or None,
+            error=EngineError,
+            advice="plan.explain() shows the statement",
+        ) as payment:
+            released = self.measured.draw(self.cut.counts(self.tables))
+        return WorkloadAnswer(self.measured, tuple(released), payment.private, payment.entry)
+
+
+@dataclass(frozen=True, eq=False)
+class WorkloadAnswer:
+    """All answers of a workload, from sums that were measured once."""
+
+    measured: Measured
+    released: tuple[NDArray[Any], ...]
+    private: bool
+    entry: int | None = None
+
+    @cached_property
+    def figures(self) -> list[TermAnswers]:
+        """The answers of every term, in the order of the workload."""
+        return self.measured.answers(self.released)
+
+    def table(self, *columns: str) -> pa.Table:
+        """The answers about exactly these columns: value, low, high."""
+        for found in self.figures:
+            if found.term.columns and set(found.term.columns) == set(columns):
+                table = found.to_arrow()
+                return table.select([*columns, "value", "low", "high"])
+        asked = "; ".join(", ".join(f.term.columns) for f in self.figures if f.term.columns)
+        raise ParameterError(f"no answers about exactly {', '.join(columns)} were asked for; there are {asked}")
+
+    def to_record(self) -> list[list[int]]:
+        """The noisy sums, as JSON has them: all that was published, from which every answer follows."""
+        return [[int(value) for value in block.ravel()] for block in self.released]
+
+    @staticmethod
+    def from_record(measured: Measured, record: Sequence[Sequence[int]], private: bool, entry: int | None) -> WorkloadAnswer:
+        """The answers that `to_record` wrote down."""
+        blocks = []
+        for values, shape in zip(record, measured.shapes, strict=True):
+            wide = all(-(2**62) < value < 2**62 for value in values)
+            blocks.append(np.array(values, dtype=np.int64 if wide else object).reshape(shape))
+        return WorkloadAnswer(measured, tuple(blocks), private, entry)
+
+
+def plan(
+    session: Session, wanted: Wanted, *, guarantee: Guarantee | str | None = None, epsilon: Typed | None = None,
+    delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
+    cells: Mapping[str, Sequence[Any] | Brackets | None] | None = None, rows: str | None = None, law: Law | None = None,
+    purpose: str = "",
+) -> WorkloadPlan:
+    """Plan a workload on a session's table. Nothing is spent and no data is touched.
+
+    `cells` cuts columns that the session does not declare: a list of categories, or `Brackets` for numbers. `rows` is a
+    plain count whose rows are meant, 'SELECT COUNT(*) FROM visits WHERE age > 17'. Columns that no question names
+    are not looked at.
+    """
+    if not isinstance(session, Session):
+        raise ParameterError(f"session must be a tacit.Session, not {type(session).__name__}")
+    if not isinstance(wanted, Wanted):
+        raise ParameterError("wanted must say what is asked, such as Marginals('region', 'sex', up_to=2)")
+    spend = session.spend_of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    cut, workload = bound(session.desk, wanted, cells, rows)
+    found = measured(
+        workload, spend, reach=cut.reach, replaced=session.unit.adjacency is Adjacency.REPLACE_ONE, law=law,
+        confidence=session.desk.confidence,
+    )  # fmt: skip
+    return WorkloadPlan(session, cut, found, spend, purpose)
+
+
+def bound(
+    desk: Desk, wanted: Wanted, cells: Mapping[str, Sequence[Any] | Brackets | None] | None = None, rows: str | None = None
+) -> tuple[Cut, Workload]:
+    """The wanted questions over a desk's columns: how they are cut, and the workload."""
+    names = wanted.columns
+    if not names:
+        raise ParameterError("a workload needs questions that name columns")
+    given = dict(cells or {})
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ParameterError(f"cells names {unknown[0]!r}, which no question is about; there are {', '.join(names)}")
+    cut = Cut.of(desk, {name: given.get(name) for name in names}, rows=rows)
+    return cut, wanted.on(Cells.of({name: list(found) for name, found in cut.names.items()}))
+
+
+def compared(workload: Workload, law: Law) -> dict[str, float]:
+    """The expected error of every candidate at the unit price, best first: root of the mean square over the answers."""
+    narrow = workload.narrowed()
+    questions = sum(t.weight * t.questions for t in narrow.terms)
+    found = {one.describe(): math.sqrt(unit_error(one, narrow, law) / questions) for one in candidates(narrow, law)}
+    return dict(sorted(found.items(), key=lambda pair: pair[1]))
+

@@ -1,0 +1,516 @@
+"""What a plan measures, over all columns: one product, every term by itself, residuals, or whole tables.
+
+Each selection names the tables of counts that it needs, turns them into blocks of whole-numbered sums, and turns the
+noisy sums back into answers by least squares. How far one row moves all blocks, and the error of every answer, follow
+from public numbers alone. `best` compares them by computed error and takes the least.
+
+>>> from tacit.workloads.workload import AllRanges, Cells, Marginals, Product
+>>> ranges = Product(age=AllRanges).on(Cells.of({"age": 4}))
+>>> one = best(ranges, "gaussian")
+>>> type(one).__name__, round(unit_error(one, ranges, "gaussian"), 4)
+('OneProduct', 16.4409)
+>>> tables = Marginals("a", "b", "c", ways=2).on(Cells.of({"a": 2, "b": 3, "c": 4}))
+>>> type(best(tables, "gaussian")).__name__, round(unit_error(best(tables, "gaussian"), tables, "gaussian"), 4)
+('Residuals', 50.8504)
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.exact import root
+from tacit.mechanisms import Law
+from tacit.workloads import marginals
+from tacit.workloads.marginals import Columns
+from tacit.workloads.optimal import search
+from tacit.workloads.strategy import Need, Strategy, identity
+from tacit.workloads.workload import Array, Term, Workload
+
+#: The most cells of one table of counts that is made.
+LARGEST = 20_000_000
+#: Fractions of scales are multiples of this.
+FINE = 2**40
+
+Counts = Mapping[Columns, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of one term: estimates, and for unit noise the sums of squares and of fourth powers in each.
+
+    Without fourth powers the interval takes the heaviest tail that the law allows.
+    """
+
+    values: Array
+    squares: Array
+    fourths: Array | None
+
+
+class Selection:
+    """Blocks of whole-numbered sums of counts. Block k is measured with noise of scale 1 / weights[k]."""
+
+    @property
+    def tables(self) -> list[Columns]:
+        """The tables of counts that are needed, by their columns in the order of the cells."""
+        raise NotImplementedError
+
+    @property
+    def weights(self) -> tuple[Fraction, ...]:
+        """One weight for each block."""
+        raise NotImplementedError
+
+    def norm(self, law: Law) -> Fraction:
+        """How far one row moves all blocks, each in its scale; never below the truth."""
+        raise NotImplementedError
+
+    def error(self, workload: Workload) -> float:
+        """The weighted sum of squared errors for noise of variance 1 at weight 1."""
+        raise NotImplementedError
+
+    def measure(self, counts: Counts) -> list[NDArray[Any]]:
+        """The sums of every block, in whole numbers."""
+        raise NotImplementedError
+
+    def released(self, noisy: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """What is kept of the noisy sums: all of it, unless a proof needs less."""
+        return noisy
+
+    def answers(self, workload: Workload, released: Sequence[NDArray[Any]], law: Law) -> list[Answers]:
+        """The answers of every term by least squares."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """In a few words, for reports."""
+        raise NotImplementedError
+
+
+# --- one product ---
+
+
+@dataclass(frozen=True, eq=False)
+class OneProduct(Selection):
+    """A strategy for each column: every combination of their sums is measured, from one table of all columns."""
+
+    columns: Columns
+    strategies: tuple[Strategy, ...]
+
+    @property
+    def tables(self) -> list[Columns]:
+        return [self.columns]
+
+    @cached_property
+    def _blocks(self) -> list[tuple[int, ...]]:
+        return list(itertools.product(*(range(len(s.weights)) for s in self.strategies)))
+
+    @property
+    def weights(self) -> tuple[Fraction, ...]:
+        return tuple(
+            math.prod((s.weights[k] for s, k in zip(self.strategies, block, strict=True)), start=Fraction(1))
+            for block in self._blocks
+        )
+
+    def norm(self, law: Law) -> Fraction:
+        return math.prod((s.norm(law) for s in self.strategies), start=Fraction(1))
+
+    def error(self, workload: Workload) -> float:
+        return sum(term.weight * self.term_error(workload, term) for term in workload.terms)
+
+    def term_error(self, workload: Workload, term: Term) -> float:
+        """The summed squared error of one term's answers."""
+        factors = dict(workload.factors(term))
+        pairs = zip(self.columns, self.strategies, strict=True)
+        return math.prod(strategy.error(Need.of(factors[column])) for column, strategy in pairs)
+
+    def measure(self, counts: Counts) -> list[NDArray[Any]]:
+        found = [widened(counts[self.columns], self)]
+        for axis, strategy in enumerate(self.strategies):
+            found = [part for table in found for part in strategy.measure(table, axis)]
+        return found
+
+    def answers(self, workload: Workload, released: Sequence[NDArray[Any]], law: Law) -> list[Answers]:
+        parts: list[NDArray[Any]] = list(released)
+        for axis in reversed(range(len(self.strategies))):
+            strategy = self.strategies[axis]
+            size = len(strategy.weights)
+            parts = [strategy.gather(parts[i : i + size], axis) for i in range(0, len(parts), size)]
+        cells: Array = parts[0]
+        for axis, strategy in enumerate(self.strategies):
+            cells = strategy.solve(cells, axis)
+        values = workload.answers(cells)
+        return [Answers(np.asarray(v), *self.powers(workload, t, law)) for v, t in zip(values, workload.terms, strict=True)]
+
+    def powers(self, workload: Workload, term: Term, law: Law) -> tuple[Array, Array | None]:
+        """Sums of squares and fourth powers of each answer: products over the columns."""
+        factors = dict(workload.factors(term))
+        squares, fourths = np.ones(()), np.ones(()) if law == "laplace" else None
+        for column, strategy in zip(self.columns, self.strategies, strict=True):
+            two, four = strategy.powers(factors[column], law == "laplace")
+            squares = np.multiply.outer(squares, two)
+            fourths = None if fourths is None or four is None else np.multiply.outer(fourths, four)
+        own = [self.columns.index(column) for column in term.columns]
+        rest = [i for i in range(len(self.columns)) if i not in own]
+        order = (*own, *rest)
+
+        def arranged(found: Array) -> Array:
+            return np.asarray(np.transpose(found, order).reshape(term.shape))
+
+        return arranged(squares), None if fourths is None else arranged(fourths)
+
+    def describe(self) -> str:
+        kinds = ", ".join(f"{c}: {type(s).__name__.lower()}" for c, s in zip(self.columns, self.strategies, strict=True))
+        return f"sums over {math.prod(s.size for s in self.strategies)} cells ({kinds})"
+
+
+def widened(counts: NDArray[Any], product: OneProduct) -> NDArray[Any]:
+    """Counts in integers that the sums fit into: of 64 bits, or Python's own where a matrix of large entries meets many rows."""
+    largest = 1
+    for strategy in product.strategies:
+        matrix = getattr(strategy, "matrix", None)
+        largest *= 1 if matrix is None else int(np.abs(matrix).max())
+    total = int(counts.sum())
+    return counts.astype(np.int64) if largest * max(total, 1) < 2**62 else counts.astype(object)
+
+
+def product_for(workload: Workload, law: Law, rounds: int = 3) -> OneProduct | None:
+    """The best product, one column after the other (HDMM's search for unions of products); None if cells are too many.
+
+    With all other columns fixed, the error is that of one column with each term's questions weighted by the error of
+    its other columns.
+    """
+    if workload.cells.total > LARGEST:
+        return None
+    columns = tuple(workload.cells.names)
+    chosen: dict[str, Strategy] = {c: identity(n) for c, n in workload.cells.sizes.items()}
+    told = [dict(workload.factors(term)) for term in workload.terms]
+    for _ in range(1 if len(columns) == 1 or len(told) == 1 else rounds):
+        for column in columns:
+            others = [
+                term.weight * math.prod(chosen[c].error(Need.of(f[c])) for c in columns if c != column)
+                for term, f in zip(workload.terms, told, strict=True)
+            ]
+            largest = max(others)
+            merged: dict[Any, float] = {}
+            for weight, factors in zip(others, told, strict=True):
+                merged[factors[column]] = merged.get(factors[column], 0.0) + round(weight / largest, 6)
+            chosen[column] = search(Need(tuple((w, f) for f, w in merged.items() if w > 0)), law)
+    return OneProduct(columns, tuple(chosen[c] for c in columns))
+
+
+# --- every term by itself ---
+
+
+@dataclass(frozen=True, eq=False)
+class EachAlone(Selection):
+    """Every term has a product of its own and a share of the budget; a term is answered from its own sums."""
+
+    parts: tuple[OneProduct, ...]
+    shares: tuple[Fraction, ...]
+
+    @property
+    def tables(self) -> list[Columns]:
+        return list(dict.fromkeys(part.columns for part in self.parts))
+
+    @property
+    def weights(self) -> tuple[Fraction, ...]:
+        return tuple(w * s for part, s in zip(self.parts, self.shares, strict=True) for w in part.weights)
+
+    def norm(self, law: Law) -> Fraction:
+        each = [part.norm(law) * share for part, share in zip(self.parts, self.shares, strict=True)]
+        return sum(each, Fraction(0)) if law == "laplace" else root(sum((e**2 for e in each), Fraction(0)))
+
+    def error(self, workload: Workload) -> float:
+        return sum(
+            term.weight * part.term_error(alone(workload, term), term) / float(share) ** 2
+            for term, part, share in zip(workload.terms, self.parts, self.shares, strict=True)
+        )
+
+    def measure(self, counts: Counts) -> list[NDArray[Any]]:
+        return [block for part in self.parts for block in part.measure(counts)]
+
+    def answers(self, workload: Workload, released: Sequence[NDArray[Any]], law: Law) -> list[Answers]:
+        found, place = [], 0
+        for term, part, share in zip(workload.terms, self.parts, self.shares, strict=True):
+            blocks = released[place : place + len(part.weights)]
+            place += len(part.weights)
+            (own,) = part.answers(alone(workload, term), blocks, law)
+            scale = 1 / float(share)
+            fourths = None if own.fourths is None else own.fourths * scale**4
+            found.append(Answers(own.values, own.squares * scale**2, fourths))
+        return found
+
+    def describe(self) -> str:
+        return f"{len(self.parts)} groups of questions, each by itself"
+
+
+def alone(workload: Workload, term: Term) -> Workload:
+    """One term over the cells of its own columns; of one column where it has none."""
+    columns = term.columns or list(workload.cells.names)[:1]
+    return Workload(workload.cells.only(list(columns)), (term,))
+
+
+def each_alone(workload: Workload, law: Law) -> EachAlone | None:
+    """Every term by itself, with the shares of least weighted error."""
+    parts, errors = [], []
+    for term in workload.terms:
+        own = alone(workload, term)
+        part = product_for(own, law)
+        if part is None:
+            return None
+        parts.append(part)
+        errors.append(term.weight * part.term_error(own, term) * float(part.norm(law)) ** 2)
+    # sum e / s^2 with s1 + s2 + ... = 1, or with squares that add up to 1
+    power = 1 / 3 if law == "laplace" else 1 / 4
+    raw = [error**power / float(part.norm(law)) for error, part in zip(errors, parts, strict=True)]
+    return EachAlone(tuple(parts), tuple(Fraction(max(1, round(r / max(raw) * FINE)), FINE) for r in raw))
+
+
+# --- marginal tables ---
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals(Selection):
+    """Residuals of marginal tables under Gaussian noise, the best there is (see `tacit.workloads.marginals`).
+
+    Guarantee
+        Statement: publishing the differences of every noisy table costs Gaussian noise of the multiplier
+        1 / sqrt(sum of w_A^2 p_A), p_A = product of (n_i - 1) / n_i over the subset's columns, w_A the block's weight.
+        Conditions: counts are scaled by the product of the sizes of the subset's columns, so that the noise lies on a
+        lattice on which 1 / n_i is a whole number; only differences along every column are kept.
+        Proved here: a table that is constant along a column has no differences. So the noisy differences of two
+        neighbouring tables u and u + e have the same law as those of u and u + e - c, for any table c of whole numbers
+        in the lattice that is constant along some column, and the noise prices e - c. Take for c what e has beyond its
+        residual: it is a sum of tables each constant along a column, and on the scaled lattice it is whole. Then
+        e - c is the residual of e, of squared length p_A; the differences are post-processing. Several rows of one
+        person add up, and so do their residuals.
+    """
+
+    scales: marginals.ResidualScales
+
+    @property
+    def tables(self) -> list[Columns]:
+        return list(self.scales.deviations)
+
+    def scaling(self, subset: Columns) -> int:
+        """What counts are multiplied by, so that all shares are whole."""
+        return math.prod(self.scales.sizes[c] for c in subset)
+
+    @cached_property
+    def _shares(self) -> dict[Columns, Fraction]:
+        """The weight of each residual in units of a row: one over its deviation; 0 where nothing can move it."""
+        least = min(d for d in self.scales.deviations.values() if d > 0)
+        return {
+            subset: Fraction(max(1, round(least / deviation * FINE)), FINE) if deviation > 0 else Fraction(0)
+            for subset, deviation in self.scales.deviations.items()
+        }
+
+    @property
+    def weights(self) -> tuple[Fraction, ...]:
+        return tuple(share / self.scaling(subset) or Fraction(1) for subset, share in self._shares.items())
+
+    def norm(self, law: Law) -> Fraction:
+        squares = (share**2 * marginals.cost(self.scales.sizes, subset) for subset, share in self._shares.items())
+        return root(sum(squares, Fraction(0)))
+
+    def error(self, workload: Workload) -> float:
+        return sum(term.weight * term.questions * self.variance(self.ordered(term)) for term in workload.terms)
+
+    def ordered(self, term: Term) -> Columns:
+        """The columns of a term in the order of the cells."""
+        return tuple(c for c in self.scales.sizes if c in term.columns)
+
+    def variance(self, table: Columns) -> float:
+        """The variance of each cell of a table, for noise of variance 1 at weight 1."""
+        return sum(
+            marginals.share(self.scales.sizes, subset, table) / float(self._shares[subset]) ** 2
+            for length in range(len(table) + 1)
+            for subset in itertools.combinations(table, length)
+            if self._shares[subset]
+        )
+
+    def measure(self, counts: Counts) -> list[NDArray[Any]]:
+        found = []
+        for subset in self._shares:
+            scaling, table = self.scaling(subset), counts[subset]
+            wide = int(table.sum()) * scaling < 2**61
+            found.append(table.astype(np.int64 if wide else object) * scaling)
+        return found
+
+    def released(self, noisy: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        return [marginals.differenced(table) for table in noisy]
+
+    def answers(self, workload: Workload, released: Sequence[NDArray[Any]], law: Law) -> list[Answers]:
+        residuals = {
+            subset: marginals.residual_of(differences) / self.scaling(subset)
+            for subset, differences in zip(self._shares, released, strict=True)
+        }
+        found = []
+        for term in workload.terms:
+            table = self.ordered(term)
+            values = marginals.assembled(residuals, table, self.scales.sizes)
+            values = np.transpose(values, [table.index(c) for c in term.columns]) if table else values
+            found.append(Answers(values, np.full(values.shape, self.variance(table)), None))
+        return found
+
+    def describe(self) -> str:
+        return f"{len(self.scales.deviations)} residuals of marginal tables"
+
+
+@dataclass(frozen=True, eq=False)
+class WholeTables(Selection):
+    """Marginal tables under Laplace noise, each with a weight; answers combine all that tell something."""
+
+    sizes: Mapping[str, int]
+    shares: Mapping[Columns, Fraction]
+
+    @property
+    def tables(self) -> list[Columns]:
+        return list(self.shares)
+
+    @property
+    def weights(self) -> tuple[Fraction, ...]:
+        return tuple(self.shares.values())
+
+    def norm(self, law: Law) -> Fraction:
+        shares = self.shares.values()
+        return sum(shares, Fraction(0)) if law == "laplace" else root(sum((s**2 for s in shares), Fraction(0)))
+
+    def precision(self, table: Columns, subset: Columns) -> float:
+        """How precisely a measured table tells a residual: its weight squared, over the cells summed for each."""
+        others = math.prod(self.sizes[c] for c in table if c not in subset)
+        return float(self.shares[table]) ** 2 / others
+
+    @cached_property
+    def _precisions(self) -> dict[Columns, dict[Columns, float]]:
+        """For every residual that is asked for, the tables that tell it."""
+        return {}
+
+    def telling(self, subset: Columns) -> dict[Columns, float]:
+        """The tables that hold a residual, with their share in its estimate; the whole precision under ()."""
+        if subset not in self._precisions:
+            inside = set(subset)
+            found = {t: self.precision(t, subset) for t in self.shares if inside <= set(t)}
+            self._precisions[subset] = found
+        return self._precisions[subset]
+
+    def error(self, workload: Workload) -> float:
+        return sum(term.weight * term.questions * self.variance(self.ordered(term)) for term in workload.terms)
+
+    def ordered(self, term: Term) -> Columns:
+        """The columns of a term in the order of the cells."""
+        return tuple(c for c in self.sizes if c in term.columns)
+
+    def variance(self, table: Columns) -> float:
+        """The variance of each cell of a table, for noise of variance 1 at weight 1."""
+        return sum(
+            marginals.share(self.sizes, subset, table) / sum(self.telling(subset).values())
+            for length in range(len(table) + 1)
+            for subset in itertools.combinations(table, length)
+        )
+
+    def measure(self, counts: Counts) -> list[NDArray[Any]]:
+        return [counts[table].astype(np.int64) for table in self.shares]
+
+    def answers(self, workload: Workload, released: Sequence[NDArray[Any]], law: Law) -> list[Answers]:
+        noisy = dict(zip(self.shares, released, strict=True))
+        residuals: dict[Columns, Array] = {}
+        found = []
+        for term in workload.terms:
+            table = self.ordered(term)
+            for length in range(len(table) + 1):
+                for subset in itertools.combinations(table, length):
+                    if subset not in residuals:
+                        residuals[subset] = self._residual(subset, noisy)
+            values = marginals.assembled(residuals, table, self.sizes)
+            values = np.transpose(values, [table.index(c) for c in term.columns]) if table else values
+            squares = np.full(values.shape, self.variance(table))
+            found.append(Answers(values, squares, np.full(values.shape, self.fourths(table))))
+        return found
+
+    def _residual(self, subset: Columns, noisy: Mapping[Columns, NDArray[Any]]) -> Array:
+        telling = self.telling(subset)
+        whole = sum(telling.values())
+        total = np.zeros(tuple(self.sizes[c] for c in subset))
+        for table, precision in telling.items():
+            summed = noisy[table].astype(np.float64).sum(axis=tuple(i for i, c in enumerate(table) if c not in subset))
+            total = total + marginals.residual_of(marginals.differenced(summed)) * (precision / whole)
+        return total
+
+    def fourths(self, table: Columns) -> float:
+        """The sum of fourth powers of what unit noise adds to a cell: the same for all cells of a table."""
+        total = 0.0
+        for measured, share in self.shares.items():
+            common = [c for c in table if c in measured]
+            apart = math.prod(self.sizes[c] for c in measured if c not in common)
+            for size in range(len(common) + 1):
+                for equal in itertools.combinations(common, size):
+                    weight = 0.0
+                    for length in range(len(common) + 1):
+                        for subset in itertools.combinations(common, length):
+                            telling = self.telling(subset)
+                            part = telling[measured] / sum(telling.values())
+                            part *= math.prod((c in equal) - 1 / self.sizes[c] for c in subset)
+                            part /= math.prod(self.sizes[c] for c in table if c not in subset)
+                            weight += part
+                    cells = apart * math.prod(self.sizes[c] - 1 for c in common if c not in equal)
+                    total += cells * (weight / float(share)) ** 4
+        return total
+
+    def describe(self) -> str:
+        return f"{len(self.shares)} marginal tables, combined"
+
+
+# --- choosing ---
+
+
+def candidates(workload: Workload, law: Law) -> list[Selection]:
+    """Everything that is tried for a workload. Single cells of all columns are among them where they are few enough."""
+    found: list[Selection | None] = []
+    small = workload.cells.total <= LARGEST
+    if small:
+        columns = tuple(workload.cells.names)
+        found.append(OneProduct(columns, tuple(identity(n) for n in workload.cells.shape)))
+    if all(term.marginal for term in workload.terms):
+        tables: dict[Columns, float] = {}
+        for term in workload.terms:
+            key = tuple(c for c in workload.cells.names if c in term.columns)
+            tables[key] = tables.get(key, 0.0) + term.weight
+        if law == "gaussian":
+            found.append(Residuals(marginals.residual_scales(workload.cells.sizes, tables)))
+        elif len(workload.cells.sizes) <= 10 and small:
+            weights = marginals.table_weights(workload.cells.sizes, tables).weights
+            shares = {t: Fraction(max(1, round(w * FINE)), FINE) for t, w in weights.items()}
+            found.append(WholeTables(workload.cells.sizes, shares))
+        if law == "laplace" and () not in tables:
+            found.append(_as_asked(workload, tables))
+    else:
+        found.append(product_for(workload, law))
+        if len(workload.terms) > 1:
+            found.append(each_alone(workload, law))
+    return [one for one in found if one is not None]
+
+
+def _as_asked(workload: Workload, tables: Mapping[Columns, float]) -> WholeTables:
+    """The tables as they are asked for, weighted for least error if each were answered from itself, then combined."""
+    sizes = workload.cells.sizes
+    raw = {t: (w * math.prod(sizes[c] for c in t)) ** (1 / 3) for t, w in tables.items()}
+    most = max(raw.values())
+    return WholeTables(sizes, {t: Fraction(max(1, round(r / most * FINE)), FINE) for t, r in raw.items()})
+
+
+def unit_error(selection: Selection, workload: Workload, law: Law) -> float:
+    """The weighted sum of squared errors at the unit price: Laplace noise at epsilon 1, Gaussian noise at sigma 1."""
+    return (2 if law == "laplace" else 1) * float(selection.norm(law)) ** 2 * selection.error(workload)
+
+
+def best(workload: Workload, law: Law) -> Selection:
+    """The candidate of least computed error."""
+    return min(candidates(workload, law), key=lambda one: unit_error(one, workload, law))

@@ -1,0 +1,190 @@
+"""The check that a loop treats every record on its own: what breaks it is refused with the fix, ordinary loops pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tacit.deep import FullBatch, TrainingError, make_private, make_user_private
+from tacit.deep.alone import Tape
+from tacit.deep.private import PrivateTraining
+
+Loss = Callable[[nn.Module, Tensor, Tensor], Tensor]
+N, CLASSES = 24, 3
+
+
+class Words(nn.Module):
+    """Logits for each of five words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, CLASSES * 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.layer(x).unflatten(1, (5, CLASSES))
+        return output
+
+
+class Centre(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean(0)
+
+
+def plain() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.3), nn.Tanh(), nn.Linear(8, CLASSES))
+
+
+def tokens() -> Tensor:
+    torch.manual_seed(1)
+    labels = torch.randint(CLASSES, (N, 5))
+    return labels.masked_fill(torch.rand(N, 5) < 0.4, -100)
+
+
+def mixup(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    other = torch.randperm(len(x))
+    output = model(0.7 * x + 0.3 * x[other])
+    return 0.7 * F.cross_entropy(output, y) + 0.3 * F.cross_entropy(output, y[other])
+
+
+def contrastive(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    embedded = F.normalize(model(x), dim=1)
+    return F.cross_entropy(embedded @ embedded.T / 0.1, torch.arange(len(x)))
+
+
+def twice(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    half = len(x) // 2
+    return F.cross_entropy(model(torch.cat([x[:half], x[:half]])), torch.cat([y[:half], y[:half]]))
+
+
+def counted(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten(), reduction="sum")
+    return loss / (y != -100).sum().item()
+
+
+WEIGHT = torch.tensor([1.0, 5.0, 20.0])
+
+BAD: dict[str, tuple[Callable[[], nn.Module], bool, Loss, str]] = {
+    "token mean": (Words, True, lambda m, x, y: F.cross_entropy(m(x).flatten(0, 1), y.flatten(), ignore_index=-100), "gradient"),
+    "counted tokens": (Words, True, counted, "gradient"),
+    "class weight": (plain, False, lambda m, x, y: F.cross_entropy(m(x), y, weight=WEIGHT), "gradient"),
+    "loss module": (plain, False, lambda m, x, y: nn.CrossEntropyLoss(weight=WEIGHT)(m(x), y), "gradient"),
+    "mixup": (plain, False, mixup, "input"),
+    "contrastive": (plain, False, contrastive, "gradient"),
+    "centring": (lambda: nn.Sequential(nn.Linear(4, CLASSES), Centre()), False, lambda m, x, y: F.cross_entropy(m(x), y), "output"),
+    "half a batch twice": (plain, False, twice, "input"),
+}
+
+GOOD: dict[str, tuple[Callable[[], nn.Module], bool, Loss]] = {
+    "mean": (plain, False, lambda m, x, y: F.cross_entropy(m(x), y)),
+    "fixed length": (
+        Words, True,
+        lambda m, x, y: F.cross_entropy(m(x).transpose(1, 2), y, reduction="none").sum(1).div(5).mean(),
+    ),
+    "own weights": (plain, False, lambda m, x, y: (F.cross_entropy(m(x), y, reduction="none") * WEIGHT[y]).mean()),
+    "flattened by size": (plain, False, lambda m, x, y: F.nll_loss(F.log_softmax(m(x.view(x.size(0), -1)), 1), y)),
+    "indexed": (plain, False, lambda m, x, y: -F.log_softmax(m(x), 1)[torch.arange(len(y)), y].sum() / len(y)),
+    "noise on the input": (plain, False, lambda m, x, y: F.cross_entropy(m(x + 0.1 * torch.randn_like(x)), y)),
+    "shuffled": (plain, False, lambda m, x, y: (lambda p: F.cross_entropy(m(x[p]), y[p]))(torch.randperm(len(x)))),
+    "smoothed": (plain, False, lambda m, x, y: F.cross_entropy(m(x), y, label_smoothing=0.1) + 0.0 * WEIGHT.sum()),
+}
+
+
+def run(make: Callable[[], nn.Module], words: bool, how: dict[str, Any] | None = None) -> PrivateTraining:
+    torch.manual_seed(0)
+    model = make()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.randn(N, 4), tokens() if words else torch.arange(N) % CLASSES
+    return make_private(model, optimizer, data, noise_multiplier=1.0, clip=1.0, sampler=FullBatch(N), steps=4, **(how or {}))
+
+
+def train(private: PrivateTraining, loss: Loss) -> list[float]:
+    seen = []
+    while private.remaining():
+        for x, y in private.loader:
+            private.optimizer.zero_grad()
+            value = loss(private.model, x, y)
+            seen.append(value.item())
+            value.backward()
+            private.optimizer.step()
+    return seen
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_mixes_records_is_refused_before_anything_is_released(name: str) -> None:
+    make, words, loss, what = BAD[name]
+    private = run(make, words)
+    with pytest.raises(TrainingError, match=f"{what}.* changes with the other records"):
+        train(private, loss)
+    assert private.steps == 0
+
+
+@pytest.mark.parametrize("physical", [None, 7])
+@pytest.mark.parametrize("name", GOOD)
+def test_ordinary_loops_pass(name: str, physical: int | None) -> None:
+    make, words, loss = GOOD[name]
+    private = run(make, words, {"physical_batch": physical})
+    assert len(train(private, loss)) == 4 and private.steps == 4
+    assert not torch.overrides._get_current_function_mode_stack(), "nothing listens any more"
+
+
+def test_the_check_changes_nothing() -> None:
+    """The same dropout and the same parameters, checked or not."""
+    from tacit.noise import test_mode as fixed_draws
+
+    found = []
+    for listening in (True, False):
+        with fixed_draws(4), pytest.MonkeyPatch.context() as patch:
+            if not listening:
+                patch.setattr("tacit.deep.private.due", lambda step: False)
+            private = run(plain, False)
+            torch.manual_seed(5)
+            losses = train(private, GOOD["noise on the input"][2])
+            found.append((losses, torch.cat([p.detach().flatten() for p in private.model.parameters()])))
+    assert found[0][0] == found[1][0] and torch.equal(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize("sort", [True, False])
+def test_rows_of_users_must_stay_in_their_places(sort: bool) -> None:
+    torch.manual_seed(2)
+    model = plain()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    private = make_user_private(
+        model, optimizer, (torch.randn(N, 4), torch.arange(N) % CLASSES), np.arange(N) % 8, most=3, clip=1.0, sampler=FullBatch(8),
+        noise_multiplier=1.0, steps=1,
+    )  # fmt: skip
+    for x, y in private.loader:
+        order = x[:, 0].argsort() if sort else torch.arange(len(x))
+        F.cross_entropy(model(x[order]), y[order]).backward()
+        if sort:
+            with pytest.raises(TrainingError, match=r"places|other records"):
+                optimizer.step()
+            break
+        optimizer.step()
+    assert private.steps == (0 if sort else 1)
+
+
+def test_a_loop_that_leaves_is_not_listened_to() -> None:
+    private = run(plain, False)
+    for _ in private.loader:
+        break
+    next(iter(private.loader))
+    assert not torch.overrides._get_current_function_mode_stack()
+
+
+def test_mutant_a_check_of_the_outputs_alone_misses_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Tape._play
+
+    def outputs_only(self: Tape, leaves: Any) -> Any:
+        inputs, outputs, _ = whole(self, leaves)
+        return inputs, outputs, []
+
+    monkeypatch.setattr(Tape, "_play", outputs_only)
+    private = run(Words, True)
+    train(private, BAD["token mean"][2])
+    assert private.steps == 4

@@ -1,0 +1,36 @@
+"""Scores: whole granules that one row moves by at most one row's granules."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.noise import test_mode as seeded
+from tacit.synthesis.estimate import NoisyMarginal, fit
+from tacit.synthesis.score import distances, model_counts
+
+
+def test_a_row_moves_a_distance_by_at_most_one_row() -> None:
+    rng = np.random.default_rng(0)
+    worst = 0
+    for _ in range(300):
+        counts = rng.integers(0, 5, (3, 4))
+        expected = rng.normal(2, 2, (3, 4))
+        more = counts.copy()
+        more.flat[rng.integers(12)] += 1
+        before, after = (distances([c], [expected], granules=64)[0] for c in (counts, more))
+        worst = max(worst, abs(int(after) - int(before)))
+    assert worst == 64
+
+
+def test_distances_equal_the_plain_sum() -> None:
+    counts, expected = np.array([[3, 0], [5, 2]]), np.array([[2.5, 0.25], [6.0, 2.0]])
+    assert distances([counts], [expected], granules=4).tolist() == [4 * 1.75]
+
+
+def test_the_model_is_counted_on_its_own_rows() -> None:
+    table = np.array([[50.0, 10.0], [0.0, 40.0]])
+    model = fit((2, 2), [NoisyMarginal((0, 1), table, 1.0)], steps=2000)
+    with seeded(2):
+        both, first = model_counts(model, [(0, 1), (0,)])
+    assert np.abs(both - table).max() <= 1
+    assert np.abs(first - [60, 40]).max() <= 1

@@ -1,0 +1,211 @@
+"""Plans from end to end: the price against the integers that move, the error against repeated draws, the intervals' coverage."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tacit.accounting import Adjacency, Guarantee
+from tacit.errors import ParameterError
+from tacit.ledger import Budget, BudgetExceeded, Ledger
+from tacit.noise import test_mode as seeded
+from tacit.tables import Brackets, Session, TableError, Unit
+from tacit.workloads import AllRanges, Cells, Identity, Marginals, Prefix, Product, measured, plan
+from tacit.workloads.plan import Measured
+from tacit.workloads.workload import Wanted
+
+CELLS = Cells.of({"a": 3, "b": 4, "c": 6})
+WANTED: dict[str, Wanted] = {
+    "tables": Marginals("a", "b", "c", up_to=2),
+    "ranges": Product(c=AllRanges),
+    "by group": Product(a=Identity, c=Prefix),
+    "mixed": Product(c=AllRanges) + 2 * Marginals("a", "b", ways=2),
+}
+
+
+def tables_of(plan: Measured, counts: np.ndarray) -> dict[tuple[str, ...], np.ndarray]:
+    names = list(CELLS.names)
+    return {t: counts.sum(axis=tuple(i for i, c in enumerate(names) if c not in t)) for t in plan.selection.tables}
+
+
+def made(wanted: Wanted, law: str, **more: Any) -> Measured:
+    spend = Guarantee(epsilon=1) if law == "laplace" else Guarantee(rho="0.1")
+    return measured(wanted.on(CELLS), spend, law=law, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize("name", list(WANTED))
+def test_no_person_moves_the_sums_further_than_the_price(name: str, law: str) -> None:
+    """Any two rows in any two cells: on the integers that get noise (differences of them, for residuals)."""
+    found = made(WANTED[name], law, reach=2)
+    empty = tables_of(found, np.zeros(CELLS.shape, dtype=np.int64))
+    before = found.selection.measure(empty)
+    limit = Fraction(1) / Fraction(found.noise.multiplier)
+    places = list(itertools.product(*(range(n) for n in CELLS.shape)))
+    worst = Fraction(0)
+    for one, other in zip(places, [*places[:24], *places[::-1][24:]], strict=True):
+        counts = np.zeros(CELLS.shape, dtype=np.int64)
+        counts[one] += 1
+        counts[other] += 1
+        after = found.selection.measure(tables_of(found, counts))
+        moved = Fraction(0)
+        for block, (new, old) in enumerate(zip(after, before, strict=True)):
+            scale = found.noise.scales[block]
+            if type(found.selection).__name__ == "Residuals":
+                change = residual_part(new - old)
+            else:
+                change = [Fraction(int(v)) for v in (new - old).ravel()]
+            moved += sum((abs(v) / scale if law == "laplace" else (v / scale) ** 2) for v in change)
+        worst = max(worst, moved)
+    assert worst <= (limit if law == "laplace" else limit**2)
+    # and the price is not idle: two rows in the worst cell come near it
+    assert float(worst) > 0.9 * float(limit if law == "laplace" else limit**2)
+
+
+def residual_part(change: np.ndarray) -> list[Fraction]:
+    exact = np.array([Fraction(int(v)) for v in change.ravel()], dtype=object).reshape(change.shape)
+    for axis, size in enumerate(change.shape):
+        exact = exact - exact.sum(axis=axis, keepdims=True) / size
+    return list(exact.ravel())
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize("name", list(WANTED))
+def test_errors_are_as_predicted_and_intervals_cover(name: str, law: str) -> None:
+    """300 draws: the mean squared error within 5 standard errors, coverage of 95 % within 1.5 % over all answers."""
+    found = made(WANTED[name], law)
+    counts = np.random.default_rng(1).integers(0, 40, size=CELLS.shape)
+    exact = found.workload.answers(counts.sum(axis=dropped(found)))
+    tables, errors, inside, total = tables_of(found, counts), [], 0, 0
+    with seeded(11):
+        for _ in range(300):
+            squared = 0.0
+            for figures, truth in zip(found.answers(found.draw(tables)), exact, strict=True):
+                off = figures.values - truth
+                squared += figures.term.weight * float((off**2).sum())
+                inside += int((np.abs(off) <= figures.widths).sum())
+                total += off.size
+            errors.append(squared)
+    mean, deviation = float(np.mean(errors)), float(np.std(errors)) / math.sqrt(len(errors))
+    assert abs(mean - found.total_error) < 5 * deviation
+    assert abs(inside / total - 0.95) < 0.015
+
+
+def dropped(found: Measured) -> tuple[int, ...]:
+    return tuple(i for i, c in enumerate(CELLS.names) if c not in found.workload.cells.names)
+
+
+def test_both_laws_are_compared() -> None:
+    few = measured(Marginals("a", ways=1).on(Cells.of({"a": 3})), Guarantee(epsilon=1, delta="1e-9"))
+    many = measured(Product(c=AllRanges).on(Cells.of({"c": 64})), Guarantee(rho="0.5"))
+    assert few.law == "laplace" and many.law == "gaussian"
+    assert measured(Marginals("a", ways=1).on(CELLS), Guarantee(epsilon=1)).law == "laplace"
+    with pytest.raises(ParameterError):
+        measured(Marginals("a", ways=1).on(CELLS), Guarantee(epsilon=1), law="gaussian")
+    with pytest.raises(ParameterError):
+        measured(Marginals("a", ways=1).on(CELLS), Guarantee(rho=1), law="normal")  # type: ignore[arg-type]
+
+
+def test_replacing_a_person_moves_twice_as_far() -> None:
+    one = made(WANTED["tables"], "gaussian")
+    other = made(WANTED["tables"], "gaussian", replaced=True)
+    assert other.scale == pytest.approx(2 * one.scale, rel=1e-9)
+    assert other.noise.adjacency is Adjacency.REPLACE_ONE
+
+
+# --- with a session ---
+
+
+def people(count: int = 3000) -> pa.Table:
+    random = np.random.default_rng(5)
+    return pa.table(
+        {
+            "id": np.repeat(np.arange(count // 3), 3),
+            "sex": random.choice(["f", "m", "?"], size=count),
+            "age": random.integers(-5, 120, size=count),
+            "region": pa.array([None if v == "none" else v for v in random.choice(["N", "S", "none"], size=count)]),
+        }
+    )
+
+
+def opened(folder: Path, table: pa.Table, **more: Any) -> Session:
+    book = Ledger.open(f"sqlite:///{folder / 'tacit.db'}")
+    columns = {"sex": ["f", "m"], "region": ["N", "S"]}
+    unit = more.pop("unit", Unit("id", max_rows=3))
+    return Session(table, unit=unit, budget=Budget(rho=1), name="people", ledger=book, columns=columns, **more)
+
+
+def test_a_session_answers_and_pays_once(tmp_path: Path) -> None:
+    table = people()
+    session = opened(tmp_path, table)
+    wanted = Marginals("sex", "region", "age", up_to=2)
+    found = plan(session, wanted, rho="0.5", cells={"age": Brackets((0, 18, 65, 120))}, purpose="a test")
+    assert session.left()["rho"] == 1
+    answer = found.run()
+    assert session.left()["rho"] == Fraction(1, 2)
+    rows = table.to_pylist()
+    kept = [r for r in rows if r["sex"] in ("f", "m") and r["region"] in ("N", "S") and 0 <= r["age"] <= 120]
+    for line in answer.table("sex", "region").to_pylist():
+        truth = sum(r["sex"] == line["sex"] and r["region"] == line["region"] for r in kept)
+        assert abs(line["value"] - truth) < 8 * found.expected_error
+    assert set(answer.table("age", "sex").column("age").to_pylist()) == {"0 to 18", "18 to 65", "65 to 120"}
+    with pytest.raises(ParameterError, match="no answers about exactly"):
+        answer.table("sex", "age", "region")
+    with pytest.raises(BudgetExceeded):
+        plan(session, wanted, rho="0.6", cells={"age": Brackets((0, 18, 65, 120))}).run()
+
+
+def test_caps_hold_in_the_engine(tmp_path: Path) -> None:
+    """A person with a thousand rows counts for the cap, in every table together."""
+    heavy = pa.table({"id": [1] * 1000 + [2], "sex": ["f"] * 1000 + ["m"], "region": ["N", "S"] * 500 + ["N"]})
+    session = opened(tmp_path, heavy, unit=Unit("id", max_rows=4))
+    found = plan(session, Marginals("sex", "region", up_to=2), rho="0.1")
+    counts = found.cut.counts([("sex",), ("region",), ("sex", "region"), ()])
+    assert counts[()] == 5 and counts[("sex",)].tolist() == [4, 1]
+    assert counts[("region",)].sum() == counts[("sex", "region")].sum() == 5
+    assert found.cut.reach == 4
+
+
+def test_rows_outside_the_cells_count_nowhere(tmp_path: Path) -> None:
+    odd = pa.table({"id": [1, 2, 3, 4], "sex": ["f", "x", None, "m"], "region": ["N", "N", "N", None]})
+    session = opened(tmp_path, odd)
+    counts = plan(session, Marginals("sex", "region", up_to=2), rho="0.1").cut.counts([("sex",), ("region",), ()])
+    assert counts[("sex",)].tolist() == [1, 0] and counts[("region",)].tolist() == [1, 0] and counts[()] == 1
+
+
+def test_an_empty_table_has_every_cell(tmp_path: Path) -> None:
+    session = opened(tmp_path, people().slice(0, 0))
+    answer = plan(session, Marginals("sex", "region", up_to=2), rho="0.1").run()
+    assert answer.table("sex", "region").num_rows == 4
+
+
+@pytest.mark.parametrize(
+    ("wanted", "more", "error"),
+    [
+        (Marginals("age", ways=1), {}, TableError),
+        (Marginals("nothing", ways=1), {}, Exception),
+        (Marginals("sex", ways=1), {"cells": {"region": ["N"]}}, ParameterError),
+        (Marginals("sex", ways=1), {"cells": {"sex": ["f", "f"]}}, TableError),
+        (Marginals("sex", ways=1), {"cells": {"sex": Brackets((0, 1))}}, Exception),
+        (Marginals("sex", ways=1), {"rows": "SELECT SUM(age) FROM people"}, Exception),
+        ("sex", {}, ParameterError),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_before_payment(tmp_path: Path, wanted: Any, more: Any, error: Any) -> None:
+    session = opened(tmp_path, people(30))
+    with pytest.raises(error):
+        plan(session, wanted, rho="0.1", **more)
+    assert session.left()["rho"] == 1
+
+
+@pytest.mark.parametrize("edges", [(), (1,), (2, 1), (1, 1), (0, float("nan"))])
+def test_bad_edges_are_refused(edges: Any) -> None:
+    with pytest.raises((TableError, ParameterError)):
+        Brackets(edges)
