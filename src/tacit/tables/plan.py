@@ -106,8 +106,8 @@ def _ends(node: exp.Expression, bounds: Mapping[str, Any]) -> Ends:
         case exp.Round():
             low, high = _ends(node.this, bounds)
             places = node.args.get("decimals")
-            step = Fraction(1, 10 ** (int(places.this) if isinstance(places, exp.Literal) else 0))
-            return low - step / 2, high + step / 2
+            half = Fraction(1, 2 * 10 ** (int(places.this) if isinstance(places, exp.Literal) else 0))
+            return low - half, high + half
         case exp.Mod():
             _, most = _ends(node.expression, bounds)
             low, high = _ends(node.this, bounds)
