@@ -26,8 +26,8 @@ SPEND = Guarantee(epsilon=1)
 PEOPLE = 60
 #: What shows which of her rows was chosen; everything that a question may do with the column `c` of any type.
 CHOICES = (
-    "SELECT COUNT(*) AS n FROM (SELECT id, c, ROW_NUMBER() OVER (PARTITION BY id ORDER BY k) AS p FROM t) w WHERE p = 1 AND {shown}",
-    "SELECT COUNT(*) AS n FROM t a JOIN t b ON a.id = b.id AND a.k = b.k WHERE {joined}",
+    "SELECT COUNT(*) AS n FROM (SELECT id, c, ROW_NUMBER() OVER (PARTITION BY id ORDER BY k) AS p FROM order_t) w WHERE p = 1 AND {shown}",
+    "SELECT COUNT(*) AS n FROM order_t a JOIN order_t b ON a.id = b.id AND a.k = b.k WHERE {joined}",
 )
 SHOWN = {
     "boolean": "c", "integer": "c = {0}", "decimal": "c = {0}", "float": "c > 1.7", "text": "c = {0}", "date": "c = {0}",
@@ -58,8 +58,8 @@ def moved(place: Place, column: Typed, text: str) -> int:
     k = Typed("k", "BIGINT", "integer", ("1",), ("1",))
     found = []
     for seed, without in ((1, None), (2, 5), (3, 5)):
-        every_type.put(place, "t", [Typed("c", column.native, column.kind, column.plain, column.extreme), k], rows(column, seed, without))
-        found.append(sums(place, desk_on(place, Unit("id", max_rows=1), "t"), text)[0][0])
+        every_type.put(place, "order_t", [_called(column), k], rows(column, seed, without))
+        found.append(sums(place, desk_on(place, Unit("id", max_rows=1), "order_t"), text)[0][0])
     return max(abs(found[0] - found[1]), abs(found[0] - found[2]), 10 * abs(found[1] - found[2]))
 
 
@@ -95,14 +95,14 @@ def test_an_order_that_leaves_out_a_column_is_caught(place: Place, monkeypatch: 
 
 # ---- joins -----------------------------------------------------------------------------------------------------------------------------
 
-ASKED = "SELECT COUNT(*) AS n FROM visits v JOIN codes k ON v.c = k.c"
+ASKED = "SELECT COUNT(*) AS n FROM join_visits v JOIN join_codes k ON v.c = k.c"
 
 
 def matched(place: Place, private: Typed, public: Typed, values: tuple[str, ...], codes: tuple[str, ...]) -> tuple[int, int] | None:
     """The most rows that one row of the data becomes, and what the plan says; None where the join is refused."""
-    every_type.put(place, "visits", [_called(private)], [[str(i), f"CAST({v} AS {private.native})"] for i, v in enumerate(values)])
-    every_type.put(place, "codes", [_called(public)], [[str(i), f"CAST({v} AS {public.native})"] for i, v in enumerate(codes)])
-    desk = desk_on(place, Unit.row(), "visits", "codes", public=frozenset({"codes"}))
+    every_type.put(place, "join_visits", [_called(private)], [[str(i), f"CAST({v} AS {private.native})"] for i, v in enumerate(values)])
+    every_type.put(place, "join_codes", [_called(public)], [[str(i), f"CAST({v} AS {public.native})"] for i, v in enumerate(codes)])
+    desk = desk_on(place, Unit.row(), "join_visits", "join_codes", public=frozenset({"join_codes"}))
     try:
         question = desk.question(ASKED)
     except TableError:

@@ -19,7 +19,7 @@ from tests.tables.engines.every_type import COLUMNS, Typed
 SOURCES = (
     "every_plain", "every_plain", "every_plain", "(SELECT * FROM every_plain WHERE {c}) AS w",
     "(SELECT * FROM every_plain UNION ALL SELECT * FROM every_plain) AS w",
-    "(SELECT a.* FROM every_plain AS a JOIN codes ON a.bo = codes.bo) AS w",
+    "(SELECT a.* FROM every_plain AS a JOIN every_codes AS k ON a.bo = k.bo) AS w",
 )  # fmt: skip
 PARTS = ("YEAR", "MONTH", "DAY", "QUARTER", "WEEK", "DOY", "ISODOW")
 

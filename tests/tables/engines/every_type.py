@@ -91,8 +91,8 @@ DUCKDB = [
         "lt": ("VARCHAR[]", ("['a']", "['b', NULL]")),
         "ar": ("INTEGER[2]", ("[1, 2]",)), "st": ("STRUCT(a INTEGER, b VARCHAR)", ("{'a': 1, 'b': 'x'}",)),
         "mp": ("MAP(VARCHAR, INTEGER)", ("MAP {'a': 1}",)), "un": ("UNION(n INTEGER, t VARCHAR)", ("1", "'a'")),
-        "u128": ("UHUGEINT", ("1", f"'{2**128 - 1}'")), "bn": ("BIGNUM", _texts(("1", "9" * 60))),
-        "tn": ("TIME_NS", _texts(("12:00:00.000000001",))),
+        "u128": ("UHUGEINT", ("1", f"'{2**128 - 1}'")),
+        "bn": ("BIGNUM", _texts(("1", "9" * 60))), "tn": ("TIME_NS", _texts(("12:00:00.000000001",))),
     }),
 ]  # fmt: skip
 POSTGRES = [
@@ -143,7 +143,7 @@ SPARK = [
 COLUMNS = {"duckdb": DUCKDB, "postgres": POSTGRES, "spark": SPARK}
 
 
-def lines(columns: Sequence[Typed], size: str, people: int = 7) -> list[list[str]]:
+def lines(columns: Sequence[Typed], size: str, people: int = 5) -> list[list[str]]:
     """The rows as SQL; in every column there is a NULL too, and each person has several rows that differ in every column."""
     if size == "empty":
         return []
@@ -191,7 +191,7 @@ def put(place: Place, table: str, columns: Sequence[Typed], rows: Sequence[Seque
             connection.execute("CREATE TYPE tacit_mood AS ENUM ('a', 'b')")
             connection.execute("CREATE TYPE tacit_pair AS (n integer, t text)")
             connection.execute("CREATE DOMAIN tacit_level AS integer CHECK (VALUE > -10)")
-        connection.execute(f"DROP TABLE IF EXISTS {table}".encode())
+        connection.execute(f"DROP TABLE IF EXISTS {table} CASCADE".encode())
         connection.execute(made.encode())
         if rows:
             connection.execute(filled.encode())
