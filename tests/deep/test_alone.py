@@ -162,7 +162,7 @@ def test_rows_of_users_must_stay_in_their_places(sort: bool) -> None:
         order = x[:, 0].argsort() if sort else torch.arange(len(x))
         F.cross_entropy(model(x[order]), y[order]).backward()
         if sort:
-            with pytest.raises(TrainingError, match="places|other records"):
+            with pytest.raises(TrainingError, match=r"places|other records"):
                 optimizer.step()
             break
         optimizer.step()

@@ -29,7 +29,9 @@ def step(private: PrivateTraining, x: Tensor) -> None:
     private.optimizer.step()
 
 
-SAMPLERS = [Passes(8, ROWS), Allocation(8, ROWS), CyclicPoisson(3, ROWS, parts=8), PoissonBatches(5, ROWS), FixedSize(5, ROWS), FullBatch(ROWS)]
+SAMPLERS: list[Any] = [
+    Passes(8, ROWS), Allocation(8, ROWS), CyclicPoisson(3, ROWS, parts=8), PoissonBatches(5, ROWS), FixedSize(5, ROWS), FullBatch(ROWS)
+]
 
 
 def disturbed(private: PrivateTraining, seed: int) -> list[list[float]]:

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.release.jobs import TEXT, changed
 
+from tacit.accounting import AccountingError
 from tacit.ledger import Budget
-from tacit.release import job_parts
+from tacit.release import job_parts, plan
 from tacit.release.errors import JobError
 from tacit.release.job import EXAMPLE, LARGEST, Job, load, parse
 from tacit.release.kinds import table
@@ -249,3 +250,31 @@ def test_every_field_is_in_the_guide() -> None:
     assert not missing
     listed = page[page.index("| block | fields |") : page.index("A text that holds a comma")]
     assert {word for word in re.findall(r"`([a-z_]+)`", listed)} <= fields | {"table"}
+
+
+_HUGE = (str(10**400), f"-{10**400}", "1" + "0" * 5000, "'1e300'", f"0x{'f' * 400}", "'1e-300'", f"'1/{'9' * 900}'", "1e200")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("rho: 0.5", "rho: {}"), ("max_rows: 3", "max_rows: {}"), ("[0, 110]", "[0, {}]"), ("weight: 1}", "weight: {}}}"),
+        ("[north, south]", "[{}, south]"), ("confidence: 0.95", "confidence: {}"), ("version: 1", "version: {}"),
+        ("budget: {rho: 0.5}", "budget: {{epsilon: {}, delta: 1e-6}}"), ("budget: {rho: 0.5}", "budget: {{epsilon: 1, delta: {}}}"),
+        ("budget: {rho: 0.5}", "budget: {{rho: 0.5}}\nexpected: {{rows: {0}, people: {0}}}"),
+        ("AS n FROM visits,", "AS n FROM visits WHERE age > {},"),
+    ],
+)
+def test_absurd_numbers_are_refused_by_the_job(old: str, new: str) -> None:
+    """Each is refused as an error of the job, or planned; none ends in an error of arithmetic."""
+    coded = 0
+    for number in _HUGE:
+        try:
+            plan(parse(TEXT.replace(old, new.format(number), 1)))
+        except (JobError, AccountingError) as error:
+            assert len(str(error)) < 1000
+            coded += getattr(error, "code", "") == "number-out-of-range"
+    assert coded >= 2 or old.startswith(("AS n", "version", "conf", "[0", "[north"))
+    with pytest.raises(JobError) as caught:
+        parse(TEXT.replace("max_rows: 3", f"max_rows: {10**400}"))
+    assert caught.value.code == "number-out-of-range" and caught.value.place == "unit.max_rows"

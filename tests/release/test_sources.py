@@ -32,7 +32,7 @@ def test_a_parquet_file_is_read_in_place(tmp_path: Path) -> None:
     parquet.write_table(visits(), tmp_path / "visits.parquet")
     found = opened(JOB, tmp_path)
     assert found.engine.run(parse_one("SELECT COUNT(*) AS n FROM visits")).to_pydict() == {"n": [241]}
-    assert [identity.kind for identity in found.identities()] == ["content"]
+    assert [identity.kind for identity in found.identities()] == ["content", "table", "read"]
 
 
 def test_a_malformed_csv_file_raises_nothing_and_no_field_has_another_type(tmp_path: Path) -> None:

@@ -249,6 +249,9 @@ def run(
         typer.Option("--lost", help="What to do about outputs that an interrupted run began and lost."),
     ] = "refuse",
     analyst: Annotated[str, typer.Option("--analyst", help="Who asks, for the book.", metavar="NAME")] = "",
+    new_dataset: Annotated[
+        bool, typer.Option("--new-dataset", help="These are other people's rows, though the book knows rows like them.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Pay for a job, run it, check it and publish all of it or nothing. An interrupted run goes on where it was."""
@@ -273,7 +276,7 @@ def run(
         book = None if ledger is None else Ledger.open(address(ledger))
         with output.progress(len(asked.outputs)) as step, _interruptible(as_json):
             place, missing = Path(job).resolve().parent, lost.replace("-", " ")
-            done = finished(asked, base=place, ledger=book, progress=step, lost=missing, analyst=analyst)
+            done = finished(asked, base=place, ledger=book, progress=step, lost=missing, analyst=analyst, new_dataset=new_dataset)
     if as_json:
         output.print_json(output.run_record(done))
         return

@@ -39,9 +39,9 @@ ORDER = "records of a batch change their places, and with them their owners"
 FIXES = {
     INPUTS: "leave out mixup and whatever else joins records, or do it within one record of the data set",
     OUTPUTS: "compute each output from its own record only: no statistics of the batch",
-    GRADIENTS: "write the loss as a mean over records of terms that each depend on one: cross_entropy(..., reduction='none'), summed over a "
-    "record's tokens, divided by a fixed length and scaled by a record's own weight, then .mean(); no mean over tokens with ignore_index, no "
-    "class weight=, no negatives from the batch",
+    GRADIENTS: "write the loss as a mean over records of terms that each depend on one: cross_entropy(..., reduction='none'), "
+    "summed over a record's tokens, divided by a fixed length and scaled by a record's own weight, then .mean(); no mean over tokens with "
+    "ignore_index, no class weight=, no negatives from the batch",
     ORDER: "leave the rows of a batch in the order in which the loader hands them out: a user's records lie side by side",
 }
 MOST = 2000  # calls that are kept: a longer body is not checked
@@ -114,7 +114,7 @@ class Tape(TorchFunctionMode):
     def stop(self) -> None:
         """Listen no more. A mode that the loop has put on top and not taken off stays; then this one only passes calls on."""
         self.listening = False
-        stack = torch.overrides._get_current_function_mode_stack()
+        stack: list[Any] = torch.overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
         if stack and stack[-1] is self:
             self.__exit__(None, None, None)
 
@@ -184,8 +184,9 @@ class Tape(TorchFunctionMode):
         results = flatten(result)[0]
         if not touched and (old or not results):  # constants stay; draws from the generator are repeated
             return
-        own = [now[id(tensor)] if id(tensor) in now else tensor for tensor in old]
-        if own and id(old[0]) not in now and (name.endswith("_") and not name.endswith("__") or name.startswith("__i")):
+        own = [now.get(id(tensor), tensor) for tensor in old]
+        in_place = name.startswith("__i") or (name.endswith("_") and not name.endswith("__"))
+        if own and in_place and id(old[0]) not in now:
             own[0] = own[0].clone()  # written to: the loop's own tensor is left alone
         args, kwargs = _replaced(rebuild(own), numbers)
         again = func(*args, **kwargs)
@@ -228,6 +229,7 @@ def _differ(before: Sequence[Tensor], after: Sequence[Tensor], count: int) -> li
             continue
         left, right = (torch.nan_to_num(value.detach().double().reshape(count, -1)) for value in (one, other))
         rough = 1e-5 if one.dtype in (torch.float32, torch.float64) else 2e-2
-        away = (left - right).abs().amax(1) > rough * (left.abs().amax(1) + right.abs().amax(1)) + 1e-30 if left.shape[1] else left.sum(1) > 0
-        rows.update(torch.nonzero(away).flatten().tolist())
+        if left.shape[1]:
+            away = (left - right).abs().amax(1) > rough * (left.abs().amax(1) + right.abs().amax(1)) + 1e-30
+            rows.update(torch.nonzero(away).flatten().tolist())
     return sorted(rows)

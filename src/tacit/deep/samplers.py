@@ -331,7 +331,7 @@ class PrivateLoader:
         self._workers = workers
         records = len(data)  # type: ignore[arg-type]
         if not records and not isinstance(data, TensorDataset):
-            raise ParameterError("the data has no record from which to tell the shape of an empty batch; give tensors, or at least one record")
+            raise ParameterError("the data has no record to tell the shape of an empty batch from; give tensors, or at least one record")
         self._batches = sampler.batches(records)
         self._taken = 0  # batches whose step is taken
         self._drawn: dict[int, Indices] = {}  # batches that are drawn and wait for their step, by number
@@ -383,7 +383,7 @@ class PrivateLoader:
 
     def _check(self, mine: int) -> None:
         if mine != self._pass:
-            raise TrainingError("another iteration over the loader has begun since this one; go on with that one: batches come in one order")
+            raise TrainingError("another iteration over the loader has begun since this one; go on with that: batches come in one order")
 
 
 def unchanged(loaded: Any) -> Any:

@@ -44,8 +44,8 @@ from torch.utils.data import Dataset, TensorDataset, default_collate
 from tacit.accounting import Adjacency, Event, Gaussian, Group, Guarantee, MixtureOfGaussians, ParameterError, Repeated, calibrate
 from tacit.deep.clipping import Clipper, ClippingError, Rule, flat
 from tacit.deep.clipping.clipper import Units
-from tacit.deep.clipping.passes import Pass
 from tacit.deep.clipping.parts import CHUNK, UNIT, Blocks, Bounds, Outer, Part, floored, row_norms, weigh
+from tacit.deep.clipping.passes import Pass
 from tacit.deep.private import PrivateTraining, noise_for, planned_steps
 from tacit.deep.samplers import Indices, PoissonBatches, Sampler, as_dataset
 from tacit.noise import permutation
@@ -203,7 +203,8 @@ class UserClipper(Clipper):
         """A piece holds all records of at most `largest` users."""
         ends = np.cumsum([0, *self._now]).tolist()
         turns = [*range(0, len(self._now), largest), len(self._now)]
-        self._later = [self._now[first:last] for first, last in pairwise(turns)]
+        if not self.rehearsal:
+            self._later = [self._now[first:last] for first, last in pairwise(turns)]
         return [(ends[first], ends[last]) for first, last in pairwise(turns)]
 
     def _units(self, book: Pass, whole: int) -> Units:

@@ -89,13 +89,14 @@ class Ledger:
         parent: Account | str | None = None, adjacency: Adjacency | str | None = None,
         unit: str | None = None, rule: str | None = None, collusion: bool | None = None,
         window: str | None = None, growing: bool | None = None, null_record: bool | None = None,
-        cache: bool | None = None,
+        cache: bool | None = None, new_dataset: bool = False,
     ) -> Account:
         """Open an account, or find the one that the name or the data already has. `tacit.ledger.spec.Spec` says what the terms mean.
 
         An account is known by its data. Another name for known data (a copy of the file, a renamed view, a second session) becomes an
         alias of the same account with the same budget; other terms than the account's own are refused. Without `data` and `parent`, the
-        name stands for the data. An account below another one shares its parent's data.
+        name stands for the data. An account below another one shares its parent's data. `new_dataset=True` says that this name means
+        other people's rows, though they look the same: it opens an account of its own, and the book remembers that it was said.
         """
         listed: Sequence[Any] = data if isinstance(data, (list, tuple)) else [] if data is None else [data]
         given = [item if isinstance(item, DataIdentity) else DataIdentity.declared(item) for item in listed]
@@ -109,7 +110,8 @@ class Ledger:
         asked = {key: value for key, value in terms.items() if value is not None}
 
         def found(connection: Connection, *, write: bool = False) -> Spec | None:
-            keys = [identity.key(self.secret(connection)) for identity in given]
+            secret = self.secret(connection)
+            keys = [self._own(connection, name, identity, secret, new=new_dataset) for identity in given]
             above = self._parent(connection, parent)
             return self._opened(connection, name, keys, above, asked, write=write)
 
@@ -117,6 +119,22 @@ class Ledger:
         spec = self.store.read(found) or self.store.write(lambda connection: found(connection, write=True))
         assert spec is not None
         return Account(self, spec)
+
+    def _own(self, connection: Connection, name: str, identity: DataIdentity, secret: bytes, *, new: bool) -> str:
+        """The key of an identity; where it was declared to be other data under this name, the key of that."""
+        key, apart = identity.key(secret), identity.apart(name).key(secret)
+        if journal.account_of_data(connection, apart) is not None:
+            return apart
+        owner, named = journal.account_of_data(connection, key), journal.account_named(connection, name)
+        if new and named is not None and self.spec(connection, named).name != name:
+            raise LedgerError(f"name: {name!r} stands for account {self.spec(connection, named).name!r}; give new data another name")
+        return apart if new and owner is not None and owner != named else key
+
+    def knows(self, identity: DataIdentity) -> bool:
+        """Whether this data has an account here, under any name."""
+        return self.store.read(
+            lambda connection: journal.account_of_data(connection, identity.key(self.secret(connection))) is not None
+        )
 
     def _parent(self, connection: Connection, parent: Account | str | None) -> Spec | None:
         if parent is None:

@@ -83,6 +83,10 @@ class DataIdentity:
         address = f"{scheme}://{(parts.hostname or '').lower()}:{port}{path}"
         return _of("source", f"{address}\n{table.strip().casefold()}".encode())
 
+    def apart(self, name: str) -> DataIdentity:
+        """The same content, declared to be other data under this name."""
+        return _of("apart", DataIdentity.declared(name).digest + self.kind.encode() + b"\0" + self.digest)
+
     def key(self, secret: bytes) -> str:
         """The identity as it is stored: keyed, so that it says nothing without the book's secret."""
         return hmac.new(secret, self.kind.encode() + b"\0" + self.digest, hashlib.sha256).hexdigest()

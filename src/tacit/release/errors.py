@@ -19,6 +19,10 @@ WORDS: Mapping[str, str] = {
         "out' to publish the others, and in the next job keep a share for corrections with budget.reserve, "
         "such as 0.05"
     ),
+    "number-out-of-range": (
+        "a number is too large or too small to compute with; numbers of a job lie between 1e-60 and 1e60 in size, and "
+        "so must what follows from them"
+    ),
     "output-failed": (
         "an output failed, or was stopped, after the data was touched: what was paid stays paid, and it is "
         "not drawn again. Run again with lost='correct' to pay for it once more, or with lost='leave out' to "

@@ -31,6 +31,7 @@ from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.faults import in_job, in_words, unknown
 from tacit.release.job_parts import (
+    MOST,
     AccountSpec,
     BudgetSpec,
     ColumnSpec,
@@ -193,6 +194,7 @@ class Job(Part):
 def parse(text: str) -> Job:
     """A job from YAML text; every fault is a `JobError` that names the place."""
     tree = tree_of(text)
+    _ordinary(tree, ())
     try:
         return Job.model_validate(tree)
     except ValidationError as error:
@@ -201,6 +203,18 @@ def parse(text: str) -> Job:
         raise in_job(error) from None
     except (RecursionError, OverflowError):
         raise JobError("the job cannot be read; it is nested too deeply, or a number is too large") from None
+
+
+def _ordinary(value: object, place: tuple[int | str, ...]) -> None:
+    """Refuse whole numbers beyond every measure, wherever they stand: nothing that is computed from them would be finite."""
+    if isinstance(value, dict):
+        for name, below in value.items():
+            _ordinary(below, (*place, str(name)))
+    elif isinstance(value, list):
+        for number, below in enumerate(value):
+            _ordinary(below, (*place, number))
+    elif isinstance(value, int) and abs(value) > MOST:
+        raise JobError(code="number-out-of-range", place=_place(place))
 
 
 def load(path: str | Path) -> Job:

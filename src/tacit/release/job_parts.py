@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -16,9 +17,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from tacit.accounting import Adjacency, Guarantee
 from tacit.exact import exact
 from tacit.ledger import Budget
+from tacit.release.errors import JobError
 from tacit.tables import CSV, Unit
 
 Type = Literal["integer", "number", "decimal", "text", "boolean", "date", "timestamp"]
+#: The sizes of numbers in a job: what lies beyond is a slip, and its squares would leave floating point.
+LEAST, MOST = Fraction(1, 10**60), Fraction(10) ** 60
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
@@ -26,9 +30,11 @@ def _number(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError("must be a number")
     try:
-        exact("it", value)
+        size = abs(exact("it", value))
     except (ValueError, TypeError, ArithmeticError):
         raise ValueError("must be a finite number, such as 0.5 or 1e-6") from None
+    if size and not LEAST <= size <= MOST:
+        raise JobError(code="number-out-of-range")
     return value
 
 

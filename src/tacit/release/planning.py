@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -168,8 +169,14 @@ def plan(job: Job, source: Source | None = None, *, base: str | Path | None = No
     """
     from tacit.release.planning import notices
 
-    found = _Planner(job, desk_of(job, blank(job, None if base is None else Path(base)) if source is None else source)).best()
-    return replace(found, warnings=notices(found))
+    desk = desk_of(job, blank(job, None if base is None else Path(base)) if source is None else source)
+    found: JobPlan | None = None
+    with suppress(OverflowError):  # of public numbers: no row was looked at
+        planned = _Planner(job, desk).best()
+        found = replace(planned, warnings=notices(planned))
+    if found is None:
+        raise JobError(code="number-out-of-range", place="outputs")
+    return found
 
 
 def validate(job: Job) -> list[str]:

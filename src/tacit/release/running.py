@@ -46,6 +46,11 @@ from tacit.release.planning import JobPlan, plan
 from tacit.release.sources import identities, opened
 from tacit.release.work import Work, free, publish, published_by, staged_folder, write
 
+#: What is said where the data is known under another name.
+SAME = (
+    "{name!r} is the data of account {account!r}, under another name or in another format: its budget pays. If these "
+    "are other people's rows, say so with new_dataset=True (--new-dataset)"
+)
 #: What to do about an output that an earlier attempt began and did not store.
 LOST = ("refuse", "correct", "leave out")
 
@@ -121,28 +126,29 @@ Progress = Callable[[RunStep], None]
 def run(
     job: Job, *, base: str | Path = ".", ledger: Ledger | None = None,
     tables: Mapping[str, pa.Table] | None = None, progress: Progress | None = None, lost: str = "refuse",
-    analyst: str = "", report: bool = True,
+    analyst: str = "", report: bool = True, new_dataset: bool = False,
 ) -> JobRun:
     """Run a job and publish its release. Paths in the job are relative to `base`, the folder the job is in.
 
     Without a ledger, the book is the one that TACIT_LEDGER names, or `tacit.db` in `base`. `lost` says what to do about outputs that an
     earlier attempt began and did not store: 'refuse', 'correct' (pay for them once more, from the reserve for corrections where there is
     one) or 'leave out'. `tables` stand in for sources, by name. `report=False` leaves report.html out.
+    Rows that the book knows under another name are paid for from that account; `new_dataset=True` says that they are other people's.
     """
     if lost not in LOST:
         raise JobError(f"lost must be one of {', '.join(repr(word) for word in LOST)}, not {lost!r}")
     folder = Path(base)
     book = ledger or Ledger.open(os.environ.get("TACIT_LEDGER", f"sqlite:///{folder / 'tacit.db'}"))
-    with _Run(job, folder, book, tables, progress or (lambda step: None), lost, analyst, report) as running:
+    with _Run(job, folder, book, tables, progress or (lambda step: None), lost, analyst, report, new_dataset) as running:
         return running.finish()
 
 
 class _Run:
     def __init__(
         self, job: Job, base: Path, ledger: Ledger, tables: Mapping[str, pa.Table] | None,
-        progress: Progress, lost: str, analyst: str, report: bool,
+        progress: Progress, lost: str, analyst: str, report: bool, new_dataset: bool = False,
     ) -> None:
-        self.report = report
+        self.report, self.new_dataset = report, new_dataset
         self.job, self.base, self.ledger, self.progress, self.lost, self.analyst = job, base, ledger, progress, lost, analyst
         self.target = base / job.publication.folder
         if not Work.left_by(self.target):
@@ -150,7 +156,7 @@ class _Run:
         self.source = opened(job, base, tables)
         self.work: Work | None = None
         try:
-            self.identities = identities(self.source)
+            self.identities, self.fingerprints = identities(self.source, ledger)
             self.plan = plan(job, self.source)
             refused = [notice for notice in self.plan.warnings if notice.refuses]
             if refused:
@@ -174,7 +180,7 @@ class _Run:
 
     def fingerprint(self) -> str:
         """What an unfinished run must have in common with this one: the job and the data. It stays in the private work file."""
-        parts = [self.plan.digest.encode(), *(identity.digest for identity in self.identities)]
+        parts = [self.plan.digest.encode(), *(one.digest for one in self.fingerprints)]
         return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
     def account(self) -> Account:
@@ -185,12 +191,18 @@ class _Run:
         whose, relation = unit.whom, unit.adjacency
         try:
             return self.ledger.account(
-                name, budget, data=list(self.identities), unit=whose, adjacency=relation, window=unit.window
+                name, budget, data=list(self.identities), unit=whose, adjacency=relation, window=unit.window,
+                new_dataset=self.new_dataset,
             )
         except LedgerError as error:
             if error.code != "terms-fixed":
                 raise
             raise in_job(error, place="budget" if spec is None else "account") from None
+
+    def same_data(self, account: Account) -> tuple[str, ...]:
+        """A note where the rows had an account under another name."""
+        name = self.job.title if self.job.account is None else self.job.account.name
+        return () if account.name == name else (SAME.format(name=name, account=account.name),)
 
     def finish(self) -> JobRun:
         account = self.account()
@@ -321,7 +333,7 @@ class _Run:
             "head": head,
         }
         content = record.record(self.plan, answers, event, about, private=private, time=now.isoformat(), files=names, left_out=left_out)
-        notes = tuple(str(notice) for notice in self.plan.warnings)
+        notes = (*self.same_data(account), *(str(notice) for notice in self.plan.warnings))
         done = JobRun(
             self.job,
             self.plan,

@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
-from tacit.ledger import DataIdentity
+from tacit.ledger import DataIdentity, Ledger
 from tacit.release.errors import JobError
 from tacit.release.faults import in_job, placed
 from tacit.release.job import Job
 from tacit.tables import CSV, DUCKDB, PARQUET, Desk, Engine, Source, TableError
 from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.keys import kind_of
+from tacit.tables.engines.types import kind_of
 
 #: The engine's type for each declared one.
 TYPES = {
@@ -118,9 +118,9 @@ def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -
     return found
 
 
-def identities(source: Source) -> tuple[DataIdentity, ...]:
-    """What the ledger knows the private tables by. Files are read once for it."""
-    return _read(source.identities, "sources")
+def identities(source: Source, ledger: Ledger) -> tuple[tuple[DataIdentity, ...], tuple[DataIdentity, ...]]:
+    """What the ledger knows the private tables by, and one fingerprint for each. Files are read once for it."""
+    return _read(lambda: (source.identities(ledger.knows), source.fingerprints()), "sources")
 
 
 def _delimiters(job: Job) -> dict[str, str]:

@@ -15,19 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import cast
 
 from sqlglot import exp
 
+from tacit.tables.decimals import literal
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import Value, number, settled, total
-from tacit.tables.forms import as_whole, double
-from tacit.tables.question import narrowed
-from tacit.tables.relation import TYPES, Field, Relation, Resolve, add, carried, field_of, find, nested
+from tacit.tables.forms import arithmetic, as_whole, double, held, narrowed, public
+from tacit.tables.question import narrowed as both_hold
+from tacit.tables.relation import Field, Relation, Resolve, add, carried, field_of, find, nested, type_of
 from tacit.tables.unit import Unit
 
 #: The greatest number in a person's sum: with 2^33 rows of it, 127 bits hold the sum of what is above 2^-13, and 127 others of the rest.
 LARGEST, COARSE, FINE = 2.0**80, 2.0**13, 2.0**106
+#: More rows of one person than this are not foreseen; a sum of so many decimals must fit into 38 digits.
+ROWS = 2.0**33
 
 
 def exact_sum(value: Value) -> Value:
@@ -36,11 +40,27 @@ def exact_sum(value: Value) -> Value:
     (1e100 + 1) - 1e100 is 0 and (1e100 - 1e100) + 1 is 1, so that one person's coming could change everybody's sums, by way of the
     order in which an engine then meets the rows (Casacuberta, Shoemate, Vadhan and Wagaman 2022).
 
-    >>> exact_sum(Value(exp.column("n"), "integer")).sql.sql("duckdb")
-    'CAST(SUM(n) AS DOUBLE)'
+    >>> exact_sum(Value(exp.column("n"), "integer", 2.0**63)).sql.sql("duckdb")
+    'CAST(SUM(CAST(n AS BIGINT)) AS DECIMAL(30, 0))'
     """
     if value.kind == "integer":
-        return Value(exp.cast(exp.Sum(this=value.sql), "DOUBLE"), "float", 2.0**97, 1.0)
+        whole = exp.Sum(this=exp.cast(value.sql, "BIGINT"))
+        if value.most <= 2.0**32:
+            # A 64-bit integer in every dialect that tells them apart, so that its quotient by a count is one there too.
+            return Value(exp.cast(whole, "BIGINT"), "integer", 2.0**63, 1.0, size=(19, 0))
+        return Value(exp.cast(whole, "DECIMAL(30, 0)"), "decimal", 1e30, 1.0, size=(30, 0))
+    if value.kind == "decimal" and value.size is None:
+        return Value(exp.Sum(this=value.sql), "decimal", value.most * ROWS)  # PostgreSQL adds its numbers up exactly
+    if value.kind == "decimal" and value.size is not None:
+        # As whole numbers, which every engine has a wide sum of: 12.99 as 1299.
+        digits, places = max(value.size[0] + 10, 19), value.size[1]
+        made = arithmetic(exp.Mul(), value, public(Fraction(10**places))) if places else value
+        scaled = made.sql
+        total_ = exp.cast(exp.Sum(this=exp.cast(scaled, f"DECIMAL({value.size[0]}, 0)")), f"DECIMAL({digits}, 0)")
+        back: exp.Expression = total_
+        if places:
+            back = exp.Paren(this=exp.Mul(this=total_, expression=literal(Fraction(1, 10**places), (places, places))))
+        return Value(back, "decimal", value.most * ROWS, value.least, size=(digits + 1, places))
     whole = _nearest(value.sql, COARSE)
     rest = exp.Paren(this=exp.Sub(this=value.sql.copy(), expression=exp.Mul(this=whole.copy(), expression=double(1 / COARSE))))
     parts = []
@@ -82,7 +102,7 @@ class Grouping:
                 raise Refused("give every expression of a sub-query a name: SELECT id, COUNT(*) AS visits")
             place = next((i for i, key in enumerate(keys) if key == inner), None)
             value = values[place] if place is not None else total(self._held(inner, aggregates), self._seen(keys, values, aggregates))
-            field = made[place] if place is not None else Field(name, TYPES.get(value.kind), about=self._within(inner))
+            field = made[place] if place is not None else Field(name, type_of(value), about=self._within(inner))
             add(chosen, fields, self.rows.person, name, value.sql, field)
         query = exp.Select(expressions=chosen).from_(self.rows.expression(), copy=False)
         where, having = self.node.args.get("where"), self.node.args.get("having")
@@ -129,8 +149,9 @@ class Grouping:
         def resolve(node: exp.Column) -> Value:
             if node.table == "aggregate ":
                 return aggregates[node.name]
+            meant = self.resolve(node).sql if any(isinstance(key, exp.Column) and _alike(key, node) for key in keys) else None
             for key, value in zip(keys, values, strict=True):
-                if isinstance(key, exp.Column) and key.name.lower() == node.name.lower():
+                if isinstance(key, exp.Column) and value.sql == meant:
                     return value
             raise Refused(f"{node.name} is neither aggregated nor in the GROUP BY of its sub-query")
 
@@ -158,15 +179,15 @@ class Grouping:
             )
         if isinstance(node, (exp.Sum, exp.Avg)) and not isinstance(inner, exp.Distinct):
             value = total(inner, self.resolve)
-            value = value if value.kind == "integer" else settled(number(value, node.key.upper()), LARGEST)
+            value = _summable(value, node.key.upper())
             if isinstance(node, exp.Sum):
                 return exact_sum(value)
             # PostgreSQL's AVG also adds up squares, which can overflow.
             count = exp.Nullif(this=exp.cast(exp.Count(this=value.sql.copy()), "DOUBLE"), expression=double(0.0))
-            return Value(exp.Paren(this=exp.Div(this=exact_sum(value).sql, expression=count)), "float", LARGEST)
+            return Value(exp.Paren(this=exp.Div(this=number(exact_sum(value)).sql, expression=count)), "float", LARGEST)
         if isinstance(node, (exp.Min, exp.Max)) and not node.expressions:
             value = total(inner, self.resolve)
-            value = number(value) if value.kind in ("real", "decimal", "any") else value
+            value = number(value) if value.kind in ("real", "any") else value
             if value.kind in ("boolean", "other", "instant", "null"):
                 raise Refused(f"{node.key.upper()} takes numbers, texts and dates")
             return replace(value, sql=type(node)(this=value.sql), constant=None)
@@ -176,13 +197,32 @@ class Grouping:
         )
 
 
+def _alike(key: exp.Column, node: exp.Column) -> bool:
+    return key.name.lower() == node.name.lower()
+
+
+def _summable(value: Value, what: str) -> Value:
+    """A value that can be added up exactly: whole numbers, decimals with room for many rows, or guarded floats."""
+    if value.kind == "integer" and value.constant is None:
+        return value
+    if value.kind == "decimal" and value.constant is None:
+        if value.size is None:
+            return held(value)
+        if value.size[0] <= 24:
+            return value
+        if not value.size[1]:
+            value = narrowed(value)  # what is beyond 64 bits is beyond a sum of 64-bit integers too
+            return value
+    return settled(number(value, what), LARGEST)
+
+
 def _unfiltered(node: exp.Expression) -> exp.Expression:
     """An aggregate with FILTER, or COUNT_IF, as one of a CASE; others as they are."""
     condition: exp.Expression | None = None
     if isinstance(node, exp.Filter):
         node, condition = node.this, node.expression.this
     if isinstance(node, exp.CountIf):
-        return exp.Count(this=_where(narrowed(condition, node.this), exp.Literal.number(1)))
+        return exp.Count(this=_where(both_hold(condition, node.this), exp.Literal.number(1)))
     if condition is None:
         return node
     made, inner = node.copy(), node.this

@@ -29,7 +29,8 @@ from tacit import noise
 from tacit.exact import exact
 from tacit.tables.desk import Desk
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.keys import Keys, Listed, kind_of, literal
+from tacit.tables.engines.types import kind_of
+from tacit.tables.keys import Keys, Listed, literal
 from tacit.tables.plan import multiplicity_of, types_of
 from tacit.tables.question import Aggregate, Key, Question
 from tacit.tables.statement import Wanted, key_name, statement
@@ -63,6 +64,22 @@ class Brackets:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """Every whole number between declared bounds. Values beyond them count in the first or the last cell."""
+
+    low: int
+    high: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each cell is called."""
+        return tuple(map(str, range(self.low, self.high + 1)))
+
+
+Cells = Sequence[Any] | Brackets | Whole
+
+
+@dataclass(frozen=True)
 class Cut:
     """A desk's table cut into cells: columns, the names of the cells of each, and the question that they are keys of."""
 
@@ -90,13 +107,15 @@ class Cut:
         if unit.window is not None:
             raise Refused("cells are counted over all periods at once, so a unit with a window is not served; ask by SQL")
         base = desk.question(rows or f"SELECT COUNT(*) AS n FROM {_quoted(desk.source.tables[0])}")
-        if base.keys or len(base.aggregates) != 1 or base.aggregates[0].kind != "count":
+        shaped = base.having is not None or base.limit is not None or base.offset
+        if base.keys or shaped or len(base.aggregates) != 1 or base.aggregates[0].kind != "count":
             raise TableError("rows must be a plain count, such as SELECT COUNT(*) FROM visits WHERE age > 17")
         bare = tuple(Key(exp.column(name, quoted=True), name) for name in given)
         types = types_of(replace(base, keys=bare), desk.engine, unit)
-        cells = {name: _cells(desk, name, cell) for name, cell in given.items()}
+        kinds = {key.name: kind_of(types[key.value]) for key in bare}
+        cells = {name: _cells(desk, name, cell, kinds[name]) for name, cell in given.items()}
         keys = tuple(Key(_number(key, cells[key.name], types[key.value]), key.name) for key in bare)
-        names = {name: c.names if isinstance(c, Brackets) else tuple(c) for name, c in cells.items()}
+        names = {name: c.names if isinstance(c, Brackets | Whole) else tuple(c) for name, c in cells.items()}
         person = None if unit.person is None else types[exp.column(unit.person, quoted=True)]
         numbered = person is not None and kind_of(person) == "float"
         counted = (Aggregate("count", None, "n"),)
@@ -159,25 +178,40 @@ def _by_rows(unit: Unit) -> Unit:
     return replace(unit, max_rows=unit.most_rows, max_groups=None, rows_per_group=None)
 
 
-def _cells(desk: Desk, name: str, given: Sequence[Any] | Brackets | None) -> Sequence[Any] | Brackets:
+def _cells(desk: Desk, name: str, given: Sequence[Any] | Brackets | None, kind: str) -> Cells:
+    bounds = desk.schema.bounds.get(name)
     if isinstance(given, Brackets):
-        found: Sequence[Any] | Brackets = given
+        found: Cells = given
     elif given is not None:
         found = tuple(given)
     elif name in desk.schema.categories:
         found = desk.schema.categories[name]
+    elif bounds is not None and kind == "integer" and all(exact("bound", end).denominator == 1 for end in bounds):
+        found = Whole(int(exact("bound", bounds[0])), int(exact("bound", bounds[1])))
     else:
         raise TableError(
-            f"{name} has no cells: declare its categories, or give edges such as cells={{{name!r}: Brackets((0, 18, 65, 120))}}"
+            f"{name} has no cells: declare its categories, or whole bounds if it is a whole number, or cut it into brackets, "
+            f"cells={{{name!r}: Brackets((0, 18, 65, 120))}}"
         )
-    size = len(found.names) if isinstance(found, Brackets) else len(found)
+    size = found.high - found.low + 1 if isinstance(found, Whole) else _size(found)
     if not 0 < size <= MOST:
         raise TableError(f"{name} has {size} cells; it must have 1 to {MOST}")
     return found
 
 
-def _number(key: Key, cells: Sequence[Any] | Brackets, sql_type: str) -> exp.Expression:
+def _size(cells: Sequence[Any] | Brackets) -> int:
+    return len(cells.names) if isinstance(cells, Brackets) else len(cells)
+
+
+def _number(key: Key, cells: Cells, sql_type: str) -> exp.Expression:
     """The place of a row's cell, NULL where it is in none: comparisons only, so that no row can make it fail."""
+    if isinstance(cells, Whole):
+        # Open at both ends: bounds move values to them.
+        marks = [_edge(end) for end in range(cells.low + 1, cells.high + 1)]
+        value = exp.cast(key.value.copy(), "DOUBLE")
+        below = [exp.If(this=exp.LT(this=value, expression=m), true=exp.Literal.number(i)) for i, m in enumerate(marks)]
+        last = exp.If(this=exp.Not(this=exp.Is(this=value.copy(), expression=exp.null())), true=exp.Literal.number(len(marks)))
+        return exp.cast(exp.Case(ifs=[*below, last]), "BIGINT")
     if isinstance(cells, Brackets):
         return _place(key, cells, sql_type)
     listed = Listed.of([key.name], [[value] for value in cells], [sql_type])

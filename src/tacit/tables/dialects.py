@@ -24,6 +24,11 @@ from tacit.tables.errors import TableError
 TRUNCATES = frozenset({"spark", "spark2", "databricks", "hive", "tsql", "fabric", "sqlite", "clickhouse", "teradata"})
 #: Where a double halfway between two whole numbers becomes the even one; elsewhere it is rounded up here.
 _TO_EVEN = frozenset({"duckdb", "postgres"})
+#: The size of a plain DECIMAL, where it has one.
+_DECIMALS = {
+    "duckdb": (18, 3), "spark": (10, 0), "spark2": (10, 0), "databricks": (10, 0), "hive": (10, 0), "mysql": (10, 0), "tsql": (18, 0),
+    "snowflake": (38, 0), "redshift": (18, 0),
+}  # fmt: skip
 #: The number that Sunday has, for the functions that differ; a dialect that is not here has none that could be relied on.
 _SUNDAY_DAYOFWEEK = {"duckdb": 0, "snowflake": 0, "mysql": 1, "spark": 1, "spark2": 1, "databricks": 1, "hive": 1, "bigquery": 1}
 _SUNDAY_DOW = {"duckdb": 0, "postgres": 0, "redshift": 0, "snowflake": 0, "spark": 1, "spark2": 1, "databricks": 1, "hive": 1}
@@ -37,8 +42,10 @@ _AGGREGATES: dict[str, dict[str, type[exp.Expression]]] = {
     "spark": {"STD": exp.StddevSamp},
     "databricks": {"STD": exp.StddevSamp},
 }
+#: Where 1e3 is a decimal; elsewhere a number with an exponent is a double.
+_EXACT_EXPONENTS = frozenset({"postgres", "redshift", "snowflake", "oracle"})
 #: Marks on a node, and what they say.
-TRUNCATING, TO_EVEN, SUNDAY, OTHER_WEEK = "truncates", "to even", "sunday", "other week"
+TRUNCATING, TO_EVEN, SUNDAY, OTHER_WEEK, FLOATING = "truncates", "to even", "sunday", "other week", "floating"
 
 
 def known_dialect(name: str) -> str:
@@ -73,7 +80,14 @@ def _meant(node: exp.Expression, dialect: str) -> exp.Expression:
             if dialect in TRUNCATES:
                 node.meta[TRUNCATING] = True
             elif dialect in _TO_EVEN:
-                node.meta[TO_EVEN] = True
+                node.meta[TO_EVEN] = dialect
+            _default_size(node.args["to"], dialect)
+        case exp.Round():
+            if dialect in ("postgres", "redshift"):
+                node.meta[TO_EVEN] = dialect
+        case exp.Literal():
+            if not node.is_string and "e" in node.this.lower() and dialect not in _EXACT_EXPONENTS:
+                node.meta[FLOATING] = True
         case exp.Anonymous():
             function = _AGGREGATES.get(dialect, {}).get(node.name.upper())
             if function is not None and len(node.expressions) == 1:
@@ -96,6 +110,13 @@ def _meant(node: exp.Expression, dialect: str) -> exp.Expression:
                 # Of a text BigQuery counts characters; sqlglot cannot know that it is one, and here nothing else can be counted.
                 node.set("binary", None)
     return node
+
+
+def _default_size(to: exp.Expression, dialect: str) -> None:
+    """DECIMAL without a size is of the dialect's own."""
+    size = _DECIMALS.get(dialect)
+    if to.this == exp.DataType.Type.DECIMAL and not to.expressions and size is not None:
+        to.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(part)) for part in size])
 
 
 def _mark(node: exp.Expression, name: str, value: int | None) -> None:

@@ -138,10 +138,10 @@ class _Rewriter:
                 sql = forms.extreme_of(type(node), *(v.sql for v in values))
                 if not isinstance(node, exp.Coalesce) and not node.args.get("ignore_nulls"):
                     sql = forms.unless_missing([v.sql for v in values], sql)  # as BigQuery and MySQL have it
-                return Value(sql, values[0].kind, max(v.most for v in values), min(v.least for v in values))
+                return forms.one_of(sql, values)
             case exp.Nullif():
                 first, second = self.alike([node.this, node.expression], "NULLIF")
-                return replace(first, sql=exp.Nullif(this=first.sql, expression=second.sql), constant=None)
+                return forms.one_of(exp.Nullif(this=first.sql, expression=second.sql), [first, second])
             case exp.Cast():
                 return self.cast(node)
         return self.function(node)
@@ -161,17 +161,19 @@ class _Rewriter:
         if isinstance(node, exp.IntDiv) or (isinstance(node, exp.Div) and node.args.get("typed") and both_whole):
             # In the user's dialect 7 / 2 is 3.
             return forms.whole_quotient(number(left), number(right))
-        return forms.arithmetic(node, number(left), number(right))
+        return forms.arithmetic(node, _numeric(left), _numeric(right))
 
     def negated(self, node: exp.Expression) -> Value:
         value = self.value(node.this)
         if value.constant is not None and value.kind in ("integer", "float"):
             return forms.public(-value.constant)
+        if value.kind in ("integer", "decimal"):
+            return forms.arithmetic(exp.Sub(), forms.public(Fraction(0)), value)  # -(-2^63) is no 64-bit integer
         inner = number(value)
         return replace(inner, sql=exp.Paren(this=exp.Neg(this=inner.sql)), constant=None)
 
     def remainder(self, node: exp.Expression) -> Value:
-        left, right = self.value(node.this), self.value(node.expression)
+        left, right = forms.narrowed(self.value(node.this)), self.value(node.expression)
         if left.kind != "integer" or right.kind != "integer" or right.constant is None or right.constant < 1:
             raise Refused(
                 "MOD and % need a whole number and a positive constant, such as MOD(a, 10); CAST(a AS BIGINT) makes a whole number"
@@ -234,8 +236,7 @@ class _Rewriter:
                 conditions.append(self.condition(branch.this))
         values = self.alike([*(branch.args["true"] for branch in branches), other or exp.null()], "CASE")
         ifs = [exp.If(this=c.sql, true=v.sql) for c, v in zip(conditions, values[:-1], strict=True)]
-        sql = exp.Case(ifs=ifs, default=values[-1].sql if other is not None else None)
-        return Value(sql, values[0].kind, max(v.most for v in values), min(v.least for v in values))
+        return forms.one_of(exp.Case(ifs=ifs, default=values[-1].sql if other is not None else None), values)
 
     def alike(self, nodes: Sequence[exp.Expression], what: str, *, ordered: bool = False, plain: bool = False) -> list[Value]:
         """Operands brought to one kind; constants follow the others. With `plain`, columns need no guard, because nothing is computed."""
@@ -255,6 +256,13 @@ class _Rewriter:
             kinds = {"timestamp"}
         if plain and forms.comparable(values):
             return [forms.as_it_is(v) for v in values]
+        pointed = any(isinstance(v.constant, Fraction) and v.constant.denominator > 1 for v in map(_read, values))
+        if kinds <= {"integer", "decimal", "float"} and (kinds != {"integer"} or pointed):
+            exact = forms.exactly([_read(v) for v in values], plain)
+            if exact is not None:
+                return exact
+        if plain and kinds <= {"integer", "decimal", "real"} and any(v.single for v in values):
+            return [forms.beside_single(_read(v)) for v in values]
         if kinds <= {"integer", "decimal", "real", "float"}:
             return [forms.as_number(v, kinds, what, plain) for v in values]
         if len(kinds) > 1:
@@ -274,12 +282,15 @@ class _Rewriter:
         if name in ("DOUBLE", "FLOAT", "REAL"):
             return number(forms.read_number(value), "a number") if value.kind != "boolean" else number(forms.as_whole(value))
         if name in ("DECIMAL", "BIGDECIMAL", "MONEY"):
-            value = number(forms.read_number(value), "a number")
-            return self.to_decimals(value, wanted)
+            return self.to_decimals(_numeric(forms.read_number(value)), wanted)
         if name in ("INT", "BIGINT", "SMALLINT", "TINYINT", "MEDIUMINT"):
+            if value.kind == "decimal" and value.size is not None and node.meta.get(TRUNCATING):
+                return forms.narrowed(forms.cut_decimals(value))
             if node.meta.get(TRUNCATING) and value.kind not in ("integer", "boolean", "null"):
                 value = forms.cut_off(number(forms.read_number(value), "a whole number"))
-            if node.meta.get(TO_EVEN) and value.kind in ("real", "float") and value.constant is None and value.least != 1.0:
+            elif value.kind in ("real", "float") and value.constant is None and not _to_even(node, value):
+                value = forms.away(number(value))
+            if _to_even(node, value) and value.kind in ("real", "float") and value.constant is None and value.least != 1.0:
                 value = forms.to_even(number(value))
             return forms.as_whole(value)
         if name in ("TEXT", "VARCHAR", "CHAR", "NVARCHAR"):
@@ -300,8 +311,15 @@ class _Rewriter:
         """Rounded to the decimals of DECIMAL(p, s); one without a scale is a number as it is."""
         if not wanted.expressions:
             return value
+        digits = whole_constant(wanted.expressions[0].this, 18, 1, 38, "the digits of DECIMAL(p, s)")
         places = wanted.expressions[1].this if len(wanted.expressions) == 2 else exp.Literal.number(0)
-        return self.rounded_to(value, whole_constant(places, 0, 0, 15, "the decimals of DECIMAL(p, s)"))
+        decimals = whole_constant(places, 0, 0, digits, "the decimals of DECIMAL(p, s)")
+        if forms.exact(value) and value.constant is None:
+            return forms.rounded_decimal(value, decimals)
+        # A float that does not fit is NULL: no engine's cast fails, as each is made one that cannot.
+        inside = settled(replace(number(value, "a number"), most=math.inf), 10.0 ** (digits - decimals))
+        sql = exp.Cast(this=inside.sql, to=exp.DataType.build(f"DECIMAL({digits}, {decimals})"))
+        return Value(sql, "decimal", 10.0 ** (digits - decimals), 10.0**-decimals, size=(digits, decimals))
 
     def function(self, node: exp.Expression) -> Value:
         of_dates = dated_value(node, self.value)
@@ -319,7 +337,12 @@ class _Rewriter:
                 text = forms.as_text(self.value(node.this), "RIGHT").sql
                 return Value(exp.Right(this=text, expression=exp.Literal.number(length)), "text")
             case exp.Abs() | exp.Floor() | exp.Ceil():
-                value = number(self.value(node.this), node.key.upper())
+                value = self.value(node.this)
+                if value.constant is None and forms.exact(value):
+                    found = forms.of_decimal(type(node), value)
+                    if found is not None:
+                        return found
+                value = number(value, node.key.upper())
                 least = value.least if isinstance(node, exp.Abs) else 1.0
                 return Value(type(node)(this=value.sql), "float", value.most * 2 + 1, least)
             case exp.Round():
@@ -381,14 +404,15 @@ class _Rewriter:
         return Value(exp.Paren(this=exp.EQ(this=forms.cut(text, 1, len(prefix.this)), expression=prefix.copy())), "boolean")
 
     def rounded(self, node: exp.Expression) -> Value:
-        places = whole_constant(node.args.get("decimals"), 0, 0, 15, "the decimals of ROUND")
-        return self.rounded_to(number(self.value(node.this), "ROUND"), places)
-
-    def rounded_to(self, value: Value, places: int) -> Value:
-        # Ties go up: engines disagree about them, and this is the one form that all compute alike.
+        places, value = whole_constant(node.args.get("decimals"), 0, 0, 15, "the decimals of ROUND"), self.value(node.this)
+        if forms.exact(value) and value.constant is None:
+            return forms.rounded_decimal(value, places)
+        even = _to_even(node, value)
+        value = number(value, "ROUND")
         scaled = value if not places else forms.arithmetic(exp.Mul(), value, forms.public(Fraction(10**places)))
-        up = exp.Floor(this=exp.Add(this=scaled.sql, expression=forms.double(0.5)))
-        return forms.divided(Value(up, "float", scaled.most * 2 + 1, 1.0), 10**places)
+        # Halves go away from zero, and in PostgreSQL's dialect to the even one.
+        found = forms.to_even(scaled) if even else forms.away(scaled)
+        return forms.divided(found, 10**places)
 
     def power(self, node: exp.Expression) -> Value:
         base, exponent = number(self.value(node.this), "POWER"), number(self.value(node.expression), "POWER")
@@ -417,6 +441,22 @@ class _Rewriter:
         for part in parts[1:]:
             sql = exp.DPipe(this=sql, expression=part)
         return Value(exp.Paren(this=sql), "text")
+
+
+def _read(value: Value) -> Value:
+    """A text constant that is compared with numbers, as the number it writes."""
+    return forms.as_constant(value) if value.kind == "text" and value.constant is not None else value
+
+
+def _to_even(node: exp.Expression, value: Value) -> bool:
+    """Whether halves become even: those of floats, where the dialect says so. To PostgreSQL a quotient of exact numbers is a decimal."""
+    dialect = node.meta.get(TO_EVEN)
+    return dialect is not None and not (value.quotient and dialect != "duckdb")
+
+
+def _numeric(value: Value) -> Value:
+    """A number for arithmetic: exact ones as they are, others as guarded floats."""
+    return value if forms.exact(value) or value.wide else number(value)
 
 
 def _pointed(node: exp.Expression) -> bool:

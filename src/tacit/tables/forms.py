@@ -32,9 +32,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from tacit.tables.dialects import OTHER_WEEK, SUNDAY
+from tacit.tables import decimals
+from tacit.tables.decimals import Size
+from tacit.tables.dialects import FLOATING, OTHER_WEEK, SUNDAY
+from tacit.tables.engines.types import OTHER_TICKS, PLAIN_TEXTS, UNSIGNED, WIDE, bare, kind_of, zoned
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.keys import kind_of
 
 #: Numbers of greater magnitude are NULL, so that a product of two never overflows (PostgreSQL raises an error where others give infinity).
 GREATEST = 1e150
@@ -51,11 +53,14 @@ ALLOWED = (
     "CEIL, TRUNC, SIGN, SQRT, LN, LOG, EXP, POWER, MOD, DIV, LOWER, UPPER, LENGTH, SUBSTRING, LEFT, RIGHT, STARTS_WITH, CONCAT, TRIM, "
     "EXTRACT, YEAR, QUARTER, MONTH, DAY, DATE_TRUNC, DATE_DIFF in days, dates + INTERVAL, AT TIME ZONE, CAST"
 )
+#: Dates may be moved so many years beyond those that are read; PostgreSQL's begin 4713 years before its first.
+FARTHEST_YEARS = 3000.0
 NUMBERS = ("integer", "decimal", "real", "float", "any")
 _NUMBER = "^[+-]?[0-9]{1,15}([.][0-9]{1,15})?([eE][+-]?[0-9]{1,2})?$"
 _DATE = (
-    "([12][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
-    "|([12][0-9](0[48]|[2468][048]|[13579][26])|(1[26]|2[048])00)-02-29)"
+    "(([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+    "-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+    "|([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)-02-29)"
 )
 _TIMESTAMP = f"^{_DATE}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?)?$"
 _TYPE_NAMES = ("DOUBLE", "BIGINT", "INT", "TEXT", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMPTZ")
@@ -71,7 +76,6 @@ PARTS = {
     "HOUR": (0, 23),
     "MINUTE": (0, 59),
 }
-_WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "UINT64", "INT128", "UINT128")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ class Value:
 
     Kinds: integer, decimal, real (a column as it is), float (a guarded double), text, boolean, date, timestamp, instant (a timestamp with
     a time zone), null, any (of unknown type), other. `wide`: a whole number of 64 bits without a sign, which may be compared as it is.
+    `size`: the digits of an integer, decimal or constant (see `tacit.tables.decimals`); a decimal without one is PostgreSQL's, of any
+    length. `single`: a float of four bytes. `quotient`: computed here as a float from exact numbers, which PostgreSQL divides as decimals.
     """
 
     sql: exp.Expression
@@ -89,6 +95,9 @@ class Value:
     constant: Any = None
     name: str = ""
     wide: bool = False
+    size: Size | None = None
+    single: bool = False
+    quotient: bool = False
 
 
 def column(name: str, sql_type: str | None) -> Value:
@@ -96,19 +105,21 @@ def column(name: str, sql_type: str | None) -> Value:
     sql = exp.column(name, quoted=True)
     if sql_type is None:
         return Value(sql, "any", name=name)
-    kind = kind_of(sql_type)
-    upper = sql_type.upper()
+    kind, name_of = kind_of(sql_type), bare(sql_type)
     if kind == "integer":
-        wide = upper.startswith(("UBIGINT", "UINT64"))
-        return Value(sql, "decimal" if upper.startswith(_WIDE) else "integer", 2.0**64, 1.0, name=name, wide=wide)
-    if kind == "text" and not upper.startswith(("VARCHAR", "TEXT", "STRING")):
+        wide, bits = name_of in UNSIGNED, decimals.BITS.get(name_of, 64 if name_of in UNSIGNED else 128)
+        size = decimals.size_of(name_of) or (39, 0)
+        return Value(sql, "decimal" if name_of in WIDE else "integer", 2.0**bits, 1.0, name=name, wide=wide, size=size)
+    if kind == "decimal":
+        size_ = decimals.size_of(sql_type.upper())
+        most, least = (math.inf, 0.0) if size_ is None else (10.0 ** (size_[0] - size_[1]), 10.0 ** -size_[1])
+        return Value(sql, kind, most, least, name=name, size=size_)
+    if kind == "text" and name_of not in PLAIN_TEXTS:
         return Value(cast(sql, "TEXT"), kind, name=name)
-    if kind == "timestamp" and (("ZONE" in upper and "WITHOUT" not in upper) or ("TZ" in upper and "NTZ" not in upper)):
-        kind = "instant"
-    if upper.startswith("TIMESTAMP_NS"):
-        # To microseconds, which all engines have: nanoseconds end in the year 2262, and no other date can be compared with them.
+    if name_of in OTHER_TICKS:
         return Value(cast(sql, "TIMESTAMP"), kind, name=name)
-    return Value(sql, {"float": "real"}.get(kind, kind), name=name)
+    own = "instant" if zoned(sql_type) else {"float": "real"}.get(kind, kind)
+    return Value(sql, own, name=name, single=name_of in ("FLOAT", "REAL"))
 
 
 def check_size(sql: exp.Expression) -> None:
@@ -184,6 +195,8 @@ def number(value: Value, what: str = "arithmetic") -> Value:
         )
     if value.kind == "integer":
         return Value(cast(value.sql, "DOUBLE"), "float", value.most, value.least)
+    if value.kind == "decimal" and value.size is not None:
+        return Value(cast(value.sql, "DOUBLE"), "float", value.most, value.least)
     if value.kind == "decimal":
         # PostgreSQL's numbers may be larger and smaller than a double can be, and the cast is then an error.
         ends = exp.Literal.number("-1e37"), exp.Literal.number("1e37")
@@ -217,8 +230,21 @@ def _day(year: int, month: int, day: int, kind: str) -> exp.Expression:
 
 
 def dated(value: Value) -> exp.Expression:
-    """A date or timestamp within the years that all engines share: others, and infinite ones, are NULL."""
-    return limited(value.sql, _day(1, 1, 1, value.kind), _day(9999, 12, 31, value.kind))
+    """A date or timestamp within the years that all engines share, 1 to 9999: others, and infinite ones, are NULL.
+
+    `most` are the years that a value may lie beyond them because it was moved; no engine fails on some thousand.
+    """
+    if value.most <= FARTHEST_YEARS:
+        return value.sql
+    check_size(value.sql)
+    last = "9999-12-31" if value.kind == "date" else "9999-12-31 23:59:59.999999"
+    high = cast(exp.Literal.string(last), "DATE" if value.kind == "date" else "TIMESTAMP")
+    return _inside(value.sql, _day(1, 1, 1, value.kind), high)
+
+
+def _inside(sql: exp.Expression, low: exp.Expression, high: exp.Expression) -> exp.Expression:
+    """The value where it lies between two constants or is one of them, else NULL."""
+    return exp.Case(ifs=[exp.If(this=exp.Between(this=sql, low=low, high=high), true=sql.copy())])
 
 
 def in_zone(value: Value) -> str:
@@ -238,11 +264,14 @@ def cut_off(value: Value) -> Value:
 def to_even(value: Value) -> Value:
     """A number rounded to a whole one, halves to the even one: beyond 2^52 doubles have no halves, and rounding to them does just that.
 
-    The value is written once. Between 2^51 and 2^53 the result may be one off, as other arithmetic of such numbers is.
+    From 2^51 on the number is left as it is: what is then cast to a whole number has at most one half too many.
     """
-    x, far = settled(value, 2.0**53).sql, double(1.5 * 2.0**52)
+    check_size(value.sql)
+    x, far = value.sql, double(1.5 * 2.0**52)
     there = exp.Paren(this=exp.Add(this=x, expression=far))
-    return Value(exp.Paren(this=exp.Sub(this=there, expression=far.copy())), "float", 2.0**53, 1.0)
+    near = exp.Paren(this=exp.Sub(this=there, expression=far.copy()))
+    inside = exp.LT(this=exp.Abs(this=x.copy()), expression=double(2.0**51))
+    return Value(exp.Case(ifs=[exp.If(this=inside, true=near)], default=x.copy()), "float", value.most + 1, 1.0)
 
 
 def whole_quotient(left: Value, right: Value) -> Value:
@@ -255,11 +284,12 @@ def public(constant: Fraction) -> Value:
     if constant.denominator == 1 and abs(constant) < 2**63:
         literal = exp.Literal.number(str(abs(constant)))
         size = float(abs(constant))
-        return Value(exp.Neg(this=literal) if constant < 0 else literal, "integer", size, size or math.inf, constant)
+        sql = exp.Neg(this=literal) if constant < 0 else literal
+        return Value(sql, "integer", size, size or math.inf, constant, size=decimals.size_of(constant))
     if not Fraction(1, 10**140) < abs(constant) < 10**140:
         raise TableError("a number in a question must lie between 1e-140 and 1e140 in magnitude, or be 0")
     size = abs(float(constant))
-    return Value(double(float(constant)), "float", size, size, constant)
+    return Value(double(float(constant)), "float", size, size, constant, size=decimals.size_of(constant))
 
 
 def constant_of(node: exp.Literal) -> Value:
@@ -269,11 +299,102 @@ def constant_of(node: exp.Literal) -> Value:
         raise TableError("a number in a question must be written like 12, 1.5 or 1e-3")
     if len(node.this) > 60:
         raise TableError("a number in a question must have at most 60 characters")
-    return public(Fraction(node.this.rstrip(".") if not node.this.startswith(".") else f"0{node.this}"))
+    found = public(Fraction(node.this.rstrip(".") if not node.this.startswith(".") else f"0{node.this}"))
+    if not node.meta.get(FLOATING):
+        return found
+    return Value(double(float(found.constant)), "float", found.most, found.least, Fraction(float(found.constant)))
+
+
+def in_digits(node: exp.Expression, left: Value, right: Value) -> Value | None:
+    """A sum, difference or product without rounding, where its digits fit; None where they do not, or a side is a float.
+
+    Whole numbers stay 64-bit integers where the result is sure to be one, and otherwise become decimals: adding a decimal zero does that
+    on every engine, and cannot fail as a cast could.
+    """
+    if not exact(left) or not exact(right) or (left.constant is not None and right.constant is not None):
+        return None
+    times = isinstance(node, exp.Mul)
+    left, right = written_out(left), written_out(right)
+    most = left.most * right.most if times else left.most + right.most
+    least = left.least * right.least if times else min(left.least, right.least, 1.0)
+    if left.kind == right.kind == "integer" and most < 2.0**63:
+        # One side of 64 bits makes the result one of 64; a long chain of sums stays short.
+        first = left.sql if left.sql.meta.get(_LONG) else cast(left.sql, "BIGINT")
+        second = cast(right.sql, "BIGINT") if isinstance(right.sql, exp.Column) else right.sql
+        made = exp.Paren(this=type(node)(this=first, expression=second))
+        made.meta[_LONG] = True
+        return Value(made, "integer", most, 1.0, size=(19, 0))
+    if left.size is None or right.size is None:
+        sides = [v if v.size is not None or v.most < 1e37 else held(v) for v in (left, right)]
+        most = sides[0].most * sides[1].most if times else sides[0].most + sides[1].most
+        if most > 1e100:
+            return None
+        return Value(exp.Paren(this=type(node)(this=sides[0].sql, expression=sides[1].sql)), "decimal", most, 0.0)
+    whole = left.size[1] == right.size[1] == 0
+    size = (decimals.multiplied if times else decimals.summed)(left.size, right.size)
+    if size is None and whole and most < 1e38:
+        size = (decimals.DIGITS, 0)
+    if size is None:
+        return None
+    first = left.sql
+    if size[0] > _IN_64_BITS and max(left.size[0], right.size[0]) <= _IN_64_BITS:
+        # Of two that fit into 64 bits DuckDB makes a third that must.
+        wide = (_IN_64_BITS + 1, left.size[1])
+        size = (decimals.multiplied if times else decimals.summed)(wide, right.size)
+        if size is None:
+            return None
+        first = exp.Cast(this=left.sql, to=exp.DataType.build(decimals.named(wide)))
+    elif left.kind == right.kind == "integer" or left.constant is not None or left.wide or right.wide:
+        first = exp.Paren(this=exp.Add(this=left.sql, expression=_NOTHING.copy()))
+        if decimals.summed(left.size, (1, 0)) is None:
+            return None
+    return Value(exp.Paren(this=type(node)(this=first, expression=right.sql)), "decimal", most, least, size=size)
+
+
+#: The mark of a sum that is a 64-bit integer.
+_LONG = "tacit_long"
+#: Digits of a decimal that DuckDB keeps in 64 bits.
+_IN_64_BITS = 18
+#: A decimal zero: whatever is added to it becomes a decimal.
+_NOTHING = exp.Cast(this=exp.Literal.number(0), to=exp.DataType.build("DECIMAL(1, 0)"))
+
+
+def held(value: Value) -> Value:
+    """One of PostgreSQL's numbers below 1e37, so that no product of some is beyond what it can hold; NaN and others are NULL."""
+    ends = exp.Literal.number("-1e37"), exp.Literal.number("1e37")
+    return replace(value, sql=limited(value.sql, *ends), most=1e37)
+
+
+def narrowed(value: Value, *, whole: bool = False) -> Value:
+    """A decimal without decimals (`whole`: which is known to have none) as a 64-bit integer, NULL where it is none of those."""
+    if value.kind != "decimal" or not (whole or (value.size is not None and not value.size[1])):
+        return value
+    sql = value.sql
+    if value.most >= 2.0**63:
+        ends = exp.Neg(this=exp.Literal.number(2**63 + 1)), exp.Literal.number(2**63)
+        sql = limited(sql, *ends)
+    return Value(cast(sql, "BIGINT"), "integer", 2.0**63, 1.0, name=value.name, size=(19, 0))
+
+
+def rounded_decimal(value: Value, places: int) -> Value:
+    """A decimal rounded to so many places, halves away from zero: all engines have this one alike."""
+    if value.kind == "integer" or (value.size is not None and value.size[1] <= places):
+        return value
+    sql = exp.Round(this=value.sql, decimals=exp.Literal.number(places))
+    size = None if value.size is None else (min(value.size[0] - value.size[1] + places + 1, decimals.DIGITS), places)
+    return replace(value, sql=sql, most=value.most + 1, least=10.0**-places, size=size, constant=None)
 
 
 def arithmetic(node: exp.Expression, left: Value, right: Value) -> Value:
-    left, right = number(left), number(right)
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
+        found = in_digits(node, left, right)
+        if found is not None:
+            return found
+    quotient = all(exact(side) or side.quotient for side in (left, right))
+    return replace(_in_floats(node, number(left), number(right)), quotient=quotient)
+
+
+def _in_floats(node: exp.Expression, left: Value, right: Value) -> Value:
     match node:
         case exp.Add() | exp.Sub():
             sql = type(node)(this=left.sql, expression=right.sql)
@@ -333,6 +454,8 @@ def as_whole(value: Value) -> Value:
         return Value(exp.Case(ifs=ifs), "integer", 1.0, 1.0)
     if value.kind == "boolean":
         return Value(cast(value.sql, "INT"), "integer", 1.0, 1.0)
+    if value.kind == "decimal" and value.constant is None and exact(value):
+        return narrowed(rounded_decimal(value if value.size is not None else held(value), 0), whole=True)
     inside = settled(replace(number(read_number(value), "a whole number"), most=math.inf), 2.0**53)
     return Value(cast(exp.Floor(this=exp.Add(this=inside.sql, expression=double(0.5))), "BIGINT"), "integer", 2.0**53, 1.0)
 
@@ -340,7 +463,7 @@ def as_whole(value: Value) -> Value:
 def as_date(value: Value, kind: str) -> Value:
     name = "DATE" if kind == "date" else "TIMESTAMP"
     if value.kind in ("date", "timestamp"):
-        return value if value.kind == kind else Value(cast(dated(value), name), kind)
+        return value if value.kind == kind else Value(cast(dated(value), name), kind, value.most if value.most <= FARTHEST_YEARS else 0.0)
     if value.constant is not None and value.kind == "text":
         return written(value.constant, kind)
     if value.kind == "null":
@@ -376,6 +499,115 @@ def as_number(value: Value, kinds: set[str], what: str, plain: bool) -> Value:
     if plain and value.kind in ("integer", "real") and value.constant is None:
         return value
     return number(value, what)
+
+
+def as_constant(value: Value) -> Value:
+    """A text constant as a number; one that is none stays a text."""
+    return public(Fraction(value.constant)) if re.fullmatch(_NUMBER, value.constant) else value
+
+
+def one_of(sql: exp.Expression, values: list[Value]) -> Value:
+    """A value that is one of several of one kind."""
+    known = [v for v in values if v.kind != "null"] or values
+    kind, sizes = known[0].kind, [v.size for v in known if v.size is not None]
+    if {v.kind for v in known} == {"integer", "decimal"}:
+        kind = "decimal"
+    size = decimals.common(sizes) if len(sizes) == len(known) and kind in ("integer", "decimal") else None
+    if kind == "decimal" and size is None and len(sizes) == len(known):
+        kind, sql = "float", cast(sql, "DOUBLE")
+    return Value(sql, kind, max(v.most for v in values), min(v.least for v in values), size=size)
+
+
+def beside_single(value: Value) -> Value:
+    """What is compared with a float of four bytes, left to the engine: DuckDB rounds 0.1 to four bytes, PostgreSQL and Spark do not."""
+    if value.constant is not None:
+        return written_out(value) if value.size is not None else number(value)
+    return value if value.kind in ("integer", "real", "null") or value.size is not None else number(value)
+
+
+def of_decimal(function: type[exp.Expression], value: Value) -> Value | None:
+    """ABS, FLOOR or CEIL of an exact number; None where the digits do not fit."""
+    if function is exp.Abs:
+        if value.kind == "integer":
+            whole = replace(value, sql=cast(value.sql, "BIGINT"))
+            made = in_digits(exp.Add(), value, public(Fraction(0))) if value.most >= 2.0**63 else whole
+            return None if made is None else replace(made, sql=exp.Abs(this=made.sql), constant=None)
+        return replace(value, sql=exp.Abs(this=value.sql), constant=None)
+    if value.kind == "integer" or (value.size is not None and not value.size[1]):
+        return value
+    if value.size is None:
+        return replace(held(value), sql=function(this=held(value).sql), constant=None)  # PostgreSQL's own
+    # Moved by a little less than a half, which no number of this size lies at, and rounded: engines have other types for FLOOR.
+    near = Fraction(1, 2) - Fraction(1, 2 * 10 ** value.size[1])
+    moved_ = in_digits(exp.Sub() if function is exp.Floor else exp.Add(), value, public(near))
+    return None if moved_ is None else rounded_decimal(moved_, 0)
+
+
+def cut_decimals(value: Value) -> Value:
+    """A decimal without its decimals: towards zero."""
+    check_size(value.sql)
+    down, up = of_decimal(exp.Floor, value), of_decimal(exp.Ceil, value)
+    if down is None or up is None:
+        return rounded_decimal(value, 0)
+    below = exp.LT(this=value.sql.copy(), expression=exp.Literal.number(0))
+    return replace(down, sql=exp.Case(ifs=[exp.If(this=below, true=up.sql)], default=down.sql.copy()))
+
+
+def away(value: Value) -> Value:
+    """A float rounded to a whole number, halves away from zero. Beyond 2^52 floats are whole."""
+    check_size(value.sql)
+    half, far = double(math.nextafter(0.5, 0.0)), double(2.0**52)
+    x = value.sql
+    ifs = [
+        exp.If(this=exp.GTE(this=exp.Abs(this=x), expression=far), true=x.copy()),
+        exp.If(this=exp.LT(this=x.copy(), expression=double(0.0)), true=exp.Ceil(this=exp.Sub(this=x.copy(), expression=half))),
+    ]
+    sql = exp.Case(ifs=ifs, default=exp.Floor(this=exp.Add(this=x.copy(), expression=half.copy())))
+    return Value(sql, "float", value.most * 2 + 1, 1.0)
+
+
+def exact(value: Value) -> bool:
+    """Whether a value is a whole number or a decimal, or a constant that can be written as one."""
+    if value.constant is not None:
+        return value.kind in ("integer", "float") and value.size is not None
+    return value.kind in ("integer", "decimal") and (value.size is None or value.size[0] <= decimals.DIGITS)
+
+
+def written_out(value: Value) -> Value:
+    """A constant with all its digits, as a decimal; another value as it is."""
+    if value.constant is None or value.size is None:
+        return value
+    kind = "integer" if value.size[1] == 0 and value.kind == "integer" else "decimal"
+    return replace(value, sql=decimals.literal(value.constant, value.size), kind=kind)
+
+
+def exactly(values: list[Value], plain: bool) -> list[Value] | None:
+    """Numbers of one kind without rounding, where all are exact and one size holds them all; None where that cannot be.
+
+    Constants that are only compared (`plain`) may have more digits than that: another that lies alike to all such numbers stands for one.
+    """
+    known = [v for v in values if v.kind != "null"]
+    others = [v for v in known if v.constant is None]
+    if not all(exact(v) for v in others) or not all(v.constant is None or isinstance(v.constant, Fraction) for v in known):
+        return None
+    sizes = [v.size for v in others if v.size is not None]
+    free = len(sizes) < len(others)
+    size = decimals.common(sizes) if sizes else None
+    if sizes and size is None and not free:
+        return None
+    found: list[Value] = []
+    for v in values:
+        if v.constant is not None and plain:
+            near = decimals.beside(v.constant, None if free else size)
+            if near is None:
+                return None
+            v = replace(v, constant=near[0], size=near[1])
+        if v.constant is not None and (not exact(v) or v.size is None):
+            return None
+        found.append(written_out(v))
+    present = [v.size for v in found if v.kind != "null" and v.size is not None]
+    whole = free or not present or decimals.common(present) is not None
+    return found if whole else None
 
 
 def comparable(values: list[Value]) -> bool:
@@ -539,7 +771,7 @@ def _truncated(node: exp.Expression, read: Read) -> Value:
         raise Refused(f"DATE_TRUNC takes {', '.join(_UNITS)} and a date or timestamp; CAST({value.name or '...'} AS DATE) makes one")
     stamp = cast(dated(value), "TIMESTAMP")
     sql = exp.TimestampTrunc(this=stamp, unit=exp.Var(this=unit))
-    return Value(cast(sql, "DATE") if value.kind == "date" else sql, value.kind)
+    return Value(cast(sql, "DATE") if value.kind == "date" else sql, value.kind, (value.most if value.most <= FARTHEST_YEARS else 0.0) + 1)
 
 
 def _iso(node: exp.Expression) -> None:
@@ -561,9 +793,10 @@ def _is_zone(name: str) -> bool:
 
 def at_zone(value: Value, zone: str) -> Value:
     """A moment as the clocks of a time zone show it; NULL outside the years that all engines share."""
-    # A day from either end, because no offset is as large.
-    low, high = (cast(exp.Literal.string(f"{day} 00:00:00+00"), "TIMESTAMPTZ") for day in ("0001-01-03", "9999-12-29"))
-    return Value(exp.AtTimeZone(this=limited(value.sql, low, high), zone=exp.Literal.string(zone)), "timestamp")
+    ends = ("0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00")
+    low, high = (cast(exp.Literal.string(end), "TIMESTAMPTZ") for end in ends)
+    check_size(value.sql)
+    return Value(exp.AtTimeZone(this=_inside(value.sql, low, high), zone=exp.Literal.string(zone)), "timestamp", 1.0)
 
 
 def days_between(first: Value, last: Value) -> Value:
@@ -590,5 +823,5 @@ def moved(value: Value, count: int, unit: str) -> Value:
     stamp = cast(dated(value), "TIMESTAMP")
     step = exp.Interval(this=exp.Literal.string(str(abs(amount))), unit=exp.Var(this=unit))
     sql = exp.Paren(this=(exp.Sub if amount < 0 else exp.Add)(this=stamp, expression=step))
-    # Beyond the years that can be shown there is nothing, as with any other date.
-    return Value(dated(Value(cast(sql, "DATE") if value.kind == "date" else sql, value.kind)), value.kind)
+    farther = (value.most if value.most <= FARTHEST_YEARS else 0.0) + 1001
+    return Value(cast(sql, "DATE") if value.kind == "date" else sql, value.kind, farther)

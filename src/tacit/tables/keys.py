@@ -17,6 +17,7 @@ import hashlib
 import itertools
 import math
 import re
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,6 +29,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.engine import Engine
+from tacit.tables.engines.types import kind_of
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.question import Key
 
@@ -47,23 +49,21 @@ DIGITS = 38
 KeyList = Mapping[Any, Sequence[Any] | None] | Sequence[Any]
 
 
-def kind_of(sql_type: str) -> str:
-    """text, integer, float, decimal, boolean, date, timestamp or other.
+def is_single(sql_type: str) -> bool:
+    """Whether a type is that of floats of four bytes, of which 0.1 is another number than the float of eight."""
+    return sql_type.upper() in ("FLOAT", "REAL", "FLOAT4")
 
-    >>> kind_of("VARCHAR"), kind_of("BIGINT"), kind_of("DECIMAL(18,2)"), kind_of("TIMESTAMP WITH TIME ZONE")
-    ('text', 'integer', 'decimal', 'timestamp')
+
+def single(value: float) -> float:
+    """The nearest float of four bytes; what is too large for one becomes infinite, and equals no key.
+
+    >>> single(0.1), single(0.5)
+    (0.10000000149011612, 0.5)
     """
-    name = sql_type.upper()
-    starts = {
-        "text": ("VARCHAR", "TEXT", "STRING", "CHAR", "BPCHAR", "UUID", "ENUM", "CHARACTER"),
-        "integer": ("INT", "BIG", "SMALLI", "TINY", "HUGE", "UINT", "UBIG", "USMALL", "UTINY", "UHUGE", "LONG", "SHORT", "BYTE"),
-        "float": ("DOUBLE", "FLOAT", "REAL"),
-        "decimal": ("DECIMAL", "NUMERIC"),
-        "boolean": ("BOOL",),
-        "timestamp": ("TIMESTAMP", "DATETIME"),
-        "date": ("DATE",),
-    }
-    return next((kind for kind, words in starts.items() if name.startswith(words)), "other")
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _typed(name: str, value: Any, kind: str, sql_type: str = "") -> Any:
@@ -80,6 +80,8 @@ def _typed(name: str, value: Any, kind: str, sql_type: str = "") -> Any:
         if kind == "integer" and value == int(value):
             return _within(name, int(value), WIDEST)
         if kind == "float":
+            if is_single(sql_type) and not math.isfinite(single(float(value))):
+                raise TableError(f"keys[{name!r}] must be numbers that the column's type can hold; one of them is not")
             return float(value)
         if kind == "decimal":
             return _decimal(name, Decimal(str(value)), sql_type)
@@ -118,7 +120,8 @@ def _within(name: str, value: int, most: int) -> int:
 def _decimal(name: str, value: Decimal, sql_type: str) -> Decimal:
     """A key that the column's own type can hold: to be compared with another, a row would be cast to a type that it may not fit into."""
     size = re.search(r"\((\d+), *(\d+)\)", sql_type)
-    digits, decimals = (int(size[1]), int(size[2])) if size else (DIGITS, DIGITS // 2)
+    # PostgreSQL's plain numbers have any number of digits.
+    digits, decimals = (int(size[1]), int(size[2])) if size else (2 * DIGITS, DIGITS)
     # Not in decimals, which Python rounds to 28 digits.
     scaled = abs(Fraction(value)) * 10**decimals
     if scaled.denominator != 1 or scaled >= 10**digits:
@@ -140,6 +143,7 @@ class Listed:
     columns: tuple[str, ...]
     values: tuple[tuple[Any, ...], ...]
     kinds: tuple[str, ...]
+    singles: tuple[bool, ...] = ()
 
     @staticmethod
     def of(columns: Sequence[str], tuples: Sequence[Sequence[Any]], types: Sequence[str]) -> Listed:
@@ -152,9 +156,19 @@ class Listed:
             values.append(tuple(_typed(n, v, k, t) for n, v, k, t in zip(columns, row, kinds, types, strict=True)))
         if not values:
             raise TableError(f"keys of {', '.join(columns)} are empty; list at least one, or leave them out to have them selected")
-        if len(set(values)) != len(values):
+        singles = tuple(is_single(t) for t in types)
+        found = Listed(tuple(columns), tuple(values), kinds, singles)
+        if len(set(found.compared)) != len(values):
             raise TableError(f"keys of {', '.join(columns)} must be different from each other, as the engine compares them; two are equal")
-        return Listed(tuple(columns), tuple(values), kinds)
+        return found
+
+    @cached_property
+    def compared(self) -> tuple[tuple[Any, ...], ...]:
+        """The values as the engine has them: in a column of four-byte floats 0.1 is the nearest of those."""
+        if not any(self.singles):
+            return self.values
+        pairs = (zip(row, self.singles, strict=True) for row in self.values)
+        return tuple(tuple(single(v) if short and v is not None else v for v, short in row) for row in pairs)
 
     @cached_property
     def start(self) -> int | None:
@@ -180,31 +194,44 @@ class Listed:
         return exp.Between(this=exp.Paren(this=key.value.copy()), low=low, high=high)
 
     def relation(self, name: str, engine: Engine) -> exp.Expression:
-        """A table of the list: `index_` and one column for each key."""
-        names = ["index_", *(f"{name}{i}_" for i in range(len(self.columns)))]
+        """A table of the list: its number, and one column for each key."""
+        names = [index_of(name), *(place_of(name, i) for i in range(len(self.columns)))]
         register = getattr(engine, "register", None)
         if len(self.values) > INLINE and register is not None:
             content = hashlib.sha256(repr((self.columns, self.values)).encode()).hexdigest()[:16]
-            columns = [pa.array(range(len(self.values)), pa.int64()), *(pa.array(list(c)) for c in zip(*self.values, strict=True))]
+            columns = [pa.array(range(len(self.values)), pa.int64()), *(pa.array(list(c)) for c in zip(*self.compared, strict=True))]
             register(f"tacit_keys_{content}", pa.table(dict(zip(names, columns, strict=True))))
             alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True))
             return exp.Table(this=exp.to_identifier(f"tacit_keys_{content}", quoted=True), alias=alias)
         rows = [
             exp.Tuple(expressions=[exp.Literal.number(i), *(literal(v, k) for v, k in zip(row, self.kinds, strict=True))])
-            for i, row in enumerate(self.values)
+            for i, row in enumerate(self.compared)
         ]
         alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True), columns=[exp.to_identifier(n, quoted=True) for n in names])
-        # A column of nothing but NULLs would have no type, and no row would match it on some engines; the comparison gives it one.
         return exp.Values(expressions=rows, alias=alias)
 
     def matches(self, name: str, keys: Sequence[Key]) -> exp.Expression:
         """That a row has the keys of a line of the list; NULL is a key where it is listed."""
         conditions: list[exp.Expression] = []
         for i, key in enumerate(keys):
-            column = exp.column(f"{name}{i}_", table=name, quoted=True)
+            if all(row[i] is None for row in self.values):
+                # A column of nothing but NULLs has no type that a key could be compared with.
+                conditions.append(exp.Is(this=exp.Paren(this=key.value.copy()), expression=exp.null()))
+                continue
+            column = exp.column(place_of(name, i), table=name, quoted=True)
             equal = exp.NullSafeEQ if any(row[i] is None for row in self.values) else exp.EQ
             conditions.append(equal(this=exp.Paren(this=key.value.copy()), expression=column))
         return both(conditions)
+
+
+def index_of(name: str) -> str:
+    """The column of a list's numbers. With a space, so that it is not likely to be the name of a column that is grouped by."""
+    return f"tacit {name} index"
+
+
+def place_of(name: str, place: int) -> str:
+    """The column of a list's values of one key."""
+    return f"tacit {name} {place}"
 
 
 def both(conditions: Sequence[exp.Expression]) -> exp.Expression:

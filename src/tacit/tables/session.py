@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -159,6 +160,16 @@ def cap_from(counts: Sequence[float], share: float, most: int, threshold: float)
     return max(1, min(most, int(cell_edges(place)[1])))
 
 
+class SameData(UserWarning):
+    """The rows of a new session are known to the book under another name."""
+
+    def __init__(self, account: str = "") -> None:
+        super().__init__(
+            f"these rows are the data of account {account!r}, under another name or in another format: its budget "
+            "pays. If they are other people's rows, say new_dataset=True"
+        )
+
+
 #: What `sql`, `ask`, `price` and `explain` take beside the question.
 OPTIONS = ("guarantee", "epsilon", "delta", "rho", "mu", "bounds", "keys", "weights", "law", "loss", "period", "accuracy")
 
@@ -168,10 +179,12 @@ class Session:
 
     `columns` says what is public about the table (a `Schema`, or a mapping of bounds and categories); `public` are tables to join with that
     hold nothing private. Without a ledger, the book is the one
-    that TACIT_LEDGER names, or `tacit.db` in this directory. With `cache`, the same question with the same price is answered from the
-    book, for nothing. `loss=False` leaves out what the caps cut off; it is otherwise measured too, with a 2000th of each question's
+    that TACIT_LEDGER names, or `tacit.db` in this directory. With `cache`, the same question about the same rows with the same price is
+    answered from the book, for nothing; rows are compared where they are a frame or files, and a table of a database is asked again.
+    `loss=False` leaves out what the caps cut off; it is otherwise measured too, with a 2000th of each question's
     budget where noise is Gaussian and a 50th where it is Laplace. `dialect` is the SQL that questions are written in, 'bigquery' say;
-    without it, the engine's own.
+    without it, the engine's own. Rows that the book knows under another name, or in another format, share that account's budget, with a
+    `SameData` warning; `new_dataset=True` says that they are other people's. `data` names the data set, beside what its rows say.
     """
 
     def __init__(
@@ -179,6 +192,7 @@ class Session:
         columns: Schema | Mapping[str, Any] | None = None, public: Mapping[str, Any] | None = None,
         ledger: Ledger | None = None, data: DataIdentity | str | None = None, analyst: str = "",
         confidence: float = 0.95, cache: bool = False, loss: bool = True, dialect: str | None = None,
+        new_dataset: bool = False,
     ) -> None:
         if not isinstance(unit, Unit):
             raise TableError("unit must say whom the guarantee protects: Unit('patient_id', max_rows=12), or Unit.row()")
@@ -193,12 +207,15 @@ class Session:
         self.account: Account = self.ledger.account(
             name,
             budget,
-            data=found.identities() if data is None else data,
-            unit=unit.whom,
+            data=[*([] if data is None else [data]), *found.identities(self.ledger.knows)],
+            new_dataset=new_dataset,
+            unit=self.unit.whom,
             adjacency=unit.adjacency,
             window=unit.window,
             cache=cache or None,
         )
+        if self.account.name != name:
+            warnings.warn(SameData(self.account.name), stacklevel=2)
 
     def _check_unit(self) -> None:
         """Refuse a person's column that is not there before an account is opened for it: the terms of an account never change."""
@@ -298,7 +315,7 @@ class Session:
     ) -> Answer:
         """The one path to an answer: plan, pay, draw, keep."""
         plan = self._planned(desk, question, options)
-        asked = self._asked(plan) if self.account.spec.cache else None
+        asked = self._asked(desk, plan) if self.account.spec.cache else None
         delta = plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6)
         with paying(
             self.account,
@@ -399,11 +416,23 @@ class Session:
             return asked
         return Guarantee(epsilon=asked.epsilon, delta=min(limits["delta"] * asked.epsilon / limits["epsilon"], limits["delta"]))
 
-    def _asked(self, plan: Plan) -> dict[str, Any]:
-        """What makes two questions the same: the statement without its salt, the price, and the noise that it was split into."""
+    def _asked(self, desk: Desk, plan: Plan) -> dict[str, Any] | None:
+        """What makes two questions the same: the rows, the statement without its salt, the price, and the noise that it was split into.
+
+        Rows are told by their content as it is now. A table of a database is known by its address alone and may have changed, as may a
+        public table that is joined, so nothing is kept then.
+        """
+        rows = desk.source.identities()
+        if desk.source.public or any(identity.kind not in ("rows", "content") for identity in rows):
+            return None
+        # Under the book's own secret, as accounts have them: a bare digest of rows would let guesses about them be tested.
+        kept = self.ledger.store.read(lambda book: sorted(identity.key(self.ledger.secret(book)) for identity in rows))
         text = plan.statement(self.engine, 0).sql(dialect=self.engine.dialect)
         noise_of = [f"{share.law} {share.scale}" for share in plan.shares]
-        return {"statement": text, "spend": plan.spend.words, "unit": repr(plan.unit), "event": repr(plan.event), "noise": noise_of}
+        return {
+            "rows": kept, "statement": text,
+            "spend": plan.spend.words, "unit": repr(plan.unit), "event": repr(plan.event), "noise": noise_of,
+        }
 
     # --- bounds and caps for a price ----------------------------------------------------------------------------------------------
 

@@ -2,14 +2,15 @@
 
 Nothing is read from rows to say what a table looks like. Parquet, frames and databases carry their types; a CSV file carries names only, so
 its columns are texts unless `types` declares them, and what cannot be read as its type is NULL. (Sniffing types would make the shape of
-the answer depend on single rows.) A file is known to the ledger by its bytes, a database by its address: a new name buys no second budget.
+the answer depend on single rows.) The ledger knows a table by its address or its bytes, and by its rows: a copy in another format, a
+view, a link or a data frame of the same rows buys no second budget. `Known` says how, and what that costs.
 
 >>> import pyarrow as pa
 >>> source = Source.of(pa.table({"id": [1, 2], "age": [31, 40]}), name="visits")
 >>> source.columns("visits")
 {'id': 'BIGINT', 'age': 'BIGINT'}
 >>> source.identity().kind
-'rows'
+'table'
 """
 
 from __future__ import annotations
@@ -38,16 +39,39 @@ DUCKDB = (".duckdb", ".ddb", ".db")
 
 
 @dataclass(frozen=True)
+class Known:
+    """What the ledger knows one private table by. `first` is quick to find; `rest` reads all rows, in their engine.
+
+    The rows are read when the book does not know all of `first`, together with a mark that they were read: once for
+    each new file, or each new state of a database file. What is found goes to the ledger alone, which keeps it under
+    a secret; that it is known there already is told to whoever may open accounts, and to nobody else.
+    """
+
+    first: Callable[[], tuple[DataIdentity, ...]]
+    rest: Callable[[], tuple[DataIdentity, ...]] = tuple
+
+    def found(self, known: Callable[[DataIdentity], bool] | None) -> tuple[DataIdentity, ...]:
+        """All of it, or only what is quick where the book has the rest already."""
+        first = self.first()
+        mark = DataIdentity("read", _joined(list(first)).digest)
+        if known is not None and all(known(one) for one in (*first, mark)):
+            return first
+        return (*first, *self.rest(), mark)
+
+
+@dataclass(frozen=True)
 class Source:
     """An engine with named tables. `public` names the tables that are about nobody; all others are private.
 
-    `identities()` is what the ledger knows the private tables by. It reads files once, so it is computed when it is asked for.
+    `identities()` is what the ledger knows the private tables by; see `Known`.
     """
 
     engine: Engine
     tables: tuple[str, ...]
     public: frozenset[str] = frozenset()
-    _identities: tuple[Callable[[], DataIdentity], ...] = field(default=(lambda: DataIdentity.declared("data"),), repr=False, compare=False)
+    known: tuple[Known, ...] = field(
+        default=(Known(lambda: (DataIdentity.declared("data"),)),), repr=False, compare=False
+    )
 
     @staticmethod
     def of(
@@ -83,7 +107,7 @@ class Source:
         if hasattr(data, "run") and hasattr(data, "dialect"):
             names = tables or (name,)
             if len(names) == 1:
-                return Source(data, names, frozenset(public), (lambda: DataIdentity.declared(name),))
+                return Source(data, names, frozenset(public), (_declared(name),))
             return Source(data, names, frozenset(public), tuple(_declared(f"{name}.{t}") for t in names if t not in public))
         if type(data).__module__.startswith("pyspark."):
             return _spark(data, name, tables, frozenset(public))
@@ -109,13 +133,13 @@ class Source:
             raise TableError(f"public names {unknown[0]!r}, which is none of the tables {', '.join(tables)}")
         if not set(tables) - set(public):
             raise TableError("at least one table must be private; data about nobody needs no privacy")
-        engine, identities, files = DuckDB(), list[Callable[[], DataIdentity]](), list[str]()
+        engine, identities, files = DuckDB(), list[Known](), list[str]()
         for name, data in tables.items():
             if isinstance(data, (str, os.PathLike)):
-                found = _files(os.fspath(data))
-                _read(engine, name, found, dict((types or {}).get(name, {})), (delimiters or {}).get(name))
+                found, mark = _files(os.fspath(data)), (delimiters or {}).get(name)
+                _read(engine, name, found, dict((types or {}).get(name, {})), mark)
                 files += found
-                identity = _of_files(found)
+                identity = _of_files(found, mark)
             else:
                 identity = _register(engine, name, data)
             if name not in public:
@@ -124,13 +148,20 @@ class Source:
             engine.only(files)
         return Source(engine, tuple(tables), frozenset(public), tuple(identities))
 
-    def identities(self) -> tuple[DataIdentity, ...]:
-        """What the ledger knows each private table by: one that is asked about beside another still has its own budget's account."""
-        return tuple(identity() for identity in self._identities)
+    def identities(self, known: Callable[[DataIdentity], bool] | None = None) -> tuple[DataIdentity, ...]:
+        """What the ledger knows the private tables by: one that is asked about beside another still has its own budget's account.
+
+        `known` says what a book has already (`Ledger.knows`); without it, everything is found.
+        """
+        return tuple(dict.fromkeys(one for table in self.known for one in table.found(known)))
+
+    def fingerprints(self) -> tuple[DataIdentity, ...]:
+        """One identity for each private table, from which other rows in its place can be told; of a server's table, its address."""
+        return tuple(_joined(list(table.first())) for table in self.known)
 
     def identity(self) -> DataIdentity:
         """One identity for all of them."""
-        return _joined(list(self.identities()))
+        return _joined(list(self.fingerprints()))
 
     def close(self) -> None:
         """Let go of files and connections."""
@@ -166,13 +197,15 @@ def _addressed(
 
         if not tables:
             raise TableError("a database has many tables: Source.of('postgresql://...', table='visits')")
-        return Source(Postgres(address), tables, public, _of_tables(address, tables, public))
+        server = Postgres(address)
+        return Source(server, tables, public, _of_tables(address, tables, public, _of_server(server)))
     if scheme == "sc":
         from tacit.tables.engines.spark import Spark
 
         if not tables:
             raise TableError("a Spark server has many tables: Source.of('sc://host:15002', table='visits')")
-        return Source(Spark(connect=address), tables, public, _of_tables(address, tables, public))
+        cluster = Spark(connect=address)
+        return Source(cluster, tables, public, _of_tables(address, tables, public, _of_content(cluster)))
     if scheme and scheme != "file":
         raise TableError(f"{scheme}:// is not supported; use a path, postgresql://, sc:// for Spark Connect, or hand in an engine")
     path = address.removeprefix("file://")
@@ -184,11 +217,13 @@ def _addressed(
         for table in tables:
             if table not in known:
                 raise TableError(f"{path!r} has no table {table!r}; it has {', '.join(known) or 'none'}")
-        return Source(engine, tables, public, _of_tables(Path(path).resolve().as_uri(), tables, public))
+        for table in tables:
+            engine.bases(table)  # refuses a view that reads what was not named
+        return Source(engine, tables, public, tuple(_of_database(engine, path, t) for t in tables if t not in public))
     files, engine = _files(path), DuckDB()
     _read(engine, name, files, types, delimiter)
     engine.only(files)
-    return Source(engine, (name,), frozenset(), (_of_files(files),))
+    return Source(engine, (name,), frozenset(), (_of_files(files, delimiter),))
 
 
 def _files(path: str) -> list[str]:
@@ -250,7 +285,7 @@ def _framed(data: Any, name: str) -> Source:
     return Source(engine, (name,), frozenset(), (_register(engine, name, data),))
 
 
-def _register(engine: DuckDB, name: str, data: Any) -> Callable[[], DataIdentity]:
+def _register(engine: DuckDB, name: str, data: Any) -> Known:
     if isinstance(data, Mapping):
         data = pa.table(dict(data))
     known = isinstance(data, (pa.Table, pa.RecordBatch)) or type(data).__module__.partition(".")[0] in ("pandas", "polars")
@@ -259,7 +294,7 @@ def _register(engine: DuckDB, name: str, data: Any) -> Callable[[], DataIdentity
             f"a {type(data).__name__} cannot be a source; give a path, an Arrow table, a pandas or polars frame, an address or an engine"
         )
     engine.register(name, data)
-    return lambda: _of_rows(engine, name)
+    return Known(lambda: (_content(engine, name),), lambda: (_of_rows(engine, name),))
 
 
 def _spark(data: Any, name: str, tables: tuple[str, ...], public: frozenset[str]) -> Source:
@@ -268,30 +303,81 @@ def _spark(data: Any, name: str, tables: tuple[str, ...], public: frozenset[str]
     if hasattr(data, "createOrReplaceTempView"):
         engine = Spark(data.sparkSession)
         engine.register(name, data)
-        return Source(engine, (name,), frozenset(), (_declared(name),))
+        content = _of_content(engine)
+        return Source(engine, (name,), frozenset(), (Known(lambda: (DataIdentity.declared(name), *content(name))),))
     if not tables:
         raise TableError("a Spark session has many tables: Source.of(session, table='visits')")
-    return Source(Spark(data), tables, public, _of_tables("spark://catalog/tables", tables, public))
+    cluster = Spark(data)
+    return Source(cluster, tables, public, _of_tables("spark://catalog/tables", tables, public, _of_content(cluster)))
 
 
 # ---- identities ----------------------------------------------------------------------------------------------------------------------
 
 
-def _declared(name: str) -> Callable[[], DataIdentity]:
-    return lambda: DataIdentity.declared(name)
+Rest = Callable[[str], tuple[DataIdentity, ...]]
 
 
-def _of_tables(address: str, tables: tuple[str, ...], public: frozenset[str]) -> tuple[Callable[[], DataIdentity], ...]:
-    """Each private table of a database by its address and name."""
+def _declared(name: str) -> Known:
+    return Known(lambda: (DataIdentity.declared(name),))
 
-    def of(table: str) -> Callable[[], DataIdentity]:
-        return lambda: DataIdentity.source(address, table=table)
+
+def _of_tables(address: str, tables: tuple[str, ...], public: frozenset[str], rest: Rest) -> tuple[Known, ...]:
+    """Each private table of a server by its address and name, and by what the server itself says of it, each time."""
+
+    def of(table: str) -> Known:
+        return Known(lambda: (DataIdentity.source(address, table=table), *rest(table)))
 
     return tuple(of(table) for table in tables if table not in public)
 
 
-def _of_files(files: list[str]) -> Callable[[], DataIdentity]:
-    return lambda: _joined([DataIdentity.file(file) for file in files])
+def _of_server(server: Any) -> Rest:
+    """The tables behind a name of a PostgreSQL server, by the server's own numbers for itself and for them."""
+    return lambda table: tuple(DataIdentity("server", _hashed(one)) for one in server.relations(table))
+
+
+def _of_content(engine: Any) -> Rest:
+    """A Spark table by its rows."""
+    return lambda table: (DataIdentity("spark", _hashed(engine.content(table))),)
+
+
+def _of_database(engine: DuckDB, path: str, table: str) -> Known:
+    """A table of a DuckDB file by its address and the state of the file; by its rows; and by those of the tables that it views."""
+    address = Path(path).resolve()
+
+    def first() -> tuple[DataIdentity, ...]:
+        state = os.stat(address)
+        stamp = DataIdentity("state", _hashed(f"{address}\n{table}\n{state.st_size}\n{state.st_mtime_ns}"))
+        return DataIdentity.source(address.as_uri(), table=table), stamp
+
+    def rest() -> tuple[DataIdentity, ...]:
+        bases = [base for base in engine.bases(table) if base != table]
+        addresses = [DataIdentity.source(address.as_uri(), table=base) for base in bases]
+        return (*addresses, *(_content(engine, name, str(address)) for name in (table, *bases)))
+
+    return Known(first, rest)
+
+
+def _of_files(files: list[str], delimiter: str | None) -> Known:
+    def content() -> tuple[DataIdentity, ...]:
+        # Every column of a CSV file as the text it is: what a job declares must not make other data of it.
+        engine = DuckDB()
+        try:
+            _read(engine, "data", files, {}, delimiter)
+            return (_content(engine, "data", *files),)
+        finally:
+            engine.close()
+
+    return Known(lambda: (_joined([DataIdentity.file(file) for file in files]),), content)
+
+
+def _content(engine: DuckDB, table: str, *place: str) -> DataIdentity:
+    """A table by its rows, whatever its format. Where there are none there is nothing to recognise, and its place is taken."""
+    content, rows = engine.content(table)
+    return DataIdentity("table", _hashed(content if rows else repr((content, table, place))))
+
+
+def _hashed(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
 
 
 def _joined(parts: list[DataIdentity]) -> DataIdentity:
@@ -302,11 +388,12 @@ def _joined(parts: list[DataIdentity]) -> DataIdentity:
 
 
 def _of_rows(engine: DuckDB, name: str) -> DataIdentity:
-    """A frame by its rows, in any order and however it is cut into pieces: sums of md5 over canonical texts of the columns."""
+    """A frame by its rows as earlier versions knew it, so that an account in an old book is still found."""
     columns = sorted(engine.columns(exp.to_table(name, quoted=True)))
     text = exp.Anonymous(this="row", expressions=[exp.column(column, quoted=True) for column in columns])
     number = exp.Anonymous(this="md5_number_lower", expressions=[exp.cast(text, "TEXT")])
     sums = [exp.alias_(exp.func("SUM", number), "a"), exp.alias_(exp.Anonymous(this="bit_xor", expressions=[number.copy()]), "b")]
     found = engine.run(exp.Select(expressions=[*sums, exp.alias_(exp.Count(this=exp.Star()), "n")]).from_(exp.to_table(name, quoted=True)))
-    content = repr((columns, [str(value) for value in found.to_pylist()[0].values()]))
+    values = [str(value) for value in found.to_pylist()[0].values()]
+    content = repr((columns, values) if values[-1] != "0" else (columns, values, name))
     return DataIdentity("rows", hashlib.sha256(b"rows\0" + content.encode()).digest())

@@ -425,7 +425,8 @@ class _Reader:
                 f"{kind.upper()} needs numbers, and {what} is a {found.kind}; count days from a public date, with bounds of their own: "
                 f"DATE_DIFF('day', DATE '2020-01-01', {day})"
             )
-        if kind in _NEEDS_NUMBERS and found.kind not in ("integer", "real", "float"):
+        sized = found.kind == "decimal" and found.size is not None
+        if kind in _NEEDS_NUMBERS and not sized and found.kind not in ("integer", "real", "float"):
             # A bare column of unknown type stays as it is: the planner knows its type.
             found = found if found.kind == "any" and isinstance(found.sql, exp.Column) else number(found, kind.upper())
         return found.sql
@@ -462,13 +463,40 @@ class _Reader:
             elif isinstance(child, exp.Expression) and not isinstance(child, exp.Identifier):
                 made.set(part, self.released(child))
         if isinstance(made, exp.Div):
-            # Released values are numbers of one kind: no dialect's whole division, no flags that differ between dialects.
-            made = exp.Div(this=made.this, expression=made.expression)
+            quotient = exp.Div(this=made.this, expression=made.expression)
+            if not (tree.args.get("typed") and self._whole(tree.this) and self._whole(tree.expression)):
+                return quotient
+            # In the user's dialect 7 / 2 is 3.
+            below = exp.LT(this=quotient, expression=exp.Literal.number(0))
+            return exp.Case(ifs=[exp.If(this=below, true=exp.Ceil(this=quotient.copy()))], default=exp.Floor(this=quotient.copy()))
         if isinstance(made, exp.Round) and made.args.get("decimals") is not None:
             decimals = made.args["decimals"]
             if not isinstance(decimals, exp.Literal) or not decimals.this.isdigit() or int(decimals.this[:9]) > 15:
                 raise Refused("the decimals of ROUND must be a whole constant from 0 to 15")
         return made
+
+    def _whole(self, tree: exp.Expression) -> bool:
+        """Whether a released value is a whole number to a dialect that tells them apart."""
+        if isinstance(tree, exp.Filter):
+            return self._whole(tree.this)
+        if isinstance(tree, (exp.Paren, exp.Neg)):
+            return self._whole(tree.this)
+        if isinstance(tree, exp.Literal):
+            return not tree.is_string and tree.this.isdigit()
+        if isinstance(tree, (exp.Count, exp.CountIf)):
+            return True
+        if isinstance(tree, (exp.Sum, exp.Min, exp.Max)) and not isinstance(tree.this, exp.Distinct):
+            value = total(tree.this, self.resolve)
+            # The sum of 64-bit integers is a decimal.
+            return value.kind == "integer" and (value.most <= 2.0**32 or not isinstance(tree, exp.Sum))
+        if isinstance(tree, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
+            return self._whole(tree.this) and self._whole(tree.expression)
+        if isinstance(tree, exp.Column):
+            named = [p.this for p in self.tree.expressions if isinstance(p, exp.Alias) and p.alias == tree.name and not tree.table]
+            if named:
+                return self._whole(named[0])
+            return self._is_column(tree) and total(tree, self.resolve).kind == "integer"
+        return False
 
     def _having(self) -> exp.Expression | None:
         having = self.tree.args.get("having")

@@ -11,6 +11,7 @@ spent, and answers everything from one measurement.
 """
 
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
+from tacit.workloads.selection import Selection, best
 from tacit.workloads.workload import (
     AllRanges,
     Cells,
@@ -35,12 +36,14 @@ __all__ = [
     "Prefix",
     "Product",
     "Ranges",
+    "Selection",
     "TermAnswers",
     "Total",
     "Wanted",
     "Workload",
     "WorkloadAnswer",
     "WorkloadPlan",
+    "best",
     "bound",
     "compared",
     "measured",

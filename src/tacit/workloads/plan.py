@@ -22,9 +22,8 @@ session's account, counts everything with one statement, and adds noise once.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -85,6 +84,19 @@ class Measured:
         noisy = [np.asarray(self.noise.add(block, i)).reshape(block.shape) for i, block in enumerate(sums)]
         return self.selection.released(noisy)
 
+    def widths(self, confidence: float) -> list[float]:
+        """How far the answers of each term may be off, on average over them, with this confidence."""
+        zeros = [np.zeros(block) for block in self.shapes]
+        found = self.selection.answers(self.workload, zeros, self.law)
+        return [float(half_widths(a.squares, a.fourths, self.law, confidence).mean()) * self.scale for a in found]
+
+    @cached_property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of what is published: known without data."""
+        sizes = self.workload.cells.sizes
+        empty = {t: np.zeros(tuple(sizes[c] for c in t), dtype=np.int64) for t in self.selection.tables}
+        return [block.shape for block in self.selection.released(self.selection.measure(empty))]
+
     def answers(self, released: Sequence[NDArray[Any]]) -> list[TermAnswers]:
         """The figures of every term, by least squares, with intervals. No data is touched."""
         found = []
@@ -121,7 +133,7 @@ class TermAnswers:
 
 def measured(
     workload: Workload, guarantee: Guarantee, *, reach: int = 1, replaced: bool = False, law: Law | None = None,
-    confidence: float = 0.95, selection: Selection | None = None,
+    confidence: float = 0.95, select: Callable[[Workload, Law], Selection] = best,
 ) -> Measured:
     """The plan of least computed error for a price, over both laws of noise where the price allows both.
 
@@ -138,12 +150,12 @@ def measured(
     narrow = workload.narrowed()
     found: list[Measured] = []
     if law in (None, "gaussian") and spend.noise_multiplier is not None:
-        found.append(_noisy(narrow, "gaussian", spend, spend.noise_multiplier, reach, adjacency, confidence, selection))
+        found.append(_noisy(narrow, "gaussian", spend, spend.noise_multiplier, reach, adjacency, confidence, select))
     if law in (None, "laplace") and spend.laplace_epsilon is not None:
         # Under a price with delta Laplace noise is the better one only where few sums are measured.
         few = law == "laplace" or spend.pure or narrow.cells.total <= 4096
         if few or not found:
-            found.append(_noisy(narrow, "laplace", spend, 1 / spend.laplace_epsilon, reach, adjacency, confidence, selection))
+            found.append(_noisy(narrow, "laplace", spend, 1 / spend.laplace_epsilon, reach, adjacency, confidence, select))
     if not found:
         raise ParameterError(f"{law or 'this'} noise has no price in {spend}; give epsilon with delta, rho or mu")
     return min(found, key=lambda one: one.total_error)
@@ -151,9 +163,9 @@ def measured(
 
 def _noisy(
     workload: Workload, law: Law, spend: Guarantee, multiplier: Fraction, reach: int, adjacency: Adjacency, confidence: float,
-    selection: Selection | None,
+    select: Callable[[Workload, Law], Selection],
 ) -> Measured:
-    chosen = selection or best(workload, law)
+    chosen = select(workload, law)
     moved = reach * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * chosen.norm(law)
     while True:
         base = _short(multiplier * moved)
@@ -248,9 +260,18 @@ class WorkloadAnswer:
         asked = "; ".join(", ".join(f.term.columns) for f in self.figures if f.term.columns)
         raise ParameterError(f"no answers about exactly {', '.join(columns)} were asked for; there are {asked}")
 
-    def to_record(self) -> str:
-        """The noisy sums as JSON: all that was published, from which every answer follows."""
-        return json.dumps([block.tolist() for block in self.released])
+    def to_record(self) -> list[list[int]]:
+        """The noisy sums, as JSON has them: all that was published, from which every answer follows."""
+        return [[int(value) for value in block.ravel()] for block in self.released]
+
+    @staticmethod
+    def from_record(measured: Measured, record: Sequence[Sequence[int]], private: bool, entry: int | None) -> WorkloadAnswer:
+        """The answers that `to_record` wrote down."""
+        blocks = []
+        for values, shape in zip(record, measured.shapes, strict=True):
+            wide = all(-(2**62) < value < 2**62 for value in values)
+            blocks.append(np.array(values, dtype=np.int64 if wide else object).reshape(shape))
+        return WorkloadAnswer(measured, tuple(blocks), private, entry)
 
 
 def plan(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.audit.selftest import mutants, table_cases, training
+from tacit.audit.selftest import loop_cases, mutants, table_cases, training
 from tacit.audit.selftest.case import Mutant
 
-BULK = [*mutants.bulk_mutants(), *training.mutants(), *table_cases.mutants()]
+BULK = [*mutants.bulk_mutants(), *training.mutants(), *loop_cases.mutants(), *table_cases.mutants()]
 
 
 @pytest.mark.parametrize("mutant", BULK, ids=lambda mutant: mutant.name)

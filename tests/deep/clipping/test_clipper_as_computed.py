@@ -21,7 +21,7 @@ CLIP, GRANULE = 1.0, 2.0**-20
 
 
 def integers(clipping: Clipper, model: nn.Module, x: Any, weights: Tensor) -> Tensor:
-    """The sums of the batch in granules; the loss is the outputs times weights of each example, so gradients can be as large as one likes."""
+    """The sums of the batch in granules; the loss is the outputs times weights of each example, so gradients can have any size."""
     with clipping:
         if len(weights):
             output = model(x)

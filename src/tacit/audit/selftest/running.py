@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from tacit.accounting import NoOp
 from tacit.audit.claim import Claim
 from tacit.audit.page import Page, finite, number
-from tacit.audit.selftest import mechanism_cases, mutants, selection_cases, training
+from tacit.audit.selftest import loop_cases, mechanism_cases, mutants, reading_mutants, selection_cases, training
 from tacit.audit.selftest.case import Case, Mutant, Outcome
 
 ERROR = 1e-6  # that a right Tacit is called broken
@@ -50,9 +50,9 @@ def parts() -> list[Part]:
     """Everything that is tried, by what it needs."""
 
     def table_mutants() -> list[Mutant]:
-        from tacit.audit.selftest import table_cases  # loads the engine of tables
+        from tacit.audit.selftest import ledger_cases, table_cases  # loads the engine of tables
 
-        return table_cases.mutants()
+        return [*table_cases.mutants(), *ledger_cases.mutants()]
 
     def tables() -> list[Case]:
         from tacit.audit.selftest import table_cases
@@ -62,12 +62,15 @@ def parts() -> list[Part]:
     def choices() -> list[Case]:
         return [*mechanism_cases.cases(), *selection_cases.cases()]
 
+    def mechanism_mutants() -> list[Mutant]:
+        return [*mutants.bulk_mutants(), *training.mutants(), *loop_cases.mutants(), *reading_mutants.mutants()]
+
     return [
         Part("noise", (), "", mechanism_cases.noise_cases, lambda: mutants.MUTANTS),
-        Part("mechanisms", (), "", choices, lambda: [*mutants.bulk_mutants(), *training.mutants()]),
+        Part("mechanisms", (), "", choices, mechanism_mutants),
         Part("tables", ("duckdb", "pyarrow"), "", tables, table_mutants),
-        Part("training", ("torch", "cryptography"), "deep", training.cases, list),
-        Part("learning", ("sklearn",), "learning", training.learning_cases, list),
+        Part("training", ("torch", "cryptography"), "deep", lambda: [*training.cases(), *loop_cases.cases()], list),
+        Part("learning", ("sklearn",), "learning", training.learning_cases, reading_mutants.learning_mutants),
     ]
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -116,6 +117,7 @@ class Clipper:
         self._hooks: dict[str, Any] = {}
         self.largest: int | None = None  # examples at once; a larger batch is run in pieces, twice forward
         self.witness: Callable[..., Any] | None = None  # is told of every training call of the model
+        self.rehearsal = False
         self.counting = True  # whether the next examples count: a placeholder for an empty batch does not
         self.book: Pass | None = None  # the pass in progress
         self.recording = False
@@ -300,6 +302,15 @@ class Clipper:
             if self.counting:
                 self._add(members, bounds, units, share)
         book.forget()
+
+    @contextmanager
+    def rehearsing(self) -> Iterator[None]:
+        """A block in which the model is only run again, in pieces as in training."""
+        self.rehearsal = True
+        try:
+            yield
+        finally:
+            self.rehearsal = False
 
     def cuts(self, count: int, largest: int) -> list[tuple[int, int]]:
         """Where a batch is cut into pieces of at most `largest` examples."""
@@ -492,6 +503,9 @@ class _Root(_Patched):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         clipper = self.clipper
+        if clipper.rehearsal and clipper.largest is not None:
+            count = next((len(tensor) for tensor in flatten((args, kwargs))[0] if tensor.ndim), 0)
+            return Split(count, clipper.cuts(count, clipper.largest), self.original).forward(args, kwargs)
         if clipper.recording or not clipper.model.training or not torch.is_grad_enabled():
             return self._plain(*args, **kwargs)
         if clipper.witness is not None:  # sees each call once, and calls back

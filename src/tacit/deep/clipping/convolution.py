@@ -21,7 +21,19 @@ from torch import Tensor, nn
 
 from tacit.deep.clipping import parts
 from tacit.deep.clipping.parts import (
-    DOUBLE, Blocks, Bounds, Explicit, Part, add_products, add_rows, blank, ghost_bounds, ghost_is_cheaper, row_norms, step_masses, weigh,
+    DOUBLE,
+    Blocks,
+    Bounds,
+    Explicit,
+    Part,
+    add_products,
+    add_rows,
+    blank,
+    ghost_bounds,
+    ghost_is_cheaper,
+    row_norms,
+    step_masses,
+    weigh,
     working_dtype,
 )
 from tacit.deep.clipping.passes import Pass
@@ -83,7 +95,7 @@ class Windows(Part):
         if self._kept is not None:
             add_rows(total, self._kept, weights, blocks)
             return
-        time, rows, width = self.shape
+        _, rows, width = self.shape
         groups = self.layer.groups
         slices = total.view(groups, rows, width)
         for first, last in self._chunks():

@@ -125,10 +125,10 @@ def row_norms(values: Tensor) -> Tensor:
     width = rows.shape[1]
     info = torch.finfo(rows.dtype)
     if width <= ROW:
-        found = torch.linalg.vector_norm(rows, dim=1).double()
+        found: Tensor = torch.linalg.vector_norm(rows, dim=1).double()
     else:
         whole = width - width % ROW
-        pieces = torch.linalg.vector_norm(rows[:, :whole].unflatten(1, (-1, ROW)), dim=2).double()
+        pieces = torch.linalg.vector_norm(rows[:, :whole].view(len(rows), -1, ROW), dim=2).double()
         if whole < width:
             pieces = torch.cat([pieces, torch.linalg.vector_norm(rows[:, whole:], dim=1, keepdim=True).double()], 1)
         found = torch.linalg.vector_norm(pieces, dim=1)

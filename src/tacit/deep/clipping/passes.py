@@ -40,8 +40,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from tacit.deep.clipping.parts import Explicit as Explicit
 from tacit.deep.clipping.parts import Bounds, Part, combine
+from tacit.deep.clipping.parts import Explicit as Explicit
 from tacit.deep.errors import ClippingError as ClippingError
 
 Rebuild = Callable[[Sequence[Any]], Any]

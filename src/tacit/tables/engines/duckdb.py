@@ -31,6 +31,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import sqlglot
 from sqlglot import exp
 
 from tacit.tables.engines.engine import (
@@ -46,6 +47,7 @@ from tacit.tables.engines.engine import (
     refuse_collated,
     try_cast,
 )
+from tacit.tables.engines.types import duckdb_type
 from tacit.tables.errors import EngineError, TableError
 
 #: Lists of public keys are kept as small tables of the connection, which spares planning them anew: so many, and none shorter than this.
@@ -190,7 +192,7 @@ class DuckDB:
             rows = self._connection.execute(f"DESCRIBE {text}").fetchall()
         if rows is None:
             raise EngineError("DuckDB knows no such table or column; check the names")
-        found = {str(row[0]): str(row[1]) for row in rows}
+        found = {str(row[0]): duckdb_type(str(row[1])) for row in rows}
         texts = [name for name, kind in found.items() if kind == "VARCHAR"]
         if self._file and texts and isinstance(relation, exp.Table):
             alike = self.run(collation_probe(relation, texts)).to_pylist()[0]
@@ -204,6 +206,50 @@ class DuckDB:
         with self._lock:
             rows = self._connection.execute("SELECT table_name FROM information_schema.tables ORDER BY 1").fetchall()
         return [str(row[0]) for row in rows if not str(row[0]).startswith(LISTED)]
+
+    def content(self, table: str) -> tuple[str, int]:
+        """A digest of all rows, and their number: the same for the same rows in any order, any format, any types that hold them.
+
+        It is of private data: only the ledger may have it, which keeps it under a secret.
+        """
+        columns = sorted(self._described(table), key=lambda name: (name.casefold(), name))
+        cells = ", ".join(_CELL.format(text=f"lower(trim(CAST({_name(name)} AS VARCHAR)))") for name in columns)
+        number = f"md5_number_lower(concat_ws(chr(31), {cells}))"
+        text = f"SELECT CAST(SUM({number}) AS VARCHAR), CAST(bit_xor({number}) AS VARCHAR), COUNT(*) FROM {_name(table)}"
+        found: tuple[Any, ...] | None = None
+        with self._lock, suppress(duckdb.Error):
+            found = self._connection.execute(text).fetchone()
+        if found is None:
+            raise EngineError(code="statement-failed", engine="DuckDB")
+        return repr(([name.casefold() for name in columns], found)), int(found[2])
+
+    def _described(self, table: str) -> list[str]:
+        rows: list[Any] | None = None
+        with self._lock, suppress(duckdb.Error):
+            rows = self._connection.execute(f"DESCRIBE SELECT * FROM {_name(table)}").fetchall()
+        if rows is None:
+            raise EngineError("DuckDB knows no such table or column; check the names")
+        return [str(row[0]) for row in rows]
+
+    def bases(self, table: str) -> list[str]:
+        """The tables that a view is made of, through other views; of a table, itself. One that reads anything else is refused."""
+        with self._lock:
+            views = dict(self._connection.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal").fetchall())
+        found, open_ = dict[str, None](), [table]
+        known = {name.casefold(): name for name in self.tables()}
+        while open_:
+            name = known.get(open_.pop().casefold(), "")
+            if name in found:
+                continue
+            if name not in views:
+                found[name] = None
+                continue
+            found[name] = None
+            for reads in _read_by(str(views[name])):
+                if reads.casefold() not in known:
+                    raise TableError(code="view-reads-files", table=table)
+                open_.append(reads)
+        return [name for name in found if name not in views]
 
     def shuffle_key(self, salt: int, values: list[exp.Expression]) -> exp.Expression:
         if self.portable:
@@ -276,6 +322,31 @@ class _Written:
     def __deepcopy__(self, memory: object) -> bool:
         """A copy of a statement may be changed, so it has no text yet."""
         return True
+
+
+#: What a value is whatever its type: a number with the digits that a float keeps, an instant without what is zero, a text in small letters.
+_CELL = (
+    "(SELECT CASE WHEN u IS NULL OR u IN ('', 'na', 'n/a', '#n/a', '<na>', 'nan', '-nan', 'nat', 'null', 'none') THEN '' "
+    "WHEN d IS NOT NULL AND abs(d) < 9007199254740992 AND d = floor(d) THEN CAST(TRY_CAST(d AS BIGINT) AS VARCHAR) "
+    "WHEN d IS NOT NULL THEN COALESCE(CAST(TRY_CAST(d AS FLOAT) AS VARCHAR), u) "
+    "WHEN regexp_matches(u, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[ t][0-9]{{2}}:') THEN "
+    "regexp_replace(regexp_replace(regexp_replace(replace(u, 't', ' '), '(z|[+]00(:?00)?)$', ''), "
+    "'([.][0-9]*?)0+$', '\\1'), '( 00:00(:00)?)?[.]?$', '') "
+    "ELSE u END FROM (SELECT {text} AS u, TRY_CAST({text} AS DOUBLE) AS d))"
+)
+
+
+def _read_by(view: str) -> list[str]:
+    """The names of what a view reads; a function or a file that it reads is a name that no table has."""
+    tree = sqlglot.parse_one(view, dialect="duckdb")
+    own = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
+    query = tree.expression if isinstance(tree, exp.Create) else tree
+    found = []
+    for table in query.find_all(exp.Table):
+        name = table.name if isinstance(table.this, exp.Identifier) else f"{table.sql()}()"
+        if name.casefold() not in own:
+            found.append(name)
+    return found
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection, text: Any) -> pa.Table:

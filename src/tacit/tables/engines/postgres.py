@@ -21,18 +21,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.engine import Words, collation_probe, constant, portable_key, prepared, refuse_collated
+from tacit.tables.engines.types import postgres_type
 from tacit.tables.errors import EngineError, TableError
 
 if TYPE_CHECKING:
     import psycopg
 
 WORDS = Words(exp.DataType.Type.TEXT, "pg_typeof", ("double precision", "real"), ("timestamp with time zone",), "tacit_microseconds")
-#: PostgreSQL's short names of types as the rest of the package spells them.
-TYPES = {
-    "int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "float4": "FLOAT", "float8": "DOUBLE", "numeric": "DECIMAL", "bool": "BOOLEAN",
-    "text": "VARCHAR", "varchar": "VARCHAR", "bpchar": "CHAR", "name": "VARCHAR", "uuid": "UUID", "date": "DATE", "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMP WITH TIME ZONE",
-}  # fmt: skip
 #: Results smaller than this are zero: floats end at 5e-324, and no lattice is fine enough for the difference to show.
 SMALLEST = 1e-300
 #: The logarithm of the largest float, a little less: 2^1024 is beyond.
@@ -74,9 +69,7 @@ class Postgres:
         found: dict[str, str] | None = None
         with suppress(Exception), self._lock, self._connection.transaction(force_rollback=True):
             described = self._connection.execute(text.encode()).description or []
-            types = self._connection.adapters.types
-            names = [(column.name, types.get(column.type_code)) for column in described]
-            found = {name: TYPES.get(info.name, info.name.upper()) if info is not None else "OTHER" for name, info in names}
+            found = {column.name: postgres_type(column.type_code) for column in described}
         if found is None:
             raise EngineError("PostgreSQL knows no such table or column; check the names")
         texts = [name for name, kind in found.items() if kind in ("VARCHAR", "CHAR")]
@@ -84,6 +77,17 @@ class Postgres:
             alike = self.run(collation_probe(relation, texts)).to_pylist()[0]
             refuse_collated([name for name in texts if alike[name]], relation.name)
         return found
+
+    def relations(self, table: str) -> list[str]:
+        """The tables behind a name, as the server itself numbers them: one table has one number, however it is spelt or viewed."""
+        named = exp.to_table(table, dialect=self.dialect) if "." in table else exp.to_table(table, quoted=True)
+        name = named.sql(dialect=self.dialect)
+        found: list[Any] | None = None
+        with self._lock, suppress(Exception), self._connection.transaction():
+            server = self._connection.execute(_SERVER).fetchone()
+            rows = self._connection.execute(_BEHIND, (name,)).fetchall()
+            found = [f"{server[0] if server else ''}:{row[0]}" for row in rows]
+        return sorted(found or [])
 
     def shuffle_key(self, salt: int, values: list[exp.Expression]) -> exp.Expression:
         if self.portable:
@@ -105,6 +109,22 @@ class Postgres:
             names = [column.name for column in cursor.description or []]
             rows = cursor.fetchall()
         return pa.table([_array([row[i] for row in rows]) for i in range(len(names))], names=names)
+
+
+#: Which cluster and database this is, whatever the address that led here.
+_SERVER = "SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || oid FROM pg_database WHERE datname = current_database()"
+#: The tables that a view reads, through other views, and the whole tables that partitions are parts of.
+_BEHIND = """
+WITH RECURSIVE reads(number) AS (
+    SELECT to_regclass(%s)::oid
+    UNION SELECT found.number FROM reads, LATERAL (
+        SELECT d.refobjid AS number FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+        WHERE r.ev_class = reads.number AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> reads.number
+        UNION SELECT i.inhparent FROM pg_inherits i WHERE i.inhrelid = reads.number
+    ) AS found
+)
+SELECT c.oid::text FROM reads JOIN pg_class c ON c.oid = reads.number WHERE c.relkind IN ('r', 'p', 'f')
+"""
 
 
 def _array(values: list[Any]) -> pa.Array:

@@ -1,0 +1,338 @@
+"""`kind: workload`: many counts at once, such as all pair tables of some columns, consistent with each other and with intervals.
+
+The block names the questions: `marginals` (tables of combinations), `ranges` (running totals or ranges of a column). What is
+measured for them, and with which noise, is chosen by the computed error (`tacit.workloads`). All answers come from one
+draw, so tables that share a column agree on it.
+
+>>> from tacit.release.job import EXAMPLE, parse
+>>> from tacit.release.planning import plan
+>>> job = parse(EXAMPLE.replace("outputs:", '''outputs:
+...   - {name: pairs, kind: workload, source: visits, marginals: {of: [region], up_to: 1}, weight: 1}'''))
+>>> planned = plan(job)["pairs"]
+>>> planned.size, list(planned.errors)
+(2, ['region'])
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, model_validator
+
+from tacit.accounting import Adjacency, Event, to_json
+from tacit.errors import ParameterError
+from tacit.mechanisms import Law
+from tacit.release import page as pictures
+from tacit.release.errors import JobError
+from tacit.release.job_parts import Number, OutputSpec, Part
+from tacit.release.kinds import Notice, Portion, Record
+from tacit.release.page import plain, template
+from tacit.tables import MARK, Brackets, Cut, Desk, TableError
+from tacit.workloads import AllRanges, Marginals, Measured, Prefix, Product, Wanted, Workload, WorkloadAnswer, best, bound, measured
+
+if TYPE_CHECKING:
+    from tacit.release.job import Job
+
+PRODUCT = "Tables of aggregates"
+#: Groups of answers that the report draws; all of them are in the files.
+SHOWN = 6
+KINDS_OF_RANGES = {"all": AllRanges, "prefix": Prefix}
+
+
+class MarginalsSpec(Part):
+    """Tables of every combination of some columns: of exactly `ways` of them, or of at most `up_to`."""
+
+    of: tuple[str, ...] = Field(min_length=1)
+    ways: int | None = Field(default=None, ge=1)
+    up_to: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists(cls, value: object) -> object:
+        return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()} if isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _one(self) -> MarginalsSpec:
+        if (self.ways is None) == (self.up_to is None):
+            raise ValueError("marginals have either ways (exactly so many columns) or up_to (at most so many)")
+        return self
+
+
+class WorkloadSpec(OutputSpec):
+    """Counts of a source's rows: marginal tables, ranges, or both.
+
+    `ranges` says for a column `all` (every range of neighbouring cells) or `prefix` (running totals). `cells` cuts a column that
+    has neither categories nor whole bounds into brackets: a list of their edges. `where` is a condition in SQL on the rows.
+    """
+
+    source: str
+    marginals: MarginalsSpec | None = None
+    ranges: dict[str, Literal["all", "prefix"]] = Field(default_factory=dict)
+    cells: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
+    where: str | None = Field(default=None, min_length=1, max_length=100_000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _edges(cls, value: object) -> object:
+        if isinstance(value, dict) and isinstance(value.get("cells"), dict):
+            cells = {k: tuple(v) if isinstance(v, list) else v for k, v in value["cells"].items()}
+            return {**value, "cells": cells}
+        return value
+
+    @model_validator(mode="after")
+    def _asks(self) -> WorkloadSpec:
+        if self.marginals is None and not self.ranges:
+            raise ValueError("a workload asks for marginals or ranges: marginals: {of: [region, sex], up_to: 2}")
+        return self
+
+    @property
+    def wanted(self) -> Wanted:
+        """The questions by the names of columns."""
+        asked: list[Wanted] = [Product(**{column: KINDS_OF_RANGES[kind]}) for column, kind in self.ranges.items()]
+        if self.marginals is not None:
+            asked.insert(0, Marginals(*self.marginals.of, ways=self.marginals.ways, up_to=self.marginals.up_to))
+        found = asked[0]
+        for more in asked[1:]:
+            found = found + more
+        return found
+
+
+Block = WorkloadSpec
+
+
+@dataclass(frozen=True)
+class WorkloadOutput:
+    """The questions over the columns' cells; what is measured is chosen once for each law of noise."""
+
+    spec: WorkloadSpec
+    desk: Desk
+    cut: Cut
+    workload: Workload
+    plain: bool = True
+    _chosen: dict[Law, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        return tuple(titles(self.workload))
+
+    def select(self, workload: Workload, law: Law) -> Any:
+        """The selection of least error, remembered: a job plans an output many times for different prices."""
+        if law not in self._chosen:
+            self._chosen[law] = best(workload, law)
+        return self._chosen[law]
+
+
+def titles(workload: Workload) -> list[str]:
+    """A name for the answers of each term, each once: its columns, and what is asked of them where it is more than every cell."""
+    found: list[str] = []
+    for term in workload.terms:
+        kinds = {AllRanges: " (ranges)", Prefix: " (running totals)"}
+        name = " by ".join(f"{column}{kinds.get(type(factor), '')}" for column, factor in term.factors) or "total"
+        found.append(name if name not in found else f"{name} again")
+    return found
+
+
+def prepare(block: WorkloadSpec, job: Job, desk: Desk, place: str) -> WorkloadOutput:
+    """Check the block against the job's sources and columns."""
+    if block.source not in desk.source.tables or block.source in desk.source.public:
+        raise JobError("names no private source of the job", place=f"{place}.source")
+    rows = f'SELECT COUNT(*) AS n FROM "{block.source}"' + ("" if block.where is None else f" WHERE ({block.where})")
+    try:
+        cells = {column: Brackets(edges) for column, edges in block.cells.items()}
+        cut, workload = bound(desk, block.wanted, cells, rows)
+    except (ParameterError, TableError) as error:
+        raise JobError(str(error), place=place) from None
+    return WorkloadOutput(block, desk, cut, workload)
+
+
+@dataclass(frozen=True)
+class PlannedWorkload:
+    """A workload with its price and noise."""
+
+    output: WorkloadOutput
+    portion: Portion
+    measured: Measured
+
+    @property
+    def spec(self) -> WorkloadSpec:
+        return self.output.spec
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def event(self) -> Event:
+        return self.measured.event
+
+    @property
+    def noise(self) -> str:
+        return self.measured.law
+
+    @property
+    def size(self) -> int:
+        return self.output.workload.questions
+
+    @property
+    def score(self) -> float:
+        return math.log(self.measured.expected_error)
+
+    @cached_property
+    def errors(self) -> dict[str, float]:
+        return self.errors_at(self.output.desk.confidence)
+
+    def errors_at(self, confidence: float) -> dict[str, float]:
+        return dict(zip(self.output.figures, self.measured.widths(confidence), strict=True))
+
+    @property
+    def file_names(self) -> list[str]:
+        """The file of each group of answers, without its ending: by columns where their names allow it."""
+        found = []
+        for i, term in enumerate(self.output.workload.terms):
+            columns = "_".join(term.columns) or "total"
+            safe = columns.replace("_", "").isalnum() and columns.isascii()
+            name = f"{self.name}_{columns}" if safe else f"{self.name}_{i + 1}"
+            found.append(name if name not in found else f"{name}_{i + 1}")
+        return found
+
+
+def plan(output: WorkloadOutput, portion: Portion) -> PlannedWorkload:
+    """What is measured for a portion of the budget. No data is touched."""
+    law: Law | None = None if portion.law is None else "gaussian" if portion.law == "gaussian" else "laplace"
+    found = measured(
+        output.workload, portion.spend, reach=output.cut.reach, law=law, confidence=output.desk.confidence,
+        replaced=output.desk.unit.adjacency is Adjacency.REPLACE_ONE, select=output.select,
+    )  # fmt: skip
+    return PlannedWorkload(output, portion, found)
+
+
+def notices(planned: PlannedWorkload, job: Job, place: str) -> list[Notice]:
+    """Where the noise of a cell exceeds what is in it on average, the table says little."""
+    rows, found = job.expected.rows, []
+    if rows is None:
+        return []
+    for term, (title, error) in zip(planned.output.workload.terms, planned.errors.items(), strict=True):
+        cells = math.prod(planned.output.workload.cells.sizes[column] for column in term.columns)
+        if error > rows / cells:
+            text = f"{title}: figures may be off by {error:,.3g}, and a cell has {rows / cells:,.3g} rows on average"
+            found.append(Notice("mostly-noise", place, f"{text}; ask for tables of fewer columns or cells, or give it more weight"))
+    return found
+
+
+def explain(planned: PlannedWorkload) -> tuple[str, str]:
+    """What is measured in words, and the statement that is sent."""
+    found = planned.measured
+    words = (
+        f"{planned.size} answers from {found.selection.describe()}, with {found.law} noise: {found.event!r}; a typical answer is off "
+        f"by {found.expected_error:.4g}"
+    )
+    text = planned.output.cut.statement(found.selection.tables).sql(dialect=planned.output.desk.engine.dialect, pretty=True)
+    return words, text
+
+
+def draw(planned: PlannedWorkload) -> Record:
+    """Count in the engine, add noise, once."""
+    found = planned.measured
+    drawn = found.draw(planned.output.cut.counts(found.selection.tables))
+    return {"sums": WorkloadAnswer(found, tuple(drawn), True).to_record()}
+
+
+def result(planned: PlannedWorkload, drawn: Record, private: bool, entry: int | None) -> WorkloadAnswer:
+    """All answers, by least squares from what was drawn."""
+    return WorkloadAnswer.from_record(planned.measured, drawn["sums"], private, entry)
+
+
+def checks(planned: PlannedWorkload, result: WorkloadAnswer) -> list[tuple[str, bool]]:
+    """Soundness of the answers; released figures and public parameters only."""
+    import numpy as np
+
+    finite = all(bool(np.isfinite(own.values).all() and np.isfinite(own.widths).all()) for own in result.figures)
+    asked = [own.values.shape == term.shape for own, term in zip(result.figures, planned.output.workload.terms, strict=True)]
+    return [("every answer is there", all(asked)), ("every answer is finite", finite)]
+
+
+def files(planned: PlannedWorkload, result: WorkloadAnswer, formats: Sequence[str]) -> dict[str, bytes]:
+    """A table for each group of answers, in every format."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    found = {}
+    for name, own in zip(planned.file_names, result.figures, strict=True):
+        table = own.to_arrow()
+        if not result.private:
+            table = table.append_column("not_private", pa.array([MARK] * table.num_rows))
+        for form in formats:
+            buffer = io.BytesIO()
+            csv.write_csv(table, buffer) if form == "csv" else parquet.write_table(table, buffer)
+            found[f"{name}.{form}"] = buffer.getvalue()
+    return found
+
+
+def recorded(planned: PlannedWorkload, result: WorkloadAnswer) -> Record:
+    """The questions, their price and what was measured."""
+    return {
+        "source": planned.spec.source,
+        "answers": dict(zip(planned.output.figures, (term.questions for term in planned.output.workload.terms), strict=True)),
+        "part": float(planned.portion.part),
+        "price": planned.portion.spend.words,
+        "event": json.loads(to_json(planned.event)),
+        "noise": planned.noise,
+        "measured": planned.measured.selection.describe(),
+        "files": planned.file_names,
+    }
+
+
+def post_processing(planned: PlannedWorkload) -> list[str]:
+    """Answers are combined from what was measured."""
+    return ["least squares"]
+
+
+def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record:
+    """What the report shows of it."""
+    parts: list[Record] = []
+    for i, (title, term) in enumerate(zip(planned.output.figures, planned.output.workload.terms, strict=True)):
+        part: Record = {"title": title, "answers": term.questions, "file": planned.file_names[i], "within": plain(planned.errors[title])}
+        if result is not None and i < SHOWN:
+            table = result.figures[i].to_arrow().to_pydict()
+            part |= {name: [plain(x) for x in table.pop(name)] for name in ("value", "low", "high")}
+            part["groups"] = table
+        parts.append(part)
+    return {
+        "name": planned.name,
+        "title": planned.spec.title,
+        "answered": result is not None,
+        "parts": parts,
+        "measured": planned.measured.selection.describe(),
+        "noise": planned.noise,
+        "event": repr(planned.event),
+        "notes": [
+            "All answers come from one draw: tables that share columns agree on them.",
+            "Figures are unbiased and may be negative; a cell without rows shows noise around 0.",
+            "A row with a value in no cell of some column counts in no table.",
+        ],
+    }
+
+
+def section(described: Record, confidence: str) -> str:
+    """Pictures of the first groups of answers, and what the statistician asks."""
+    drawn = [
+        pictures.table(p["groups"], p["title"], *([math.nan if x is None else x for x in p[end]] for end in ("value", "low", "high")))
+        for p in described["parts"][:SHOWN]
+        if "groups" in p
+    ]
+    return template("workload.html").render(output={**described, "shown": len(drawn)}, pictures=drawn, confidence=confidence)
+
+
+def review(outputs: Sequence[PlannedWorkload], private: bool) -> Mapping[str, str]:
+    """What a reviewer asks about workloads."""
+    return {
+        "Do bounds or groups come from the data?": "No: categories, bounds and brackets are declared in the job.",
+        "Can the rounding of numbers leak?": "Counts are whole numbers and the noise is drawn on whole numbers"
+        + (" from the operating system's entropy." if private else ", here from a seed: NOT PRIVATE."),
+    }
