@@ -222,6 +222,7 @@ NO_SUMS = {
     "deep/pate_cost.py": "the rung of a ladder of sensitivities, a place and not a sum",
     "audit/selftest/mechanism_cases.py": "attacks the samplers themselves, and a mechanism of the same name",
     "audit/selftest/mutants.py": "mechanisms that are wrong on purpose",
+    "audit/selftest/reading_mutants.py": "faults beside the right code, which draw for themselves as an audit must",
     "audit/selftest/training.py": "simulated training steps, right and wrong on purpose",
 }
 
