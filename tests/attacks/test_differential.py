@@ -31,7 +31,7 @@ from tacit.tables.relation import Field, asked_of
 
 SPEND = Guarantee(epsilon=1)
 #: How many statements of eight figures: quickly, and with `make test-slow`.
-STATEMENTS = {"duckdb": (30, 2500), "postgres": (6, 2500), "spark": (1, 250)}
+STATEMENTS = {"duckdb": (60, 2500), "postgres": (12, 2500), "spark": (1, 250)}
 #: The person who leaves.
 LEAVING = 3
 MANY = pytest.mark.parametrize("many", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "many"])

@@ -50,9 +50,9 @@ def parts() -> list[Part]:
     """Everything that is tried, by what it needs."""
 
     def table_mutants() -> list[Mutant]:
-        from tacit.audit.selftest import ledger_cases, table_cases  # loads the engine of tables
+        from tacit.audit.selftest import ledger_cases, table_cases, type_cases  # load the engine of tables
 
-        return [*table_cases.mutants(), *ledger_cases.mutants()]
+        return [*table_cases.mutants(), *type_cases.mutants(), *ledger_cases.mutants()]
 
     def tables() -> list[Case]:
         from tacit.audit.selftest import table_cases
