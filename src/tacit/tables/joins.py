@@ -211,7 +211,8 @@ class Joins:
             return relation
         most = unit.max_rows.most if isinstance(unit.max_rows, Auto) else unit.most_rows
         names = list(dict.fromkeys([unit.person, *(f.name for f in relation.fields or () if usable(f))]))
-        values = [exp.column(f.name, quoted=True) for f in relation.fields or () if usable(f) and column(f.name, f.type).kind != "instant"]
+        shown = [f for f in relation.fields or () if usable(f) and column(f.name, f.type).kind != "instant"]
+        values: list[exp.Expression] = [exp.column(f.name, quoted=True) for f in shown]
         shuffle = self.catalog.shuffle
         # What the pseudorandom order does not tell apart is put in an order of its own.
         order = [*([shuffle(values)] if shuffle is not None and values else []), *told_apart(relation)]
