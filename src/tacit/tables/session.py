@@ -422,8 +422,9 @@ class Session:
         Rows are told by their content as it is now. A table of a database is known by its address alone and may have changed, as may a
         public table that is joined, so nothing is kept then.
         """
-        rows = desk.source.identities()
-        if desk.source.public or any(identity.kind not in ("rows", "content") for identity in rows):
+        rows = desk.source.fingerprints()
+        by_address = self.engine.dialect == "postgres" or any(identity.kind in ("source", "declared", "server") for identity in rows)
+        if desk.source.public or by_address:
             return None
         # Under the book's own secret, as accounts have them: a bare digest of rows would let guesses about them be tested.
         kept = self.ledger.store.read(lambda book: sorted(identity.key(self.ledger.secret(book)) for identity in rows))
