@@ -15,7 +15,8 @@ import torch
 from measure import busy, table, verdict
 
 from tacit.deep.correlated import Buffered, SquareRoot, Strategy, Toeplitz, Tree, banded, buffered, max_error, stream_of
-from tacit.deep.noise import standard_normal
+from tacit.deep.correlated.noise import UNIT
+from tacit.deep.noise import add_noise
 
 EPOCHS = 5
 NEAR = 1.02  # the light strategy may err this much more than the square root, which keeps all earlier noise
@@ -37,13 +38,14 @@ def contenders(n: int, times: int) -> dict[str, Strategy]:
 
 def nanoseconds(strategy: Strategy, parameters: int, steps: int) -> float:
     """A step's noise, a parameter, once the buffers are full."""
-    stream = stream_of(strategy)
-    draw = lambda: standard_normal(parameters)  # noqa: E731
+    stream = stream_of(strategy, parameters)
+    sums = torch.zeros(parameters, dtype=torch.float64)
+    release = lambda row: add_noise(row, UNIT)  # noqa: E731
     for _ in range(steps):
-        stream.step(draw)
+        stream.step(sums.clone(), release)
     begun = time.process_time()
     for _ in range(steps):
-        stream.step(draw)
+        stream.step(sums.clone(), release)
     return (time.process_time() - begun) / steps / parameters * 1e9
 
 

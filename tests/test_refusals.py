@@ -16,6 +16,7 @@ from tests.release.jobs import changed
 from tacit import errors as of_accounting
 from tacit.accounting import AccountingError, Adjacency, AdjacencyError, Note, PackageMissing, ParameterError, Refusal
 from tacit.calculus import CalculusError
+from tacit.calculus import errors as of_calculus
 from tacit.cli import options as of_commands
 from tacit.ledger import BudgetExceeded, LedgerError
 from tacit.ledger import errors as of_ledger
@@ -27,7 +28,10 @@ from tacit.tables import EngineError, Refused, TableError, Unit
 from tacit.tables import errors as of_tables
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTHON = {"accounting": of_accounting.WORDS, "tables": of_tables.WORDS, "ledger": of_ledger.WORDS, "release": of_release.WORDS}
+PYTHON = {
+    "accounting": of_accounting.WORDS, "calculus": of_calculus.WORDS, "tables": of_tables.WORDS, "ledger": of_ledger.WORDS,
+    "release": of_release.WORDS,
+}  # fmt: skip
 CODES = {code: words for table in PYTHON.values() for code, words in table.items()}
 #: The facts that stand in the way of a parameter of the errors' own constructors.
 RESERVED = {"message", "code", "place", "file", "words", "otherwise", "wording"}

@@ -23,7 +23,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 GROUND_FLOOR = {"errors", "exact", "lazy", "parameters", "pictures"}
 # A package may import from those before it.
 ROOMS = [
-    *("accounting", "noise", "calculus", "ledger", "mechanisms", "tables", "workloads", "synthesis", "learning", "deep", "federated"),
+    *("accounting", "noise", "calculus", "ledger", "mechanisms", "tables", "workloads", "learning", "deep", "synthesis", "federated"),
     *("local", "audit", "fairness", "applications", "release", "server", "cli"),
 ]
 

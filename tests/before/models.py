@@ -309,20 +309,7 @@ def _noise() -> Any:
     """The fast Gaussian noise itself. It is not public: the one place that knows where it lives."""
     import torch
 
-    from tacit.deep import noise
-    from tacit.deep.noise import add_normal, standard_normal
-
-    def lattice_normal(values: torch.Tensor, sigma: float, granule: float) -> torch.Tensor:
-        if hasattr(noise, "lattice_normal"):  # the old code
-            return noise.lattice_normal(values, sigma, granule)
-        from tacit.mechanisms import NoisySums
-
-        return noise.on_lattice(values, NoisySums.of_scale("gaussian", sigma / granule, granularity=granule))
+    from tacit.deep.noise import add_noise, step_noise
 
     zeros = torch.zeros(5, dtype=torch.float64)
-    return [
-        standard_normal(6).numpy(),
-        standard_normal(6, torch.float64, scale=2.0).numpy(),
-        add_normal(zeros.clone(), 1.5).numpy(),
-        lattice_normal(zeros, 1.0, 2.0**-10).numpy(),
-    ]
+    return [add_noise(zeros.float(), step_noise(1.0, 1.0, 0.0)).numpy(), add_noise(zeros.clone(), step_noise(2.0, 1.0, 0.0), 0.5).numpy()]

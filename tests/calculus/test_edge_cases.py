@@ -76,10 +76,9 @@ def test_empty_data_and_all_kinds_at_once(plan: Transformation) -> None:
 
 @pytest.mark.parametrize("plan", ROW_PLANS, ids=label)
 def test_a_nan_row_counts_as_a_row_of_the_domain(plan: Transformation) -> None:
-    """A value outside its domain does what the value that stands for it does: no more, and nothing else."""
-    domain = plan.input.domain
+    """A value outside its domain does what the value that stands for it does; a row whose person is missing does nothing."""
     bad = as_data(plan, math.nan, 2)
-    mended = domain.enforce(bad)
+    mended = plan.input.complete(bad)
     one, two = plan(bad), plan(mended)
     assert [repr(v) for v in numbers_in(one)] == [repr(v) for v in numbers_in(two)]
 

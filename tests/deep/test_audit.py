@@ -18,9 +18,10 @@ from torch import Tensor, nn
 
 from tacit.accounting import Adjacency, Event, Gaussian, account
 from tacit.audit import Claim, Verdict, judge, rank_attack
-from tacit.deep.noise import standard_normal
-from tacit.deep.private import PrivateTraining, make_private
+from tacit.deep.noise import add_noise, step_noise
+from tacit.deep.private import Independent, PrivateTraining, make_private
 from tacit.deep.samplers import Allocation, FullBatch, Indices, PoissonBatches
+from tacit.mechanisms import NoisySums
 from tacit.noise import permutation, test_mode
 
 CANARIES = 4000  # in the data, and as many outside
@@ -99,25 +100,21 @@ def test_the_real_loop_stays_under_its_claim_and_reaches_a_good_part_of_it(sampl
 
 
 def quarter_noise(private: PrivateTraining) -> None:
-    class Quarter:
-        event = private._noise.event
+    class Quarter(Independent):
+        def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+            return sums * times + add_noise(torch.zeros_like(sums), noise, times) / 4
 
-        def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-            return standard_normal(parameters, dtype) / 4
-
-    private._noise = Quarter()  # type: ignore[assignment]
+    private._noise = Quarter()
 
 
 def noise_per_microbatch(private: PrivateTraining) -> None:
     """Noise for the whole batch is added to each of 16 pieces, and the pieces are averaged: a sixteenth of the variance is left."""
 
-    class Averaged:
-        event = private._noise.event
+    class Averaged(Independent):
+        def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+            return sums * times + torch.stack([add_noise(torch.zeros_like(sums), noise, times) for _ in range(16)]).mean(0)
 
-        def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-            return torch.stack([standard_normal(parameters, dtype) for _ in range(16)]).mean(0)
-
-    private._noise = Averaged()  # type: ignore[assignment]
+    private._noise = Averaged()
 
 
 @pytest.mark.parametrize("tamper", [quarter_noise, noise_per_microbatch])
@@ -132,7 +129,7 @@ def noise_lengths(records: int, divisor_of: Any, runs: int) -> NDArray[np.float6
     lengths = []
     with test_mode(31):
         for _ in range(runs):
-            released = standard_normal(20_000).double() / divisor_of(records)
+            released = add_noise(torch.zeros(20_000, dtype=torch.float64), step_noise(1.0, 1.0, 0.0)) / divisor_of(records)
             lengths.append(-float(torch.linalg.vector_norm(released)))
     return np.array(lengths)
 
@@ -189,7 +186,7 @@ def step_sums(sampler: Any, gradients: NDArray[np.float64], steps: int, noise: f
     """The noisy gradient sums of one epoch, in many runs."""
     batches = sampler.batches(len(gradients))
     sums = np.array([[gradients[next(batches)].sum() for _ in range(steps)] for _ in range(runs)])
-    return sums + noise * standard_normal(sums.size).double().numpy().reshape(sums.shape)
+    return sums + add_noise(torch.zeros(sums.size, dtype=torch.float64), step_noise(noise, 1.0, 0.0)).numpy().reshape(sums.shape)
 
 
 @pytest.mark.slow

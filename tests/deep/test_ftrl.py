@@ -16,14 +16,15 @@ from tacit.accounting import Adjacency, Gaussian, ParameterError, Repeated, Samp
 from tacit.accounting import Poisson as PoissonScheme
 from tacit.deep.ftrl import FTRL, CyclicPoisson, Passes
 from tacit.deep.private import Independent, make_private
+from tacit.mechanisms import NoisySums
 from tacit.noise import test_mode
 
 
 class Silent(Independent):
     """No noise at all."""
 
-    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        return torch.zeros(parameters, dtype=dtype)
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        return sums * times
 
 
 def descend(optimizer: Any, weights: list[nn.Parameter], gradients: list[list[Tensor]]) -> None:

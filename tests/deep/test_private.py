@@ -19,6 +19,7 @@ from tacit.deep.errors import TrainingError
 from tacit.deep.private import ROUNDING, Independent, PrivateTraining, make_private, make_private_with_epsilon, planned_steps
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader
 from tacit.ledger import Budget, BudgetExceeded, Ledger
+from tacit.mechanisms import NoisySums
 from tacit.noise import test_mode
 
 N, D = 60, 4
@@ -37,8 +38,8 @@ def network() -> nn.Module:
 class Silent(Independent):
     """No noise: for tests of arithmetic only."""
 
-    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        return torch.zeros(parameters, dtype=dtype)
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        return sums * times
 
 
 def run(model: nn.Module, data: Any, *, seed: int | None = 1, **how: Any) -> PrivateTraining:
@@ -335,7 +336,7 @@ def test_what_cannot_be_sampled_is_refused(data: Any) -> None:
         ({"epochs": 2}, "steps= or epochs="),
         ({"loss_reduction": "max"}, "loss_reduction"),
         ({"clip": adaptive(count_noise=0.1)}, "count_noise"),
-        ({"exact": True, "noise": Silent()}, "exact"),
+        ({"exact": False}, "exact"),
     ],
     ids=range(9),
 )
@@ -422,17 +423,18 @@ def test_other_rules_run(rule: Any) -> None:
     assert run(network(), records(), clip=rule).steps == 5
 
 
-def test_exact_noise_lies_on_a_lattice() -> None:
+def test_noise_lies_on_a_lattice() -> None:
     model = network()
-    private = make_private(
-        model, torch.optim.SGD(model.parameters(), lr=0.0), records(), noise_multiplier=1, clip=1, sampler=FullBatch(N), steps=1, exact=True
-    )
+    plan: dict[str, Any] = {"noise_multiplier": 1, "clip": 1, "sampler": FullBatch(N), "steps": 1}
+    private = make_private(model, torch.optim.SGD(model.parameters(), lr=0.0), records(), exact=True, **plan)
     train(private)
-    granule = ROUNDING * 2.0**-24
+    granule = ROUNDING / 4096
     for parameter in model.parameters():
         assert parameter.grad is not None
         multiples = parameter.grad * N / granule
         assert torch.allclose(multiples, multiples.round(), atol=1e-4)
+    with pytest.raises(ParameterError, match="no bound"):
+        make_private(model, torch.optim.SGD(model.parameters(), lr=0.0), records(), exact=False, **plan)
 
 
 # The ledger and checkpoints

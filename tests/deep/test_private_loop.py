@@ -9,7 +9,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tacit.deep import Allocation, CyclicPoisson, FixedSize, FullBatch, Passes, PoissonBatches, TrainingError, make_private
+from tacit.deep import (
+    Allocation,
+    CyclicPoisson,
+    FixedSize,
+    FullBatch,
+    Passes,
+    PoissonBatches,
+    TrainingError,
+    adaptive,
+    make_private,
+    make_user_private,
+)
 from tacit.deep.private import PrivateTraining
 from tacit.deep.samplers import PrivateLoader, Sampler
 from tacit.noise import test_mode as fixed_draws
@@ -147,6 +158,21 @@ def test_a_placeholder_counts_for_nothing() -> None:
         assert model.weight.grad is not None
         released.append(model.weight.grad)
     assert torch.equal(released[0], released[1]) and torch.equal(released[0], released[2])
+
+
+@pytest.mark.parametrize("physical", [None, 1])
+def test_empty_batches_of_users_and_adaptive_thresholds(physical: int | None) -> None:
+    model = nn.Linear(2, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    private = make_user_private(
+        model, optimizer, torch.randn(9, 2), np.arange(9) % 3, most=2, clip=adaptive(count_noise=3.0), sampler=PoissonBatches(1, 3),
+        noise_multiplier=1.0, steps=20, physical_batch=physical,
+    )  # fmt: skip
+    while private.remaining():
+        for (x,) in private.loader:
+            model(x).square().mean(1).mean().backward()
+            optimizer.step()
+    assert private.steps == 20 and bool(model.weight.isfinite().all())
 
 
 class Network(nn.Module):

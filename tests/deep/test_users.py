@@ -19,6 +19,7 @@ from tacit.deep.clipping import Clipper, ClippingError, adaptive, automatic, fla
 from tacit.deep.private import Independent, make_private
 from tacit.deep.samplers import FullBatch, PoissonBatches
 from tacit.deep.users import ByExample, UserClipper, UserTraining, by_user, cap, capped, compare, make_user_private
+from tacit.mechanisms import NoisySums
 from tacit.noise import test_mode
 
 
@@ -158,8 +159,8 @@ def test_rows_that_the_loader_did_not_hand_out_are_refused() -> None:
 
 
 class Silent(Independent):
-    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        return torch.zeros(parameters, dtype=dtype)
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        return sums * times
 
 
 def trained(private: UserTraining) -> Tensor:

@@ -14,7 +14,9 @@ from tacit.accounting import Adjacency, Guarantee, ParameterError
 from tacit.ledger import Budget, BudgetExceeded, Ledger, ReleaseFailed
 from tacit.noise import test_mode as seeded
 from tacit.synthesis.columns import CategoryColumn, NumberColumn
+from tacit.synthesis.direct import Direct
 from tacit.synthesis.estimate import Model
+from tacit.synthesis.histogram import Histogram
 from tacit.synthesis.measure import Measuring
 from tacit.synthesis.synthesizer import METHODS, capped, synthesize
 
@@ -137,3 +139,19 @@ def test_refusals_depend_on_the_schema_only() -> None:
     ):
         with pytest.raises(ParameterError):
             wrong()
+
+
+def test_a_model_above_its_cap_is_refused_before_it_is_paid_for(tmp_path: Path) -> None:
+    account = Ledger.open(f"sqlite:///{tmp_path / 'book.db'}").account("people", Budget(rho=1))
+    for method in (Histogram(cap=10), Direct(((0, 1),), cap=10), Direct(((0, 7),))):
+        with pytest.raises(ParameterError):
+            synthesize(people(5), COLUMNS, rho=0.5, method=method, account=account)
+    assert str(account.spent()) == "rho 0"
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_one_column_is_a_table(method: str) -> None:
+    with seeded(3):
+        made = synthesize(people(400), COLUMNS[:1], rho=1, method=method)
+        assert made.sample(5).num_rows == 5
+    assert made.marginal("sex")[0].count == pytest.approx(160, abs=40)

@@ -1,4 +1,4 @@
-"""No argument of a parsed question is passed over: every node has the list of those it understands, checked against the installed sqlglot."""
+"""No argument of a parsed question is passed over: every node has a list of those it understands, checked against sqlglot's."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def test_what_no_reader_looks_at_is_refused_with_a_code(text: str, dialect: str,
 
 
 TESTS = {
-    "age IS NOT NULL": 750, "NOT age IS NULL": 750, "age IS NULL": 250, "age NOTNULL": 750, "age ISNULL": 250, "(age > 3) IS NOT UNKNOWN": 750,
+    "age IS NOT NULL": 750, "NOT age IS NULL": 750, "age IS NULL": 250, "age NOTNULL": 750, "age ISNULL": 250,
+    "(age > 3) IS NOT UNKNOWN": 750,
     "(age > 3) IS UNKNOWN": 250, "f IS NOT TRUE": 600, "f IS NOT FALSE": 800, "f IS TRUE": 400, "age NOT IN (1, 2)": 450,
     "age NOT BETWEEN 1 AND 2": 450, "name NOT LIKE 'a%'": 500, "name NOT ILIKE 'A%'": 500, "age IS NOT DISTINCT FROM 3": 150,
     "NOT (age IS NOT NULL)": 250, "NOT name NOT LIKE 'a%'": 500, "age IS NOT NULL AND name NOT LIKE 'a%'": 375,

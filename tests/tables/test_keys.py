@@ -17,8 +17,9 @@ from tests.tables.test_statistics_split import MICRO
 from tacit.accounting import Guarantee
 from tacit.tables import Aggregate, Key, Question, Refused, TableError, Unit
 from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables.engines.types import kind_of
 from tacit.tables.figures import integers
-from tacit.tables.keys import Keys, Listed, keys_of, kind_of
+from tacit.tables.keys import Keys, Listed, keys_of
 from tacit.tables.plan import Settings, make
 
 SPEND = Guarantee(epsilon=Fraction(1), delta=MICRO)

@@ -13,7 +13,7 @@ The names, by what they are for:
 
 - domains of values: `Integers`, `Lattice`, `Reals`, `Categories`, `Vectors`, `Ball`, `Records`, `Anything`, `Graphs`; of data
   sets: `Rows`, `table`; `granule`, `whole_bounds` and `exact_sum` for what is held in whole numbers
-- values and rows one by one: `as_number`, `listed`, `keys` (which row is which), `canonical` (an order by content)
+- values and rows one by one: `as_number`, `listed`, `keys` (which row is which), `owners` (whose it is), `canonical` (an order by content)
 - metrics on data: `AddRemove`, `ReplaceOne`, `Hamming`, `Identifiers`, `Edges`, `Nodes`; on numbers: `Absolute`, `L1`, `L2`,
   `LInfinity`; steps from one to another: `as_add_remove`, `unordered`, `as_norm`
 - steps on each row: `clamp`, `cast`, `impute`, `round_to`, `bins`, `one_hot`, `clip_norm`; on columns: `column`, `select`,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tacit.calculus.chain import Measurement, Release, Space, Step, Transformation, explain, fit, observed, post, restate, walk
     from tacit.calculus.collection_domains import Ball, Categories, Graph, Graphs, Records, Rows, Vectors, table
     from tacit.calculus.composition import Partition, batch, compose, parallel, partition_by
-    from tacit.calculus.datasets import canonical, exact_sum, keys, length, take
+    from tacit.calculus.datasets import canonical, exact_sum, keys, length, owners, take
     from tacit.calculus.domains import WORD, Anything, Domain, Integers, Lattice, Reals, as_number, granule, listed, whole_bounds
     from tacit.calculus.errors import CalculusError, DomainError, MetricError, UnprovedError
     from tacit.calculus.functions import drop_missing, filter_rows, flat_map, map_rows
@@ -59,7 +59,7 @@ __getattr__, __dir__ = lazily(__name__, {
     ),
     "collection_domains": ("Ball", "Categories", "Graph", "Graphs", "Records", "Rows", "Vectors", "table"),
     "composition": ("Partition", "batch", "compose", "parallel", "partition_by"),
-    "datasets": ("canonical", "exact_sum", "keys", "length", "take"),
+    "datasets": ("canonical", "exact_sum", "keys", "length", "owners", "take"),
     "domains": (
         "WORD", "Anything", "Domain", "Integers", "Lattice", "Reals", "as_number", "granule", "listed",
         "whole_bounds",
@@ -89,6 +89,6 @@ __all__ = [
     "clamp", "clip_norm", "column", "compose", "count", "degree_histogram", "distinct", "drop_missing",
     "edge_count", "exact_sum", "exchanged", "explain", "filter_rows", "fit", "flat_map", "granule",
     "group_by", "histogram", "impute", "join_public", "keys", "length", "listed", "map_rows", "marginal", "mean",
-    "observed", "one_hot", "parallel", "partition_by", "post", "quantile_scores", "resize", "restate",
+    "observed", "one_hot", "owners", "parallel", "partition_by", "post", "quantile_scores", "resize", "restate",
     "round_to", "select", "table", "take", "total", "union", "unordered", "vector", "walk", "whole_bounds",
 ]  # fmt: skip

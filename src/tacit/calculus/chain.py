@@ -123,6 +123,16 @@ class Space:
         """What one whole number of an aggregate stands for: the granularity of its lattice, or 1."""
         return granule(self.domain.element if isinstance(self.domain, Vectors) else self.domain)
 
+    def complete(self, data: Any) -> Any:
+        """A member of the domain, whatever was given; where distances count people, without the rows of nobody.
+
+        >>> from tacit.calculus import Identifiers, Integers, table
+        >>> visits = Space(table(id=Integers(0, 9)), Identifiers("id"))
+        >>> visits.complete({"id": [3, 99, None, "3", 3.0]})["id"].tolist()
+        [3, 3]
+        """
+        return self.domain.complete(self.metric.counted(self.domain, data))
+
     def accepts(self, other: Space) -> None:
         """Refuse a space whose values or distances this one does not cover."""
         if other.metric != self.metric:
@@ -198,7 +208,7 @@ class Transformation(Step):
 
     def __call__(self, data: Any) -> Any:
         """The function on data, whose domain is enforced first. What comes out is as private as what went in."""
-        return self.function(self.input.domain.complete(data))
+        return self.function(self.input.complete(data))
 
     def map(self, distance: Number) -> Number:
         """How far apart the outputs can be when the inputs are `distance` apart."""
@@ -281,11 +291,14 @@ class Measurement(Step):
             )
 
     def release(self, data: Any, distance: Number = 1) -> Release:
-        """Run it once. The input domain is enforced first, so that a wrong declaration costs accuracy and not privacy."""
+        """Run it once. The input domain is enforced first, so that a wrong declaration costs accuracy and not privacy.
+
+        Of identifiers this is true because they are never changed: a row whose identifier is not in its domain is left out.
+        """
         event = self.event(distance)
         observer = None if noise.is_private() else _observer.get()
         with noise.watch() as seen:
-            given = self.input.domain.complete(data)
+            given = self.input.complete(data)
             value = self.function(given) if observer is None else observer(self, given, _distance(distance))
         return Release(value, event, self.adjacency, private=seen.private and observer is None, unproved=self.unproved)
 

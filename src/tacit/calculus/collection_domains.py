@@ -17,6 +17,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,32 @@ class Categories(Single):
 
 def _find(known: dict[Hashable, tuple[Hashable]], value: Any) -> tuple[Hashable] | None:
     try:
-        return known.get(value)
-    except Exception:  # unhashable, or an object whose comparison raises: it is not listed, and no error may say so
+        # Python's hash of a tuple in a tuple in ... runs out of stack, and ends the process
+        if isinstance(value, (tuple, frozenset)) and not any(isinstance(one, (tuple, frozenset)) for one in known):
+            return None
+        return known.get(value) if _shallow(value) else None
+    # unhashable, or an object whose comparison raises: it is not listed, and no error may say so
+    except (Exception, SystemExit, GeneratorExit):
+        return None
+
+
+def _shallow(value: object, most: int = 50) -> bool:
+    """Whether tuples in tuples end after a few levels."""
+    level = [value]
+    for _ in range(most):
+        level = [inner for one in level if isinstance(one, (tuple, frozenset)) for inner in one]
+        if not level:
+            return True
+    return False
+
+
+def _elements(row: Any, most: int) -> list[Any] | None:
+    """The elements of a row that should have so many; None where it cannot be read."""
+    if isinstance(row, np.ndarray):
+        return listed(row)
+    try:
+        return list(islice(row, most + 1)) if isinstance(row, Iterable) and not isinstance(row, (str, bytes, Mapping)) else [row]
+    except (Exception, SystemExit, GeneratorExit):  # a function's generator that fails half-way
         return None
 
 
@@ -101,8 +126,8 @@ class Vectors(Domain):
 
     def enforce_rows(self, rows: Any) -> Any:
         """Many vectors, one a row: an array with a row each. A row of another length counts as the default."""
-        given = [listed(row) for row in listed(rows)]
-        flat = [value for row in given for value in (row if len(row) == self.length else self.default)]
+        given = [_elements(row, self.length) for row in listed(rows)]
+        flat = [value for row in given for value in (row if row is not None and len(row) == self.length else self.default)]
         return _shaped(self.element.enforce(flat), len(given), self.length)
 
     def contains(self, other: Domain) -> bool:
@@ -218,8 +243,7 @@ class Records(Domain):
         return isinstance(value, Mapping) and set(value) == set(self.names) and all(d.member(plain(value[n])) for n, d in self.fields)
 
     def enforce(self, values: Any) -> dict[str, Any]:
-        given = values if isinstance(values, Mapping) else {}
-        return {name: plain(_column(domain, [given.get(name, domain.default)])[0]) for name, domain in self.fields}
+        return {name: plain(_column(domain, [_field(values, name, domain)])[0]) for name, domain in self.fields}
 
     def contains(self, other: Domain) -> bool:
         return isinstance(other, Records) and set(other.names) == set(self.names) and all(d.contains(other[n]) for n, d in self.fields)
@@ -227,6 +251,14 @@ class Records(Domain):
     @property
     def default(self) -> dict[str, Any]:
         return {name: domain.default for name, domain in self.fields}
+
+
+def _field(record: Any, name: str, domain: Domain) -> Any:
+    """One field of a record, or the default where there is none or it cannot be read."""
+    try:
+        return record.get(name, domain.default) if isinstance(record, Mapping) else domain.default
+    except (Exception, SystemExit, GeneratorExit):  # a mapping of a function's own
+        return domain.default
 
 
 def _column(domain: Domain, values: Any) -> Any:

@@ -110,15 +110,26 @@ class Partition:
     keys: tuple[Hashable, ...]
     column: str | None = None
 
-    def split(self, data: Any, domain: Rows) -> dict[Hashable, Any]:
-        """The rows of each key. Rows with another key go nowhere, and a key without rows has an empty part."""
-        column = data if self.column is None else data[self.column]
+    def named(self, domain: Rows) -> list[Hashable]:
+        """Each key as the rows of this domain hold it; refused where two keys become one value.
+
+        Both would be given that value's rows, so the parts would not be disjoint.
+        """
         element = domain.element
         if self.column is not None:
             assert isinstance(element, Records), "a column to split by is checked when the plan is made"
             element = element[self.column]
         numbers = isinstance(element, (Integers, Lattice, Reals))
-        named = keys(element.enforce(list(self.keys))) if numbers else [key(k) for k in self.keys]
+        found = keys(element.enforce(list(self.keys))) if numbers else [key(k) for k in self.keys]
+        if len(set(found)) != len(found):
+            merged = tuple(str(k) for k, place in zip(self.keys, found, strict=True) if found.count(place) > 1)
+            raise DomainError(code="keys-merged", keys=merged, domain=str(element))
+        return found
+
+    def split(self, data: Any, domain: Rows) -> dict[Hashable, Any]:
+        """The rows of each key. Rows with another key go nowhere, and a key without rows has an empty part."""
+        column = data if self.column is None else data[self.column]
+        named = self.named(domain)
         places: dict[Hashable, list[int]] = {k: [] for k in named}
         for i, found in enumerate(keys(column)):
             if found in places:
@@ -128,6 +139,8 @@ class Partition:
 
 def partition_by(keys: Iterable[Hashable], column: str | None = None) -> Partition:
     """Split by these public keys, which are never read from the data.
+
+    Keys are compared as the domain of the rows holds them: 1.2 and 1.4 are one whole number, and are refused.
 
     >>> from tacit.calculus import Categories, Rows
     >>> partition_by(["a", "z"]).split(["a", "b", "a"], Rows(Categories("ab")))
@@ -156,6 +169,7 @@ class Parallel(Step):
             raise DomainError(f"name the column to split a table by: partition_by(keys, column), one of {', '.join(rows.element.names)}")
         if not isinstance(space.metric, (AddRemove, ReplaceOne, Hamming)):
             raise MetricError(f"a person's rows may lie in several parts under {space.metric}; put cap_rows(column, most) before parallel")
+        self.partition.named(rows)  # refuses keys that the domain makes one
         moves = 1 if isinstance(space.metric, AddRemove) else 2
         part = Space(Rows(rows.element), AddRemove())
         plans = {k: _measurement(step, part) for k, step in self.children}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
 from typing import Any
@@ -25,6 +26,10 @@ import numpy as np
 from tacit.calculus.collection_domains import Records
 from tacit.calculus.domains import Domain, listed, plain
 from tacit.calculus.errors import DomainError
+
+DEEP = 20  # levels of nesting up to which a key is nested like its value
+LONG = 1 << 17  # parts of a value beyond which it is taken for a list inside itself
+UNREADABLE = "unreadable"
 
 
 def length(data: Any) -> int:
@@ -85,9 +90,37 @@ def key(value: object) -> Hashable:
     (True, False, False)
     """
     try:
-        return _key(plain(value))
-    except Exception:  # a foreign object that cannot be shown, or a list inside itself: no error may tell of it
-        return ("unreadable", type(value).__name__)
+        return _key(plain(value)) if _depth(value) <= DEEP else ("deep", *_flat(value))
+    except (Exception, SystemExit, GeneratorExit):  # a foreign object that cannot be shown: no error may tell of it
+        return (UNREADABLE, type(value).__name__)
+
+
+def _depth(value: object) -> int:
+    """How deep lists, tuples and records are nested, without a call for each level; at most DEEP + 1."""
+    level, depth = [value], 0
+    while level and depth <= DEEP:
+        inner = [v for one in level if isinstance(one, (list, tuple)) for v in one]
+        inner += [v for one in level if isinstance(one, Mapping) for pair in one.items() for v in pair]
+        level, depth = inner, depth + 1
+    return depth - 1 if not level else depth
+
+
+def _flat(value: object) -> list[Hashable]:
+    """The key of a value that is nested too deep for Python's own calls: its parts one after another."""
+    ahead, found = [value], list[Hashable]()
+    while ahead:
+        one = plain(ahead.pop())
+        one = one.tolist() if isinstance(one, np.ndarray) else one
+        if isinstance(one, Mapping):
+            one = [part for pair in sorted(one.items(), key=lambda pair: repr(key(pair[0]))) for part in pair]
+        if isinstance(one, (list, tuple)):
+            found.append(("list", len(one)))
+            ahead.extend(reversed(one))
+        else:
+            found.append(_key(one))
+        if len(found) > LONG:
+            raise ValueError("a list inside itself")
+    return found
 
 
 def _key(value: object) -> Hashable:
@@ -116,6 +149,58 @@ def keys(data: Any) -> list[Hashable]:
         columns = [listed(data[name]) for name in names]
         return [tuple(key(v) for v in row) for row in zip(*columns, strict=True)]
     return [key(value) for value in listed(data)]
+
+
+def owners(data: Any, column: str) -> list[Hashable | None]:
+    """Who owns each row, by the column that names people; None where nobody does.
+
+    A missing identifier (None, NaN, NaT) and one that cannot be read name nobody, in every step alike.
+
+    >>> owners({"id": [7, None, float("nan"), "7"]}, "id")
+    [('int', '0x7'), None, None, ('str', '7')]
+    """
+    return [None if missing(value) or found[0] == UNREADABLE else found for value, found in _with_keys(data[column])]
+
+
+def _with_keys(column: Any) -> list[tuple[Any, Any]]:
+    values = listed(column)
+    return [(value, key(value)) for value in values]
+
+
+def missing(value: object) -> bool:
+    """Whether a value says that there is none: None, NaN in any type of number, NaT, pandas' NA.
+
+    >>> missing(None), missing(float("nan")), missing(0), missing("")
+    (True, True, False, False)
+    """
+    value = plain(value)
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, (str, bytes, list, tuple, Mapping, np.ndarray)):
+        return False
+    try:
+        return bool(value != value)
+    except Exception:  # a foreign object, or a signalling NaN
+        return isinstance(value, Decimal)
+
+
+def same(value: object, read: object) -> bool:
+    """Whether a domain left a value as it was: equal numbers of any type, else the very same value.
+
+    >>> same(3.0, 3), same(3.4, 3), same(True, 1), same("3", 3), same([1, 2], [1.0, 2.0])
+    (True, False, False, False, True)
+    """
+    value, read = plain(value), plain(read)
+    if isinstance(value, np.ndarray) or isinstance(read, np.ndarray):
+        value, read = (one.tolist() if isinstance(one, np.ndarray) else one for one in (value, read))
+    if isinstance(value, (list, tuple)) and isinstance(read, (list, tuple)) and _depth(value) <= DEEP:
+        return len(value) == len(read) and all(same(a, b) for a, b in zip(value, read, strict=True))
+    if isinstance(value, bool) or isinstance(read, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
+        return key(value) == key(read)
+    try:
+        return isinstance(read, (int, float, Decimal, Fraction)) and bool(value == read)
+    except Exception:  # a signalling NaN
+        return False
 
 
 def checked_salt(salt: bytes) -> bytes:

@@ -149,6 +149,8 @@ def as_number(value: Any) -> int | float:
     """
     if isinstance(value, (str, bytes, complex, np.complexfloating)) or (isinstance(value, np.ndarray) and value.ndim):
         return math.nan
+    if value is np.ma.masked:  # whose conversion warns
+        return math.nan
     try:
         if isinstance(value, (bool, np.bool_, int, np.integer)):
             return int(value)

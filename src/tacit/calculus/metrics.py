@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
+
 from tacit.accounting import Adjacency
 from tacit.calculus.collection_domains import Graph, Graphs, Records, Rows, Vectors
-from tacit.calculus.datasets import keys
-from tacit.calculus.domains import Domain, Integers, Lattice, Reals, plain
+from tacit.calculus.datasets import keys, length, owners, same, take
+from tacit.calculus.domains import Domain, Integers, Lattice, Reals, listed, plain
 from tacit.exact import root
 from tacit.parameters import Number
 
@@ -43,6 +45,10 @@ class Metric:
     def within(self, first: Any, second: Any, bound: Number) -> bool:
         """Whether two values are at most this far apart, decided exactly."""
         return self.distance(first, second) <= bound
+
+    def counted(self, domain: Domain, data: Any) -> Any:
+        """The part of raw data that this metric counts, before the domain is enforced: all of it."""
+        return data
 
 
 def as_multiset(data: Any) -> Counter[Hashable]:
@@ -100,6 +106,8 @@ class Identifiers(Metric):
     """People added or removed with all their rows: the rows that share a value of `column` come and go together.
 
     One person may own any number of rows, so nothing can be released before a cap: `cap_rows(column, most)`.
+    Identifiers are never clamped, rounded or read as something else, which would make one person of two: a row
+    whose identifier is missing, or is not in its domain as it is, belongs to nobody and is left out.
 
     >>> Identifiers("id").distance({"id": [1, 1, 2]}, {"id": [2]})
     1
@@ -118,9 +126,24 @@ class Identifiers(Metric):
 
     def _owned(self, data: Any) -> dict[Hashable, Counter[Hashable]]:
         owned: dict[Hashable, Counter[Hashable]] = {}
-        for person, row in zip(keys(data[self.column]), keys(data), strict=True):
-            owned.setdefault(person, Counter())[row] += 1
+        for person, row in zip(owners(data, self.column), keys(data), strict=True):
+            if person is not None:
+                owned.setdefault(person, Counter())[row] += 1
         return owned
+
+    def counted(self, domain: Domain, data: Any) -> Any:
+        """The rows that belong to a person: their identifier is in its domain as it is."""
+        if not isinstance(data, Mapping) or not isinstance(domain, Rows) or not isinstance(domain.element, Records):
+            return data  # the domain refuses it
+        columns = {name: data[name] if isinstance(data[name], np.ndarray) else listed(data[name]) for name in data}
+        if self.column not in columns or len({length(column) for column in columns.values()}) > 1:
+            return data
+        given, inner = listed(columns[self.column]), domain.element[self.column]
+        read = listed(inner.enforce_rows(given) if isinstance(inner, Vectors) else inner.enforce(given))
+        people = owners({self.column: read}, self.column)
+        pairs = zip(given, read, people, strict=True)
+        kept = [i for i, (raw, found, person) in enumerate(pairs) if person is not None and same(raw, found)]
+        return data if len(kept) == len(given) else take(columns, kept)
 
 
 def _exact(value: Any) -> Fraction:

@@ -1,7 +1,7 @@
 """Steps for people who own many rows: cap how many of them count, or make one row of each person.
 
 Which rows of a person are kept depends on that person's own rows alone, by a keyed hash of their content. Other people's
-rows do not matter, nor do the number and the order of the rows.
+rows do not matter, nor do the number and the order of the rows. A row without an identifier belongs to nobody and is left out.
 
 >>> from tacit.calculus import Identifiers, Integers, Space, count, table
 >>> visits = Space(table(id=Integers(), cost=Integers(0, 50)), Identifiers("id"))
@@ -19,7 +19,7 @@ from typing import Any
 from tacit.calculus.aggregates import times
 from tacit.calculus.chain import Space, Step, Transformation
 from tacit.calculus.collection_domains import Rows
-from tacit.calculus.datasets import canonical, checked_salt, keys, rows_of, take
+from tacit.calculus.datasets import canonical, checked_salt, keys, owners, rows_of, take
 from tacit.calculus.domains import Domain
 from tacit.calculus.errors import DomainError, MetricError
 from tacit.calculus.functions import RAISED, guarded
@@ -28,12 +28,13 @@ from tacit.calculus.rows import members, records_domain
 from tacit.parameters import count as whole
 
 
-def _groups(data: Any, column: str, salt: bytes) -> dict[Hashable, list[int]]:
-    """The positions of the rows of each value of a column, in an order by content."""
-    owners = keys(data[column])
+def _groups(data: Any, column: str, salt: bytes, *, people: bool) -> dict[Hashable, list[int]]:
+    """The positions of the rows of each value of a column, in an order by content; where they are people, of each person."""
+    named: list[Hashable] = owners(data, column) if people else keys(data[column])
     found: dict[Hashable, list[int]] = {}
     for i in canonical(data, salt):
-        found.setdefault(owners[i], []).append(i)
+        if named[i] is not None:
+            found.setdefault(named[i], []).append(i)
     return found
 
 
@@ -53,7 +54,7 @@ class CapRows(Step):
         column, most, salt = self.column, self.most, self.salt
 
         def run(data: Any) -> Any:
-            kept = [i for group in _groups(data, column, salt).values() for i in group[:most]]
+            kept = [i for group in _groups(data, column, salt, people=True).values() for i in group[:most]]
             return take(data, sorted(kept))
 
         proof = f"a person who comes or goes brings at most {most} rows, and other people's rows do not change"
@@ -89,7 +90,7 @@ class GroupBy(Step):
                 raise MetricError(f"{what} mixes the rows of several people; group by {space.metric} or put cap_rows before it")
 
         def run(data: Any) -> Any:
-            groups = _groups(data, self.column, self.salt).values()
+            groups = _groups(data, self.column, self.salt, people=isinstance(space.metric, Identifiers)).values()
             made = [guarded(self.function, rows_of(take(data, group[: self.most]))) for group in groups]
             return members(self.output, (self.output.default if row is RAISED else row for row in made))
 

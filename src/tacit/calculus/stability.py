@@ -238,7 +238,7 @@ def check_stability(
             break
         tried += 1
         # The domain is enforced, so that a generator's slip is not taken for the transformation's.
-        data = space.domain.complete(member(space.domain) if generator is None else generator())
+        data = space.complete(member(space.domain) if generator is None else generator())
         result = _run(transformation, data)
         for step in steps:
             other = neighbour(space, data, step)

@@ -20,7 +20,7 @@ from tacit.deep.errors import needs
 with needs("torch", "torch"):
     import torch as _torch  # noqa: F401
 
-from tacit.deep.clipping import ClippingError, Rule, adaptive, automatic, flat, per_layer
+from tacit.deep.clipping import Clipper, ClippingError, Rule, adaptive, automatic, flat, per_layer
 from tacit.deep.correlated import Correlated, correlated_noise
 from tacit.deep.distributed import make_private_distributed
 from tacit.deep.errors import TrainingError
@@ -37,6 +37,7 @@ from tacit.deep.validate import Finding, ModelError, fix, validate
 __all__ = [
     "FTRL",
     "Allocation",
+    "Clipper",
     "ClippingError",
     "Correlated",
     "CyclicPoisson",

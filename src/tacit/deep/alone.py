@@ -70,7 +70,7 @@ class Tape(TorchFunctionMode):
         self.leaves, _ = flatten(batch)
         self.kept = [leaf.detach().clone() for leaf in self.leaves]
         self.calls: list[Call] = []
-        self.run: Call | None = None  # the one call of the model
+        self.runs: list[Call] = []  # the calls of the model, of which the last one counts
         self.loss: Tensor | None = None
         self.listening = True
         self.broken = False
@@ -106,9 +106,8 @@ class Tape(TorchFunctionMode):
         finally:
             self.listening = True
         if self.loss is None:
-            self.broken = self.broken or self.run is not None
-            self.run = (forward, (args, kwargs), found)
-            self.calls.append(self.run)
+            self.runs.append((forward, (args, kwargs), found))
+            self.calls.append(self.runs[-1])
         return found
 
     def stop(self) -> None:
@@ -121,7 +120,7 @@ class Tape(TorchFunctionMode):
     def finding(self, *, position: bool) -> str | None:
         """What is wrong, or nothing; with `position`, a record must also keep its place in the batch."""
         self.listening = False
-        if self.broken or self.loss is None or self.run is None:
+        if self.broken or self.loss is None or not self.runs:
             return None
         count = next((len(leaf) for leaf in self.kept if leaf.ndim), 0)
         if count < 2:
@@ -144,7 +143,6 @@ class Tape(TorchFunctionMode):
 
     def _play(self, leaves: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """The model's inputs, outputs, and the loss's gradients by the outputs, for other leaves."""
-        assert self.run is not None and self.loss is not None
         now: dict[int, Tensor] = {id(old): new.clone() for old, new in zip(self.leaves, leaves, strict=True)}
         numbers: dict[Any, Any] = {}
         inputs: list[Tensor] = []
@@ -154,7 +152,7 @@ class Tape(TorchFunctionMode):
             for call in self.calls:
                 func, given, result = call
                 old, rebuild = flatten(given)
-                if call is self.run:
+                if any(call is run for run in self.runs):
                     own = [now.get(id(tensor), tensor) for tensor in old]
                     args, kwargs = rebuild(own)
                     with torch.no_grad():

@@ -1,8 +1,8 @@
 """Data-parallel private training: every process clips its own part, and what is released is that of one process.
 
 Each rank holds a disjoint part of the records and draws its part of every batch by the same law. Clipped sums are added up over the
-ranks; each rank puts in independent noise of 1/world of the variance, so the total has the noise of one process, however many there
-are. Every rank then takes the same step. One rank alone is the ordinary run:
+ranks in double precision, rank 0 adds the noise of one process on its lattice, and every rank takes the same step. (Noise in
+shares, one a rank, would not add up to a rounded Gaussian, whose price is known.) One rank alone is the ordinary run:
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -26,17 +26,15 @@ independent ranks are taken: PoissonBatches, random allocation, full batch.
 Guarantee
     Statement: the released gradients have the law, and the price, of `make_private` on all records together.
     Conditions: each record on one rank, placed without looking at it (`shard`). Ranks compare keyed digests of their records before the
-    first step: copies of a record on a second rank are left out, and ranks that share most of their records are refused. Ranks trust each
-    other and the network between them: what travels before the sum is private. Every process draws its own noise; its generator takes a
-    fresh key from the operating system.
-    Proved in: independent normal variables of variance s^2/world add up to one of variance s^2; PoissonBatches and allocation decide for
-    each record independently.
+    first step: copies of a record on a second rank are left out, and ranks that share most of their records are
+    refused. Ranks trust each other and the network between them: what travels before the noise is private.
+    Proved in: the sum over all ranks is that of one process, up to a rounding that is charged; PoissonBatches and allocation decide
+    for each record independently.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import pickle
 from collections import Counter
 from collections.abc import Callable
@@ -52,14 +50,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tacit.accounting import Event, Guarantee, ParameterError
+from tacit.accounting import Guarantee, ParameterError
 from tacit.deep.clipping import Adaptive, ClippedSum, Rule, flat, halves
 from tacit.deep.errors import TrainingError
-from tacit.deep.noise import standard_normal
 from tacit.deep.private import Independent, PrivateTraining, noise_for, planned_steps
 from tacit.deep.samplers import Allocation, FullBatch, PoissonBatches, Sampler
+from tacit.mechanisms import NoisySums
 from tacit.noise import is_private, words
 from tacit.parameters import count
+
+FARTHEST = 2.0**19  # deviations: a rank's larger sums are cut off
 
 
 def shard(records: int, rank: int | None = None, world: int | None = None) -> NDArray[np.int64]:
@@ -112,22 +112,24 @@ def _content(record: Any) -> bytes:
     return pickle.dumps(record)
 
 
-class Share:
-    """A rank's share of the noise: 1/world of the variance, independent of every other rank's.
+class Together(Independent):
+    """Noise for sums that lie in parts on the ranks of a group: drawn once, by the first."""
 
-    >>> share = Share(world=4)
-    >>> bool(abs(share.draw(40_000, torch.float64).std() - 0.5) < 0.02)
-    True
-    """
+    def __init__(self, group: Any, rank: int, world: int, first: int) -> None:
+        self.group, self.rank, self.world, self.first = group, rank, world, first
 
-    def __init__(self, world: int) -> None:
-        self.world = count("world", world)
+    def rounding(self, parameters: int) -> float:
+        """Every rank's sum is rounded when it is read, and the total when it is added up."""
+        return self.world**2 * super().rounding(parameters)
 
-    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        return standard_normal(parameters, dtype, scale=1 / math.sqrt(self.world))
-
-    def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
-        return Independent().event(sampler, noise_multiplier, steps)
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        farthest = FARTHEST * noise.spread()
+        total = sums.to(torch.float64, copy=True).nan_to_num_(0.0, farthest, -farthest).clamp_(-farthest, farthest)
+        dist.all_reduce(total, group=self.group)
+        if self.rank == 0:
+            super().add(total, noise, times)
+        dist.broadcast(total, self.first, group=self.group)
+        return total
 
 
 class DistributedTraining(PrivateTraining):
@@ -145,8 +147,8 @@ class DistributedTraining(PrivateTraining):
             )
         self.group = group
         self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
-        super().__init__(model, optimizer, data, sampler=sampler, noise=Share(self.world), **plan)
         self._first = dist.get_global_rank(group, 0) if group is not None else 0
+        super().__init__(model, optimizer, data, sampler=sampler, noise=Together(group, self.rank, self.world, self._first), **plan)
         for tensor in [*model.parameters(), *model.buffers()]:
             dist.broadcast(tensor.detach(), self._first, group=group)
         self._ids = None if ids is None else list(ids)
@@ -192,21 +194,6 @@ class DistributedTraining(PrivateTraining):
                 "different people's records are alike, tell them apart with ids="
             )
         self.loader.leave_out(surplus)
-
-    @torch.no_grad()
-    def _noisy_gradients(self, collected: ClippedSum, drawn: Tensor | None) -> float:
-        """Every rank's sum and share of noise, added up."""
-        share = super()._noisy_gradients(collected, drawn)
-        parameters = dict(self.model.named_parameters())
-        gradients = [parameters[name].grad for name in collected.sums]
-        flat_total = torch.cat([gradient.reshape(-1) for gradient in gradients if gradient is not None])
-        dist.all_reduce(flat_total, group=self.group)
-        start = 0
-        for gradient in gradients:
-            assert gradient is not None
-            gradient.copy_(flat_total[start : start + gradient.numel()].view(gradient.shape))
-            start += gradient.numel()
-        return share
 
     def _adapt(self, collected: ClippedSum) -> float | None:
         """An adaptive threshold moves by the noisy count of all ranks; its noise is drawn by rank 0."""

@@ -25,7 +25,8 @@ Guarantee
     statistics: `validate` refuses them); the divisor, the size, the learning rates and the number of steps are public; nothing else
     computed from the data leaves the loop (a training loss printed on the way is not covered).
     Proved in: Abadi et al. 2016, Section 3; composition by the accountant's privacy-loss distributions, since the plan is fixed in advance.
-    Arithmetic: noise is drawn in floating point from cryptographic bits; `exact=True` puts sum and noise on a lattice instead.
+    Arithmetic: sums are kept in a type of at least single precision, whatever the parameters are; a step releases sum plus
+    real noise, rounded to a lattice, exactly (docs/decisions/0014); the type of the parameter is put on last.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from fractions import Fraction
 from types import MethodType
 from typing import Any, Literal, Protocol
 
@@ -48,7 +48,7 @@ from tacit.deep.clipping import ROUNDING as SUMS
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
-from tacit.deep.noise import add_normal, on_lattice, standard_normal
+from tacit.deep.noise import READ, add_noise, step_noise
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader, Sampler, as_dataset
 from tacit.ledger import Account, Payment, paying
 from tacit.mechanisms import NoisySums
@@ -59,10 +59,16 @@ __all__ = ["Allocation", "FixedSize", "FullBatch", "PoissonBatches", "PrivateTra
 
 
 class Noise(Protocol):
-    """Where the noise of a step comes from, in units of `noise_multiplier` times the sensitivity, and what it makes a run cost."""
+    """How the steps of a run are released, and what that makes the run cost."""
 
-    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        """The noise of the next step, which is the caller's until the one after."""
+    def ready(self, parameters: int) -> None:
+        """Before a step of so many parameters: refuses, by public facts alone, what it cannot do."""
+
+    def rounding(self, parameters: int) -> float:
+        """What floating point can add to the move of all released sums together, in deviations of the noise."""
+
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        """`times` the sums of the next step plus its noise, which is that of `noise` alone or together with earlier noise."""
 
     def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
         """The price of the first `steps` steps."""
@@ -71,8 +77,14 @@ class Noise(Protocol):
 class Independent:
     """Fresh noise in every step: DP-SGD and everything made of it."""
 
-    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        return standard_normal(parameters, dtype)
+    def ready(self, parameters: int) -> None:
+        pass
+
+    def rounding(self, parameters: int) -> float:
+        return READ * math.sqrt(parameters)
+
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        return add_noise(sums, noise, times)
 
     def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
         return sampler.event(Gaussian(noise_multiplier), steps) if steps else NoOp()
@@ -80,7 +92,6 @@ class Independent:
 
 # How far the computed sums move, over the rule's sensitivity: both of two neighbours' sums may be so far from the exact ones.
 ROUNDING = 1 + 2 * SUMS
-GRANULE = 2.0**-24  # of the sensitivity; with exact=True
 ADVICE = "The loop must call model(x) and loss.backward() once for each whole batch, and may replace no parameter"
 
 
@@ -94,7 +105,7 @@ class PrivateTraining:
 
     def __init__(
         self, model: nn.Module, optimizer: Optimizer, data: Any, *, noise_multiplier: float, rule: Rule,
-        sampler: Sampler, steps: int, noise: Noise | None = None, exact: bool = False,
+        sampler: Sampler, steps: int, noise: Noise | None = None,
         loss_reduction: Literal["mean", "sum"] = "mean", clipper: Clipper | None = None,
         physical_batch: int | None = None, workers: int = 0,
         collate: Callable[[list[Any]], Any] | None = None, account: Account | None = None,
@@ -109,9 +120,6 @@ class PrivateTraining:
         self.private = True
         self.history = History()
         self._noise = Independent() if noise is None else noise
-        self._exact = exact
-        if exact and noise is not None:
-            raise ParameterError("exact=True draws independent noise on a lattice; it cannot be combined with noise=")
         self._past: tuple[Event, ...] = ()
         self._account, self._purpose, self._delta = account, purpose, delta
         self._payment: Payment | None = None
@@ -254,10 +262,10 @@ class PrivateTraining:
             )
         _all_trained(self.model, self.optimizer)  # also what was added since
         self.private = self.private and is_private()
-        drawn = self._drawn(collected)
+        self._noise.ready(sum(part.numel() for part in collected.sums.values()))
         with self.touching() as payment:
             payment.noticed(self.private)
-            scale = self._noisy_gradients(collected, drawn)
+            scale = self._noisy_gradients(collected)
             self.steps += 1
             self._handed = None
             self.loader.took()
@@ -270,41 +278,19 @@ class PrivateTraining:
         if self.remaining() == 0:
             self.close()
 
-    def _drawn(self, collected: ClippedSum) -> Tensor | None:
-        """The noise of this step, unless it is added in place. Only shapes go in, so what it refuses may be told."""
-        plain = getattr(self._noise.draw, "__func__", None) is Independent.draw  # and nobody's own way of drawing
-        if self._exact or (plain and collected.together is not None):
-            return None
-        parts = list(collected.sums.values())
-        return self._noise.draw(sum(part.numel() for part in parts), parts[0].dtype)
-
     @torch.no_grad()
-    def _noisy_gradients(self, collected: ClippedSum, drawn: Tensor | None) -> float:
-        """Set every gradient to (sum + noise) / divisor; returns the deviation of the noise in each."""
+    def _noisy_gradients(self, collected: ClippedSum) -> float:
+        """Set every gradient to (sum + noise) / divisor, in its own type; returns the deviation of the noise in each."""
         parts = list(collected.sums.values())
         sizes = [part.numel() for part in parts]
+        sums = torch.cat([part.reshape(-1) for part in parts]) if collected.together is None else collected.together
         sensitivity = collected.sensitivity * ROUNDING
-        divisor = float(self.sampler.divisor)
-        if self._exact:
-            granule = sensitivity * GRANULE
-            sensitivity += granule * math.sqrt(sum(sizes))
-        sigma = self._gradient_multiplier() * sensitivity
-        if drawn is None and not self._exact and collected.together is not None:
-            add_normal(collected.together, sigma / divisor, 1 / divisor)  # the sums are parts of this
-            pieces = parts
-        else:
-            if drawn is None:
-                step = Fraction(granule)
-                noise = NoisySums.of_scale("gaussian", Fraction(sigma) / step, Fraction(sensitivity) / step, granularity=step)
-                noisy = on_lattice(torch.cat([part.reshape(-1) for part in parts]), noise).div_(divisor)
-            else:
-                noisy = drawn.mul_(sigma / divisor)
-            pieces = [piece.view(part.shape).to(part.dtype) for piece, part in zip(torch.split(noisy, sizes), parts, strict=True)]
-            if not self._exact:
-                torch._foreach_add_(pieces, parts, alpha=1 / divisor)
-        for name, piece in zip(collected.sums, pieces, strict=True):
-            self._clipper.params[name].grad = piece.to(self._clipper.params[name].dtype)
-        return sigma / divisor
+        noise = step_noise(self._gradient_multiplier(), sensitivity, self._noise.rounding(len(sums)))
+        noisy = self._noise.add(sums, noise, 1 / float(self.sampler.divisor))
+        for name, part, piece in zip(collected.sums, parts, torch.split(noisy, sizes), strict=True):
+            parameter = self._clipper.params[name]
+            parameter.grad = piece.view(part.shape).to(parameter.dtype)
+        return noise.deviation() / float(self.sampler.divisor)
 
     def _gradient_multiplier(self) -> float:
         """The multiplier of the gradient's noise: an adaptive threshold's count takes its share of the step's."""
@@ -384,7 +370,7 @@ def _all_trained(model: nn.Module, optimizer: Optimizer) -> None:
 def make_private(
     model: nn.Module, optimizer: Optimizer, data: Any, *, noise_multiplier: float, clip: float | Rule,
     sampler: Sampler, steps: int | None = None, epochs: int | None = None, noise: Noise | None = None,
-    exact: bool = False, loss_reduction: Literal["mean", "sum"] = "mean",
+    exact: bool = True, loss_reduction: Literal["mean", "sum"] = "mean",
     physical_batch: int | None = None, workers: int = 0, collate: Callable[[list[Any]], Any] | None = None,
     account: Account | None = None, purpose: str = "training", delta: float | None = None,
 ) -> PrivateTraining:
@@ -393,6 +379,7 @@ def make_private(
     `data` is a Dataset with a length, or tensors; `sampler` says how each step's batch is drawn; `clip` is the norm each example's gradient
     is clipped to, or a rule (`flat`, `per_layer`, `automatic`, `adaptive`). The plan is `steps`, or `epochs` of the sampler's passes. With
     `account`, a ledger account, the whole plan is paid before the first record is read (`delta` prices it where the account needs one).
+    `exact=True` is what always happens now, and may be left out.
 
     >>> import torch
     >>> model = torch.nn.Linear(3, 1)
@@ -401,6 +388,8 @@ def make_private(
     >>> run
     PrivateTraining(0 of 4 steps, noise_multiplier=2, FullBatch(size=50, adjacency=Adjacency.ADD_REMOVE))
     """
+    if not exact:
+        raise ParameterError("exact=False asks for floating-point noise, whose epsilon would be no bound; leave it out")
     return PrivateTraining(
         model,
         optimizer,
@@ -410,7 +399,6 @@ def make_private(
         sampler=sampler,
         steps=planned_steps(sampler, steps, epochs),
         noise=noise,
-        exact=exact,
         loss_reduction=loss_reduction,
         physical_batch=physical_batch,
         workers=workers,

@@ -17,7 +17,8 @@ from tacit.learning.linear.losses import Loss
 from tacit.learning.linear.perturbation import ObjectivePerturbation, OutputPerturbation
 from tacit.learning.linear.regressors import HuberRegressor, Lasso, LinearRegression, PoissonRegressor, QuantileRegressor, Ridge
 from tacit.learning.naive_bayes import GaussianNB
-from tacit.learning.pipeline import Pipeline, pipeline_event
+from tacit.learning.pipeline import Pipeline, RowByRow, pipeline_event
+from tacit.learning.reading import codes_of
 from tacit.learning.textbook.descent import GradientDescent, StochasticDescent
 from tacit.learning.textbook.exponential_erm import ExponentialERM
 from tacit.learning.textbook.frank_wolfe import FrankWolfe
@@ -35,7 +36,8 @@ from tacit.learning.unsupervised.scalers import MinMaxScaler, StandardScaler
 __all__ = ["DecisionTreeClassifier", "GaussianNB", "GradientBoostingClassifier", "HuberRegressor", "Lasso"]
 __all__ += ["LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegressor", "QuantileRegressor"]
 __all__ += ["PCA", "KMeans", "MinMaxScaler", "NystroemFeatures", "RandomFourierFeatures", "StandardScaler"]
-__all__ += ["Pipeline", "PrivateEstimator", "RandomForestClassifier", "Ridge", "RowSpace", "pipeline_event"]
+__all__ += ["Pipeline", "PrivateEstimator", "RandomForestClassifier", "Ridge", "RowByRow", "RowSpace"]
+__all__ += ["codes_of", "pipeline_event"]
 # Private convex optimisation: losses, sets, solvers, and what no solver can beat.
 __all__ += ["Box", "Everything", "L1Ball", "L2Ball", "Loss", "losses"]
 __all__ += ["ExponentialERM", "FollowTheLeader", "FrankWolfe", "GradientDescent", "ObjectivePerturbation"]

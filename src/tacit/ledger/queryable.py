@@ -389,14 +389,13 @@ class Queryable:
         made = Partition(scope, spread, replacing=not isinstance(self.space.metric, calculus.AddRemove))
         space = calculus.Space(calculus.Rows(self.space.domain.element), calculus.AddRemove())
         found: dict[Hashable, Queryable] = {}
+        # one split for all parts: a function that draws lots for a row must not draw again for each part
+        split = _once(lambda: _split(self._load(), by, listed))
         for key in listed:
             part = Part(made)
             made.parts.append(part)
-            found[key] = Queryable(space, {part: _same}, self._selected(by, key))
+            found[key] = Queryable(space, {part: _same}, _part_of(split, len(found)))
         return found
-
-    def _selected(self, by: Callable[[Any], Hashable] | str, key: Hashable) -> Callable[[], Any]:
-        return _once(lambda: _select(self._load(), by, key))
 
 
 class Conversation(Child):
@@ -462,7 +461,7 @@ def queryable(
     Given an account of a ledger instead of a budget, every charge is booked there, durably, before the data is touched.
     """
     root = Root(budget, space.metric.adjacency or Adjacency.ADD_REMOVE, distance, concurrent)
-    return Queryable(space, {root: _same}, _once(lambda: space.domain.enforce(data)))
+    return Queryable(space, {root: _same}, _once(lambda: space.domain.enforce(space.metric.counted(space.domain, data))))
 
 
 def join(
@@ -545,21 +544,43 @@ def _once(make: Callable[[], Any]) -> Callable[[], Any]:
     return load
 
 
-def _select(data: Any, by: Callable[[Any], Hashable] | str, key: Hashable) -> Any:
-    """The rows with this key, in order. A row whose key cannot be computed is silently in no part."""
-    if isinstance(data, Mapping):
-        names = list(data)
-        rows = [dict(zip(names, row, strict=True)) for row in zip(*(list(data[name]) for name in names), strict=True)]
-        kept = [i for i, row in enumerate(rows) if _key(row, by) == (True, key)]
-        return {name: _rows(data[name], kept) for name in names}
-    return _rows(data, [i for i, row in enumerate(data) if _key(row, by) == (True, key)])
+def _part_of(split: Callable[[], list[Any]], place: int) -> Callable[[], Any]:
+    return lambda: split()[place]
 
 
-def _key(row: Any, by: Callable[[Any], Hashable] | str) -> tuple[bool, Any]:
+def _split(data: Any, by: Callable[[Any], Hashable] | str, keys: list[Hashable]) -> list[Any]:
+    """The rows of each key, in order, every row in one part at most: its key is computed once, and found once."""
+    names = list(data) if isinstance(data, Mapping) else []
+    columns = [calculus.listed(data[name]) for name in names]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if names else calculus.listed(data)
+    known = {key: place for place, key in enumerate(keys)}
+    kept: list[list[int]] = [[] for _ in keys]
+    for i, row in enumerate(rows):
+        place = _place(row, by, known)
+        if place is not None:
+            kept[place].append(i)
+    if names:
+        return [{name: _rows(data[name], part) for name in names} for part in kept]
+    return [_rows(data, part) for part in kept]
+
+
+def _place(row: Any, by: Callable[[Any], Hashable] | str, known: dict[Hashable, int]) -> int | None:
+    """The part that a row is in. A row whose key cannot be computed or looked up is silently in none."""
     try:
-        return True, row[by] if isinstance(by, str) else by(row)
+        found = row[by] if isinstance(by, str) else by(row)
+        return None if _nested(found) else known.get(found)
     except (Exception, SystemExit, GeneratorExit):
-        return False, None
+        return None
+
+
+def _nested(key: object) -> bool:
+    """Whether tuples in tuples go so deep that Python's hash of them would end the process."""
+    level = [key]
+    for _ in range(50):
+        level = [inner for one in level if isinstance(one, (tuple, frozenset)) for inner in one]
+        if not level:
+            return False
+    return True
 
 
 def _rows(values: Any, kept: list[int]) -> Any:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from tacit import noise
 from tacit.accounting import Adjacency, Event, Gaussian, Laplace, NoOp, ParameterError
-from tacit.noise import Size, from_lattice
+from tacit.noise import Fill, Size, from_lattice
 from tacit.parameters import Number, positive
 
 Floats = NDArray[np.float64]
@@ -68,7 +68,8 @@ class NoisySums:
         mechanism with real noise of the same scales. Divided by its scale every coordinate has noise of scale
         1, and the data move the divided vector by at most 1 / multiplier: for the curve of Laplace noise see
         `tacit.mechanisms.laplace`; spherical Gaussian noise leaves one coordinate (Dong, Roth, Su 2022,
-        Theorem 2.7).
+        Theorem 2.7). `add_to_reals` is the same for sums that are no whole numbers: round(x + Z) is drawn as a whole
+        (docs/decisions/0014), so the lattice costs nothing.
     """
 
     law: Law
@@ -185,6 +186,23 @@ class NoisySums:
     def release(self, sums: int | NDArray[Any], block: int = 0) -> float | Floats:
         """The same in the unit of the sums: granules times the granularity, rounded once."""
         return from_lattice(self.add(sums, block), self.granularities[block])
+
+
+    def add_to_reals(self, sums: NDArray[Any], *, times: float = 1.0, fill: Fill | None = None, block: int = 0) -> NDArray[Any]:
+        """Real sums, a vector of floats in their own unit, plus Gaussian noise, rounded to the lattice; times a public number. In place.
+
+        A sum is read in granules as a float64 and cut off at 2^32 of them: whoever states the multiplier counts 2^-20
+        granules a coordinate for that.
+
+        >>> fine = NoisySums.of_scale("gaussian", 4096, granularity=Fraction(1, 4096))
+        >>> noisy = fine.add_to_reals(np.full(1000, 0.3))
+        >>> bool((noisy * 4096 % 1 == 0).all()), bool(abs(noisy.mean() - 0.3) < 0.2)
+        (True, True)
+        """
+        if self.law != "gaussian":
+            raise ParameterError("real sums get Gaussian noise; round them to a lattice for Laplace noise")
+        granule = self.granularities[block]
+        return noise.add_gaussian(sums, self.scales[block], into=float(1 / granule), out=float(granule * Fraction(times)), fill=fill)
 
 
 def added(sums: NDArray[Any], drawn: NDArray[Any]) -> NDArray[Any]:

@@ -14,7 +14,8 @@ expected to keep most keys.
 Repeated(event=ApproxDP(epsilon=1, delta=1e-06), count=2)
 
 In a table, `Identifiers` names the person and `column` the key. A key is published as it is if it is a plain value, and as
-its text otherwise; what is missing is no key. Keys are published in the order of their text, not of the data.
+its text otherwise; what is missing is no key, and a row whose person is missing is left out. Keys are
+published in the order of their text, not of the data.
 """
 
 from __future__ import annotations
@@ -44,7 +45,21 @@ from tacit.accounting import (
     calibrate,
     sigma_for,
 )
-from tacit.calculus import AddRemove, DomainError, Hamming, Identifiers, Measurement, MetricError, Records, ReplaceOne, Rows, Space
+from tacit.calculus import (
+    AddRemove,
+    DomainError,
+    Hamming,
+    Identifiers,
+    Measurement,
+    MetricError,
+    Records,
+    ReplaceOne,
+    Rows,
+    Space,
+    keys,
+    listed,
+    owners,
+)
 from tacit.mechanisms.exponential import above
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import bernoulli, discrete_laplace, exp_bounds, permutation, rounded_gaussian
@@ -99,19 +114,17 @@ def plain_key(value: object) -> Hashable | None:
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
-    if type(value) is tuple:
-        return tuple(plain_key(part) for part in value)
     if type(value) in PLAIN:
         return cast(Hashable, value)
     try:
-        return str(value)
-    except Exception:  # what an object in the data does must not show
+        return tuple(plain_key(part) for part in value) if type(value) is tuple else str(value)
+    except (Exception, SystemExit, GeneratorExit):  # what an object in the data does must not show; a tuple may be nested too deep
         return None
 
 
 def identity(key: Hashable) -> Hashable:
     """What makes two keys the same: their text. 1, 1.0 and True are equal in Python; which one is published must depend on no row."""
-    return key if type(key) is str else (type(key).__name__, repr(key))
+    return key if type(key) is str else keys([key])[0]
 
 
 def holdings_of(rows: Iterable[tuple[Hashable, object]]) -> Holdings:
@@ -150,7 +163,12 @@ def _reader(space: Space, column: str | None) -> tuple[Callable[[Any], Holdings]
         person = space.metric.column
         if column is None or column not in domain.element:
             raise DomainError(f"column must name the key's column, one of {', '.join(domain.element.names)}")
-        return lambda data: holdings_of(zip(map(_person, data[person]), ([key] for key in data[column]), strict=True)), 1
+
+        def read(data: Any) -> Holdings:
+            pairs = zip(owners(data, person), listed(data[column]), strict=True)
+            return holdings_of((who, [key]) for who, key in pairs if who is not None)
+
+        return read, 1
     match space.metric:
         case AddRemove():
             return lambda data: holdings_of(enumerate(data)), 1
@@ -159,14 +177,17 @@ def _reader(space: Space, column: str | None) -> tuple[Callable[[Any], Holdings]
     raise MetricError(f"selecting keys has no price under {space.metric}; use AddRemove() with one row a person")
 
 
-def _person(value: object) -> Hashable:
-    key = plain_key(value)
-    return ("missing",) if key is None else identity(key)  # all rows without a person are one person's
-
-
 def in_order(holdings: Holdings, found: Iterable[int]) -> list[int]:
     """Keys in an order that says nothing about the data."""
-    return sorted(found, key=lambda i: (type(holdings.names[i]).__name__, repr(holdings.names[i])))
+    return sorted(found, key=lambda i: (type(holdings.names[i]).__name__, _shown(holdings.names[i])))
+
+
+def _shown(key: Hashable) -> str:
+    """The text of a key; a key that Python will not write, such as a very long integer, by what makes it this key."""
+    try:
+        return repr(key)
+    except ValueError:
+        return repr(identity(key))
 
 
 class KeySelection(Mechanism):

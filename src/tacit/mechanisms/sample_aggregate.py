@@ -22,6 +22,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -31,20 +32,27 @@ from tacit import noise
 from tacit.accounting import Event, NoOp, PureDP
 from tacit.calculus import (
     AddRemove,
+    Anything,
+    Domain,
     DomainError,
     Hamming,
     Identifiers,
     Lattice,
     Measurement,
     MetricError,
+    Records,
     ReplaceOne,
     Rows,
     Space,
     Step,
     Transformation,
     Vectors,
+    canonical,
     exact_sum,
+    keys,
     length,
+    listed,
+    owners,
     take,
 )
 from tacit.mechanisms.accuracy import laplace_error
@@ -53,6 +61,8 @@ from tacit.mechanisms.smooth_sensitivity import SmoothSensitivity, bounded_rows,
 from tacit.noise import from_lattice, round_to_lattice
 from tacit.parameters import Number, count, number, positive
 
+ANYTHING = Anything()
+
 
 @dataclass(frozen=True)
 class SampleAggregate(Step):
@@ -60,6 +70,8 @@ class SampleAggregate(Step):
 
     Without `key` each row goes to a block drawn at random, whatever its value. With `key` (a secret or public byte string) a row goes where
     a keyed hash of its `by` column, or of the whole row, sends it: the same block every time, so that a person's rows stay together.
+    The hash is of the value: 1, 1.0 and numpy's 1 are one value, whatever type the column has. A block sees its own rows in an order by
+    their content, in columns whose type follows from the domain and from its own rows; rows of nobody (a missing identifier) are in none.
 
     Guarantee
         Statement: d rows added or removed change at most d of the answers; d rows replaced change at most 2 d; d people, where `by` is
@@ -105,7 +117,11 @@ class SampleAggregate(Step):
         lower, upper = self.bounds
         output = Space(Vectors(Lattice(self._step, lower, upper), self.blocks), Hamming())
         name = f"sample_aggregate(blocks={self.blocks})"
-        return Transformation(space, output, self.answers, self._stability(space), name, "textbook 12.3, E1")
+        stability, element = self._stability(space), space.domain.element
+        person = space.metric.column if isinstance(space.metric, Identifiers) else None
+        return Transformation(
+            space, output, lambda data: self.answers(data, element, person), stability, name, "textbook 12.3, E1"
+        )
 
     def _stability(self, space: Space) -> Callable[[Number], Number]:
         match space.metric:
@@ -121,27 +137,38 @@ class SampleAggregate(Step):
                 raise MetricError(f"sample_aggregate has no stability under {space.metric}")
         return lambda distance: min(factor * math.floor(distance), self.blocks)
 
-    def answers(self, data: Any) -> np.ndarray:
-        """Every block's answer, in granules."""
+    def answers(self, data: Any, element: Domain = ANYTHING, person: str | None = None) -> np.ndarray:
+        """Every block's answer, in granules; `person` is the column that names people, where distances count them."""
         places = self._places(data)
+        if person is not None:
+            places = np.where([owner is None for owner in owners(data, person)], -1, places)
         sink = io.StringIO()
         with warnings.catch_warnings(), contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = [self._answer(take(data, np.flatnonzero(places == block).tolist())) for block in range(self.blocks)]
+            found = [self._answer(self._block(data, element, places == block)) for block in range(self.blocks)]
         return np.array(found, dtype=np.int64)
+
+    def _block(self, data: Any, element: Domain, chosen: np.ndarray) -> Any:
+        """The rows of a block: nothing about them, not even a column's type, depends on rows elsewhere, or on their order."""
+        part = take(data, np.flatnonzero(chosen).tolist())
+        part = take(part, canonical(part, (self.key or b"")[:64]))
+        if isinstance(part, Mapping):
+            known = dict(element.fields) if isinstance(element, Records) else {}
+            return {name: _own(known.get(name, ANYTHING), column) for name, column in part.items()}
+        return _own(element, part)
 
     def _places(self, data: Any) -> np.ndarray:
         if self.key is None:
             return np.asarray(noise.uniform_integers(self.blocks, size=length(data)))
+        columns = [data]
         if isinstance(data, Mapping):
             columns = [data[self.by]] if self.by is not None else [data[name] for name in sorted(data)]
-            records = list(zip(*columns, strict=True))
-        else:
-            records = list(data)
+        records = zip(*(keys([_value(value) for value in listed(column)]) for column in columns), strict=True)
         return np.array([self._hashed(record) for record in records], dtype=np.int64)
 
     def _hashed(self, record: Any) -> int:
-        digest = hashlib.blake2b(repr(record).encode(), key=(self.key or b"")[:64], digest_size=16).digest()
+        text = repr(record).encode("utf-8", "backslashreplace")
+        digest = hashlib.blake2b(text, key=(self.key or b"")[:64], digest_size=16).digest()
         return int.from_bytes(digest, "big") % self.blocks
 
     def _answer(self, block: Any) -> int:
@@ -154,6 +181,25 @@ class SampleAggregate(Step):
         if math.isnan(value):
             value = Fraction(self.default or 0)
         return round_to_lattice(value, self._step, (lower, upper))
+
+
+def _value(value: Any) -> Any:
+    """A number as the fraction that it is, whatever its type; lists element by element; anything else as it is."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_value(v) if not isinstance(v, (list, tuple)) else v for v in value]
+    try:
+        return Fraction(value) if isinstance(value, (int, float, Decimal)) else value
+    except (ValueError, OverflowError):  # NaN and infinities
+        return str(float(value)) if not isinstance(value, Decimal) else str(value)
+
+
+def _own(element: Domain, column: Any) -> Any:
+    """A block's column, with a type of its own: that of the domain, or of the block's own values."""
+    if isinstance(element, Anything):
+        numbers = isinstance(column, np.ndarray) and column.ndim == 1 and column.dtype.kind in "biuf"
+        return column.astype(np.float64) if numbers else listed(column)
+    return Rows(element).enforce(listed(column))
 
 
 def _fine(lower: Fraction, upper: Fraction) -> Fraction:

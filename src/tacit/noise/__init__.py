@@ -24,6 +24,7 @@ from tacit.noise.draws import Size
 from tacit.noise.entropy import WORD
 from tacit.noise.exponential import CUTOFF, exp_bounds, rough_exp
 from tacit.noise.gaussian import discrete_gaussian
+from tacit.noise.gaussian_sums import Fill, add_gaussian
 from tacit.noise.laplace import discrete_laplace, geometric
 from tacit.noise.lattice import from_lattice, granularity_for, round_to_lattice, steps_apart
 from tacit.noise.rounded import rounded_gaussian, rounded_laplace
@@ -32,7 +33,7 @@ from tacit.noise.table import Table
 from tacit.noise.uniform import permutation, uniform_integers
 
 __all__ = [
-    "CUTOFF", "WORD", "SeedRefusedError", "Seen", "Size", "Table", "bernoulli", "bernoulli_exp", "choose",
+    "CUTOFF", "WORD", "Fill", "SeedRefusedError", "Seen", "Size", "Table", "add_gaussian", "bernoulli", "bernoulli_exp", "choose",
     "choose_weighted", "discrete_gaussian", "discrete_laplace", "exp_bounds", "from_lattice", "geometric",
     "granularity_for", "is_private", "permutation", "rough_exp", "round_to_lattice", "rounded_gaussian",
     "rounded_laplace", "steps_apart", "test_mode", "uniform_integers", "watch", "words",

@@ -77,7 +77,7 @@ class Table:
         self.weights = weights
         self.first = first
         self.last = last
-        self._index = self._make_index() if indexed else None
+        self._index = self.index(INDEX) if indexed else None
 
     @classmethod
     def of(cls, weights: Weights, *, indexed: bool = True) -> Table:
@@ -102,10 +102,10 @@ class Table:
             found[open_] = self._search(uniforms[open_])
         return found
 
-    def _make_index(self) -> NDArray[np.intp]:
+    def index(self, bits: int) -> NDArray[np.intp]:
         """The cell for each value of a word's leading bits, or -1 where those alone do not decide."""
-        low = np.arange(1 << INDEX, dtype=np.uint64) << np.uint64(WORD - INDEX)
-        high = low + np.uint64((1 << WORD - INDEX) - 1)
+        low = np.arange(1 << bits, dtype=np.uint64) << np.uint64(WORD - bits)
+        high = low + np.uint64((1 << WORD - bits) - 1)
         certain = np.searchsorted(self.last, low, side="left")  # boundaries proved to lie at or below the first word of the bucket
         possible = np.searchsorted(self.first, high, side="right")  # boundaries that may lie below its last word
         return np.where(certain == possible, certain, -1)

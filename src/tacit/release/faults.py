@@ -196,6 +196,11 @@ WORDS: Mapping[str, str] = {
         "change. An earlier job opened the account of these data; declare account: {{name: ..., budget: "
         "...}} with its terms, and this job's own budget is taken from it"
     ),
+    "type-unsupported": (
+        "{column} is of a type ({type}) that questions cannot use, because engines disagree about it, or fail on some "
+        "of its values; declare a view that has what you need of it as a number, a text or a date"
+    ),
+    "union-too-large": "a union may have at most {most} parts, with those of the unions in it; ask about fewer at once",
     "view-reads-files": (
         "view {table} reads a file, a function or another database, which has no budget under this name; name what "
         "it reads under sources, or make a table of it"

@@ -24,7 +24,7 @@ from tacit.release.faults import in_job, placed
 from tacit.release.job import Job
 from tacit.tables import CSV, DUCKDB, PARQUET, Desk, Engine, Source, TableError
 from tacit.tables.engines.duckdb import DuckDB
-from tacit.tables.keys import kind_of
+from tacit.tables.engines.types import kind_of
 
 #: The engine's type for each declared one.
 TYPES = {

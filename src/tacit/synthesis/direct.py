@@ -12,6 +12,7 @@ noise, or to `Direct(known=...)` to have them beside new ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tacit.accounting import ParameterError
@@ -37,16 +38,19 @@ class Direct:
         if not ordered or not (self.cliques or self.known):
             raise ParameterError("give at least one marginal, each as column numbers in increasing order")
 
-    def fit(self, measuring: Measuring) -> Model:
-        """Measure the list with the whole budget, and fit it together with what is known."""
-        sizes = measuring.sizes
+    def check(self, sizes: Sequence[int]) -> None:
+        """Refuse columns that there are not and models above the cap, before anything is paid for."""
         every = [*self.cliques, *(one.columns for one in self.known)]
-        if any(column >= measuring.width for clique in every for column in clique):
+        if any(column >= len(sizes) for clique in every for column in clique):
             raise ParameterError("a marginal names a column that there is not")
         needed = cells(sizes, every)
         if needed > self.cap:
             raise ParameterError(f"these marginals need a model of {needed} cells, above the cap of {self.cap}")
-        budget = measuring.left
+
+    def fit(self, measuring: Measuring) -> Model:
+        """Measure the list with the whole budget, and fit it together with what is known."""
+        self.check(measuring.sizes)
+        sizes, budget = measuring.sizes, measuring.left
         lengths = [math.prod(sizes[column] for column in clique) for clique in self.cliques]
         for clique, share in zip(self.cliques, shares(lengths), strict=True):
             measuring.marginal(clique, measuring.sigma_for(share * budget * (1 - 1e-9)))

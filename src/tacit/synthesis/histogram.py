@@ -10,6 +10,7 @@ that noise fills is wrong. The whole table must stay under the cap.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tacit.accounting import ParameterError
@@ -25,11 +26,15 @@ class Histogram:
     cap: int = 1_000_000
     selects = False
 
-    def fit(self, measuring: Measuring) -> Model:
-        """One measurement of everything, projected to counts that are not negative."""
-        needed = math.prod(measuring.sizes)
+    def check(self, sizes: Sequence[int]) -> None:
+        """Refuse a table above the cap, before anything is paid for."""
+        needed = math.prod(sizes)
         if needed > self.cap:
             raise ParameterError(f"the whole table has {needed} cells, above the cap of {self.cap}; use another method")
+
+    def fit(self, measuring: Measuring) -> Model:
+        """One measurement of everything, projected to counts that are not negative."""
+        self.check(measuring.sizes)
         everything = tuple(range(measuring.width))
         seen = measuring.marginal(everything, measuring.sigma_for(measuring.left))
         total = estimated_total([seen])

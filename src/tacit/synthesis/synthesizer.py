@@ -39,6 +39,7 @@ from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto
 from tacit.synthesis.bins import Bought, BoughtCategories, BoughtNumbers, budget_beside, shares_of
 from tacit.synthesis.columns import Cells, Column, Values, same_text
+from tacit.synthesis.direct import Direct
 from tacit.synthesis.estimate import Model, NoisyMarginal, merged
 from tacit.synthesis.histogram import Histogram
 from tacit.synthesis.independent import Independent
@@ -180,6 +181,8 @@ def synthesize(
     bought = [column for column in declared if isinstance(column, BoughtNumbers | BoughtCategories)]
     shares = dict(zip((one.name for one in bought), shares_of(bought, whole, Fraction(BINS)), strict=True))
     budget, event = budget_beside([one.event(shares[one.name], most) for one in bought], whole, chosen.selects)
+    if isinstance(chosen, Direct | Histogram) and not bought:
+        chosen.check([column.size for column in declared if not isinstance(column, BoughtNumbers | BoughtCategories)])
     parts = {name: _column(rows, name) for name in names}
     owner = None if person is None else _column(rows, person)
     payment = paying(account, event, purpose=purpose, delta=whole.delta or None)

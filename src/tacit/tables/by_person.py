@@ -61,10 +61,10 @@ def exact_sum(value: Value) -> Value:
         if places:
             back = exp.Paren(this=exp.Mul(this=total_, expression=literal(Fraction(1, 10**places), (places, places))))
         return Value(back, "decimal", value.most * ROWS, value.least, size=(digits + 1, places))
-    whole = _nearest(value.sql, COARSE)
-    rest = exp.Paren(this=exp.Sub(this=value.sql.copy(), expression=exp.Mul(this=whole.copy(), expression=double(1 / COARSE))))
+    coarse = _nearest(value.sql, COARSE)
+    rest = exp.Paren(this=exp.Sub(this=value.sql.copy(), expression=exp.Mul(this=coarse.copy(), expression=double(1 / COARSE))))
     parts = []
-    for part, scale in ((whole, COARSE), (_nearest(rest, FINE), FINE)):
+    for part, scale in ((coarse, COARSE), (_nearest(rest, FINE), FINE)):
         summed = exp.cast(exp.Sum(this=exp.cast(part, "DECIMAL(38, 0)")), "DOUBLE")
         parts.append(exp.Mul(this=summed, expression=double(1 / scale)))
     return Value(exp.Paren(this=exp.Add(this=parts[0], expression=parts[1])), "float", 2.0**114, 2.0**-106)

@@ -28,8 +28,9 @@ from sqlglot import exp
 from tacit import noise
 from tacit.exact import exact
 from tacit.tables.desk import Desk
+from tacit.tables.engines.types import kind_of
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.keys import Keys, Listed, kind_of, literal
+from tacit.tables.keys import Keys, Listed, literal
 from tacit.tables.plan import multiplicity_of, types_of
 from tacit.tables.question import Aggregate, Key, Question
 from tacit.tables.statement import Wanted, key_name, statement

@@ -83,6 +83,7 @@ class Desk:
             """A number about public tables. At least 1, because a plan is also made where a public table is not there yet."""
             return max(1, int(engine.run(statement).column(0).to_pylist()[0] or 0))
 
+        unit = spelt(unit, tables)
         catalog = Catalog(tables, unit, counted, salt_marked(engine), schema.links)
         spoken = engine.dialect if dialect is None else known_dialect(dialect)
         return Desk(source, unit, schema, catalog, spoken, confidence, loss)
@@ -173,6 +174,15 @@ class Desk:
         return answer_of(
             plan, released, delta=delta, confidence=self.confidence, private=private, entry=entry, statement=text, notes=notes
         )
+
+
+def spelt(unit: Unit, tables: Mapping[str, Table]) -> Unit:
+    """The unit with its person's column as the private tables spell it, where they have it in other letters: ID for id."""
+    names = [name for table in tables.values() if not table.public for name in table.columns or ()]
+    if unit.person is None or unit.key is not None or unit.ends is not None or unit.person in names:
+        return unit
+    alike = {name for name in names if name.lower() == unit.person.lower()}
+    return replace(unit, person=alike.pop()) if len(alike) == 1 else unit
 
 
 @dataclass

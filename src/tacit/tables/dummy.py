@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tacit.tables.engines.types import kind_of, zoned
 from tacit.tables.errors import TableError
-from tacit.tables.keys import kind_of
 from tacit.tables.schema import Column, Schema
 
 EPOCH = datetime.date(1970, 1, 1)
@@ -74,22 +74,17 @@ def like(types: Mapping[str, str], schema: Schema, table: str, rows: int, *, per
     made = dummy(Schema({name: column for name, column in known.items() if column is not None}), rows, person=person, edition=edition)
     columns = {name: pa.nulls(rows) if column is None else made.column(name) for name, column in known.items()}
     for name, kind in types.items():
-        if _zoned(kind):
+        if zoned(kind):
             columns[name] = columns[name].cast(pa.timestamp("us", tz="UTC"))
     return pa.table(columns)
 
 
 def _public(schema: Schema, table: str, name: str, kind: str) -> Column | None:
     declared = schema.columns.get(f"{table}.{name}") or schema.columns.get(name) or Column()
-    wanted = None if kind.rstrip().endswith("]") else _PLAIN.get(kind_of(kind))
+    wanted = _PLAIN.get(kind_of(kind))
     if wanted is None and not declared.categories:
         return None
     return Column(wanted, declared.bounds, declared.categories, declared.nullable)
-
-
-def _zoned(kind: str) -> bool:
-    name = kind.upper()
-    return name.startswith("TIMESTAMP") and "WITHOUT" not in name and any(mark in name for mark in ("WITH TIME ZONE", "TZ", "LTZ"))
 
 
 def _values(name: str, column: Column, rows: int, people: int | None, missing: Mask | None, draws: np.random.Generator) -> pa.Array:

@@ -64,6 +64,11 @@ WORDS: Mapping[str, str] = {
     "person-needed": "{what} needs a unit with a person: Unit('patient_id', max_rows=12)",
     "statement-failed": "{engine} could not run the statement; session.explain(...) shows it",
     "table-unknown": "there is no table {table}; the session has {tables}",
+    "type-unsupported": (
+        "{column} is of a type ({type}) that questions cannot use, because engines disagree about it, or fail on some "
+        "of its values; ask about a view that has what you need of it as a number, a text or a date"
+    ),
+    "union-too-large": "a union may have at most {most} parts, with those of the unions in it; ask about fewer at once",
     "view-reads-files": (
         "view {table} reads a file, a function or another database, which has no budget under this name; name what "
         "it reads as a source of its own, or make a table of it"

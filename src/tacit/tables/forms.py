@@ -35,8 +35,8 @@ from sqlglot import exp
 from tacit.tables import decimals
 from tacit.tables.decimals import Size
 from tacit.tables.dialects import FLOATING, OTHER_WEEK, SUNDAY
+from tacit.tables.engines.types import OTHER_TICKS, PLAIN_TEXTS, UNSIGNED, WIDE, bare, kind_of, zoned
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.keys import kind_of
 
 #: Numbers of greater magnitude are NULL, so that a product of two never overflows (PostgreSQL raises an error where others give infinity).
 GREATEST = 1e150
@@ -76,7 +76,6 @@ PARTS = {
     "HOUR": (0, 23),
     "MINUTE": (0, 59),
 }
-_WIDE = ("HUGEINT", "UHUGEINT", "UBIGINT", "UINT64", "INT128", "UINT128")
 
 
 @dataclass(frozen=True)
@@ -106,24 +105,21 @@ def column(name: str, sql_type: str | None) -> Value:
     sql = exp.column(name, quoted=True)
     if sql_type is None:
         return Value(sql, "any", name=name)
-    kind = kind_of(sql_type)
-    upper = sql_type.upper()
+    kind, name_of = kind_of(sql_type), bare(sql_type)
     if kind == "integer":
-        wide, bits = upper.startswith(("UBIGINT", "UINT64")), decimals.BITS.get(upper, 64 if upper in ("UBIGINT", "UINT64") else 128)
-        size = decimals.size_of(upper) or (39, 0)
-        return Value(sql, "decimal" if upper.startswith(_WIDE) else "integer", 2.0**bits, 1.0, name=name, wide=wide, size=size)
+        wide, bits = name_of in UNSIGNED, decimals.BITS.get(name_of, 64 if name_of in UNSIGNED else 128)
+        size = decimals.size_of(name_of) or (39, 0)
+        return Value(sql, "decimal" if name_of in WIDE else "integer", 2.0**bits, 1.0, name=name, wide=wide, size=size)
     if kind == "decimal":
-        size_ = decimals.size_of(upper)
+        size_ = decimals.size_of(sql_type.upper())
         most, least = (math.inf, 0.0) if size_ is None else (10.0 ** (size_[0] - size_[1]), 10.0 ** -size_[1])
         return Value(sql, kind, most, least, name=name, size=size_)
-    if kind == "text" and not upper.startswith(("VARCHAR", "TEXT", "STRING")):
+    if kind == "text" and name_of not in PLAIN_TEXTS:
         return Value(cast(sql, "TEXT"), kind, name=name)
-    if kind == "timestamp" and (("ZONE" in upper and "WITHOUT" not in upper) or ("TZ" in upper and "NTZ" not in upper)):
-        kind = "instant"
-    if upper.startswith("TIMESTAMP_NS"):
-        # To microseconds, which all engines have: nanoseconds end in the year 2262, and no other date can be compared with them.
+    if name_of in OTHER_TICKS:
         return Value(cast(sql, "TIMESTAMP"), kind, name=name)
-    return Value(sql, {"float": "real"}.get(kind, kind), name=name, single=upper in ("FLOAT", "REAL", "FLOAT4"))
+    own = "instant" if zoned(sql_type) else {"float": "real"}.get(kind, kind)
+    return Value(sql, own, name=name, single=name_of in ("FLOAT", "REAL"))
 
 
 def check_size(sql: exp.Expression) -> None:
@@ -322,8 +318,12 @@ def in_digits(node: exp.Expression, left: Value, right: Value) -> Value | None:
     most = left.most * right.most if times else left.most + right.most
     least = left.least * right.least if times else min(left.least, right.least, 1.0)
     if left.kind == right.kind == "integer" and most < 2.0**63:
-        sql = type(node)(this=cast(left.sql, "BIGINT"), expression=cast(right.sql, "BIGINT"))
-        return Value(exp.Paren(this=sql), "integer", most, 1.0, size=(19, 0))
+        # One side of 64 bits makes the result one of 64; a long chain of sums stays short.
+        first = left.sql if left.sql.meta.get(_LONG) else cast(left.sql, "BIGINT")
+        second = cast(right.sql, "BIGINT") if isinstance(right.sql, exp.Column) else right.sql
+        made = exp.Paren(this=type(node)(this=first, expression=second))
+        made.meta[_LONG] = True
+        return Value(made, "integer", most, 1.0, size=(19, 0))
     if left.size is None or right.size is None:
         sides = [v if v.size is not None or v.most < 1e37 else held(v) for v in (left, right)]
         most = sides[0].most * sides[1].most if times else sides[0].most + sides[1].most
@@ -351,6 +351,8 @@ def in_digits(node: exp.Expression, left: Value, right: Value) -> Value | None:
     return Value(exp.Paren(this=type(node)(this=first, expression=right.sql)), "decimal", most, least, size=size)
 
 
+#: The mark of a sum that is a 64-bit integer.
+_LONG = "tacit_long"
 #: Digits of a decimal that DuckDB keeps in 64 bits.
 _IN_64_BITS = 18
 #: A decimal zero: whatever is added to it becomes a decimal.
@@ -527,7 +529,8 @@ def of_decimal(function: type[exp.Expression], value: Value) -> Value | None:
     """ABS, FLOOR or CEIL of an exact number; None where the digits do not fit."""
     if function is exp.Abs:
         if value.kind == "integer":
-            made = in_digits(exp.Add(), value, public(Fraction(0))) if value.most >= 2.0**63 else replace(value, sql=cast(value.sql, "BIGINT"))
+            whole = replace(value, sql=cast(value.sql, "BIGINT"))
+            made = in_digits(exp.Add(), value, public(Fraction(0))) if value.most >= 2.0**63 else whole
             return None if made is None else replace(made, sql=exp.Abs(this=made.sql), constant=None)
         return replace(value, sql=exp.Abs(this=value.sql), constant=None)
     if value.kind == "integer" or (value.size is not None and not value.size[1]):

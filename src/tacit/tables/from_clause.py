@@ -43,6 +43,7 @@ from tacit.tables.relation import (
     same_people,
     shown_type,
     told_apart,
+    usable,
 )
 from tacit.tables.unit import Unit
 
@@ -50,6 +51,8 @@ __all__ = ["Catalog", "Table", "refuse_clauses", "rows_of"]
 
 #: Nested sub-queries beyond this are a mistake or an attack.
 DEEPEST = 20
+#: A union of a union with itself doubles at every level: beyond so many parts it is refused.
+MOST_PARTS = 128
 
 
 def rows_of(select: exp.Select, catalog: Catalog | None) -> tuple[Relation, Resolve]:
@@ -238,7 +241,7 @@ class Compiler:
             )
         if any(column(f.name, f.type).kind in ("other", "instant") for f in rows.fields or ()):
             raise Refused("DISTINCT cannot compare a column of this type; CAST it to a text, a date or a timestamp first")
-        names = dict.fromkeys([rows.person, *rows.names])
+        names = dict.fromkeys([rows.person, *rows.names])  # all of them can be used, or it was refused
         query = exp.Select(expressions=[exp.column(name, quoted=True) for name in names]).from_(rows.expression(), copy=False)
         query.set("distinct", exp.Distinct())
         alone = len(names) == 1
@@ -328,17 +331,20 @@ class Compiler:
                 raise TableError(f"both sides of UNION ALL must have the same type in {first.name}; CAST one of them")
             # What was declared of one column holds in the union where both sides have a column of that name.
             same = first.declared_as.rpartition(".")[2] == second.declared_as.rpartition(".")[2]
-            kind = first.type if first.type == second.type else _both(first, second)
+            kind = first.type if first.type == second.type or "other" in kinds else _both(first, second)
             fields.append(Field(first.name, kind, first.person and second.person, about=first.declared_as if same else ""))
         for side in (left, right):
             chosen: list[exp.Expression] = []
             if left.person is not None and left.person not in left.names:
-                chosen.append(exp.column(left.person, quoted=True))
+                chosen.append(named(column(left.person, side.person_type).sql, left.person))
             for own, made in zip(side.fields or (), fields, strict=True):
-                chosen.append(named(_as(column(own.name, own.type), made.type), made.name))
+                if usable(own):
+                    chosen.append(named(_as(column(own.name, own.type), made.type), made.name))
             queries.append(exp.Select(expressions=chosen).from_(side.expression(), copy=False))
         if left.person in left.names and not next(f for f in fields if f.name == left.person).person:
             raise Refused(f"{left.person} must be the person on both sides of UNION ALL")
+        if len(left.steps) + len(right.steps) > MOST_PARTS:
+            raise Refused(code="union-too-large", most=MOST_PARTS)
         caps = (left.rows_per_person, right.rows_per_person)
         return Relation(
             nested(exp.Union(this=queries[0], expression=queries[1], distinct=False), "union_"),

@@ -41,7 +41,7 @@ _OF_TWO = (
 )  # fmt: skip
 
 #: Each kind of node that a reader accepts, and the arguments that it understands.
-NODES: Mapping[type[exp.Expression], frozenset[str]] = {
+NODES: Mapping[type, frozenset[str]] = {
     node: frozenset(arguments.split())
     for node, arguments in {
         **dict.fromkeys(_OF_ONE, _ONE),
@@ -113,7 +113,7 @@ NODES: Mapping[type[exp.Expression], frozenset[str]] = {
 
 #: Arguments that may be set and change nothing of what is asked: flags for other writers of SQL, and hints. A lone parameter of DATE or
 #: of a type is not among them. `safe` is a division, a cast or a text that gives NULL where others fail, as every one does here.
-NO_MATTER: Mapping[type[exp.Expression], frozenset[str]] = {
+NO_MATTER: Mapping[type, frozenset[str]] = {
     node: frozenset(arguments.split())
     for node, arguments in {
         exp.Bracket: "safe",
@@ -141,7 +141,7 @@ NO_MATTER: Mapping[type[exp.Expression], frozenset[str]] = {
 }
 
 #: Arguments that the tested sqlglot knows of these nodes, and that are refused where they are set.
-REFUSED: Mapping[type[exp.Expression], frozenset[str]] = {
+REFUSED: Mapping[type, frozenset[str]] = {
     node: frozenset(arguments.split())
     for node, arguments in {
         exp.ApproxDistinct: "accuracy",

@@ -24,9 +24,24 @@ from typing import Any, cast
 
 from sqlglot import exp
 
+from tacit.tables.engines.types import bare
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.expressions import Value, column, number, total
-from tacit.tables.relation import Catalog, Field, Relation, Resolve, named, nested, plain_people, same_people, shown_type, told_apart
+from tacit.tables.expressions import Value, column, total
+from tacit.tables.relation import (
+    Catalog,
+    Field,
+    Relation,
+    Resolve,
+    asked_of,
+    named,
+    nested,
+    owner_of,
+    plain_people,
+    same_people,
+    shown_type,
+    told_apart,
+    usable,
+)
 from tacit.tables.unit import Auto, Unit
 
 
@@ -81,7 +96,7 @@ class Joins:
                 lookup = side if side.relation.public else sides[0]
                 if lookup is not side and len(sides) > 1 and catalog.uncapped:
                     raise Refused("it is not known how many rows of several public tables one row can match; start from the private table")
-                looked_up = [(new, old) if side.relation.public else (old, new) for old, new in pairs]
+                looked_up = [(p.new, p.old, p.of_new) if side.relation.public else (p.old, p.new, p.of_old) for p in pairs]
                 most = self._matches(lookup, looked_up) if catalog.uncapped else 1
                 multiplicity *= max(1, most) * (1 if side.relation.public else side.relation.multiplicity)
                 steps.append(f"join with the public table {lookup.alias}" + (f": at most {most} rows for each" if catalog.uncapped else ""))
@@ -91,7 +106,7 @@ class Joins:
             conditions.append((how, condition))
         return self._flat(sides, conditions, multiplicity, tuple(steps), thin, frozenset(merged))
 
-    def _on_person(self, pairs: Sequence[tuple[Field, Field]], side: Side, private: Sequence[Side]) -> bool:
+    def _on_person(self, pairs: Sequence[_Pair], side: Side, private: Sequence[Side]) -> bool:
         """Whether two private tables meet on the person; False where it is along a declared foreign key; else refused."""
         if self.unit.person is None:
             raise Refused(code="join-needs-person")
@@ -102,10 +117,10 @@ class Joins:
                 f"{private[0].alias} and {side.alias} tell people apart by columns of different types ({types[0]} and {types[1]}), so that "
                 "several people of one could be one of the other; give both one type"
             )
-        if any(old.person and new.person for old, new in pairs):
+        if any(pair.old.person and pair.new.person for pair in pairs):
             return True
         declared = {frozenset((f"{link.table}.{link.column}", f"{link.to_table}.{link.to_column}")) for link in self.catalog.links}
-        if any(frozenset((old.origin, new.origin)) in declared for old, new in pairs):
+        if any(frozenset((pair.old.origin, pair.new.origin)) in declared for pair in pairs):
             return False
         raise Refused(
             f"{side.alias} and {private[0].alias} are both private, and joined on something else than the person, "
@@ -113,13 +128,14 @@ class Joins:
             "or declare one of them public"
         )
 
-    def _matches(self, side: Side, pairs: Sequence[tuple[Field, Field]]) -> int:
+    def _matches(self, side: Side, pairs: Sequence[tuple[Field, Field, exp.Expression]]) -> int:
         """The most rows of a public table that share the values joined on: declared, or counted, because the table is public.
 
-        `pairs` are its columns and those they are compared with. Numbers that are compared as floats are counted as floats: of whole
-        numbers beyond 2**53 many are one float.
+        `pairs` are its columns, those they are compared with, and the expressions of its columns that the join compares: rows are counted
+        by these, and what is declared of a column holds where it is compared as it is.
         """
-        names, exact = [own.name for own, _ in pairs], [own.name for own, other in pairs if not _as_floats(own, other)]
+        names = [own.name for own, _, _ in pairs]
+        exact = [own.name for own, other, sql in pairs if isinstance(sql, exp.Column) and not _as_floats(own, other)]
         table = self.catalog.tables[side.relation.tables[0]] if len(side.relation.tables) == 1 else None
         for key, most in (table.at_most if table is not None else {}).items():
             if set(key) <= set(exact):
@@ -129,9 +145,7 @@ class Joins:
                 f"it is not known how many rows of {side.alias} one row can match; "
                 f"declare at_most={{{tuple(names)!r}: 1}} for the public table"
             )
-        columns = [
-            number(column(own.name, own.type)).sql if _as_floats(own, other) else exp.column(own.name, quoted=True) for own, other in pairs
-        ]
+        columns = [_one_where_equal(own, other, sql) for own, other, sql in pairs]
         each = exp.Select(expressions=[named(exp.Count(this=exp.Star()), "n_")]).from_(side.relation.expression(), copy=False)
         each.set("group", exp.Group(expressions=columns))
         return int(
@@ -167,7 +181,8 @@ class Joins:
                     while name.lower() in taken:
                         name = f"{side.alias}_{name}"
                     made = replace(f, name=name)
-                    chosen.append(named(exp.column(f.name, table=side.own, quoted=True), name))
+                    if usable(f):
+                        chosen.append(named(exp.column(f.name, table=side.own, quoted=True), name))
                 fields.append(made)
                 flat[(side.own, f.name)] = made
         meeting = private if thin else []
@@ -195,10 +210,9 @@ class Joins:
         if relation.public or len(private) < 2 or relation.rows_per_person is not None or unit.capped or unit.person is None:
             return relation
         most = unit.max_rows.most if isinstance(unit.max_rows, Auto) else unit.most_rows
-        names = list(dict.fromkeys([unit.person, *relation.names]))
-        values: list[exp.Expression] = [
-            exp.column(f.name, quoted=True) for f in relation.fields or () if column(f.name, f.type).kind not in ("other", "instant")
-        ]
+        names = list(dict.fromkeys([unit.person, *(f.name for f in relation.fields or () if usable(f))]))
+        told = (f for f in relation.fields or () if usable(f) and column(f.name, f.type).kind != "instant")
+        values: list[exp.Expression] = [exp.column(f.name, quoted=True) for f in told]
         shuffle = self.catalog.shuffle
         # What the pseudorandom order does not tell apart is put in an order of its own.
         order = [*([shuffle(values)] if shuffle is not None and values else []), *told_apart(relation)]
@@ -214,6 +228,30 @@ class Joins:
         return replace(relation, source=nested(kept, "thinned_"), rows_per_person=most)
 
 
+@dataclass(frozen=True)
+class _Pair:
+    """Two columns that a join compares, and the expressions of them that it compares, without their tables."""
+
+    old: Field
+    new: Field
+    of_old: exp.Expression
+    of_new: exp.Expression
+
+
+def _one_where_equal(own: Field, other: Field, sql: exp.Expression) -> exp.Expression:
+    """An expression of a column that is one value for all values that a join takes for equal.
+
+    That is what the join compares; of numbers, a float of it, of four bytes where one of the two columns is one. An engine may compare
+    whole numbers, decimals and floats in any of their types, and numbers that are equal in one of them have one float. Zero has two.
+    """
+    if not _as_floats(own, other):
+        return sql
+    short = any(f.type is not None and bare(f.type) in ("FLOAT", "REAL") for f in (own, other))
+    value = exp.cast(sql, "FLOAT" if short else "DOUBLE")
+    zero = exp.Literal.number(0)
+    return exp.Case(ifs=[exp.If(this=exp.EQ(this=value.copy(), expression=zero), true=exp.cast(zero.copy(), "DOUBLE"))], default=value)
+
+
 def _as_floats(first: Field, second: Field) -> bool:
     """Whether two columns are compared as floats."""
     kinds = {column(f.name, f.type).kind for f in (first, second)}
@@ -222,10 +260,10 @@ def _as_floats(first: Field, second: Field) -> bool:
 
 def _same_owner(first: Side, side: Side, unit: Unit) -> exp.Expression:
     """That both rows belong to one person, whatever the foreign keys say."""
-    assert unit.person is not None
-    return exp.EQ(
-        this=exp.column(unit.person, table=first.own, quoted=True), expression=exp.column(unit.person, table=side.own, quoted=True)
-    )
+    person = unit.person
+    assert person is not None
+    mine, hers = (owner_of(each.own, person, each.relation.person_type) for each in (first, side))
+    return exp.EQ(this=mine, expression=hers)
 
 
 def _inner_of(relation: Relation, name: str) -> exp.Expression:
@@ -243,7 +281,7 @@ def resolver(
 
     def resolve(node: exp.Column) -> Value:
         made = _flat_field(sides, flat, node, merged)
-        return rows.resolve(node) if made is None else column(made.name, made.type)
+        return rows.resolve(node) if made is None else asked_of(made, node.name)
 
     return resolve
 
@@ -293,7 +331,7 @@ def _how(join: exp.Join) -> str:
     return "LEFT" if side == "LEFT" else "INNER"
 
 
-def _matched(join: exp.Join, sides: Sequence[Side], side: Side, merged: Set[str]) -> tuple[list[tuple[Field, Field]], exp.Expression]:
+def _matched(join: exp.Join, sides: Sequence[Side], side: Side, merged: Set[str]) -> tuple[list[_Pair], exp.Expression]:
     """The pairs of columns that must be equal, and the whole condition."""
     everyone = [*sides, side]
     own = {(s.own, f.name): f for s in everyone for f in s.relation.fields or ()}
@@ -307,30 +345,41 @@ def _matched(join: exp.Join, sides: Sequence[Side], side: Side, merged: Set[str]
 
     def resolve(node: exp.Column) -> Value:
         holder, f = place(node, everyone)
-        value = column(f.name, f.type)
+        value = asked_of(f)
         for found in value.sql.find_all(exp.Column):
             found.set("table", exp.to_identifier(holder, quoted=True))
         return value
 
     terms: list[exp.Expression] = []
-    pairs: list[tuple[Field, Field]] = []
     for name in join.args.get("using") or []:
         old, new = place(exp.column(name.name), sides), place(exp.column(name.name), [side])
-        pairs.append((old[1], new[1]))
         terms.append(
             exp.EQ(this=exp.column(old[1].name, table=_alias_of(sides, old[0])), expression=exp.column(new[1].name, table=side.alias))
         )
     on = join.args.get("on")
-    for term in _conjuncts(on) if on is not None else []:
-        terms.append(term)
+    terms += _conjuncts(on) if on is not None else []
+    made, pairs = [], list[_Pair]()
+    for term in terms:
+        made.append(total(term, resolve, boolean=True).sql)
         if isinstance(term, exp.EQ) and isinstance(term.this, exp.Column) and isinstance(term.expression, exp.Column):
             first, second = place(term.this, everyone), place(term.expression, everyone)
-            if (first[0] == side.own) != (second[0] == side.own):
-                pairs.append((second[1], first[1]) if first[0] == side.own else (first[1], second[1]))
+            sqls = [_bare(part) for part in (made[-1].unnest().this, made[-1].unnest().expression)]
+            if first[0] == side.own:
+                first, second, sqls = second, first, sqls[::-1]
+            if first[0] != side.own and second[0] == side.own:
+                pairs.append(_Pair(first[1], second[1], *sqls))
     if not pairs:
         raise Refused(f"the join with {side.alias} needs an equality between a column of each side: ON a.code = b.code")
-    condition: Any = exp.and_(*(total(term, resolve, boolean=True).sql for term in terms), copy=False)
+    condition: Any = exp.and_(*made, copy=False)
     return pairs, cast(exp.Expression, condition)
+
+
+def _bare(sql: exp.Expression) -> exp.Expression:
+    """An expression without the names of tables."""
+    found = sql.copy()
+    for node in found.find_all(exp.Column):
+        node.set("table", None)
+    return found
 
 
 def _alias_of(sides: Sequence[Side], own: str) -> str:

@@ -29,6 +29,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.engine import Engine
+from tacit.tables.engines.types import kind_of
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.question import Key
 
@@ -46,25 +47,6 @@ WIDEST = 10**37
 DIGITS = 38
 
 KeyList = Mapping[Any, Sequence[Any] | None] | Sequence[Any]
-
-
-def kind_of(sql_type: str) -> str:
-    """text, integer, float, decimal, boolean, date, timestamp or other.
-
-    >>> kind_of("VARCHAR"), kind_of("BIGINT"), kind_of("DECIMAL(18,2)"), kind_of("TIMESTAMP WITH TIME ZONE")
-    ('text', 'integer', 'decimal', 'timestamp')
-    """
-    name = sql_type.upper()
-    starts = {
-        "text": ("VARCHAR", "TEXT", "STRING", "CHAR", "BPCHAR", "UUID", "ENUM", "CHARACTER"),
-        "integer": ("INT", "BIG", "SMALLI", "TINY", "HUGE", "UINT", "UBIG", "USMALL", "UTINY", "UHUGE", "LONG", "SHORT", "BYTE"),
-        "float": ("DOUBLE", "FLOAT", "REAL"),
-        "decimal": ("DECIMAL", "NUMERIC"),
-        "boolean": ("BOOL",),
-        "timestamp": ("TIMESTAMP", "DATETIME"),
-        "date": ("DATE",),
-    }
-    return next((kind for kind, words in starts.items() if name.startswith(words)), "other")
 
 
 def is_single(sql_type: str) -> bool:
@@ -212,8 +194,8 @@ class Listed:
         return exp.Between(this=exp.Paren(this=key.value.copy()), low=low, high=high)
 
     def relation(self, name: str, engine: Engine) -> exp.Expression:
-        """A table of the list: `index_` and one column for each key."""
-        names = ["index_", *(f"{name}{i}_" for i in range(len(self.columns)))]
+        """A table of the list: its number, and one column for each key."""
+        names = [index_of(name), *(place_of(name, i) for i in range(len(self.columns)))]
         register = getattr(engine, "register", None)
         if len(self.values) > INLINE and register is not None:
             content = hashlib.sha256(repr((self.columns, self.values)).encode()).hexdigest()[:16]
@@ -226,17 +208,30 @@ class Listed:
             for i, row in enumerate(self.compared)
         ]
         alias = exp.TableAlias(this=exp.to_identifier(name, quoted=True), columns=[exp.to_identifier(n, quoted=True) for n in names])
-        # A column of nothing but NULLs would have no type, and no row would match it on some engines; the comparison gives it one.
         return exp.Values(expressions=rows, alias=alias)
 
     def matches(self, name: str, keys: Sequence[Key]) -> exp.Expression:
         """That a row has the keys of a line of the list; NULL is a key where it is listed."""
         conditions: list[exp.Expression] = []
         for i, key in enumerate(keys):
-            column = exp.column(f"{name}{i}_", table=name, quoted=True)
+            if all(row[i] is None for row in self.values):
+                # A column of nothing but NULLs has no type that a key could be compared with.
+                conditions.append(exp.Is(this=exp.Paren(this=key.value.copy()), expression=exp.null()))
+                continue
+            column = exp.column(place_of(name, i), table=name, quoted=True)
             equal = exp.NullSafeEQ if any(row[i] is None for row in self.values) else exp.EQ
             conditions.append(equal(this=exp.Paren(this=key.value.copy()), expression=column))
         return both(conditions)
+
+
+def index_of(name: str) -> str:
+    """The column of a list's numbers. With a space, so that it is not likely to be the name of a column that is grouped by."""
+    return f"tacit {name} index"
+
+
+def place_of(name: str, place: int) -> str:
+    """The column of a list's values of one key."""
+    return f"tacit {name} {place}"
 
 
 def both(conditions: Sequence[exp.Expression]) -> exp.Expression:

@@ -29,9 +29,10 @@ from tacit.accounting import Composed, Event, Guarantee
 from tacit.exact import exact
 from tacit.tables import statistics as measures_of
 from tacit.tables.engines.engine import Engine
+from tacit.tables.engines.types import kind_of
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.forms import EXPONENT, PARTS, Value, dated
-from tacit.tables.keys import KeyList, Keys, both, keys_of, kind_of
+from tacit.tables.keys import KeyList, Keys, both, keys_of
 from tacit.tables.question import Aggregate, Question
 from tacit.tables.ranks import ladder_for
 from tacit.tables.relation import Relation
@@ -105,8 +106,8 @@ def _ends(node: exp.Expression, bounds: Mapping[str, Any]) -> Ends:
         case exp.Round():
             low, high = _ends(node.this, bounds)
             places = node.args.get("decimals")
-            step = Fraction(1, 10 ** (int(places.this) if isinstance(places, exp.Literal) else 0))
-            return low - step / 2, high + step / 2
+            half = Fraction(1, 2 * 10 ** (int(places.this) if isinstance(places, exp.Literal) else 0))
+            return low - half, high + half
         case exp.Mod():
             _, most = _ends(node.expression, bounds)
             low, high = _ends(node.this, bounds)
@@ -420,10 +421,13 @@ def types_of(question: Question, engine: Engine, unit: Unit | None = None) -> di
         values |= {exp.column(unit.person, quoted=True): None}
     for aggregate in question.aggregates:
         values |= dict.fromkeys(value for value in (aggregate.value, aggregate.other) if value is not None)
-    if not values:
-        return {}
+    if unit is not None and unit.when is not None:
+        values |= {exp.column(unit.when, quoted=True): None}
     chosen = [exp.alias_(value.copy(), key_name(i), quoted=True) for i, value in enumerate(values)]
-    query = exp.Select(expressions=chosen).from_(rows_of(question), copy=False)
+    query = exp.Select(expressions=chosen or [exp.alias_(exp.Literal.number(1), key_name(0))]).from_(rows_of(question), copy=False)
+    if question.where is not None:
+        # Its types too are checked here: what the engine cannot bind must not be paid for.
+        query = query.where(question.where.copy(), copy=False)
     try:
         found = engine.columns(exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier("typed_"))))
     except Exception:
@@ -431,7 +435,11 @@ def types_of(question: Question, engine: Engine, unit: Unit | None = None) -> di
     if not found:
         # No row was read; still, the engine's own words stay out of ours.
         raise TableError("the engine knows no such table or column, or cannot type an expression; check the names") from None
-    return {value: found[key_name(i)] for i, value in enumerate(values)}
+    types = {value: found[key_name(i)] for i, value in enumerate(values)}
+    for value, kind in types.items():
+        if kind_of(kind) == "other" and value.find(exp.Column) is not None:
+            raise Refused(code="type-unsupported", column=next(node.name for node in value.find_all(exp.Column)), type=kind)
+    return types
 
 
 def _loss(wishes: _Wishes, unit: Unit, keys: Keys, grouped: bool) -> Loss:
@@ -481,6 +489,11 @@ class _Planner:
         if kind in ("covariance", "correlation"):
             return self._pair(aggregate, kind, sample, weight)
         subject, present = self._subject(aggregate.value)
+        if kind in ("count_value", "count_distinct") and kind_of(self.types[aggregate.value]) == "float":
+            # NaN is a value to every engine's COUNT, though none that could be added up: a subject of its own, because a row with NaN
+            # is counted here and lacks the value where it is added up.
+            there = exp.Not(this=exp.Is(this=exp.Paren(this=aggregate.value.copy()), expression=exp.null()))
+            subject, present = f"{subject}, NaN too", there
         if kind == "count_value":
             return Recipe(aggregate, "linear", ((self.wishes.add(measures_of.present_count(subject, present), weight), 1.0),))
         if kind == "count_distinct":

@@ -47,6 +47,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from tacit.tables.engines.types import MERGED, bare, kind_of
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import Value, column
 from tacit.tables.unit import Link, Unit, parted, ways
@@ -156,8 +157,7 @@ class Relation:
         """A column of it."""
         if self.fields is None:
             return column(node.name, None)
-        found = find(node, self.fields)
-        return column(found.name, found.type)
+        return asked_of(find(node, self.fields))
 
 
 def base_table(node: exp.Table) -> exp.Table:
@@ -189,21 +189,41 @@ def same_people(first: str | None, second: str | None) -> bool:
     return first.upper() == second.upper() or (plain_people(first) == plain_people(second) != "")
 
 
+def asked_of(field: Field, name: str | None = None) -> Value:
+    """The value of a column that a question names; refused where its type is not one of those that can be asked about."""
+    if not usable(field):
+        raise Refused(code="type-unsupported", column=name or field.name, type=shown_type(field.type))
+    return column(field.name, field.type)
+
+
+def usable(field: Field) -> bool:
+    """Whether a column is of a type that questions may use. Others are handed on by no sub-query, join or union.
+
+    >>> usable(Field("a", "BIGINT")), usable(Field("b", "BIGINT[]"))
+    (True, False)
+    """
+    return field.type is None or kind_of(field.type) != "other"
+
+
 def told_apart(rows: Relation) -> list[exp.Expression]:
     """What to order one person's rows by, so that those it does not tell apart are equal in all that a question can ask of them.
 
-    Between others an engine chooses by where they lie, which everybody's rows have a say in. Of values that cannot be compared a question
-    can only ask whether they are there.
+    Between others an engine chooses by where they lie, which everybody's rows have a say in. Every column that a question can name takes
+    part as it is, before any cast; of those that it cannot name nothing can be seen.
 
-    >>> rows = Relation(exp.to_table("t"), (Field("a", "BIGINT"), Field("b", "BLOB")))
+    >>> rows = Relation(exp.to_table("t"), (Field("a", "BIGINT"), Field("b", "BLOB"), Field("c", "TIMESTAMP_NS")))
     >>> [term.sql("duckdb") for term in told_apart(rows)]
-    ['"a"', '"b" IS NULL']
+    ['"a"', '"c"']
     """
-    terms: list[exp.Expression] = []
-    for f in rows.fields or ():
-        name = exp.column(f.name, quoted=True)
-        terms.append(exp.Is(this=name, expression=exp.null()) if column(f.name, f.type).kind == "other" else name)
-    return terms
+    return [exp.column(f.name, quoted=True) for f in rows.fields or () if usable(f)]
+
+
+def owner_of(table: str, name: str, kind: str | None) -> exp.Expression:
+    """A column of one side of a join as it is compared: an enumeration and a UUID as their texts, which every side has."""
+    value = column(name, kind).sql
+    for found in value.find_all(exp.Column):
+        found.set("table", exp.to_identifier(table, quoted=True))
+    return value
 
 
 def shown_type(sql_type: str | None) -> str:
@@ -212,7 +232,7 @@ def shown_type(sql_type: str | None) -> str:
     >>> shown_type("ENUM('smith', 'jones')"), shown_type("DECIMAL(18,3)"), shown_type(None)
     ('ENUM', 'DECIMAL(18,3)', 'unknown')
     """
-    return "unknown" if sql_type is None else "ENUM" if sql_type.upper().startswith("ENUM") else sql_type
+    return "unknown" if sql_type is None else "ENUM" if bare(sql_type) == "ENUM" else sql_type
 
 
 def plain_people(sql_type: str | None) -> str:
@@ -258,7 +278,8 @@ def add(chosen: list[exp.Expression], fields: list[Field], person: str | None, n
             raise Refused(f"{name} is the name of the person's column; call the expression something else")
         fields.append(replace(made, name=person))
         return
-    chosen.append(named(sql, name))
+    if usable(made):
+        chosen.append(named(sql, name))
     fields.append(replace(made, name=name))
 
 
@@ -299,12 +320,20 @@ def by_column(name: str, plain: Relation, person: str | None, unit: Unit) -> Rel
             f"{name} has no column {person}, so nobody owns its rows; declare it public, or say which column tells people apart"
         )
     fields = tuple(replace(f, person=f.name == person) for f in plain.fields or ())
+    if person is not None:
+        _tells_apart(find(exp.column(person), fields))
     found = replace(plain, fields=fields, person=person, person_type=None if person is None else find(exp.column(person), fields).type)
     if person == unit.person:
         return found
     if unit.person is None:
         return replace(found, person=None, person_type=None)
     return _carrying(name, found, exp.column(person or "", quoted=True), find(exp.column(person or ""), fields).type, unit.person)
+
+
+def _tells_apart(person: Field) -> None:
+    """Refuse a person's column of a type that questions cannot use, or in which two people would become one."""
+    if not usable(person) or (person.type is not None and bare(person.type) in MERGED):
+        raise Refused(code="type-unsupported", column=person.name, type=shown_type(person.type))
 
 
 def _carrying(name: str, rows: Relation, owner: exp.Expression, kind: str | None, person: str) -> Relation:
@@ -365,10 +394,8 @@ def _joined(name: str, plain: Relation, way: tuple[Link, ...], catalog: Catalog,
         if column("x", here).kind != column("x", there).kind or column("x", here).kind not in ("integer", "text", "date"):
             raise TableError(f"{link}: a foreign key and its key must both be whole numbers, texts or dates; they are {here} and {there}")
         if place < len(hops):
-            on = exp.EQ(
-                this=exp.column(link.column, table=f"way_{place}_", quoted=True),
-                expression=exp.column(link.to_column, table=f"way_{place + 1}_", quoted=True),
-            )
+            ends = ((f"way_{place}_", link.column, here), (f"way_{place + 1}_", link.to_column, there))
+            on = exp.EQ(this=owner_of(*ends[0]), expression=owner_of(*ends[1]))
             other = _called(_source(link.to_table, catalog.tables[link.to_table]), f"way_{place + 1}_")
             query = query.join(other, on=on, join_type="inner", copy=False)
     fields = (Field(person, _type(holder, last, catalog), True), *(plain.fields or ()))

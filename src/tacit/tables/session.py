@@ -179,8 +179,9 @@ class Session:
 
     `columns` says what is public about the table (a `Schema`, or a mapping of bounds and categories); `public` are tables to join with that
     hold nothing private. Without a ledger, the book is the one
-    that TACIT_LEDGER names, or `tacit.db` in this directory. With `cache`, the same question with the same price is answered from the
-    book, for nothing. `loss=False` leaves out what the caps cut off; it is otherwise measured too, with a 2000th of each question's
+    that TACIT_LEDGER names, or `tacit.db` in this directory. With `cache`, the same question about the same rows with the same price is
+    answered from the book, for nothing; rows are compared where they are a frame or files, and a table of a database is asked again.
+    `loss=False` leaves out what the caps cut off; it is otherwise measured too, with a 2000th of each question's
     budget where noise is Gaussian and a 50th where it is Laplace. `dialect` is the SQL that questions are written in, 'bigquery' say;
     without it, the engine's own. Rows that the book knows under another name, or in another format, share that account's budget, with a
     `SameData` warning; `new_dataset=True` says that they are other people's. `data` names the data set, beside what its rows say.
@@ -208,7 +209,7 @@ class Session:
             budget,
             data=[*([] if data is None else [data]), *found.identities(self.ledger.knows)],
             new_dataset=new_dataset,
-            unit=unit.whom,
+            unit=self.unit.whom,
             adjacency=unit.adjacency,
             window=unit.window,
             cache=cache or None,
@@ -314,7 +315,7 @@ class Session:
     ) -> Answer:
         """The one path to an answer: plan, pay, draw, keep."""
         plan = self._planned(desk, question, options)
-        asked = self._asked(plan) if self.account.spec.cache else None
+        asked = self._asked(desk, plan) if self.account.spec.cache else None
         delta = plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6)
         with paying(
             self.account,
@@ -415,11 +416,23 @@ class Session:
             return asked
         return Guarantee(epsilon=asked.epsilon, delta=min(limits["delta"] * asked.epsilon / limits["epsilon"], limits["delta"]))
 
-    def _asked(self, plan: Plan) -> dict[str, Any]:
-        """What makes two questions the same: the statement without its salt, the price, and the noise that it was split into."""
+    def _asked(self, desk: Desk, plan: Plan) -> dict[str, Any] | None:
+        """What makes two questions the same: the rows, the statement without its salt, the price, and the noise that it was split into.
+
+        Rows are told by their content as it is now. A table of a database is known by its address alone and may have changed, as may a
+        public table that is joined, so nothing is kept then.
+        """
+        rows = desk.source.identities()
+        if desk.source.public or any(identity.kind not in ("rows", "content") for identity in rows):
+            return None
+        # Under the book's own secret, as accounts have them: a bare digest of rows would let guesses about them be tested.
+        kept = self.ledger.store.read(lambda book: sorted(identity.key(self.ledger.secret(book)) for identity in rows))
         text = plan.statement(self.engine, 0).sql(dialect=self.engine.dialect)
         noise_of = [f"{share.law} {share.scale}" for share in plan.shares]
-        return {"statement": text, "spend": plan.spend.words, "unit": repr(plan.unit), "event": repr(plan.event), "noise": noise_of}
+        return {
+            "rows": kept, "statement": text,
+            "spend": plan.spend.words, "unit": repr(plan.unit), "event": repr(plan.event), "noise": noise_of,
+        }
 
     # --- bounds and caps for a price ----------------------------------------------------------------------------------------------
 

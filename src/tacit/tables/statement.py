@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from tacit.tables.engines.engine import Engine, Packed, draw_of
-from tacit.tables.keys import Keys, literal
+from tacit.tables.keys import Keys, index_of, literal
 from tacit.tables.question import Key, Question
 from tacit.tables.statistics import Statistic, measure_name
 from tacit.tables.unit import Unit
@@ -175,7 +175,7 @@ def _numbered(keys: Keys, engine: Engine, named: Sequence[Key]) -> _Numbered:
     for index, listed in enumerate(keys.lists):
         name = f"keys_{index}_"
         joins.append((listed.relation(name, engine), listed.matches(name, [by_name[column] for column in listed.columns])))
-        place = _column("index_", name)
+        place = _column(index_of(name), name)
         # Numbers of combinations in the order of Keys.combinations: the last list runs fastest.
         number = place if number is None else _after(number, len(listed.values), place)
     assert number is not None

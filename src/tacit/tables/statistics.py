@@ -31,6 +31,7 @@ the count of NULLs is free beside the sum.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -423,14 +424,18 @@ def _gaussian(
     multiplier = spend.noise_multiplier
     assert multiplier is not None
     lengths = [root(m.square_of(unit, grouped, multiplicity) / p) for m, p in zip(measures, parts, strict=True)]
-    while True:
+    step = Fraction(1, 2**28)
+    for attempt in itertools.count():
         sigmas = [_short(multiplier * length) for length in lengths]
         # The largest float below what the sigmas together amount to: a short number to write down, and never above the truth.
         joint = Fraction(at_most(1 / root(joint_square(measures, sigmas, unit, grouped, multiplicity))))
         found = _split(measures, parts, "gaussian", sigmas, joint, unit)
         if spend.admits(found.event, unit.adjacency):
             return found
-        multiplier *= 1 + Fraction(1, 2**28)  # what the roundings and the bracket's own width may cost
+        # What the roundings and the bracket's own width may cost. At a tiny epsilon that is more than a few such steps.
+        multiplier *= 1 + step
+        step *= 2 if attempt >= 16 else 1
+    raise AssertionError("unreachable")
 
 
 def _split(

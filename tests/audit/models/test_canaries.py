@@ -51,17 +51,15 @@ def test_scores_are_the_log_likelihood_ratio(rate: float) -> None:
 def training(noise: float, shrink: float = 1.0) -> Any:
     torch = pytest.importorskip("torch")
     from tacit.deep import PoissonBatches, make_private
-    from tacit.deep.noise import standard_normal
+    from tacit.deep.private import Independent
 
     def make(*parts: Any) -> Any:
         run = make_private(*parts, noise_multiplier=noise, clip=1.0, sampler=PoissonBatches(300, 600), steps=4, loss_reduction="sum")
         if shrink != 1:
 
-            class Less:
-                event = run._noise.event
-
-                def draw(self, parameters: int, dtype: torch.dtype) -> Any:
-                    return standard_normal(parameters, dtype) * shrink
+            class Less(Independent):
+                def add(self, sums: torch.Tensor, noise: Any, times: float) -> Any:
+                    return (sums + torch.randn_like(sums) * noise.deviation() * shrink) * times
 
             run._noise = Less()
         return run

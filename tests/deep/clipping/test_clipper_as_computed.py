@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tacit.deep.clipping import ROUNDING, Clipper, automatic, clipper, flat, parts, per_layer
+from tacit.deep.clipping import ROUNDING, Clipper, automatic, clipper, flat, linear, parts, per_layer
 from tacit.deep.clipping.parts import Blocks, Bounds
 from tacit.deep.users import UserClipper
 
@@ -260,7 +260,7 @@ def old_norms(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def in_single(total: Tensor, left: Tensor, right: Tensor, blocks: Blocks) -> None:
         total.copy_((total.float() + left.float().T @ right.float()).double())
 
-    for module in (parts, __import__("tacit.deep.clipping.linear").deep.clipping.linear):
+    for module in (parts, linear):
         monkeypatch.setattr(module, "row_norms", squares)
     monkeypatch.setattr(parts, "ghost_bounds", gram)
     monkeypatch.setattr(parts, "floored", lambda norms, masses, dtype: Bounds(norms, masses))

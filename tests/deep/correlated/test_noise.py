@@ -32,6 +32,7 @@ from tacit.audit import Claim, Verdict, attack, judge
 from tacit.deep import Allocation, FixedSize, FullBatch, PoissonBatches, TrainingError, adaptive, make_private, make_private_with_epsilon
 from tacit.deep.correlated import Correlated, correlated_noise
 from tacit.deep.ftrl import FTRL, CyclicPoisson, Passes
+from tacit.deep.noise import step_noise
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.noise import test_mode
 
@@ -51,6 +52,12 @@ def one_pass(private: Any) -> None:
         private.optimizer.step()
 
 
+def draw(noise: Correlated, parameters: int) -> torch.Tensor:
+    """What a step without a record publishes, in deviations."""
+    noise.ready(parameters)
+    return noise.add(torch.zeros(parameters), step_noise(1.0, 1.0, 0.0), 1.0)
+
+
 # --- the law -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -63,7 +70,7 @@ def test_covariance_over_steps_and_restarts(strategy: Strategy) -> None:
     count, steps = 40_000, 8
     noise = Correlated(strategy, Passes(6, ROWS), restart=True)
     with test_mode(5):
-        drawn = torch.stack([noise.draw(count, torch.float32) for _ in range(steps)]).double().numpy()
+        drawn = torch.stack([draw(noise, count) for _ in range(steps)]).numpy()
     if isinstance(strategy, Tree):
         assert_sums(drawn, strategy)
         return
@@ -179,7 +186,7 @@ def test_made_to_measure(kind: Any, sampler: Any) -> None:
         assert event == MatrixMechanism(1.0, noise.strategy, times, apart, fixed=True)
         better = max_error(noise.strategy, times, apart, True) < max_error(Toeplitz([1], 20), times, apart, True)
         assert better == (apart > 1 and kind != "tree"), "where everybody is in every step, independent noise is best"
-    assert noise.draw(4, torch.float64).shape == (4,)
+    assert draw(noise, 4).shape == (4,)
 
 
 # --- what it refuses ---------------------------------------------------------------------------------------------------------------
@@ -224,7 +231,7 @@ def test_noise_serves_one_run() -> None:
     with pytest.raises(TrainingError, match="one run"):
         _ = second.event
     with pytest.raises(TrainingError, match="other parameters"):
-        noise.draw(7, torch.float32)
+        draw(noise, 7)
     with pytest.raises(TrainingError, match="pickled"):
         pickle.dumps(noise)
     with pytest.raises(TrainingError, match="copied"):
@@ -233,10 +240,10 @@ def test_noise_serves_one_run() -> None:
 
 def test_a_strategy_ends() -> None:
     noise = Correlated(SquareRoot(2), FullBatch(ROWS))
-    noise.draw(1, torch.float32)
-    noise.draw(1, torch.float32)
+    draw(noise, 1)
+    draw(noise, 1)
     with pytest.raises(TrainingError, match="used up"):
-        noise.draw(1, torch.float32)
+        draw(noise, 1)
 
 
 def test_a_batch_without_its_step_comes_again() -> None:
@@ -254,11 +261,11 @@ def test_batches_drawn_in_advance_stop_the_run() -> None:
     passes = Passes(steps=5, size=ROWS)
     noise, batches = Correlated(SquareRoot(10), passes), passes.batches(ROWS)
     next(batches)
-    noise.draw(3, torch.float32)
+    draw(noise, 3)
     next(batches)
     next(batches)
     with pytest.raises(TrainingError, match="workers"):
-        noise.draw(3, torch.float32)
+        draw(noise, 3)
 
 
 def test_a_loop_that_breaks_off_after_its_step_goes_on() -> None:

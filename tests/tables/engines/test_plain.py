@@ -21,7 +21,8 @@ DECIMALS = [
     "x = d", "x + 0.1 = 0.3", "x = 0.1",
 ]  # fmt: skip
 WHOLE = [
-    "b = 9007199254740993", "b > 9007199254740992.5", "b = 9007199254740993e0", "b % 10 = 3", "CAST(k AS BIGINT) * 9007199254740993 = 9007199254740993",
+    "b = 9007199254740993", "b > 9007199254740992.5", "b = 9007199254740993e0", "b % 10 = 3",
+    "CAST(k AS BIGINT) * 9007199254740993 = 9007199254740993",
     "b - k = 9007199254740992 AND b BETWEEN 0 AND 9100000000000000000", "ABS(i) > 7 AND i > -2147483648",
 ]  # fmt: skip
 FLOATS = ["r = 0.1", "r < 0.2", "r IN (0.1, 0.5)", "r = x", "r = d", "r > i", "r <> 0.1", "r BETWEEN 0.1 AND 0.2"]
@@ -31,8 +32,10 @@ DATES = [
     "day - DATE '2024-01-01' > 100", "CAST(day AS TIMESTAMP) <= TIMESTAMP '0001-01-01 00:00:00'",
 ]  # fmt: skip
 GROUPS = [
-    "d", "w", "e", "r", "x", "b", "day", "EXTRACT(YEAR FROM day)", "ROUND(d)", "ROUND(e, 2)", "ROUND(e, 1)", "ROUND(-d, 1)", "CEIL(d)", "FLOOR(e)",
-    "ABS(d)", "CAST(d AS BIGINT)", "CAST(e AS DECIMAL(18,1))", "d + e", "CASE WHEN f THEN d ELSE e END", "CASE WHEN f THEN 0.1 ELSE 0.35 END",
+    "d", "w", "e", "r", "x", "b", "day", "EXTRACT(YEAR FROM day)",
+    "ROUND(d)", "ROUND(e, 2)", "ROUND(e, 1)", "ROUND(-d, 1)", "CEIL(d)",
+    "FLOOR(e)", "ABS(d)", "CAST(d AS BIGINT)", "CAST(e AS DECIMAL(18,1))", "d + e", "CASE WHEN f THEN d ELSE e END",
+    "CASE WHEN f THEN 0.1 ELSE 0.35 END",
     "ROUND(i / 4.0)",
 ]  # fmt: skip
 SMALL = ["ROUND(x)", "CAST(x AS INTEGER)", "CAST(x AS DECIMAL(18,0))", "FLOOR(x)"]
@@ -94,10 +97,12 @@ def test_floats_in_place_of_decimals_are_caught(monkeypatch: pytest.MonkeyPatch)
         patch.setattr(forms, "in_digits", lambda node, left, right: None)
         assert caught(f"{count}d * 3 = 0.3") and caught(f"{count}w > 9007199254740992") and caught(f"{count}b % 10 = 3") is False
     with monkeypatch.context() as patch:
-        patch.setattr(forms, "dated", lambda value: forms.limited(value.sql, *(forms._day(*end, value.kind) for end in ((1, 1, 1), (9999, 12, 31)))))
+        ends = ((1, 1, 1), (9999, 12, 31))
+        patch.setattr(forms, "dated", lambda value: forms.limited(value.sql, *(forms._day(*end, value.kind) for end in ends)))
         assert caught(f"{count}EXTRACT(YEAR FROM day) = 9999")
     with monkeypatch.context() as patch:
-        patch.setattr(forms, "away", lambda value: replace(value, sql=exp.Floor(this=exp.Add(this=value.sql, expression=forms.double(0.5)))))
+        half = forms.double(0.5)
+        patch.setattr(forms, "away", lambda value: replace(value, sql=exp.Floor(this=exp.Add(this=value.sql, expression=half))))
         assert caught("SELECT ROUND(x) AS g, COUNT(*) AS n FROM numbers WHERE ABS(x) < 100 GROUP BY 1")
     with monkeypatch.context() as patch:
         patch.setattr(Interval, "granularity", property(lambda self: 1))

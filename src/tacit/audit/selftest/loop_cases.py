@@ -30,7 +30,7 @@ def cases() -> list[Case]:
     def world(hostile: bool) -> Draws:
         import torch
 
-        from tacit.deep.clipping import ROUNDING, Clipper, flat
+        from tacit.deep import Clipper, flat
 
         class Siamese(torch.nn.Module):
             def __init__(self) -> None:
@@ -46,7 +46,8 @@ def cases() -> list[Case]:
         weights = torch.tensor([[1.0]] * 9 + [[HUGE]] * hostile)
         with Clipper(model, flat(1.0), loss_reduction="sum") as clipper:
             (model(x) * weights).sum().backward()
-            found: Draws = clipper.collect().sums["layer.weight"].reshape(-1).numpy() / (1 + 2 * ROUNDING)
+            collected = clipper.collect()
+        found: Draws = collected.sums["layer.weight"].reshape(-1).numpy() / collected.reach
         return found
 
     def released(hostile: bool, n: int) -> Draws:

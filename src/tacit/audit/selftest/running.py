@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from tacit.accounting import NoOp
 from tacit.audit.claim import Claim
 from tacit.audit.page import Page, finite, number
-from tacit.audit.selftest import loop_cases, mechanism_cases, mutants, selection_cases, training
+from tacit.audit.selftest import loop_cases, mechanism_cases, mutants, reading_mutants, selection_cases, training
 from tacit.audit.selftest.case import Case, Mutant, Outcome
 
 ERROR = 1e-6  # that a right Tacit is called broken
@@ -62,12 +62,15 @@ def parts() -> list[Part]:
     def choices() -> list[Case]:
         return [*mechanism_cases.cases(), *selection_cases.cases()]
 
+    def mechanism_mutants() -> list[Mutant]:
+        return [*mutants.bulk_mutants(), *training.mutants(), *loop_cases.mutants(), *reading_mutants.mutants()]
+
     return [
         Part("noise", (), "", mechanism_cases.noise_cases, lambda: mutants.MUTANTS),
-        Part("mechanisms", (), "", choices, lambda: [*mutants.bulk_mutants(), *training.mutants(), *loop_cases.mutants()]),
+        Part("mechanisms", (), "", choices, mechanism_mutants),
         Part("tables", ("duckdb", "pyarrow"), "", tables, table_mutants),
         Part("training", ("torch", "cryptography"), "deep", lambda: [*training.cases(), *loop_cases.cases()], list),
-        Part("learning", ("sklearn",), "learning", training.learning_cases, list),
+        Part("learning", ("sklearn",), "learning", training.learning_cases, reading_mutants.learning_mutants),
     ]
 
 

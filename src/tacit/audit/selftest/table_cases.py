@@ -94,7 +94,13 @@ def cases() -> list[Case]:
     both = "both groups must move together for the whole price"
     ranks = "a histogram of ranks is paid for, one value of it is published"
     hidden = "the figure of a key that does not appear is paid for and not published"
+    # Plain SQL counts the last row and no other: an answer that reads a condition otherwise does not see it come.
+    plain = (
+        "COUNT(*) FILTER (WHERE v IS NOT NULL AND CAST(v AS DECIMAL(12, 2)) * 3 = 38.97 AND ROUND(CAST(v AS DECIMAL(12, 2)) - 15.49) = -3 "
+        "AND EXTRACT(YEAR FROM CAST('9999-12-31' AS DATE) + INTERVAL 0 DAY) = 9999 AND v NOT BETWEEN 0 AND 12)"
+    )
     return [
+        _case("tables: conditions as in plain SQL", plain, [1.0, 12.98], [1.0, 12.98, 12.99], 0.5, epsilon=1, trials=6000),
         _case("tables: count", "COUNT(*)", [10.0] * 2, [10.0] * 3, 0.65, epsilon=1),
         _case("tables: sum", "SUM(v)", [10.0] * 2, [10.0] * 3, 0.65, epsilon=1, **bounds),
         _case("tables: mean", "AVG(v)", [0.0], [0.0, 10.0], 0.6, epsilon=2, trials=2 * GROUPS, **bounds),

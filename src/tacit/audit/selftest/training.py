@@ -25,7 +25,7 @@ from tacit.accounting import Adjacency, Gaussian, Poisson, Repeated, Sampled
 from tacit.audit.claim import Claim
 from tacit.audit.mechanisms.outputs import outcomes
 from tacit.audit.selftest.case import Case, Mutant, between, promise
-from tacit.noise import bernoulli, rounded_gaussian, test_mode, uniform_integers
+from tacit.noise import add_gaussian, bernoulli, rounded_gaussian, test_mode, uniform_integers
 
 if TYPE_CHECKING:
     from tacit.deep import Sampler
@@ -216,6 +216,49 @@ def sampled_canary(target: int, n: int) -> Draws:
     return np.asarray(target * bernoulli(1 / 16, size=n) + normal(1.0, (n,)))
 
 
+def cast_first(records: int, n: int) -> Draws:
+    """The sum of clipped gradients is put into half precision before noise: one record more moves it by sixteen clips."""
+    return np.asarray(float(np.float16(records)) + normal(1.0, (n,)))
+
+
+def cast_last(records: int, n: int) -> Draws:
+    """Sum and noise first, half precision last."""
+    return (records + normal(1.0, (n,))).astype(np.float16).astype(np.float64)
+
+
+WIDE, COORDINATES = 60.0, 50
+
+
+def out_of_reach(released: NDArray[np.float32]) -> Draws:
+    """The share, in each row, of numbers that are no quantile of 24 bits in single precision."""
+    from scipy.special import ndtr
+
+    near = np.rint(ndtr(released.astype(np.float64) / WIDE) * 2**24 - 0.5)
+    found = np.zeros(released.shape, dtype=np.bool_)
+    for step in (-2, -1, 0, 1, 2):
+        found |= quantile(near + step) == released
+    return np.asarray((~found).mean(axis=1).round(1))
+
+
+def quantile(bits: Draws) -> NDArray[np.float32]:
+    """Normal noise as single precision makes it of 24 bits."""
+    from scipy.special import ndtri
+
+    return np.asarray(WIDE * ndtri((bits + 0.5) * 2.0**-24), dtype=np.float32)
+
+
+def float_noise(record: int, n: int) -> Draws:
+    """Noise in single precision: what comes out is out of reach of noise alone."""
+    bits = uniform_integers(2**24, size=(n, COORDINATES)).astype(np.float64)
+    return out_of_reach(quantile(bits) + np.float32(record * COORDINATES**-0.5))
+
+
+def lattice_noise(record: int, n: int) -> Draws:
+    """Noise on a lattice, as training draws it: as much out of reach with the record as without."""
+    sums = np.full(n * COORDINATES, record * COORDINATES**-0.5, dtype=np.float32)
+    return out_of_reach(add_gaussian(sums, 4096, into=4096 / WIDE, out=WIDE / 4096).reshape(n, COORDINATES))
+
+
 def mutants() -> list[Mutant]:
     """The faults of samplers and training loops."""
     epoch, sampled = Repeated(Sampled(Poisson(1 / STEPS), Gaussian(0.6)), STEPS), Sampled(Poisson(1 / 16), Gaussian(1))
@@ -230,6 +273,11 @@ def mutants() -> list[Mutant]:
         Mutant(
             "training: sampling that does not sample", biased_canary, sampled_canary, (0, 1),
             Claim(sampled, text="one Poisson step at 1/16, noise 1"), 8000, delta=0.01, bulk=True,
+        ),
+        Mutant("training: sum in half precision", cast_first, cast_last, (16392, 16393), Claim.of(mu=1), 4000, bulk=True),
+        Mutant(
+            "training: noise in single precision", float_noise, lattice_noise, (0, 1),
+            Claim(Gaussian(WIDE), text="one step, noise 60"), 2000, delta=1e-3, bulk=True,
         ),
     ]
 

@@ -76,6 +76,11 @@ class ClippedSum:
     passes: int = 0
     together: Tensor | None = None  # the sums side by side in one vector, whose parts they are, if they are of one type
 
+    @property
+    def reach(self) -> float:
+        """How far one example moves the sums as computed, after one pass."""
+        return self.sensitivity * (1 + 2 * ROUNDING)
+
     def within(self) -> int:
         """How many examples were not shortened: what an adaptive threshold counts."""
         return int((self.factors.amin(0) >= 1).sum()) if self.factors.numel() else 0

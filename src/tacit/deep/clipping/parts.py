@@ -71,11 +71,11 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Blocks:
-    """How sums are computed: products over `rows` rows at a time in `dtype`, and the blocks added up in double precision.
+    """How sums are computed: products over `rows` rows at a time in `dtype`, `group` of them added up in it, groups in double precision.
 
     The sum of K terms differs from the exact one by at most `error(K)` times the sum of the norms of the terms, in whatever order
-    the products are taken (Higham 2002, Section 3.1): each term is scaled, multiplied and added at most `rows` times in `dtype`, and
-    each block is added once in double.
+    the products are taken (Higham 2002, Section 3.1): each term is scaled, multiplied and added at most `rows + group` times in `dtype`,
+    and each group is added once in double.
 
     >>> Blocks(rows=64).error(512) < 4.1e-6
     True
@@ -83,11 +83,12 @@ class Blocks:
 
     rows: int
     dtype: torch.dtype = torch.float32
+    group: int = 1
 
     def error(self, terms: int) -> float:
         """The relative error of a sum of so many terms."""
-        short = (min(self.rows, terms) + 4) * UNIT[self.dtype]
-        long = (-(-terms // self.rows) + 2) * UNIT[torch.float64]
+        short = (min(self.rows, terms) + self.group + 3) * UNIT[self.dtype]
+        long = (-(-terms // (self.rows * self.group)) + 2) * UNIT[torch.float64]
         return (short + long) / (1 - short - long) if short + long < 0.5 else math.inf
 
     @classmethod
@@ -97,13 +98,15 @@ class Blocks:
         `least` is what single precision may lose to underflow, and `single` whether it may be used at all.
 
         >>> Blocks.within(2**-9, mass=512, terms=512).rows, Blocks.within(2**-9, mass=1e5, terms=100_000).dtype
-        (57, torch.float64)
+        (43, torch.float64)
         """
         if single and least <= error / 64:
             allowed = error * (63 / 64)
-            rows = terms if mass * UNIT[torch.float32] * (terms + 6) <= allowed else int(allowed / (mass * UNIT[torch.float32])) - 6
-            found = cls(max(rows, 1))
-            if rows >= min(FEWEST, terms) and found.error(terms) * mass <= allowed:
+            found = cls(max(terms, 1))
+            if found.error(terms) * mass > allowed:
+                steps = int(allowed / (mass * UNIT[torch.float32])) - 6
+                found = cls(max(steps - steps // 4, 1), group=max(steps // 4, 1))
+            if found.rows >= min(FEWEST, terms) and found.error(terms) * mass <= allowed:
                 return found
         for rows in DOUBLE:
             found = cls(rows, torch.float64)
@@ -148,10 +151,18 @@ def weigh(values: Tensor, weights: Tensor) -> Tensor:
 
 def add_products(total: Tensor, left: Tensor, right: Tensor, blocks: Blocks) -> None:
     """Add left' right, both (rows, ...), to `total`, a matrix in double precision."""
-    room = torch.empty(total.shape, dtype=blocks.dtype, device=total.device) if len(left) else total
-    for first in range(0, len(left), blocks.rows):
-        last = first + blocks.rows
-        total += torch.mm(left[first:last].to(blocks.dtype).T, right[first:last].to(blocks.dtype), out=room)
+    if not len(left):
+        return
+    room = torch.empty(total.shape, dtype=blocks.dtype, device=total.device)
+    group = torch.empty_like(room) if blocks.group > 1 else room
+    ends = range(0, len(left), blocks.rows)
+    for turn, first in enumerate(ends):
+        last, place = first + blocks.rows, turn % blocks.group
+        torch.mm(left[first:last].to(blocks.dtype).T, right[first:last].to(blocks.dtype), out=room if place else group)
+        if place:
+            group += room
+        if place == blocks.group - 1 or turn == len(ends) - 1:
+            total += group
 
 
 def add_rows(total: Tensor, values: Tensor, weights: Tensor, blocks: Blocks) -> None:

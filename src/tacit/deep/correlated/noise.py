@@ -1,4 +1,4 @@
-"""Correlated noise as a run's `noise=`: it draws the rows of C^-1 Z and prices the run by the strategy that it draws from.
+"""Correlated noise as a run's `noise=`: steps are released under C^-1 Z, and the run is priced by the strategy C.
 
 >>> from tacit.accounting import Tree
 >>> from tacit.deep.ftrl import Passes
@@ -32,6 +32,8 @@ Guarantee
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any, Literal, NoReturn
 
 import torch
@@ -52,13 +54,17 @@ from tacit.accounting import (
     Tree,
 )
 from tacit.deep.correlated.design import Error, banded, buffered
-from tacit.deep.correlated.streams import Stream, stream_of
+from tacit.deep.correlated.streams import Stream, past_weight, stream_of
 from tacit.deep.errors import TrainingError
 from tacit.deep.ftrl import CyclicPoisson, Passes, Turns
-from tacit.deep.noise import standard_normal
+from tacit.deep.noise import READ, STEPS, add_noise
 from tacit.deep.samplers import FullBatch, Sampler
+from tacit.mechanisms import NoisySums
 from tacit.parameters import count
 
+UNIT = NoisySums.of_scale("gaussian", STEPS, granularity=Fraction(1, STEPS))  # noise of deviation 1
+KEPT = 2.0**-44  # what keeping and adding up earlier noise, below 64 deviations, loses in double precision, for each step and weight
+FARTHEST = 2.0**19  # deviations: larger sums are cut off
 Kind = Literal["tree", "square_root", "banded", "buffered"]
 
 
@@ -87,7 +93,7 @@ class Correlated:
         self.restart = restart
         self._drawn = 0
         self._stream: Stream | None = None
-        self._shape: tuple[int, torch.dtype] | None = None
+        self._parameters: int | None = None
         self._turns: Turns | None = None
 
     def __repr__(self) -> str:
@@ -96,29 +102,37 @@ class Correlated:
     def __reduce__(self) -> NoReturn:
         raise TrainingError("correlated noise is not copied or pickled: two runs with one noise would uncover each other; make it anew")
 
-    def draw(self, parameters: int, dtype: torch.dtype) -> Tensor:
-        """The noise of the next step."""
-        if self._shape is None:
-            self._shape = parameters, dtype
+    def ready(self, parameters: int) -> None:
+        """Before a step: refuses to go on where the price would not hold."""
+        if self._parameters is None:
+            self._parameters = parameters
             if isinstance(self.sampler, Passes | CyclicPoisson) and self.sampler.turns:
                 self._turns = self.sampler.turns[0]
-        if self._shape != (parameters, dtype):
+        if self._parameters != parameters:
             raise TrainingError("this noise serves a run with other parameters; make a new Correlated for each run")
         if self._turns is not None and self._turns.handed != self._drawn + 1:
             raise TrainingError(
                 "batches were drawn that got no step, so records would come around sooner than was priced: a loop broke off between a "
                 "batch and its step, workers draw in advance (set workers=0), or two runs share a sampler. Begin a new run"
             )
-        within = self._drawn % self.strategy.length
-        if within == 0:
+        if self._drawn % self.strategy.length == 0:
             if self._drawn and not self.restart:
                 raise TrainingError(f"the {self.strategy.length} steps of the strategy are used up; plan no more, or set restart=True")
-            self._stream = stream_of(self.strategy)
+            self._stream = stream_of(self.strategy, parameters)
+
+    def rounding(self, parameters: int) -> float:
+        """What floating point adds to the move of all rows together, in deviations (docs/decisions/0014)."""
+        steps = self.strategy.length
+        return (READ + steps * past_weight(self.strategy) * KEPT) * math.sqrt(steps * parameters)
+
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        """`times` the sums plus the noise of the next step."""
         assert self._stream is not None
-        kept = dtype if dtype in (torch.float32, torch.float64) else torch.float32
-        found = self._stream.step(lambda: standard_normal(parameters, kept))
+        sigma = noise.spread()
+        read = sums.to(torch.float64).div(sigma).nan_to_num_(0.0, FARTHEST, -FARTHEST).clamp_(-FARTHEST, FARTHEST)
+        found = self._stream.step(read, lambda row: add_noise(row, UNIT))
         self._drawn += 1
-        return found.to(dtype)
+        return found.mul(sigma * times)
 
     def event(self, sampler: Sampler, noise_multiplier: float, steps: int) -> Event:
         """The price of the first `steps` steps."""

@@ -481,6 +481,10 @@ def checks(planned: TablePlan, result: Answer) -> list[tuple[str, bool]]:
     return found
 
 
+#: What a spreadsheet takes for the beginning of a formula.
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
 def table_of(answer: Answer) -> pa.Table:
     """Keys and figures with their intervals; where figures were post-processed, the released ones stand beside as `<name>_raw`."""
     table = answer.to_arrow()
@@ -498,11 +502,25 @@ def files(planned: TablePlan, result: Answer, formats: Sequence[str]) -> dict[st
     for form in formats:
         buffer = io.BytesIO()
         if form == "csv":
-            csv.write_csv(table, buffer)
+            csv.write_csv(as_text(table), buffer)
         else:
             parquet.write_table(table, buffer)
         found[f"{planned.name}.{form}"] = buffer.getvalue()
     return found
+
+
+def as_text(table: pa.Table) -> pa.Table:
+    """The table for a CSV file: a text that a spreadsheet would run as a formula has an apostrophe in front, which makes it a text there.
+
+    >>> as_text(pa.table({"k": ["=1+1", "a", None], "n": [-1, 2, 3]})).column("k").to_pylist()
+    ["'=1+1", 'a', None]
+    """
+    for place, column in enumerate(table.schema):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            values = [f"'{v}" if v is not None and v.startswith(FORMULAS) else v for v in table.column(place).to_pylist()]
+            table = table.set_column(place, column, pa.array(values, column.type))
+    names = [f"'{name}" if name.startswith(FORMULAS) else name for name in table.column_names]
+    return table.rename_columns(names)
 
 
 def recorded(planned: TablePlan, result: Answer) -> Record:

@@ -47,6 +47,7 @@ from tacit.tables.engines.engine import (
     refuse_collated,
     try_cast,
 )
+from tacit.tables.engines.types import duckdb_type
 from tacit.tables.errors import EngineError, TableError
 
 #: Lists of public keys are kept as small tables of the connection, which spares planning them anew: so many, and none shorter than this.
@@ -191,7 +192,7 @@ class DuckDB:
             rows = self._connection.execute(f"DESCRIBE {text}").fetchall()
         if rows is None:
             raise EngineError("DuckDB knows no such table or column; check the names")
-        found = {str(row[0]): str(row[1]) for row in rows}
+        found = {str(row[0]): duckdb_type(str(row[1])) for row in rows}
         texts = [name for name, kind in found.items() if kind == "VARCHAR"]
         if self._file and texts and isinstance(relation, exp.Table):
             alike = self.run(collation_probe(relation, texts)).to_pylist()[0]

@@ -21,18 +21,13 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.engine import Words, collation_probe, constant, portable_key, prepared, refuse_collated
+from tacit.tables.engines.types import postgres_type
 from tacit.tables.errors import EngineError, TableError
 
 if TYPE_CHECKING:
     import psycopg
 
 WORDS = Words(exp.DataType.Type.TEXT, "pg_typeof", ("double precision", "real"), ("timestamp with time zone",), "tacit_microseconds")
-#: PostgreSQL's short names of types as the rest of the package spells them.
-TYPES = {
-    "int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "float4": "FLOAT", "float8": "DOUBLE", "numeric": "DECIMAL", "bool": "BOOLEAN",
-    "text": "VARCHAR", "varchar": "VARCHAR", "bpchar": "CHAR", "name": "VARCHAR", "uuid": "UUID", "date": "DATE", "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMP WITH TIME ZONE",
-}  # fmt: skip
 #: Results smaller than this are zero: floats end at 5e-324, and no lattice is fine enough for the difference to show.
 SMALLEST = 1e-300
 #: The logarithm of the largest float, a little less: 2^1024 is beyond.
@@ -74,9 +69,7 @@ class Postgres:
         found: dict[str, str] | None = None
         with suppress(Exception), self._lock, self._connection.transaction(force_rollback=True):
             described = self._connection.execute(text.encode()).description or []
-            types = self._connection.adapters.types
-            names = [(column.name, types.get(column.type_code)) for column in described]
-            found = {name: TYPES.get(info.name, info.name.upper()) if info is not None else "OTHER" for name, info in names}
+            found = {column.name: postgres_type(column.type_code) for column in described}
         if found is None:
             raise EngineError("PostgreSQL knows no such table or column; check the names")
         texts = [name for name, kind in found.items() if kind in ("VARCHAR", "CHAR")]

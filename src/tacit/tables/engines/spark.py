@@ -22,6 +22,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.engine import Words, portable_key, prepared, refuse_collated, try_cast
+from tacit.tables.engines.types import spark_type
 from tacit.tables.errors import EngineError, TableError
 
 WORDS = Words(exp.DataType.Type.TEXT, "typeof", ("double", "float"), ("timestamp",), "unix_micros")
@@ -110,9 +111,9 @@ class Spark:
             fields = list(self.session.sql(text).schema.fields)
         if fields is None:
             raise EngineError("Spark knows no such table or column; check the names")
-        found = {field.name: _spelt(field.dataType.simpleString()) for field in fields}
+        found = {field.name: spark_type(field.dataType.simpleString()) for field in fields}
         if isinstance(relation, exp.Table):
-            refuse_collated([name for name, kind in found.items() if "COLLATE" in kind], relation.name)
+            refuse_collated([field.name for field in fields if " collate " in field.dataType.simpleString()], relation.name)
         return found
 
     def content(self, table: str) -> str:
@@ -142,11 +143,6 @@ class Spark:
         """Stop the session, if it was started here."""
         if self._own:
             self.session.stop()
-
-
-def _spelt(name: str) -> str:
-    """Spark's name of a type as the rest of the package spells it."""
-    return {"timestamp": "TIMESTAMP WITH TIME ZONE", "timestamp_ntz": "TIMESTAMP", "string": "VARCHAR"}.get(name, name.upper())
 
 
 def _total(node: exp.Expression) -> exp.Expression:

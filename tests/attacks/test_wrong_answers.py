@@ -1,0 +1,130 @@
+"""Wrong answers that were published with a tight interval: of other rows, without values that are there, by a wrong name."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from pathlib import Path
+
+import psycopg
+import pyarrow as pa
+import pytest
+from tests.tables.engines import places, servers
+from tests.tables.people import session_on
+
+from tacit.ledger import Budget, Ledger
+from tacit.release.kinds.table import as_text
+from tacit.tables import Refused, Session, Unit, keys
+
+RICH = Budget(epsilon=10**15, delta="1e-6")
+
+
+def asked(rows: pa.Table, text: str, unit: str = "id", **options: object) -> list[float]:
+    found = session_on(rows, Unit(unit, max_rows=10), RICH, loss=False).sql(text, epsilon=10**7, **options)
+    return [round(float(v)) for v in found[next(iter(found.figures))]]
+
+
+def test_a_kept_answer_is_of_the_same_rows(tmp_path: Path) -> None:
+    book, found = Ledger.open(f"sqlite:///{tmp_path / 'book.db'}"), []
+    for count in (3, 1000, 1000):
+        rows = pa.table({"id": list(range(count))})
+        session = Session(rows, unit=Unit("id", max_rows=1), budget=RICH, name="visits", ledger=book, cache=True)
+        found.append(session.sql("SELECT COUNT(*) AS n FROM visits", epsilon=10**7))
+    assert [round(float(answer["n"][0])) for answer in found] == [3, 1000, 1000]
+    assert found[0].entry != found[1].entry == found[2].entry
+    stored = "".join(str(entry) for entry in book.entries())
+    assert not any(identity.digest.hex() in stored for identity in session.source.identities())
+
+
+def test_count_takes_nan_for_a_value_as_every_engine_does() -> None:
+    rows = pa.table({"id": [1, 2, 3, 4], "x": [1.0, math.nan, math.nan, None]})
+    assert asked(rows, "SELECT COUNT(x) AS n FROM visits") == [3]
+    assert asked(rows, "SELECT COUNT(DISTINCT x) AS n FROM visits") == [2]
+    both = session_on(rows, Unit("id", max_rows=1), RICH, loss=False).sql(
+        "SELECT COUNT(x) AS n, SUM(x) AS s, COUNT(*) AS c FROM visits", bounds={"x": (0, 4)}, epsilon=10**7
+    )
+    assert [round(float(both[name][0])) for name in ("n", "s", "c")] == [3, 1, 4]
+
+
+def test_a_column_may_be_called_as_ours_are() -> None:
+    for name in ("index_", "keys_0_0_", "unit_", "row_", "group_", "sum_0"):
+        rows = pa.table({"id": [1, 2, 3], name: ["a", "b", None]})
+        assert asked(rows, f"SELECT {name}, COUNT(*) AS n FROM visits GROUP BY 1", keys={name: ["a", "b"]}) == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["duckdb", "postgres"])
+def test_a_list_of_nothing_but_null_counts_rows_without_a_key(name: str) -> None:
+    place = places.place(name)
+    place.load("nothing", pa.table({"id": pa.array([1, 2, 3], pa.int64()), "n": pa.array([1, None, None], pa.int64())}))
+    session = place.session(Unit("id", max_rows=2), RICH, name="nothing", loss=False)
+    found = session.sql("SELECT n, COUNT(*) AS c FROM nothing GROUP BY n", keys={"n": [None]}, epsilon=10**7)
+    assert [round(float(v)) for v in found["c"]] == [2]
+
+
+def test_the_person_may_be_written_in_other_letters(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 1, 2]})
+    assert asked(rows, "SELECT COUNT(DISTINCT id) AS n FROM visits", unit="ID") == [2]
+    book = Ledger.open(f"sqlite:///{tmp_path / 'book.db'}")
+    units = [Session(rows, unit=Unit(u, max_rows=2), budget=RICH, name="v", ledger=book).account.spec.unit for u in ("ID", "id")]
+    assert units == ["id", "id"]
+
+
+def test_an_array_column_does_not_keep_a_table_of_postgresql_from_opening() -> None:
+    with psycopg.connect(servers.postgres("attacks")) as connection:
+        connection.execute("DROP TABLE IF EXISTS tagged")
+        connection.execute("CREATE TABLE tagged (id bigint, tags text[], n int)")
+        connection.execute("INSERT INTO tagged VALUES (1, ARRAY['a'], 3), (2, NULL, 4)")
+    session = places.place("postgres").session(Unit("id", max_rows=2), RICH, name="tagged", loss=False)
+    found = session.sql("SELECT COUNT(*) AS n FROM tagged WHERE n > 3", epsilon=10**7)
+    assert round(float(found["n"][0])) == 1
+    with pytest.raises(Refused):
+        session.plan("SELECT COUNT(*) AS n FROM tagged WHERE tags = 'a'", epsilon=1)
+
+
+def test_a_tiny_epsilon_is_planned_in_time() -> None:
+    began = time.process_time()
+    session = session_on(pa.table({"id": [1, 2]}), Unit("id", max_rows=2), Budget(epsilon=1, delta="1e-6"), loss=False)
+    assert session.plan("SELECT COUNT(*) AS n FROM visits", epsilon="1e-12", law="gaussian").shares[0].deviation > 1e6
+    assert session.plan("SELECT COUNT(*) AS n FROM visits", epsilon="1e-15").shares[0].deviation > 1e9
+    assert time.process_time() - began < 10
+
+
+def test_unions_that_double_are_refused_before_they_are_written() -> None:
+    levels = ["l0 AS (SELECT id FROM visits UNION ALL SELECT id FROM visits)"]
+    levels += [f"l{i} AS (SELECT id FROM l{i - 1} UNION ALL SELECT id FROM l{i - 1})" for i in range(1, 12)]
+    session = session_on(pa.table({"id": [1]}), Unit("id", max_rows=2), RICH)
+    began = time.process_time()
+    with pytest.raises(Refused) as refused:
+        session.plan(f"WITH {', '.join(levels)} SELECT COUNT(*) AS n FROM l11", epsilon=1)
+    assert refused.value.code == "union-too-large" and time.process_time() - began < 5
+
+
+def test_a_whole_number_without_a_sign_of_128_bits_is_no_key_and_is_not_compared() -> None:
+    """DuckDB compares it in a type that does not hold it, and fails on the rows that are too large."""
+    engine = places.place("duckdb")
+    engine.usual._connection.execute("CREATE OR REPLACE TABLE vast (id BIGINT, u UHUGEINT)")
+    engine.usual._connection.execute(f"INSERT INTO vast VALUES (1, {2**128 - 1}), (2, 5)")
+    session = engine.session(Unit("id", max_rows=2), RICH, name="vast", loss=False)
+    for text in ("SELECT COUNT(*) AS n FROM vast WHERE u = 5", "SELECT u, COUNT(*) AS n FROM vast GROUP BY u"):
+        with pytest.raises(Refused):
+            session.plan(text, epsilon=1)
+    found = session.sql("SELECT CAST(u AS VARCHAR) AS t, COUNT(*) AS n FROM vast GROUP BY 1", keys={"t": ["5"]}, epsilon=10**7)
+    assert round(float(found["n"][0])) == 1
+
+
+def test_a_text_that_a_spreadsheet_would_run_is_a_text_in_the_published_file() -> None:
+    cells = ["=1+1", "@SUM(A1)", "+1", "-1", "\t=1", "plain", "a=b", None]
+    table = as_text(pa.table({"=k": cells, "n": [-1.0, *range(7)]}))
+    assert table.column_names == ["'=k", "n"] and table.column("n").to_pylist()[0] == -1.0
+    assert table.column("'=k").to_pylist() == [c if c is None or c in ("plain", "a=b") else f"'{c}" for c in cells]
+
+
+def test_two_keys_that_are_one_four_byte_float_are_refused() -> None:
+    """A row would be counted in both; the mutant that compares them as they were given lets them pass."""
+    pair = [0.1, keys.single(0.1)]
+    assert len(set(pair)) == 2
+    with pytest.raises(ValueError, match="different from each other"):
+        keys.Listed.of(["r"], [[v] for v in pair], ["FLOAT"])
+    assert len(keys.Listed.of(["r"], [[v] for v in pair], ["DOUBLE"]).values) == 2
+    assert all(len(keys.Listed.of(["r"], [[v]], [kind]).values) == 1 for v, kind in itertools.product(pair, ("FLOAT", "DOUBLE")))

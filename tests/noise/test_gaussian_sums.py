@@ -1,0 +1,237 @@
+"""Real sums plus rounded Gaussian noise: the law against exact cells, every stage against exact arithmetic, and a mutant of each stage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import ndtr
+from scipy.stats import chi2
+
+from tacit.errors import ParameterError
+from tacit.noise import add_gaussian, gaussian, rounded, rounded_gaussian, test_mode, words
+from tacit.noise import gaussian_sums as module
+from tacit.noise.exponential import exp_bounds
+from tacit.noise.gaussian_sums import OPEN, PLACE, SHORT, GaussianSumsLaw, _from_system, gaussian_sums_law
+
+SURE = 1e-9  # a right sampler fails one of these comparisons with this probability; seeds are fixed, so it never does
+
+
+@pytest.fixture
+def small_tables(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Cells of up to a standard deviation in place of 1/64: a third of the pairs is rejected, so that every stage is seen in few draws."""
+    for owner in (gaussian, rounded):
+        monkeypatch.setattr(owner, "LARGEST", 2)
+    caches = gaussian.gaussian_law, rounded.rounded_gaussian_law, gaussian_sums_law
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+def drawn(law: GaussianSumsLaw, x: float, count: int) -> NDArray[np.int64]:
+    values = np.full(count, x)
+    law.add(values, 1.0, 1.0, _from_system)
+    return values.astype(np.int64)
+
+
+def fits(found: NDArray[np.int64], x: float, sigma: float) -> float:
+    """The p-value of the counts of each whole number against its exact probability; the ends are pooled."""
+    middle = round(x)
+    edges = np.arange(middle - math.ceil(3.5 * sigma), middle + math.ceil(3.5 * sigma) + 1) + 0.5
+    expected = len(found) * np.diff(ndtr((edges - x) / sigma), prepend=0, append=1)
+    counts = np.bincount(np.searchsorted(edges, found), minlength=len(expected))
+    seen = expected > 1e-6
+    assert not counts[~seen].any()
+    return float(chi2.sf(((counts - expected) ** 2)[seen] @ (1 / expected[seen]), seen.sum() - 1))
+
+
+OFFSETS = [0.0, 0.25, -0.5, 1e6 + 0.375, -7.9]
+
+
+@pytest.mark.parametrize("x", OFFSETS)
+@pytest.mark.parametrize("sigma", [Fraction(3, 2), Fraction(1, 3), Fraction(20)])
+def test_every_whole_number_has_its_probability(x: float, sigma: Fraction) -> None:
+    with test_mode(int(8 * abs(x)) + sigma.numerator):
+        assert fits(drawn(gaussian_sums_law(sigma), x, 200_000), x, float(sigma)) > SURE
+
+
+@pytest.mark.usefixtures("small_tables")
+@pytest.mark.parametrize("x", OFFSETS)
+def test_the_law_holds_with_coarse_cells(x: float) -> None:
+    """Here a third is rejected, and the mutants that accept what they should not are seen."""
+    with test_mode(11):
+        law = GaussianSumsLaw(Fraction(6))
+        assert (law.bits, law.small) == (2, Fraction(3, 2))
+        assert fits(drawn(law, x, 200_000), x, 6.0) > SURE
+
+        eager = GaussianSumsLaw(Fraction(6))
+        eager.surplus -= 2  # sure of acceptance too early
+        assert fits(drawn(eager, x, 200_000), x, 6.0) < SURE
+        flat = GaussianSumsLaw(Fraction(6))
+        flat.rate = 0.0  # accepts everything that is looked at
+        assert fits(drawn(flat, x, 200_000), x, 6.0) < SURE
+
+
+def test_the_law_of_training_is_that_of_rounded_gaussian_noise() -> None:
+    """4,096 granules a deviation: both laws against the exact cells, and the last bits are fair."""
+    with test_mode(5):
+        found = add_gaussian(np.zeros(1 << 20), 4096).astype(np.int64)
+        other = rounded_gaussian(4096, size=1 << 18)
+    edges = np.linspace(-4, 4, 81)
+    for values in (found, other):
+        expected = len(values) * np.diff(ndtr((np.ceil(edges * 4096 - 0.5) - 0.5) / 4096), prepend=0, append=1)
+        counts = np.bincount(np.searchsorted(edges * 4096, values, side="right"), minlength=82)
+        assert chi2.sf(((counts - expected) ** 2 / expected).sum(), 81) > SURE
+        bits = np.bincount(values & 63, minlength=64)
+        assert chi2.sf(((bits - len(values) / 64) ** 2 / (len(values) / 64)).sum(), 63) > SURE
+
+
+# Each stage, exactly
+
+
+def words_of(count: int) -> NDArray[np.uint16]:
+    """Three short words for each of `count` numbers, among them many at the ends."""
+    rng = np.random.default_rng(4)
+    found = rng.integers(0, 2**16, (3, count), dtype=np.uint16)
+    found[0, : count // 8] = rng.choice(np.array([0, 1, 2**15, 2**16 - 2, 2**16 - 1], dtype=np.uint16), count // 8)
+    found[1, count // 8 : count // 4] = rng.choice(np.array([0, 1, 2**15 - 1, 2**15, 2**16 - 1], dtype=np.uint16), count // 8)
+    found[2, count // 4 : count // 2] >>= np.uint16(8)
+    return found
+
+
+def mistakes(law: GaussianSumsLaw, x: NDArray[np.float64], short: NDArray[np.uint16]) -> int:
+    """How many numbers the short words are said to settle, though some Z that begins with them would be rejected or rounded otherwise."""
+    work = module._work()
+    n = len(x)
+    work.bytes[: 6 * n] = short.tobytes()
+    doubt, _, _ = law._settled(x, work, 0)
+    wrong = 0
+    top = np.uint64(2**48 - 1)
+    for i in np.setdiff1d(np.arange(n), doubt).tolist():
+        first = np.array([short[0, i]], dtype=np.uint64) << np.uint64(48)
+        ends = {int(law.half.values[law.half.table.lookup(first | more)][0]) for more in (np.uint64(0), top)}
+        whole = ends.pop()
+        signed = int(short[1, i].view(np.int16))
+        leading = signed if signed >= 0 else ~signed
+        farthest = Fraction(leading + 1, 1 << PLACE)
+        acceptance = exp_bounds(law._exponent(whole, farthest), 64)[0]
+        sizes = [Fraction(2) ** law.bits * (whole + Fraction(leading + j, 1 << PLACE)) for j in (0, 1)]
+        lower, upper = sizes if signed >= 0 else (-sizes[1], -sizes[0])
+        centre = Fraction(float(x[i])) + Fraction(1, 2)
+        rounds = {(centre + lower) // 1, -(-(centre + upper) // 1) - 1}
+        refused = ((int(~short[2, i]) & 0xFFFF) + 1) << 48 > acceptance
+        wrong += bool(ends) or whole >= law.half.count or refused or rounds != {int(work.rounded[i])}
+    return wrong
+
+
+SUMS = np.array([0.0, 0.5, -0.5, 2.0**32, -(2.0**32), 1e-300, 0.1, 123456.5, 2.0**31 + 0.5, -3.4999999999])
+
+
+@pytest.mark.parametrize("sigma", [Fraction(4096), Fraction(3, 2), Fraction(4000)])
+def test_what_the_short_words_settle_is_certain(sigma: Fraction) -> None:
+    law, short = GaussianSumsLaw(sigma), words_of(4000)
+    x = np.concatenate([np.resize(SUMS, 2000), np.random.default_rng(1).normal(size=2000) * 1000])
+    assert mistakes(law, x, short) == 0
+    index = law.index.copy()
+
+    law.index = np.where(index == OPEN, 0, index)  # mutant: the first word decides where it does not
+    assert mistakes(law, x, short) > 0
+    law.index = index
+    law.surplus -= 3  # mutant: too sure of acceptance
+    assert mistakes(law, x, short) > 0
+    law.surplus += 3
+    law.unit /= 2  # mutant: a place of f is taken for half as wide
+    assert mistakes(law, x, short) > 0
+
+
+def test_every_first_word_tells_what_all_its_extensions_tell() -> None:
+    law = GaussianSumsLaw(Fraction(4096))
+    ends = np.arange(2**SHORT, dtype=np.uint64) << np.uint64(48)
+    low, high = (law.half.values[law.half.table.lookup(ends | np.uint64(more))] for more in (0, 2**48 - 1))
+    told = law.index != OPEN
+    assert (low[told] == high[told]).all() and (low[told] == law.index[told]).all() and (~told).mean() < 0.005
+    # and no coin that passes for accepted can be rejected, for any place
+    for m in np.unique(law.index[told]).tolist():
+        rejected = 2**64 - exp_bounds(law._exponent(m, Fraction(1)), 64)[0]
+        assert rejected <= (m + 1) << law.surplus + 48
+
+
+# The way of those that are not settled
+
+
+@pytest.mark.usefixtures("small_tables")
+def test_floats_and_fractions_decide_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same words through float64 with margins, and one by one in whole numbers."""
+    law = GaussianSumsLaw(Fraction(6))
+    x = np.resize(SUMS, 3000)
+    with test_mode(2):
+        short, more = words_of(3000), words(9000).reshape(3, 3000)
+    fast, kept = law._settled_by(x, short, more)
+    monkeypatch.setattr(module, "NEAR", 1.0)
+    monkeypatch.setattr(module, "MARGIN", 2.0)
+    slow, also = law._settled_by(x, short, more)
+    assert (kept == also).all() and (fast[kept] == slow[kept]).all() and 0.4 < kept.mean() < 0.95
+
+
+@pytest.mark.usefixtures("small_tables")
+@pytest.mark.parametrize("way", ["floats", "fractions"])
+def test_numbers_that_nothing_settles_at_once_have_the_same_law(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    law = GaussianSumsLaw(Fraction(6))
+    law.index[:] = OPEN
+    if way == "fractions":
+        monkeypatch.setattr(module, "NEAR", 1.0)
+    with test_mode(3):
+        assert fits(drawn(law, 0.3, 200_000 if way == "floats" else 4000), 0.3, 6.0) > SURE
+
+
+def test_a_word_at_a_border_is_extended() -> None:
+    """f = 1/2 - 2^-79 + ... and x = 0: whether 1/2 is passed is told by later bits only."""
+    law = GaussianSumsLaw(Fraction(64))
+    with test_mode(1):
+        found = {law._exactly(0.0, 0, False, 2**14 - 1, 2**64 - 1, 0), law._exactly(0.0, 0, True, 2**14, 0, 0)}
+    assert found <= {0, 1, -1}
+    # an offset in the very last known bit: both outcomes occur, by bits drawn now
+    offset = float(Fraction(1, 2) - Fraction(2**14, 2**15))
+    outcomes = {law._exactly(offset - 2.0**-60, 0, False, 2**14, 0, 0) for _ in range(50)}
+    assert outcomes == {0} or outcomes == {0, 1}
+
+
+# Odd sums
+
+
+def test_sums_that_are_no_numbers_or_far_away_are_cut_off() -> None:
+    x = np.array([math.nan, math.inf, -math.inf, 1e300, -1e300, 0.0])
+    found = add_gaussian(x, Fraction(1, 100))
+    assert found.tolist() == [0, 2.0**32, -(2.0**32), 2.0**32, -(2.0**32), 0]
+    small = add_gaussian(np.array([math.nan, 3e38, 1], dtype=np.float32), Fraction(1, 100))
+    assert small.dtype == np.float32 and small.tolist() == [0, 2.0**32, 1]
+    tiny, huge = np.full(3, 1e-42, dtype=np.float32), np.full(3, 3e38, dtype=np.float32)
+    assert add_gaussian(tiny, Fraction(1, 100), into=1e60, out=1.0).tolist() == [2.0**32] * 3
+    assert add_gaussian(huge, Fraction(1, 100), into=1e-300, out=1e300).tolist() == [0] * 3
+    assert add_gaussian(np.zeros(0), 1).shape == (0,)
+
+
+@pytest.mark.parametrize("values", [np.zeros((2, 2)), np.zeros(3, dtype=np.int64), np.zeros(2, dtype=np.float16)])
+def test_what_is_no_vector_of_floats_is_refused(values: Any) -> None:
+    with pytest.raises(ParameterError, match="vector"):
+        add_gaussian(values, 1)
+
+
+def test_a_lattice_that_is_too_fine_is_refused() -> None:
+    with pytest.raises(ParameterError, match="coarser"):
+        add_gaussian(np.zeros(1), 2**30)
+
+
+def test_seeds_repeat_and_calls_differ() -> None:
+    with test_mode(9):
+        first = add_gaussian(np.zeros(70_000), 4096)
+    with test_mode(9):
+        assert (add_gaussian(np.zeros(70_000), 4096) == first).all()
+    assert (add_gaussian(np.zeros(1000), 4096) != add_gaussian(np.zeros(1000), 4096)).any()
