@@ -220,6 +220,7 @@ SAMPLERS = {"rounded_gaussian", "rounded_laplace", "discrete_gaussian", "discret
 NO_SUMS = {
     "learning/linear/perturbation.py": "the tilt of an objective, priced by a change of variables and added to no sum",
     "deep/pate_cost.py": "the rung of a ladder of sensitivities, a place and not a sum",
+    "audit/selftest/ledger_cases.py": "answers whose payments are attacked, right and wrong on purpose",
     "audit/selftest/mechanism_cases.py": "attacks the samplers themselves, and a mechanism of the same name",
     "audit/selftest/mutants.py": "mechanisms that are wrong on purpose",
     "audit/selftest/reading_mutants.py": "faults beside the right code, which draw for themselves as an audit must",
