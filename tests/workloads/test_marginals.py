@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tacit.workloads import Cells, Marginals, Workload
+from tacit.workloads.joint_strategy import JointStrategy, Residuals, WholeTables, best, candidates, unit_error
 from tacit.workloads.marginals import cost, differenced, residual_of, residual_scales, table_weights
-from tacit.workloads.selection import Residuals, Selection, WholeTables, best, candidates, unit_error
 
 SIX = [2, 3, 5, 8, 10, 20]
 ADULT = [37, 9, 32, 16, 16, 7, 15, 6, 5, 2, 32, 32, 33, 42, 2]
@@ -95,7 +95,7 @@ def test_answers_without_noise_are_the_counts(law) -> None:  # type: ignore[no-u
     assert (Residuals if law == "gaussian" else WholeTables) in kinds
 
 
-def check(workload: Workload, selection: Selection, law) -> None:  # type: ignore[no-untyped-def]
+def check(workload: Workload, selection: JointStrategy, law) -> None:  # type: ignore[no-untyped-def]
     cells = workload.cells
     counts = np.random.default_rng(2).integers(0, 30, size=cells.shape)
     names = list(cells.names)

@@ -10,8 +10,8 @@ spent, and answers everything from one measurement.
 {'sums over 64 cells (age: dense)': 2.3, 'sums over 64 cells (age: levels)': 4.69}
 """
 
+from tacit.workloads.joint_strategy import JointStrategy, best
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
-from tacit.workloads.selection import Selection, best
 from tacit.workloads.workload import (
     AllRanges,
     Cells,
@@ -30,13 +30,13 @@ __all__ = [
     "AllRanges",
     "Cells",
     "Identity",
+    "JointStrategy",
     "Marginals",
     "Measured",
     "Predicates",
     "Prefix",
     "Product",
     "Ranges",
-    "Selection",
     "TermAnswers",
     "Total",
     "Wanted",

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from tacit.errors import ParameterError
+from tacit.workloads.optimal import spread
 from tacit.workloads.workload import Array
 
 Columns = tuple[str, ...]
@@ -210,9 +211,8 @@ def table_weights(sizes: Mapping[str, int], tables: Mapping[Columns, float], sta
         slope = -(holds.T @ (need / kappa**2)) * 2 * theta * outside / total + 2 / theta.sum()
         return math.log(theta.sum() ** 2 * total), np.asarray(slope)
 
-    random = np.random.default_rng(1)  # starts of a search over public numbers
     begins = [np.where([a in asked for a in measured], 1.0, 1e-3), np.where([a == full for a in measured], 1.0, 1e-3)]
-    begins += [random.random(len(measured)) ** 4 for _ in range(starts if len(measured) <= 100 else 4)]
+    begins += [spread(start, len(measured)) ** 4 for start in range(1, 1 + (starts if len(measured) <= 100 else 4))]
     best: tuple[float, Array] | None = None
     for begin in begins:
         # The full table has a floor, so that every residual is measured by something.

@@ -40,7 +40,7 @@ from tacit.ledger import paying
 from tacit.mechanisms import Law, NoisySums
 from tacit.tables import Brackets, Cut, Desk, EngineError, Session
 from tacit.workloads.intervals import half_widths
-from tacit.workloads.selection import Selection, best, candidates, unit_error
+from tacit.workloads.joint_strategy import JointStrategy, best, candidates, unit_error
 from tacit.workloads.workload import Array, Cells, Term, Wanted, Workload
 
 #: Scales have at most so many binary digits, so that the event is short to write down.
@@ -55,7 +55,7 @@ class Measured:
     """
 
     workload: Workload
-    selection: Selection
+    selection: JointStrategy
     law: Law
     noise: NoisySums
     scale: float  # of noise at weight 1
@@ -133,7 +133,7 @@ class TermAnswers:
 
 def measured(
     workload: Workload, guarantee: Guarantee, *, reach: int = 1, replaced: bool = False, law: Law | None = None,
-    confidence: float = 0.95, select: Callable[[Workload, Law], Selection] = best,
+    confidence: float = 0.95, select: Callable[[Workload, Law], JointStrategy] = best,
 ) -> Measured:
     """The plan of least computed error for a price, over both laws of noise where the price allows both.
 
@@ -163,7 +163,7 @@ def measured(
 
 def _noisy(
     workload: Workload, law: Law, spend: Guarantee, multiplier: Fraction, reach: int, adjacency: Adjacency, confidence: float,
-    select: Callable[[Workload, Law], Selection],
+    select: Callable[[Workload, Law], JointStrategy],
 ) -> Measured:
     chosen = select(workload, law)
     moved = reach * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * chosen.norm(law)

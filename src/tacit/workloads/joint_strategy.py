@@ -55,7 +55,7 @@ class Answers:
     fourths: Array | None
 
 
-class Selection:
+class JointStrategy:
     """Blocks of whole-numbered sums of counts. Block k is measured with noise of scale 1 / weights[k]."""
 
     @property
@@ -97,7 +97,7 @@ class Selection:
 
 
 @dataclass(frozen=True, eq=False)
-class OneProduct(Selection):
+class OneProduct(JointStrategy):
     """A strategy for each column: every combination of their sums is measured, from one table of all columns."""
 
     columns: Columns
@@ -209,7 +209,7 @@ def product_for(workload: Workload, law: Law, rounds: int = 3) -> OneProduct | N
 
 
 @dataclass(frozen=True, eq=False)
-class EachAlone(Selection):
+class EachAlone(JointStrategy):
     """Every term has a product of its own and a share of the budget; a term is answered from its own sums."""
 
     parts: tuple[OneProduct, ...]
@@ -277,7 +277,7 @@ def each_alone(workload: Workload, law: Law) -> EachAlone | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Residuals(Selection):
+class Residuals(JointStrategy):
     """Residuals of marginal tables under Gaussian noise, the best there is (see `tacit.workloads.marginals`).
 
     Guarantee
@@ -365,7 +365,7 @@ class Residuals(Selection):
 
 
 @dataclass(frozen=True, eq=False)
-class WholeTables(Selection):
+class WholeTables(JointStrategy):
     """Marginal tables under Laplace noise, each with a weight; answers combine all that tell something."""
 
     sizes: Mapping[str, int]
@@ -471,9 +471,9 @@ class WholeTables(Selection):
 # --- choosing ---
 
 
-def candidates(workload: Workload, law: Law) -> list[Selection]:
+def candidates(workload: Workload, law: Law) -> list[JointStrategy]:
     """Everything that is tried for a workload. Single cells of all columns are among them where they are few enough."""
-    found: list[Selection | None] = []
+    found: list[JointStrategy | None] = []
     small = workload.cells.total <= LARGEST
     if small:
         columns = tuple(workload.cells.names)
@@ -506,11 +506,11 @@ def _as_asked(workload: Workload, tables: Mapping[Columns, float]) -> WholeTable
     return WholeTables(sizes, {t: Fraction(max(1, round(r / most * FINE)), FINE) for t, r in raw.items()})
 
 
-def unit_error(selection: Selection, workload: Workload, law: Law) -> float:
+def unit_error(selection: JointStrategy, workload: Workload, law: Law) -> float:
     """The weighted sum of squared errors at the unit price: Laplace noise at epsilon 1, Gaussian noise at sigma 1."""
     return (2 if law == "laplace" else 1) * float(selection.norm(law)) ** 2 * selection.error(workload)
 
 
-def best(workload: Workload, law: Law) -> Selection:
+def best(workload: Workload, law: Law) -> JointStrategy:
     """The candidate of least computed error."""
     return min(candidates(workload, law), key=lambda one: unit_error(one, workload, law))
