@@ -21,7 +21,8 @@ from tests.tables.engines.places import Place
 from tests.tables.people import exact_sums, loss_between
 
 from tacit.accounting import Guarantee
-from tacit.tables import Refused, Session, TableError, Unit, joins
+from tacit.ledger import Budget, Ledger
+from tacit.tables import Refused, Session, TableError, Unit, forms, joins
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.engine import collation_probe
 from tacit.tables.keys import Listed, literal
@@ -63,7 +64,9 @@ def test_people_who_are_one_float_do_not_meet(place: Place, monkeypatch: pytest.
         return loss_between(plan, start, exact_sums(plan, place.steady))
 
     assert 0 < moved() <= 1
-    monkeypatch.setattr(joins, "plain_people", lambda kind: "text")  # the mutant: as the question compares them, as floats
+    # The mutant: people are compared as a question compares wide numbers that it cannot keep exact, as floats.
+    monkeypatch.setattr(joins, "plain_people", lambda kind: "text")
+    monkeypatch.setattr(forms, "exactly", lambda values, plain: None)
     assert moved() > 1
 
 
@@ -80,7 +83,9 @@ def test_a_row_becomes_no_more_rows_than_its_price_says(place: Place, monkeypatc
         return loss_between(plan, start, exact_sums(plan, place.steady))
 
     assert moved() <= 1
-    monkeypatch.setattr(joins, "_as_floats", lambda first, second: False)  # the mutant: counted as they are, compared as floats
+    # The mutant: counted as they are, compared as floats.
+    monkeypatch.setattr(joins, "_one_where_equal", lambda own, other, sql: exp.column(own.name, quoted=True))
+    monkeypatch.setattr(forms, "exactly", lambda values, plain: None)
     assert moved() > 1
 
 
@@ -168,10 +173,16 @@ def test_a_text_of_a_question_is_no_variable_of_the_engine(place: Place, monkeyp
             session.plan("SELECT SUM(`${env:PATH}`) AS n FROM (SELECT id AS i, 1 AS `${env:PATH}` FROM visits) t", epsilon=1)
 
 
-def test_an_answer_from_the_book_has_the_noise_it_was_drawn_with(place: Place) -> None:
-    """The same statement at the same price, split otherwise, is another question: its intervals would be wrong."""
-    load(place, "visits", id=pa.array([1, 2], pa.int64()), x=pa.array([1, None], pa.int64()), y=pa.array([1, 2], pa.int64()))
-    session = place.session(Unit("id", max_rows=1), cache=True, loss=False)
+def test_an_answer_from_the_book_has_the_noise_it_was_drawn_with(tmp_path: Path) -> None:
+    """The same statement at the same price, split otherwise, is another question: its intervals would be wrong.
+
+    Only rows that can be compared are answered from the book, so the table is a frame."""
+    table = pa.table({"id": [1, 2], "x": pa.array([1, None], pa.int64()), "y": [1, 2]})
+    book = Ledger.open(f"sqlite:///{tmp_path / 'tacit.db'}")
+    budget = Budget(epsilon=100, delta="1e-6")
+    session = Session(
+        table, unit=Unit("id", max_rows=1), budget=budget, name="visits", ledger=book, cache=True, loss=False
+    )
     text = "SELECT COUNT(x) AS a, COUNT(y) AS b FROM visits"
     first, again = (session.sql(text, epsilon=1, weights={"a": 1, "b": 1}) for _ in range(2))
     other = session.sql(text, epsilon=1, weights={"a": 100, "b": 1})

@@ -42,7 +42,9 @@ from tacit.ledger import (
 from tacit.release import run
 from tacit.release.errors import OutputFailed
 from tacit.release.job import EXAMPLE, parse
-from tacit.tables import EngineError, desk
+from tacit.synthesis import CategoryColumn, synthesizer
+from tacit.tables import Cut, EngineError, desk
+from tacit.workloads import Marginals, plan
 
 SOURCE = Path(tacit.__file__).parent
 ROWS = Space(Rows(Integers()), AddRemove())
@@ -92,6 +94,8 @@ def sites() -> set[str]:
     found = set()
     for path in sorted(SOURCE.rglob("*.py")):
         module = path.relative_to(SOURCE).as_posix()
+        if module.startswith("audit/selftest/"):  # attacks on made-up rows, which show what they did
+            continue
         found |= {
             f"{module}:{name}" for name in callers(ast.parse(path.read_text(encoding="utf-8")), "paying")
         }
@@ -383,6 +387,24 @@ def asked_in_sql(account: Account, patched: pytest.MonkeyPatch) -> object:
     session = tacit.Session(VISITS, unit=unit, budget=Budget(epsilon=1), name="visits", ledger=account.ledger)
     patched.setattr(desk, "release", explode)
     return session.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1)
+
+
+@case("workloads/plan.py:WorkloadPlan.run", free=False, error=EngineError)
+def asked_as_a_workload(account: Account, patched: pytest.MonkeyPatch) -> object:
+    unit = tacit.Unit("patient_id", max_rows=2)
+    columns = {"region": ["north", "south"]}
+    session = tacit.Session(
+        VISITS, unit=unit, budget=Budget(epsilon=1), name="visits", ledger=account.ledger, columns=columns
+    )
+    patched.setattr(Cut, "counts", explode)
+    return plan(session, Marginals("region", ways=1), epsilon=1).run()
+
+
+@case("synthesis/synthesizer.py:synthesize")
+def synthesized(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(synthesizer, "counted", explode)
+    declared = [CategoryColumn("region", ("north", "south"))]
+    return synthesizer.synthesize(pa.table(VISITS), declared, epsilon=1, delta=1e-6, account=account)
 
 
 @case("release/running.py:_Run.pay", free=False, error=OutputFailed, resumable=True)

@@ -223,7 +223,7 @@ EXEMPT = {
     "synthesis/columns.py": {"numpy.random"},  # values within a cell of a published model: post-processing, never noise
     "synthesis/sample.py": {"numpy.random"},  # rows drawn from a published model: post-processing, never noise
     "tables/dummy.py": {"numpy.random"},  # made-up rows, never noise
-    "release/running.py": {"secrets"},  # the name of an unfinished run
+    "release/work.py": {"secrets"},  # the name of an unfinished run
 }
 RANDOM = {"random", "secrets", "numpy.random", "scipy.stats"}
 

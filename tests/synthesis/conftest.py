@@ -38,11 +38,11 @@ class Ran:
 
 def chained(rows: int, seed: int = 0) -> list[np.ndarray]:
     """Each column is a noisy function of the one before."""
-    rng = np.random.default_rng(seed)
-    found = [rng.integers(0, SIZES[0], rows)]
+    draws = np.random.default_rng(seed)
+    found = [draws.integers(0, SIZES[0], rows)]
     for size in SIZES[1:]:
-        random = rng.integers(0, size, rows)
-        found.append(np.where(rng.random(rows) < 0.7, found[-1] % size, random))
+        random = draws.integers(0, size, rows)
+        found.append(np.where(draws.random(rows) < 0.7, found[-1] % size, random))
     return found
 
 

@@ -70,9 +70,9 @@ def test_purchases_and_measurements_stay_within_the_guarantee(guarantee: Guarant
 
 
 def test_from_raw_columns_to_rows() -> None:
-    rng = np.random.default_rng(4)
-    ill = rng.choice(["flu", "gout", "none"], 8000)
-    cost = np.where(ill == "none", rng.gamma(2, 10, 8000), rng.gamma(5, 40, 8000))
+    draws = np.random.default_rng(4)
+    ill = draws.choice(["flu", "gout", "none"], 8000)
+    cost = np.where(ill == "none", draws.gamma(2, 10, 8000), draws.gamma(5, 40, 8000))
     table = {"illness": ill.tolist(), "cost": cost.tolist()}
     whole = Guarantee(epsilon=2, delta=1e-9)
     with seeded(5):

@@ -13,10 +13,10 @@ from tacit.synthesis.inference import Passing
 from tacit.synthesis.junction_tree import junction_tree
 
 
-def chain(rng: np.random.Generator, sizes: tuple[int, ...]) -> np.ndarray:
-    joint = rng.dirichlet(np.full(sizes[0], 4.0))
+def chain(draws: np.random.Generator, sizes: tuple[int, ...]) -> np.ndarray:
+    joint = draws.dirichlet(np.full(sizes[0], 4.0))
     for before, after in itertools.pairwise(sizes):
-        joint = joint[..., None] * rng.dirichlet(np.full(after, 4.0), size=before)
+        joint = joint[..., None] * draws.dirichlet(np.full(after, 4.0), size=before)
     return 1000 * joint
 
 
@@ -39,11 +39,11 @@ def test_exact_marginals_of_a_chain_come_back(seed: int) -> None:
 
 
 def test_inconsistent_marginals_agree_on_what_they_share() -> None:
-    rng = np.random.default_rng(5)
+    draws = np.random.default_rng(5)
     sizes = (3, 4, 5, 3)
-    joint = chain(rng, sizes)
+    joint = chain(draws, sizes)
     cliques = [(0, 1), (1, 2), (2, 3), (0, 2)]
-    measured = [NoisyMarginal(c, marginal(joint, c) + rng.normal(0, 20, marginal(joint, c).shape), 20.0) for c in cliques]
+    measured = [NoisyMarginal(c, marginal(joint, c) + draws.normal(0, 20, marginal(joint, c).shape), 20.0) for c in cliques]
     found = fit(sizes, measured)
     for first, second in itertools.combinations(found.tree.nodes, 2):
         shared = tuple(sorted(set(first) & set(second)))
@@ -74,11 +74,11 @@ def test_repeated_measurements_and_totals_are_weighted_by_precision() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_gauge_changes_potentials_and_no_marginal(seed: int) -> None:
-    rng = np.random.default_rng(seed)
+    draws = np.random.default_rng(seed)
     sizes = (3, 2, 4, 3)
     cliques = [(0, 1, 2), (1, 2, 3), (0, 3)]
-    given = {c: rng.normal(0, 3, [sizes[i] for i in c]) for c in cliques}
-    drift = rng.normal(0, 200, (2, 4))
+    given = {c: draws.normal(0, 3, [sizes[i] for i in c]) for c in cliques}
+    drift = draws.normal(0, 200, (2, 4))
     given[0, 1, 2] = given[0, 1, 2] + drift
     given[1, 2, 3] = given[1, 2, 3] - drift[..., None]
     moved = gauged(given)
@@ -98,15 +98,15 @@ def test_a_gauge_changes_potentials_and_no_marginal(seed: int) -> None:
 
 def warm_fits(rounds: int, steps: int, every: int) -> list[float]:
     """Losses of warm-started fits over those of cold ones: one more noisy marginal each round, at eps .1's noise."""
-    rng = np.random.default_rng(7)
+    draws = np.random.default_rng(7)
     sizes = (4, 5, 3, 6, 4, 5)
-    rows = rng.dirichlet(np.full(int(np.prod(sizes)), 0.05)).reshape(sizes) * 3000
+    rows = draws.dirichlet(np.full(int(np.prod(sizes)), 0.05)).reshape(sizes) * 3000
     pairs = list(itertools.combinations(range(6), 2))
     measured, model, ratios = [], None, []
     for number in range(rounds):
-        pair = pairs[int(rng.integers(len(pairs)))] if len(measured) > 8 else pairs[2 * len(measured) % 15]
+        pair = pairs[int(draws.integers(len(pairs)))] if len(measured) > 8 else pairs[2 * len(measured) % 15]
         truth = marginal(rows, pair)
-        measured.append(NoisyMarginal(pair, truth + rng.normal(0, 60, truth.shape), 60.0))
+        measured.append(NoisyMarginal(pair, truth + draws.normal(0, 60, truth.shape), 60.0))
         model = fit(sizes, measured, steps=steps, warm=model)
         if number % every == 0:
             ratios.append(model.loss / fit(sizes, measured, steps=steps).loss)

@@ -33,12 +33,12 @@ def enumerated(tree: JunctionTree, logs: list[np.ndarray]) -> tuple[float, list[
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("wide", [1.0, 30.0])
 def test_marginals_equal_enumeration(seed: int, wide: float) -> None:
-    rng = np.random.default_rng(seed)
+    draws = np.random.default_rng(seed)
     passing = Passing(junction_tree(SIZES, CLIQUES[: 2 + seed % 4]))
-    logs = [wide * rng.standard_normal(shape) for shape in passing.shapes]
+    logs = [wide * draws.standard_normal(shape) for shape in passing.shapes]
     if seed % 3 == 0:  # some cells cannot occur
         for log in logs:
-            log[rng.random(log.shape) < 0.2] = -np.inf
+            log[draws.random(log.shape) < 0.2] = -np.inf
     log_z, nodes = enumerated(passing.tree, logs)
     for found in (passing._by_probabilities(logs), passing._by_logarithms(logs)):
         assert found is not None
@@ -51,9 +51,9 @@ def test_marginals_equal_enumeration(seed: int, wide: float) -> None:
 @pytest.mark.parametrize("size", [700.0, 2000.0, 1e5])
 def test_potentials_beyond_floating_point_are_summed_in_logarithms(size: float) -> None:
     # What warm starts drifted to: a huge table of the shared column in one potential, its negative in the other.
-    rng = np.random.default_rng(1)
+    draws = np.random.default_rng(1)
     passing = Passing(junction_tree((3, 4, 3), [(0, 1), (1, 2)]))
-    plain = [rng.standard_normal(shape) for shape in passing.shapes]
+    plain = [draws.standard_normal(shape) for shape in passing.shapes]
     drift = size * np.array([-1.0, 0.3, 0.5, 1.0])
     moved = [plain[0] + drift, plain[1] - drift[:, None]]
     kept, found = passing.marginals(plain), passing.marginals(moved)

@@ -11,17 +11,17 @@ import pytest
 from tacit.synthesis.junction_tree import cells, junction_tree
 
 
-def random_cliques(rng: np.random.Generator, width: int) -> list[tuple[int, ...]]:
-    count = int(rng.integers(0, 2 * width))
-    return [tuple(sorted(rng.choice(width, int(rng.integers(1, 4)), replace=False).tolist())) for _ in range(count)]
+def random_cliques(draws: np.random.Generator, width: int) -> list[tuple[int, ...]]:
+    count = int(draws.integers(0, 2 * width))
+    return [tuple(sorted(draws.choice(width, int(draws.integers(1, 4)), replace=False).tolist())) for _ in range(count)]
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_tree_covers_cliques_and_keeps_columns_connected(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    width = int(rng.integers(3, 9))
-    sizes = tuple(int(n) for n in rng.integers(1, 6, width))
-    cliques = random_cliques(rng, width)
+    draws = np.random.default_rng(seed)
+    width = int(draws.integers(3, 9))
+    sizes = tuple(int(n) for n in draws.integers(1, 6, width))
+    cliques = random_cliques(draws, width)
     tree = junction_tree(sizes, cliques)
     for clique in [*cliques, *((column,) for column in range(width))]:
         home = tree.home(clique)

@@ -26,9 +26,9 @@ def test_the_split_minimises_the_noise_of_a_set() -> None:
 
 
 def test_the_set_is_the_best_of_all_sets() -> None:
-    rng = np.random.default_rng(3)
+    draws = np.random.default_rng(3)
     for _ in range(20):
-        gains, noises = rng.uniform(0, 60, 6), rng.uniform(1, 20, 6)
+        gains, noises = draws.uniform(0, 60, 6), draws.uniform(1, 20, 6)
 
         def value(some: tuple[int, ...], gains: Any = gains, noises: Any = noises) -> float:
             return float(gains[list(some)].sum() - (noises[list(some)] ** (2 / 3)).sum() ** 1.5)
@@ -64,12 +64,12 @@ def test_scores_carry_the_persons_rows(run: Any) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_subset_that_eliminates_worse_is_cut_down(seed: int) -> None:
     # Greedy elimination is not monotone: what is kept of a set under the cap may be above it.
-    rng = np.random.default_rng(seed)
-    sizes = tuple(int(n) for n in rng.integers(2, 12, 9))
-    data = [rng.integers(0, n, 300) for n in sizes]
+    draws = np.random.default_rng(seed)
+    sizes = tuple(int(n) for n in draws.integers(2, 12, 9))
+    data = [draws.integers(0, n, 300) for n in sizes]
     measuring = Measuring(sizes, lambda columns: counted(data, sizes, columns), Guarantee(mu=50))
     pairs = list(itertools.combinations(range(9), 2))
     with seeded(seed):
         one_ways(measuring, 1.0)
-        measure_best(measuring, pairs, rng.uniform(50, 400, len(pairs)), measuring.left, 2000)
+        measure_best(measuring, pairs, draws.uniform(50, 400, len(pairs)), measuring.left, 2000)
     assert cells(sizes, [one.columns for one in measuring.measured]) <= 2000

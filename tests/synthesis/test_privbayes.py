@@ -40,11 +40,11 @@ def test_one_row_moves_the_score_by_at_most_two(shape: tuple[int, int], most: in
 
 
 def test_random_large_tables_stay_within_it_too() -> None:
-    rng = np.random.default_rng(0)
+    draws = np.random.default_rng(0)
     for _ in range(200):
-        table = rng.integers(0, int(rng.integers(1, 40)), (4, 6))
+        table = draws.integers(0, int(draws.integers(1, 40)), (4, 6))
         more = table.copy()
-        more.flat[rng.integers(24)] += 1
+        more.flat[draws.integers(24)] += 1
         assert abs(dependence(more) - dependence(table)) <= MOVED
 
 
@@ -67,11 +67,11 @@ def test_the_network_has_no_circle_and_costs_what_it_says(run: Any) -> None:
 
 
 def test_parents_come_before_their_children() -> None:
-    rng = np.random.default_rng(2)
+    draws = np.random.default_rng(2)
     sizes = (3, 3, 3)
-    first = rng.integers(0, 3, 4000)
-    second = np.where(rng.random(4000) < 0.8, first, rng.integers(0, 3, 4000))
-    data = [first, second, np.where(rng.random(4000) < 0.8, second, rng.integers(0, 3, 4000))]
+    first = draws.integers(0, 3, 4000)
+    second = np.where(draws.random(4000) < 0.8, first, draws.integers(0, 3, 4000))
+    data = [first, second, np.where(draws.random(4000) < 0.8, second, draws.integers(0, 3, 4000))]
     budget, _ = concentrated_budget(Guarantee(epsilon=10, delta=1e-9))
     measuring = Measuring(sizes, lambda columns: counted(data, sizes, columns), budget)
     with seeded(3):

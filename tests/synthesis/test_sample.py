@@ -17,11 +17,11 @@ SIZES = (3, 4, 2, 5)
 
 
 def random_model(seed: int, rows: float) -> Model:
-    rng = np.random.default_rng(seed)
+    draws = np.random.default_rng(seed)
     passing = Passing(junction_tree(SIZES, [(0, 1), (1, 2), (2, 3)]))
-    logs = [2 * rng.standard_normal(shape) for shape in passing.shapes]
+    logs = [2 * draws.standard_normal(shape) for shape in passing.shapes]
     for log in logs:
-        log[rng.random(log.shape) < 0.25] = -np.inf
+        log[draws.random(log.shape) < 0.25] = -np.inf
         log.flat[0] = 0.0
     return Model(passing.tree, rows, passing.marginals(logs).nodes)
 
@@ -53,9 +53,9 @@ def test_independent_draws_would_not_pass() -> None:
 
 
 def test_one_group_gets_every_cell_within_one_row() -> None:
-    rng = np.random.default_rng(1)
-    weights = rng.dirichlet(np.ones(7))[None, :]
-    cell = stratified(weights, np.zeros(1000, dtype=np.int64), rng)
+    draws = np.random.default_rng(1)
+    weights = draws.dirichlet(np.ones(7))[None, :]
+    cell = stratified(weights, np.zeros(1000, dtype=np.int64), draws)
     assert np.abs(np.bincount(cell, minlength=7) - 1000 * weights[0]).max() <= 1 + 1e-9
 
 

@@ -10,13 +10,13 @@ from tacit.synthesis.score import distances, model_counts
 
 
 def test_a_row_moves_a_distance_by_at_most_one_row() -> None:
-    rng = np.random.default_rng(0)
+    draws = np.random.default_rng(0)
     worst = 0
     for _ in range(300):
-        counts = rng.integers(0, 5, (3, 4))
-        expected = rng.normal(2, 2, (3, 4))
+        counts = draws.integers(0, 5, (3, 4))
+        expected = draws.normal(2, 2, (3, 4))
         more = counts.copy()
-        more.flat[rng.integers(12)] += 1
+        more.flat[draws.integers(12)] += 1
         before, after = (distances([c], [expected], granules=64)[0] for c in (counts, more))
         worst = max(worst, abs(int(after) - int(before)))
     assert worst == 64

@@ -24,10 +24,10 @@ COLUMNS = [CategoryColumn("sex", ("f", "m")), NumberColumn.between("age", 0, 99,
 
 
 def people(rows: int) -> dict[str, list[object]]:
-    rng = np.random.default_rng(0)
-    sex = np.where(rng.random(rows) < 0.4, "f", "m")
-    age = np.where(sex == "f", rng.integers(20, 60, rows), rng.integers(40, 90, rows))
-    return {"sex": sex.tolist(), "age": age.tolist(), "cost": (9 * rng.random(rows)).tolist()}
+    draws = np.random.default_rng(0)
+    sex = np.where(draws.random(rows) < 0.4, "f", "m")
+    age = np.where(sex == "f", draws.integers(20, 60, rows), draws.integers(40, 90, rows))
+    return {"sex": sex.tolist(), "age": age.tolist(), "cost": (9 * draws.random(rows)).tolist()}
 
 
 @pytest.mark.parametrize("frame", [dict, pa.table, pd.DataFrame, pl.DataFrame])

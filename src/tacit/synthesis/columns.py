@@ -48,7 +48,7 @@ class Column(Protocol):
         """The cell of every value; total, so that it never raises."""
         ...
 
-    def decode(self, cells: Cells, rng: np.random.Generator) -> list[Any]:
+    def decode(self, cells: Cells, draws: np.random.Generator) -> list[Any]:
         """A value of the column's type for every cell; None where it is missing."""
         ...
 
@@ -88,7 +88,7 @@ class CategoryColumn:
             found[row] = missing if key is None else places.get(key, otherwise)
         return found
 
-    def decode(self, cells: Cells, rng: np.random.Generator) -> list[Any]:
+    def decode(self, cells: Cells, draws: np.random.Generator) -> list[Any]:
         listed = [*self.values, *([] if self.other is None else [self.other])]
         listed = [*(map(str, listed) if self.kind == "string" else listed), None]
         return [listed[cell] for cell in cells.tolist()]
@@ -142,7 +142,7 @@ class NumberColumn:
         inside = np.searchsorted(np.asarray(self.edges[1:-1]), np.where(known, numbers, 0.0), side="right")
         return np.where(known, inside, self.size - 1).astype(np.int64)
 
-    def decode(self, cells: Cells, rng: np.random.Generator) -> list[Any]:
+    def decode(self, cells: Cells, draws: np.random.Generator) -> list[Any]:
         edges = np.asarray(self.edges)
         missing = cells == self.size - 1
         bin_ = np.where(missing, 0, cells)
@@ -150,9 +150,9 @@ class NumberColumn:
         if self.whole:
             first = np.ceil(low)
             last = np.maximum(first, np.ceil(high) - 1)
-            drawn = first + np.floor(rng.random(len(cells)) * (last - first + 1))
+            drawn = first + np.floor(draws.random(len(cells)) * (last - first + 1))
             return [None if gone else int(value) for value, gone in zip(drawn.tolist(), missing.tolist(), strict=True)]
-        drawn = low + rng.random(len(cells)) * (high - low)
+        drawn = low + draws.random(len(cells)) * (high - low)
         return [None if gone else value for value, gone in zip(drawn.tolist(), missing.tolist(), strict=True)]
 
     def labels(self) -> list[str]:
@@ -188,8 +188,8 @@ class DateColumn:
     def encode(self, values: Values) -> Cells:
         return self.days.encode([_day(value) for value in values])
 
-    def decode(self, cells: Cells, rng: np.random.Generator) -> list[Any]:
-        drawn = self.days.decode(cells, rng)
+    def decode(self, cells: Cells, draws: np.random.Generator) -> list[Any]:
+        drawn = self.days.decode(cells, draws)
         return [None if day is None else datetime.date.fromordinal(day) for day in drawn]
 
     def labels(self) -> list[str]:

@@ -31,10 +31,10 @@ def generator() -> np.random.Generator:
     return np.random.default_rng([uniform_integers(2**62), uniform_integers(2**62)])
 
 
-def sampled(model: Model, rows: int | None = None, rng: np.random.Generator | None = None) -> Rows:
+def sampled(model: Model, rows: int | None = None, draws: np.random.Generator | None = None) -> Rows:
     """So many rows, one array of cell numbers a column; by default as many as the model estimates."""
     count = max(0, round(model.total)) if rows is None else rows
-    rng = generator() if rng is None else rng
+    draws = generator() if draws is None else draws
     tree = model.tree
     found: Rows = [np.zeros(count, dtype=np.int64) for _ in tree.sizes]
     for node, shared, table in zip(tree.nodes, tree.separators, model.nodes, strict=True):
@@ -43,22 +43,22 @@ def sampled(model: Model, rows: int | None = None, rng: np.random.Generator | No
         groups = int(np.prod([tree.sizes[column] for column in shared], dtype=np.int64))
         conditional = np.transpose(table, axes).reshape(groups, -1)
         group = cell_numbers(found, tree.sizes, shared, count)
-        chosen = stratified(conditional, group, rng)
+        chosen = stratified(conditional, group, draws)
         for column in reversed(fresh):
             chosen, found[column] = np.divmod(chosen, tree.sizes[column])
     return found
 
 
-def stratified(weights: Floats, group: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def stratified(weights: Floats, group: NDArray[np.int64], draws: np.random.Generator) -> NDArray[np.int64]:
     """For every row a cell of its group's row of weights, in shares as even as whole rows allow."""
     count = len(group)
-    order = rng.permutation(count)  # which of the equal rows gets which place must not depend on other columns
+    order = draws.permutation(count)  # which of the equal rows gets which place must not depend on other columns
     order = order[np.argsort(group[order], kind="stable")]
     grouped = group[order]
     sizes = np.bincount(grouped, minlength=len(weights))
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     rank = np.arange(count) - starts[grouped]
-    place = np.minimum((rank + rng.random(count)) / sizes[grouped], 1 - 1e-9)
+    place = np.minimum((rank + draws.random(count)) / sizes[grouped], 1 - 1e-9)
     totals = weights.sum(axis=1, keepdims=True)
     # A group that the model gives no rows, yet has some by rounding: any cell is as good.
     shares = np.where(totals > 0, weights, 1.0)

@@ -109,10 +109,10 @@ class Synthesizer:
         import pyarrow as pa
 
         wanted = None if rows is None else count("rows", rows, least=0)
-        rng = generator()
-        cells = sampled(self.model, wanted, rng)
+        draws = generator()
+        cells = sampled(self.model, wanted, draws)
         made = {
-            column.name: pa.array(column.decode(part, rng), type=pa.type_for_alias(column.kind))
+            column.name: pa.array(column.decode(part, draws), type=pa.type_for_alias(column.kind))
             for column, part in zip(self.columns, cells, strict=True)
         }
         return pa.table(made)
