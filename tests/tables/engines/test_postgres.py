@@ -147,7 +147,6 @@ def test_the_text_that_is_sent_is_the_prepared_one() -> None:
 def test_a_source_by_its_address(postgres_server: str) -> None:
     source, capitals = (Source.of(postgres_server, table=name) for name in ("visits", "Visits"))
     assert source.columns("visits")["at"] == "TIMESTAMP WITH TIME ZONE"
-    assert source.identity().kind == "source"
     assert source.identity() == capitals.identity()  # a budget of its own is not had by capitals
     source.close()
     capitals.close()
