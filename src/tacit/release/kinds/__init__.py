@@ -9,7 +9,7 @@ is touched, going on after a crash, publishing all or nothing. docs/kinds.md wri
 'TableSpec'
 >>> find("tabel")
 Traceback (most recent call last):
-tacit.release.errors.JobError: kind must be table or workload; did you mean table?
+tacit.release.errors.JobError: kind must be table or workload...; did you mean table?
 """
 
 from __future__ import annotations
