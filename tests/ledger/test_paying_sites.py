@@ -42,7 +42,7 @@ from tacit.ledger import (
 from tacit.release import run
 from tacit.release.errors import OutputFailed
 from tacit.release.job import EXAMPLE, parse
-from tacit.synthesis import CategoryColumn, synthesizer
+from tacit.synthesis import CategoryColumn, from_session, synthesizer
 from tacit.tables import Cut, EngineError, desk
 from tacit.workloads import Marginals, plan
 
@@ -398,6 +398,17 @@ def asked_as_a_workload(account: Account, patched: pytest.MonkeyPatch) -> object
     )
     patched.setattr(Cut, "counts", explode)
     return plan(session, Marginals("region", ways=1), epsilon=1).run()
+
+
+@case("synthesis/in_engine.py:from_session", free=False, error=EngineError)
+def synthesized_in_an_engine(account: Account, patched: pytest.MonkeyPatch) -> object:
+    columns = {"region": ["north", "south"]}
+    budget = Budget(epsilon=1, delta="1e-6")
+    session = tacit.Session(
+        VISITS, unit=tacit.Unit("patient_id", max_rows=2), budget=budget, name="visits", ledger=account.ledger, columns=columns
+    )
+    patched.setattr(Cut, "counts", explode)
+    return from_session(session, ["region"], epsilon=1)
 
 
 @case("synthesis/synthesizer.py:synthesize")

@@ -24,6 +24,8 @@ from tacit.synthesis.columns import CategoryColumn, DateColumn, NumberColumn
 from tacit.synthesis.direct import Direct
 from tacit.synthesis.estimate import EstimationError, Model, NoisyMarginal, fit
 from tacit.synthesis.histogram import Histogram
+from tacit.synthesis.in_engine import EnginePlan, from_session
+from tacit.synthesis.in_engine import plan as engine_plan
 from tacit.synthesis.independent import Independent
 from tacit.synthesis.junction_tree import JunctionTree, cells, junction_tree
 from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_budget
@@ -36,7 +38,7 @@ from tacit.synthesis.synthesizer import METHODS, MarginalCell, Method, Synthesiz
 
 # The interface and its columns.
 __all__ = ["BoughtCategories", "BoughtNumbers", "CategoryColumn", "DateColumn", "MarginalCell", "NumberColumn"]
-__all__ += ["Synthesizer", "synthesize"]
+__all__ += ["EnginePlan", "Synthesizer", "engine_plan", "from_session", "synthesize"]
 # Methods.
 __all__ += ["AIM", "METHODS", "MST", "Auto", "Direct", "Histogram", "Independent", "Method", "MwemPgm", "OneShot"]
 __all__ += ["PrivBayes"]

@@ -91,12 +91,14 @@ class Cut:
 
     @staticmethod
     def of(
-        desk: Desk, columns: Mapping[str, Sequence[Any] | Brackets | None] | Sequence[str], *, rows: str | None = None
+        desk: Desk, columns: Mapping[str, Sequence[Any] | Brackets | None] | Sequence[str], *, rows: str | None = None,
+        outside: bool = False,
     ) -> Cut:
         """From cells for each column; what is None, or only named, is cut as the desk's columns are declared.
 
         `rows` is a question whose rows are counted, 'SELECT COUNT(*) FROM visits WHERE age > 17'; without it, those
-        of the desk's first table.
+        of the desk's first table. With `outside`, every column has one cell more, the last, for values that are
+        in no other, and the outermost brackets are open: then every row counts.
         """
         given = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
         if not given:
@@ -114,8 +116,16 @@ class Cut:
         types = types_of(replace(base, keys=bare), desk.engine, unit)
         kinds = {key.name: kind_of(types[key.value]) for key in bare}
         cells = {name: _cells(desk, name, cell, kinds[name]) for name, cell in given.items()}
-        keys = tuple(Key(_number(key, cells[key.name], types[key.value]), key.name) for key in bare)
         names = {name: c.names if isinstance(c, Brackets | Whole) else tuple(c) for name, c in cells.items()}
+        numbers = {key.name: _number(key, cells[key.name], types[key.value], outside) for key in bare}
+        if outside:
+            numbers = {name: _or_else(number, len(names[name])) for name, number in numbers.items()}
+            for key in bare:
+                if kinds[key.name] == "float":  # engines order NaN above all numbers
+                    first = exp.If(this=desk.engine.is_nan(key.value.copy()), true=exp.Literal.number(len(names[key.name])))
+                    numbers[key.name] = exp.cast(exp.Case(ifs=[first], default=numbers[key.name]), "BIGINT")
+            names = {name: (*found, "(other)") for name, found in names.items()}
+        keys = tuple(Key(numbers[key.name], key.name) for key in bare)
         person = None if unit.person is None else types[exp.column(unit.person, quoted=True)]
         numbered = person is not None and kind_of(person) == "float"
         counted = (Aggregate("count", None, "n"),)
@@ -203,7 +213,11 @@ def _size(cells: Sequence[Any] | Brackets) -> int:
     return len(cells.names) if isinstance(cells, Brackets) else len(cells)
 
 
-def _number(key: Key, cells: Cells, sql_type: str) -> exp.Expression:
+def _or_else(number: exp.Expression, last: int) -> exp.Expression:
+    return exp.Coalesce(this=number, expressions=[exp.Literal.number(last)])
+
+
+def _number(key: Key, cells: Cells, sql_type: str, outside: bool = False) -> exp.Expression:
     """The place of a row's cell, NULL where it is in none: comparisons only, so that no row can make it fail."""
     if isinstance(cells, Whole):
         # Open at both ends: bounds move values to them.
@@ -213,7 +227,7 @@ def _number(key: Key, cells: Cells, sql_type: str) -> exp.Expression:
         last = exp.If(this=exp.Not(this=exp.Is(this=value.copy(), expression=exp.null())), true=exp.Literal.number(len(marks)))
         return exp.cast(exp.Case(ifs=[*below, last]), "BIGINT")
     if isinstance(cells, Brackets):
-        return _place(key, cells, sql_type)
+        return _place(key, cells, sql_type, outside)
     listed = Listed.of([key.name], [[value] for value in cells], [sql_type])
     ifs = []
     for place, (value,) in enumerate(listed.values):
@@ -224,7 +238,7 @@ def _number(key: Key, cells: Cells, sql_type: str) -> exp.Expression:
     return exp.cast(exp.Case(ifs=ifs), "BIGINT")
 
 
-def _place(key: Key, cells: Brackets, sql_type: str) -> exp.Expression:
+def _place(key: Key, cells: Brackets, sql_type: str, outside: bool) -> exp.Expression:
     kind = kind_of(sql_type)
     if kind not in ("integer", "float", "decimal"):
         raise Refused(f"{key.name} is no number, so it has no edges; give its categories as a list")
@@ -233,8 +247,12 @@ def _place(key: Key, cells: Brackets, sql_type: str) -> exp.Expression:
     ifs = []
     for place, (low, high) in enumerate(pairwise(ends)):
         last = place == len(ends) - 2
-        above = exp.GTE(this=value.copy(), expression=low.copy())
-        below = (exp.LTE if last else exp.LT)(this=value.copy(), expression=high.copy())
+        above: exp.Expression = exp.GTE(this=value.copy(), expression=low.copy())
+        below: exp.Expression = (exp.LTE if last else exp.LT)(this=value.copy(), expression=high.copy())
+        if outside and place == 0:
+            above = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
+        if outside and last:
+            below = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
         ifs.append(exp.If(this=exp.And(this=above, expression=below), true=exp.Literal.number(place)))
     return exp.cast(exp.Case(ifs=ifs), "BIGINT")
 

@@ -9,7 +9,7 @@ is touched, going on after a crash, publishing all or nothing. docs/kinds.md wri
 'TableSpec'
 >>> find("tabel")
 Traceback (most recent call last):
-tacit.release.errors.JobError: kind must be table or workload...; did you mean table?
+tacit.release.errors.JobError: kind must be table or workload or synthesis...; did you mean table?
 """
 
 from __future__ import annotations
@@ -152,7 +152,11 @@ class Kind(Protocol):
 
 
 #: Every kind and the module that has its functions, or an object that has them.
-KINDS: dict[str, str | Kind] = {"table": "tacit.release.kinds.table", "workload": "tacit.release.kinds.workload"}
+KINDS: dict[str, str | Kind] = {
+    "table": "tacit.release.kinds.table",
+    "workload": "tacit.release.kinds.workload",
+    "synthesis": "tacit.release.kinds.synthesis",
+}
 
 
 def find(name: object) -> Kind:

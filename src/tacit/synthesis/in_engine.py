@@ -1,0 +1,138 @@
+"""Synthetic rows for a session's table: marginals are counted where the rows are, and the session's account pays.
+
+Columns are taken as the session declares them: categories, or bounds cut into bins. One statement counts all single
+columns, one all pairs, and further tables are counted when a method asks for them; rows never leave the engine.
+
+>>> import pathlib, tempfile
+>>> import pyarrow as pa
+>>> from tacit.ledger import Budget, Ledger
+>>> from tacit.tables import Session, Unit
+>>> people = pa.table({"id": range(1000), "sex": ["f", "m"] * 500, "age": list(range(20, 70)) * 20})
+>>> book = Ledger.open(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'tacit.db'}")
+>>> session = Session(people, unit=Unit("id", max_rows=1), budget=Budget(epsilon=2, delta="1e-9"), name="people",
+...     ledger=book, columns={"sex": ["f", "m"], "age": (0, 99)})
+>>> made = from_session(session, ["sex", "age"], epsilon=1)
+>>> made.sample(3).column_names, round(float(session.left()["epsilon"]), 6)
+(['sex', 'age'], 1.0)
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting import Adjacency, Event, Guarantee, ParameterError
+from tacit.exact import Typed, exact
+from tacit.ledger import paying
+from tacit.synthesis.columns import CategoryColumn, Column, NumberColumn
+from tacit.synthesis.junction_tree import Clique
+from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_budget
+from tacit.synthesis.synthesizer import METHODS, Method, Synthesizer
+from tacit.tables import Brackets, Cut, Desk, EngineError, Session
+
+#: Bins of a column that is declared by its bounds.
+BINS = 32
+#: The most cells of all tables of pairs that are counted by one statement.
+TOGETHER = 20_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class EnginePlan:
+    """What would be fitted to a desk's table, and its price. No data was touched."""
+
+    cut: Cut
+    columns: tuple[Column, ...]
+    method: Method
+    budget: Guarantee
+    event: Event
+
+    def fit(self) -> tuple[Any, Measuring]:
+        """Count, measure and fit. The caller has paid."""
+        sizes = tuple(column.size for column in self.columns)
+        measuring = Measuring(sizes, self._counts(sizes), self.budget, max_rows=self.cut.reach)
+        return self.method.fit(measuring), measuring
+
+    def _counts(self, sizes: tuple[int, ...]) -> Callable[[Clique], NDArray[np.int64]]:
+        """Exact counts of a table, counted together with all others of as many columns where that is one or two."""
+        names = tuple(column.name for column in self.columns)
+        known: dict[Clique, NDArray[np.int64]] = {}
+
+        def counted(clique: Clique) -> NDArray[np.int64]:
+            if clique not in known:
+                wanted = [clique]
+                ordered = sorted(clique) == list(clique)
+                if len(clique) <= 2 and ordered:
+                    alike = list(itertools.combinations(range(len(names)), len(clique)))
+                    if sum(math.prod(sizes[place] for place in one) for one in alike) <= TOGETHER:
+                        wanted = alike
+                found = self.cut.counts([tuple(names[place] for place in one) for one in wanted])
+                known.update({one: found[tuple(names[place] for place in one)] for one in wanted})
+            return known[clique]
+
+        return counted
+
+
+def plan(
+    desk: Desk, columns: Sequence[str | Column], spend: Guarantee, *, method: str | Method = "auto", rows: str | None = None
+) -> EnginePlan:
+    """What is fitted for a price; refusals depend on what is declared alone."""
+    if desk.unit.adjacency is not Adjacency.ADD_REMOVE:
+        raise ParameterError("synthesis is proved for people who come or go: the unit needs adjacency add-remove")
+    if isinstance(method, str) and method not in METHODS:
+        raise ParameterError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+    chosen = METHODS[method] if isinstance(method, str) else method
+    declared = tuple(_declared(desk, one) if isinstance(one, str) else one for one in columns)
+    names = [column.name for column in declared]
+    if not names or len(set(names)) < len(names):
+        raise ParameterError("declare at least one column, and each name once")
+    cut = Cut.of(desk, {column.name: _cells(column) for column in declared}, rows=rows, outside=True)
+    budget, event = (concentrated_budget if chosen.selects else gaussian_budget)(spend)
+    return EnginePlan(cut, declared, chosen, budget, event)
+
+
+def from_session(
+    session: Session, columns: Sequence[str | Column], *, guarantee: Guarantee | str | None = None,
+    epsilon: Typed | None = None, delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
+    method: str | Method = "auto", rows: str | None = None, purpose: str = "synthetic table",
+) -> Synthesizer:
+    """A model of a session's table within a guarantee, paid from its account before a row is read.
+
+    `columns` are names of declared columns, or columns with bins of your own (`NumberColumn`, `CategoryColumn`).
+    `rows` is a plain count whose rows are meant: 'SELECT COUNT(*) FROM visits WHERE age > 17'.
+    """
+    spend = session.spend_of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    planned = plan(session.desk, columns, spend, method=method, rows=rows)
+    with paying(
+        session.account, planned.event, purpose=purpose, analyst=session.analyst, delta=spend.delta or None, error=EngineError
+    ) as payment:
+        model, measuring = planned.fit()
+    measured, events = tuple(measuring.measured), tuple(measuring.events)
+    return Synthesizer(planned.columns, model, measured, planned.event, events, payment.private)
+
+
+def _declared(desk: Desk, name: str) -> Column:
+    """The column as the desk's schema has it."""
+    categories, bounds = desk.schema.categories.get(name), desk.schema.bounds.get(name)
+    if categories is not None:
+        return CategoryColumn(name, tuple(categories))
+    if bounds is None:
+        raise ParameterError(f"{name} has neither categories nor bounds; declare them, or give a column with bins of its own")
+    low, high = (exact("bound", end) for end in bounds)
+    types = {c.lower(): t for table in desk.source.tables for c, t in desk.source.columns(table).items()}
+    whole = "INT" in types.get(name.lower(), "").upper() and low.denominator == high.denominator == 1
+    return NumberColumn.between(name, float(low), float(high), BINS, whole=whole)
+
+
+def _cells(column: Column) -> Sequence[Any] | Brackets:
+    """How the engine cuts a column into the same cells; what is in none of them is the last cell, as it is there."""
+    if isinstance(column, CategoryColumn) and column.other is None:
+        return column.values
+    if isinstance(column, NumberColumn):
+        return Brackets(column.edges)
+    raise ParameterError(f"{column.name}: in an engine columns are categories without an other, or numbers in bins")

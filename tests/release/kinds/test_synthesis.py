@@ -1,0 +1,53 @@
+"""`kind: synthesis` in a job: rows and measured marginals, published like any output."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+from tests.release.kinds.test_workload import job_with, visits
+
+from tacit.release import plan, run
+from tacit.release.errors import JobError
+
+ROWS = "{name: rows, kind: synthesis, source: visits, columns: [region, sex, nights, cost], weight: 3}"
+
+
+def test_a_job_publishes_rows_and_marginals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    job = job_with(ROWS)
+    planned = plan(job)
+    assert planned.cost.upper <= 4
+    done = run(job, tables={"visits": visits()})
+    made = parquet.read_table(done.folder / "rows.parquet")
+    assert made.column_names == ["region", "sex", "nights", "cost"]
+    assert abs(made.num_rows - 6000) < 600
+    assert set(made["region"].to_pylist()) <= {"north", "south", None}
+    assert all(value is None or 0 <= value <= 7 for value in made["nights"].to_pylist())
+    marginals = json.loads((done.folder / "rows_marginals.json").read_text())
+    assert ["region"] in [one["columns"] for one in marginals["marginals"]]
+    assert all(len(one["counts"]) > 0 and one["deviation"] > 0 for one in marginals["marginals"])
+    page = (done.folder / "report.html").read_text()
+    assert "made-up rows" in page
+    record = json.loads((done.folder / "release.json").read_text())
+    assert next(o for o in record["outputs"] if o["name"] == "rows")["method"] == "auto"
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "{name: r, kind: synthesis, source: visits, columns: [], weight: 1}",
+        "{name: r, kind: synthesis, source: visits, columns: [region, region], weight: 1}",
+        "{name: r, kind: synthesis, source: visits, columns: [nothing], weight: 1}",
+        "{name: r, kind: synthesis, source: other, columns: [region], weight: 1}",
+        "{name: r, kind: synthesis, source: visits, columns: [region], method: magic, weight: 1}",
+        "{name: r, kind: synthesis, source: visits, columns: [region], accuracy: {within: 5, confidence: 0.95}}",
+        "{name: r, kind: synthesis, source: visits, columns: [cost], bins: {cost: [5, 1]}, weight: 1}",
+        "{name: r, kind: synthesis, source: visits, columns: [region], bins: {cost: [1, 5]}, weight: 1}",
+    ],
+)
+def test_what_makes_no_sense_is_refused_without_data(output: str) -> None:
+    with pytest.raises(JobError):
+        plan(job_with(output))

@@ -1,0 +1,99 @@
+"""Synthesis in an engine counts what synthesis in memory counts, and pays from the session's account."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tacit.accounting import Guarantee
+from tacit.errors import ParameterError
+from tacit.ledger import Budget, BudgetExceeded, Ledger
+from tacit.synthesis import CategoryColumn, NumberColumn, counted, engine_plan, from_session
+from tacit.tables import Session, Unit
+
+SCHEMA = {"sex": ["f", "m"], "age": (0, 99), "cost": (0, 50)}
+
+
+def opened(folder: Path, table: Any, unit: Unit | None = None) -> Session:
+    book = Ledger.open(f"sqlite:///{folder / 'tacit.db'}")
+    budget = Budget(epsilon=2, delta="1e-6")
+    return Session(
+        table, unit=unit or Unit("id", max_rows=1), budget=budget, name="people", ledger=book, columns=SCHEMA
+    )
+
+
+def strange() -> dict[str, list[Any]]:
+    return {
+        "id": list(range(9)),
+        "sex": ["f", "m", "F", None, "", "f", "m", "f", "\u0000"],
+        "age": [0, 99, -1, 10**12, None, 50, 31, 32, 33],
+        "cost": [0.0, 50.0, math.nan, math.inf, -math.inf, None, 1e-320, 25.0, 49.999],
+    }
+
+
+def test_the_engine_counts_what_memory_counts(tmp_path: Path) -> None:
+    rows = strange()
+    kinds = {"id": pa.int64(), "sex": pa.string(), "age": pa.int64(), "cost": pa.float64()}
+    session = opened(tmp_path, pa.table({name: pa.array(values, kinds[name]) for name, values in rows.items()}))
+    planned = engine_plan(session.desk, ["sex", "age", "cost"], Guarantee(epsilon=1, delta="1e-6"))
+    sizes = tuple(column.size for column in planned.columns)
+    cells = [column.encode(rows[column.name]) for column in planned.columns]
+    for clique in [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)]:
+        np.testing.assert_array_equal(planned._counts(sizes)(clique), counted(cells, sizes, clique))
+
+
+def test_rows_have_the_measured_tables(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    sex = random.choice(["f", "m"], 8000, p=[0.7, 0.3])
+    table = pa.table({"id": np.arange(8000), "sex": sex, "age": np.where(sex == "f", 30, 60) + random.integers(0, 9, 8000),
+                      "cost": random.random(8000) * 50})  # fmt: skip
+    session = opened(tmp_path, table)
+    made = from_session(session, ["sex", "age", "cost"], epsilon=1)
+    assert session.left()["epsilon"] >= 1 > session.left()["epsilon"] - 1e-6
+    rows = made.sample().to_pandas()
+    assert abs(len(rows) - 8000) < 400
+    assert abs((rows.sex == "f").mean() - 0.7) < 0.05
+    assert (rows[rows.sex == "f"].age < 45).mean() > 0.9 > 0.1 > (rows[rows.sex == "m"].age < 45).mean()
+    with pytest.raises(BudgetExceeded):
+        from_session(session, ["sex"], epsilon=1.5)
+
+
+def test_a_person_with_many_rows_counts_for_the_cap(tmp_path: Path) -> None:
+    table = pa.table({"id": [1] * 500 + [2], "sex": ["f"] * 500 + ["m"], "age": [40] * 501, "cost": [1.0] * 501})
+    session = opened(tmp_path, table, Unit("id", max_rows=3))
+    planned = engine_plan(session.desk, ["sex", "age"], Guarantee(epsilon=1, delta="1e-6"))
+    sizes = tuple(column.size for column in planned.columns)
+    assert planned._counts(sizes)((0,)).tolist() == [3, 1, 0] and planned.cut.reach == 3
+
+
+@pytest.mark.parametrize(
+    ("columns", "more"),
+    [
+        ([], {}),
+        (["sex", "sex"], {}),
+        (["nothing"], {}),
+        (["id"], {}),
+        (["sex"], {"method": "magic"}),
+        (["sex"], {"delta": 0}),
+        ([CategoryColumn("sex", ("f",), other="other")], {}),
+        ([NumberColumn("sex", (0.0, 1.0))], {}),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_before_payment(tmp_path: Path, columns: Any, more: Any) -> None:
+    session = opened(tmp_path, pa.table({name: values[:0] for name, values in strange().items()}, schema=pa.schema(
+        {"id": pa.int64(), "sex": pa.string(), "age": pa.int64(), "cost": pa.float64()})))  # fmt: skip
+    with pytest.raises(Exception) as caught:
+        from_session(session, columns, **{"epsilon": 1, **more})
+    assert not isinstance(caught.value, TypeError | KeyError | AttributeError | ZeroDivisionError)
+    assert session.left()["epsilon"] == 2
+
+
+def test_replacing_people_is_refused(tmp_path: Path) -> None:
+    session = opened(tmp_path, pa.table({"id": [1], "sex": ["f"]}), Unit("id", max_rows=1, adjacency="replace-one"))
+    with pytest.raises(ParameterError, match="add-remove"):
+        from_session(session, ["sex"], epsilon=1)
