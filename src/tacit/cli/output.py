@@ -232,6 +232,7 @@ def print_plan(found: JobPlan, better: list[str]) -> None:
             size = f"{o.rows:,}{' (assumed)' if o.assumed else ''}"
             first = [*first[:2], "private" if o.private_keys else f"{o.groups:,}", size]
             shown |= {one.name: "of the above" for one in o.plan.question.outputs if _computed(o, one)}
+        shown = shown or {o.spec.kind: "not known before"}
         rows += [[*(first if i == 0 else [""] * 4), figure, error] for i, (figure, error) in enumerate(shown.items())]
     print_table(out, ["output", "share", "groups", "rows a group", "figure", f"within ({confidence})"], rows)
     noun = found.job.unit.typed().noun
@@ -370,8 +371,9 @@ def print_report(record: dict[str, Any], wrong: dict[str, str], page: Path) -> N
     who = record["unit"].get("one", "one person")
     out.print(f"  a 50:50 guess about {who} becomes right at most {record['promise']['posterior']} of the time")
     for table in record["outputs"]:
-        rows = f"{table['rows']} row{'' if table['rows'] == 1 else 's'}"
-        out.print(f"  table      {table['name']}, {rows}" + ("" if table["answered"] else ", left out"))
+        rows = f", {table['rows']} row{'' if table['rows'] == 1 else 's'}" if "rows" in table else ""
+        left_out = "" if table.get("answered", True) else ", left out"
+        out.print(f"  {table.get('kind', 'table'):<10} {table['name']}{rows}{left_out}")
     for name, value in record["record"].items():
         out.print(f"  {name}: {value}")
     for name, what in wrong.items():

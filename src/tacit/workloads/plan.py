@@ -237,7 +237,7 @@ class WorkloadPlan:
         return WorkloadAnswer(self.measured, tuple(released), payment.private, payment.entry)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WorkloadAnswer:
     """All answers of a workload, from sums that were measured once."""
 
@@ -250,6 +250,13 @@ class WorkloadAnswer:
     def figures(self) -> list[TermAnswers]:
         """The answers of every term, in the order of the workload."""
         return self.measured.answers(self.released)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.measured.workload.questions} answers; a typical one is off by {self.measured.expected_error:.3g}"]
+        for own in self.figures:
+            about = " by ".join(own.term.columns) or "total"
+            lines.append(f"{about}: {own.values.size} answers, within about {float(own.widths.mean()):.3g} each")
+        return "\n".join(lines)
 
     def table(self, *columns: str) -> pa.Table:
         """The answers about exactly these columns: value, low, high."""

@@ -7,12 +7,26 @@ from pathlib import Path
 
 import pytest
 from pyarrow import parquet
-from tests.release.kinds.test_workload import job_with, visits
+from tests.release.kinds.test_workload import JOB, PAIRS, job_with, visits
 
+from tacit.cli import main
 from tacit.release import plan, run
 from tacit.release.errors import JobError
 
 ROWS = "{name: rows, kind: synthesis, source: visits, columns: [region, sex, nights, cost], weight: 3}"
+
+
+def test_the_commands_show_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Plan, run and report in words: no output is left out, and none is printed as code."""
+    monkeypatch.chdir(tmp_path)
+    parquet.write_table(visits(), "visits.parquet")
+    Path("job.yaml").write_text(JOB.format(output=f"{PAIRS}\n  - {ROWS}", folder="out", adjacency="add-remove"))
+    for command in (["plan", "job.yaml"], ["run", "job.yaml", "--yes"], ["report", "out"]):
+        assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "not known before" in shown and "made-up rows of 4 columns" in shown and "48 answers" in shown
+    assert "workload   pairs" in shown and "synthesis  rows" in shown
+    assert "array(" not in shown and "Fraction(" not in shown
 
 
 def test_a_job_publishes_rows_and_marginals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

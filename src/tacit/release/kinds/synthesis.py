@@ -56,7 +56,7 @@ class SynthesisSpec(OutputSpec):
     def _lists(cls, value: object) -> object:
         if not isinstance(value, dict):
             return value
-        found = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+        found: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
         if isinstance(found.get("bins"), dict):
             found["bins"] = {k: tuple(v) if isinstance(v, list) else v for k, v in found["bins"].items()}
         return found
@@ -186,30 +186,47 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def result(planned: PlannedSynthesis, drawn: Record, private: bool, entry: int | None) -> Record:
+@dataclass(frozen=True, repr=False)
+class MadeRows:
+    """Made-up rows by column, and the noisy marginals they were made from."""
+
+    rows: Mapping[str, list[Any]]
+    marginals: list[Record]
+    private: bool
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(next(iter(self.rows.values())))
+
+    def __repr__(self) -> str:
+        return f"{self.count:,} made-up rows of {len(self.rows)} columns, from {len(self.marginals)} measured tables"
+
+
+def result(planned: PlannedSynthesis, drawn: Record, private: bool, entry: int | None) -> MadeRows:
     """The rows and the marginals of a draw."""
-    return {**drawn, "private": private}
+    return MadeRows(drawn["rows"], drawn["marginals"], private)
 
 
-def _table(planned: PlannedSynthesis, result: Record) -> pa.Table:
+def _table(planned: PlannedSynthesis, result: MadeRows) -> pa.Table:
     kinds = {column.name: pa.type_for_alias(column.kind) for column in planned.planned.columns}
-    made = pa.table({name: pa.array(values, type=kinds[name]) for name, values in result["rows"].items()})
-    return made if result["private"] else made.append_column("not_private", pa.array([MARK] * made.num_rows))
+    made = pa.table({name: pa.array(values, type=kinds[name]) for name, values in result.rows.items()})
+    return made if result.private else made.append_column("not_private", pa.array([MARK] * made.num_rows))
 
 
-def checks(planned: PlannedSynthesis, result: Record) -> list[tuple[str, bool]]:
+def checks(planned: PlannedSynthesis, result: MadeRows) -> list[tuple[str, bool]]:
     """Every row has every column, and every value lies where it was declared."""
-    sizes = {len(values) for values in result["rows"].values()}
-    whole = list(result["rows"]) == list(planned.spec.columns) and len(sizes) == 1
+    sizes = {len(values) for values in result.rows.values()}
+    whole = list(result.rows) == list(planned.spec.columns) and len(sizes) == 1
     inside = True
     for column in planned.planned.columns:
         if isinstance(column, NumberColumn):
-            values = [v for v in result["rows"][column.name] if v is not None]
+            values = [v for v in result.rows[column.name] if v is not None]
             inside = inside and all(column.edges[0] <= v <= column.edges[-1] for v in values)
     return [("every row has every column", whole), ("every number lies within its bins", inside)]
 
 
-def files(planned: PlannedSynthesis, result: Record, formats: Sequence[str]) -> dict[str, bytes]:
+def files(planned: PlannedSynthesis, result: MadeRows, formats: Sequence[str]) -> dict[str, bytes]:
     """The rows in every format, and the marginals as JSON."""
     from pyarrow import csv, parquet
 
@@ -219,12 +236,12 @@ def files(planned: PlannedSynthesis, result: Record, formats: Sequence[str]) -> 
         csv.write_csv(table, buffer) if form == "csv" else parquet.write_table(table, buffer)
         found[f"{planned.name}.{form}"] = buffer.getvalue()
     labels = {column.name: column.labels() for column in planned.planned.columns}
-    measured = {"cells": labels, "marginals": result["marginals"]}
+    measured = {"cells": labels, "marginals": result.marginals}
     found[f"{planned.name}_marginals.json"] = json.dumps(measured, indent=1).encode()
     return found
 
 
-def recorded(planned: PlannedSynthesis, result: Record) -> Record:
+def recorded(planned: PlannedSynthesis, result: MadeRows) -> Record:
     """The method and its price."""
     return {
         "source": planned.spec.source,
@@ -233,7 +250,7 @@ def recorded(planned: PlannedSynthesis, result: Record) -> Record:
         "part": float(planned.portion.part),
         "price": planned.portion.spend.words,
         "event": json.loads(to_json(planned.event)),
-        "marginals": [one["columns"] for one in result["marginals"]],
+        "marginals": [one["columns"] for one in result.marginals],
     }
 
 
@@ -242,11 +259,11 @@ def post_processing(planned: PlannedSynthesis) -> list[str]:
     return ["graphical model"]
 
 
-def described(planned: PlannedSynthesis, result: Record | None) -> Record:
+def described(planned: PlannedSynthesis, result: MadeRows | None) -> Record:
     """What the report shows: the measured tables of single columns, and what was measured."""
     columns = {column.name: column for column in planned.planned.columns}
     parts: list[Record] = []
-    for one in () if result is None else result["marginals"]:
+    for one in () if result is None else result.marginals:
         if len(one["columns"]) == 1 and len(parts) < SHOWN:
             name, wide = one["columns"][0], 1.96 * float(one["deviation"] or 0)
             labels = columns[name].labels()
@@ -255,7 +272,7 @@ def described(planned: PlannedSynthesis, result: Record | None) -> Record:
                 "title": name, "groups": {name: labels}, "value": counts,
                 "low": [value - wide for value in counts], "high": [value + wide for value in counts],
             })  # fmt: skip
-    made = 0 if result is None else len(next(iter(result["rows"].values())))
+    made = 0 if result is None else len(next(iter(result.rows.values())))
     return {
         "name": planned.name,
         "title": planned.spec.title,
@@ -264,7 +281,7 @@ def described(planned: PlannedSynthesis, result: Record | None) -> Record:
         "method": planned.spec.method,
         "event": repr(planned.event),
         "rows": made,
-        "measured": [] if result is None else [" by ".join(one["columns"]) for one in result["marginals"]],
+        "measured": [] if result is None else [" by ".join(one["columns"]) for one in result.marginals],
         "notes": [
             "These rows are made up. They have, about, the tables that were measured, and nothing else of the people.",
             "Figures that were not measured together, and small groups, can be far from the truth: use the measured "
