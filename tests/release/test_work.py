@@ -234,3 +234,18 @@ def test_a_rename_that_fails_publishes_nothing(tmp_path: Path, monkeypatch: pyte
 def test_a_parent_that_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="above it"):
         folders.free(tmp_path / "absent" / "out")
+
+
+@pytest.mark.parametrize("left", ["a file", "a link", "a folder"])
+def test_what_a_crash_left_in_place_of_a_staged_folder_is_thrown_away(tmp_path: Path, left: str) -> None:
+    place = tmp_path / ".out.token.staged"
+    if left == "a file":
+        place.write_text("torn")
+    elif left == "a link":
+        (tmp_path / "elsewhere").mkdir()
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.mkdir()
+        (place / "old.csv").write_text("stale")
+    staged = folders.staged_folder(tmp_path / "out", "token")
+    assert staged == place and staged.is_dir() and not staged.is_symlink() and not list(staged.iterdir())

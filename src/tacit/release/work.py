@@ -366,6 +366,9 @@ def free(target: Path) -> None:
 def staged_folder(target: Path, token: str) -> Path:
     """An empty private folder beside the target, on the same file system; what an earlier attempt left in it is thrown away."""
     folder = target.parent / f".{target.name}.{token[:8]}.staged"
+    # A disk that lost its power may have left a file, or a link, where the folder was.
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     return folder

@@ -81,7 +81,9 @@ def integers(table: pa.Table, plan: Plan) -> Exact:
         base = [line for line in base if all(ladders[cell][line] is None for cell in cells)]
     groups: list[tuple[int, tuple[Any, ...]]] = [(number, ()) for number in range(count)]
     if plan.keys.private:
-        groups = list(dict.fromkeys(names[line] for line in base if None not in names[line][1]))
+        # In an order of their own: the engine's says which rows it met first, and differs from run to run.
+        found_keys = {names[line] for line in base if None not in names[line][1]}
+        groups = sorted(found_keys, key=lambda group: (group[0], tuple(_sortable(value) for value in group[1])))
     known = {group: place for place, group in enumerate(groups)} if names else {}
     if names:
         # Of which group which line tells.

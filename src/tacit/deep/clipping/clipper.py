@@ -41,7 +41,7 @@ from tacit.deep.clipping.rules import flat as flat
 from tacit.deep.validate import ensure_valid
 from tacit.errors import ParameterError
 
-ROUNDING = 2.0**-9  # of the sensitivity: how far the computed sum may be from the exact sum of the clipped gradients
+ROUNDING = 2.0**-8  # of the sensitivity: how far the computed sum may be from the exact sum of the clipped gradients
 
 SEVERAL = (
     "several forward passes came before one backward, and nobody can know whether their rows are the same examples; "
