@@ -14,7 +14,7 @@ from tests.tables.engines import places, servers
 from tests.tables.people import session_on
 
 from tacit.ledger import Budget, Ledger
-from tacit.release.kinds.table import as_text
+from tacit.release.kinds import as_text
 from tacit.tables import Refused, Session, Unit, keys
 
 RICH = Budget(epsilon=10**15, delta="1e-6")

@@ -14,6 +14,7 @@ tacit.release.errors.JobError: kind must be table or workload or synthesis...; d
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,9 +24,11 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from tacit.accounting import Event, Guarantee
 from tacit.release.errors import JobError
 from tacit.release.faults import nearest
-from tacit.tables import Desk
+from tacit.tables import MARK, Desk
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tacit.release.job import Job
     from tacit.release.job_parts import OutputSpec
 
@@ -149,6 +152,51 @@ class Kind(Protocol):
 
     def review(self, outputs: Sequence[Any], private: bool) -> Mapping[str, str]:
         """Answers for the reviewer about all outputs of this kind: some of `tacit.release.report.ASKED`."""
+
+
+# --- what kinds that publish tables share ---
+
+#: What a spreadsheet takes for the beginning of a formula.
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def marked(table: pa.Table, private: bool) -> pa.Table:
+    """The table, with a column that says so where it was drawn in test mode."""
+    import pyarrow as pa
+
+    return table if private else table.append_column("not_private", pa.array([MARK] * table.num_rows))
+
+
+def table_files(name: str, table: pa.Table, formats: Sequence[str]) -> dict[str, bytes]:
+    """A table in every format of the publication, by file name."""
+    from pyarrow import csv, parquet
+
+    found = {}
+    for form in formats:
+        buffer = io.BytesIO()
+        if form == "csv":
+            csv.write_csv(as_text(table), buffer)
+        else:
+            parquet.write_table(table, buffer)
+        found[f"{name}.{form}"] = buffer.getvalue()
+    return found
+
+
+def as_text(table: pa.Table) -> pa.Table:
+    """The table for a CSV file: a text that a spreadsheet would run as a formula has an apostrophe in front, which makes it a text there.
+
+    >>> import pyarrow as pa
+    >>> as_text(pa.table({"k": ["=1+1", "a", None], "n": [-1, 2, 3]})).column("k").to_pylist()
+    ["'=1+1", 'a', None]
+    """
+    import pyarrow as pa
+
+    for place, column in enumerate(table.schema):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            values = [f"'{v}" if v is not None and v.startswith(FORMULAS) else v for v in table.column(place).to_pylist()]
+            table = table.set_column(place, column, pa.array(values, column.type))
+    names = [f"'{name}" if name.startswith(FORMULAS) else name for name in table.column_names]
+    return table.rename_columns(names)
 
 
 #: Every kind and the module that has its functions, or an object that has them.

@@ -15,24 +15,24 @@ rows and the measured marginals are published side by side.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from tacit.accounting import Event, to_json
+from tacit.accounting import Event, Guarantee, to_json
 from tacit.errors import ParameterError
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec
-from tacit.release.kinds import Notice, Portion, Record
+from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.page import plain, template
 from tacit.synthesis import EnginePlan, NumberColumn, Synthesizer, engine_plan
-from tacit.tables import MARK, Desk, TableError
+from tacit.tables import Desk, TableError
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
@@ -91,10 +91,6 @@ class SynthesisOutput:
 
 def prepare(block: SynthesisSpec, job: Job, desk: Desk, place: str) -> SynthesisOutput:
     """Check the block against the job's sources and columns."""
-    from fractions import Fraction
-
-    from tacit.accounting import Guarantee
-
     if block.source not in desk.source.tables or block.source in desk.source.public:
         raise JobError("names no private source of the job", place=f"{place}.source")
     unknown = [name for name in block.bins if name not in block.columns]
@@ -210,8 +206,7 @@ def result(planned: PlannedSynthesis, drawn: Record, private: bool, entry: int |
 
 def _table(planned: PlannedSynthesis, result: MadeRows) -> pa.Table:
     kinds = {column.name: pa.type_for_alias(column.kind) for column in planned.planned.columns}
-    made = pa.table({name: pa.array(values, type=kinds[name]) for name, values in result.rows.items()})
-    return made if result.private else made.append_column("not_private", pa.array([MARK] * made.num_rows))
+    return pa.table({name: pa.array(values, type=kinds[name]) for name, values in result.rows.items()})
 
 
 def checks(planned: PlannedSynthesis, result: MadeRows) -> list[tuple[str, bool]]:
@@ -228,17 +223,10 @@ def checks(planned: PlannedSynthesis, result: MadeRows) -> list[tuple[str, bool]
 
 def files(planned: PlannedSynthesis, result: MadeRows, formats: Sequence[str]) -> dict[str, bytes]:
     """The rows in every format, and the marginals as JSON."""
-    from pyarrow import csv, parquet
-
-    table, found = _table(planned, result), {}
-    for form in formats:
-        buffer = io.BytesIO()
-        csv.write_csv(table, buffer) if form == "csv" else parquet.write_table(table, buffer)
-        found[f"{planned.name}.{form}"] = buffer.getvalue()
     labels = {column.name: column.labels() for column in planned.planned.columns}
-    measured = {"cells": labels, "marginals": result.marginals}
-    found[f"{planned.name}_marginals.json"] = json.dumps(measured, indent=1).encode()
-    return found
+    measured = json.dumps({"cells": labels, "marginals": result.marginals}, indent=1).encode()
+    rows = marked(_table(planned, result), result.private)
+    return {**table_files(planned.name, rows, formats), f"{planned.name}_marginals.json": measured}
 
 
 def recorded(planned: PlannedSynthesis, result: MadeRows) -> Record:

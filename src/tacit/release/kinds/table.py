@@ -13,7 +13,6 @@ about; everything after that is post-processing.
 from __future__ import annotations
 
 import datetime
-import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,9 +35,9 @@ from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.faults import WORDS, placed
 from tacit.release.job_parts import Number, OutputSpec, Part, Scalar
-from tacit.release.kinds import Notice, Portion, Record
+from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.page import bracket, listed, plain, template
-from tacit.tables import MARK, Answer, Asked, Desk, Figures, Plan, Question, Recipe, Released, explained
+from tacit.tables import Answer, Asked, Desk, Figures, Plan, Question, Recipe, Released, explained
 from tacit.tables.figures import expected
 
 if TYPE_CHECKING:
@@ -481,46 +480,18 @@ def checks(planned: TablePlan, result: Answer) -> list[tuple[str, bool]]:
     return found
 
 
-#: What a spreadsheet takes for the beginning of a formula.
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-
-
 def table_of(answer: Answer) -> pa.Table:
     """Keys and figures with their intervals; where figures were post-processed, the released ones stand beside as `<name>_raw`."""
     table = answer.to_arrow()
     for name, figures in (answer.raw_figures or {}).items():
         if figures is not answer.figures[name]:
             table = table.append_column(f"{name}_raw", pa.array(figures.value))
-    return table if answer.private else table.append_column("not_private", pa.array([MARK] * table.num_rows))
+    return marked(table, answer.private)
 
 
 def files(planned: TablePlan, result: Answer, formats: Sequence[str]) -> dict[str, bytes]:
     """The table in every format."""
-    from pyarrow import csv, parquet
-
-    table, found = table_of(result), {}
-    for form in formats:
-        buffer = io.BytesIO()
-        if form == "csv":
-            csv.write_csv(as_text(table), buffer)
-        else:
-            parquet.write_table(table, buffer)
-        found[f"{planned.name}.{form}"] = buffer.getvalue()
-    return found
-
-
-def as_text(table: pa.Table) -> pa.Table:
-    """The table for a CSV file: a text that a spreadsheet would run as a formula has an apostrophe in front, which makes it a text there.
-
-    >>> as_text(pa.table({"k": ["=1+1", "a", None], "n": [-1, 2, 3]})).column("k").to_pylist()
-    ["'=1+1", 'a', None]
-    """
-    for place, column in enumerate(table.schema):
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            values = [f"'{v}" if v is not None and v.startswith(FORMULAS) else v for v in table.column(place).to_pylist()]
-            table = table.set_column(place, column, pa.array(values, column.type))
-    names = [f"'{name}" if name.startswith(FORMULAS) else name for name in table.column_names]
-    return table.rename_columns(names)
+    return table_files(planned.name, table_of(result), formats)
 
 
 def recorded(planned: TablePlan, result: Answer) -> Record:

@@ -15,7 +15,6 @@ draw, so tables that share a column agree on it.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from tacit.accounting import Adjacency, Event, to_json
@@ -31,9 +31,9 @@ from tacit.mechanisms import Law
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec, Part
-from tacit.release.kinds import Notice, Portion, Record
+from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.page import plain, template
-from tacit.tables import MARK, Brackets, Cut, Desk, TableError
+from tacit.tables import Brackets, Cut, Desk, TableError
 from tacit.workloads import AllRanges, Marginals, Measured, Prefix, Product, Wanted, Workload, WorkloadAnswer, best, bound, measured
 
 if TYPE_CHECKING:
@@ -250,8 +250,6 @@ def result(planned: PlannedWorkload, drawn: Record, private: bool, entry: int | 
 
 def checks(planned: PlannedWorkload, result: WorkloadAnswer) -> list[tuple[str, bool]]:
     """Soundness of the answers; released figures and public parameters only."""
-    import numpy as np
-
     finite = all(bool(np.isfinite(own.values).all() and np.isfinite(own.widths).all()) for own in result.figures)
     asked = [own.values.shape == term.shape for own, term in zip(result.figures, planned.output.workload.terms, strict=True)]
     return [("every answer is there", all(asked)), ("every answer is finite", finite)]
@@ -259,18 +257,9 @@ def checks(planned: PlannedWorkload, result: WorkloadAnswer) -> list[tuple[str, 
 
 def files(planned: PlannedWorkload, result: WorkloadAnswer, formats: Sequence[str]) -> dict[str, bytes]:
     """A table for each group of answers, in every format."""
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    found = {}
+    found: dict[str, bytes] = {}
     for name, own in zip(planned.file_names, result.figures, strict=True):
-        table = own.to_arrow()
-        if not result.private:
-            table = table.append_column("not_private", pa.array([MARK] * table.num_rows))
-        for form in formats:
-            buffer = io.BytesIO()
-            csv.write_csv(table, buffer) if form == "csv" else parquet.write_table(table, buffer)
-            found[f"{name}.{form}"] = buffer.getvalue()
+        found |= table_files(name, marked(own.to_arrow(), result.private), formats)
     return found
 
 
