@@ -360,7 +360,7 @@ class Session:
             return desk.plan(question, spend, **declared, period=span)
 
         if wanted is None:
-            return planned(self._spend(*(options.get(name) for name in ("guarantee", "epsilon", "delta", "rho", "mu"))))
+            return planned(self.spend_of(*(options.get(name) for name in ("guarantee", "epsilon", "delta", "rho", "mu"))))
         if any(options.get(name) is not None for name in ("guarantee", "epsilon", "rho", "mu")):
             raise TableError("give accuracy or a price, not both")
 
@@ -369,34 +369,22 @@ class Session:
             if name is None:
                 raise TableError("accuracy needs an account in epsilon, rho or mu")
             given: dict[str, Any] = dict.fromkeys(("guarantee", "epsilon", "rho", "mu")) | {"delta": options.get("delta"), name: amount}
-            return planned(self._spend(**given))
+            return planned(self.spend_of(**given))
 
         return price_for_accuracy(at, wanted, lambda plan: expected(plan, rows, desk.confidence))
 
     def spend_of(
         self,
         guarantee: Guarantee | str | None = None,
-        *,
         epsilon: Typed | None = None,
         delta: Typed | None = None,
         rho: Typed | None = None,
         mu: Typed | None = None,
     ) -> Guarantee:
-        """A price in the account's currency, from a guarantee or the shorthand. Nothing is spent.
+        """The price of a question, in the account's currency; nothing is spent.
 
-        Beside a shorthand epsilon, the share of delta is as asked, or in proportion to epsilon.
+        Beside a shorthand epsilon, its share of delta is as asked, or in proportion to epsilon.
         """
-        return self._spend(guarantee, epsilon, delta, rho, mu)
-
-    def _spend(
-        self,
-        guarantee: Guarantee | str | None,
-        epsilon: Typed | None,
-        delta: Typed | None,
-        rho: Typed | None,
-        mu: Typed | None,
-    ) -> Guarantee:
-        """The price of a question. Beside a shorthand epsilon, its share of delta is as asked, or in proportion to epsilon."""
         currency, limits = self.account.budget.currency, self.account.budget.limits
         fits = {"approximate": "epsilon", "pure": "epsilon", "rho": "rho", "mu": "mu"}.get(currency)
         needed = f"the account counts in {fits or currency}, so a question needs {fits or 'rho'}=, its price in all"
