@@ -17,7 +17,8 @@ from tacit.errors import ParameterError
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.noise import test_mode as seeded
 from tacit.tables import Brackets, Session, TableError, Unit
-from tacit.workloads import AllRanges, Cells, Identity, Marginals, Prefix, Product, measured, plan
+from tacit.workloads import AllRanges, Cells, Identity, Marginals, Predicates, Prefix, Product, measured, plan
+from tacit.workloads.joint_strategy import candidates
 from tacit.workloads.plan import Measured
 from tacit.workloads.workload import Wanted
 
@@ -209,3 +210,36 @@ def test_what_cannot_be_planned_is_refused_before_payment(tmp_path: Path, wanted
 def test_bad_edges_are_refused(edges: Any) -> None:
     with pytest.raises((TableError, ParameterError)):
         Brackets(edges)
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+@pytest.mark.parametrize("rows", [1, 255, 256, 10**6, 2**39])
+def test_no_type_follows_the_number_of_rows(law: str, rows: int) -> None:
+    """Sums of large entries need long integers; which ones may not be told by whether a row is there."""
+    wanted = Product(a=AllRanges, b=AllRanges, c=AllRanges) + Marginals("a", "b", "c", ways=2)
+    for asked in (wanted, Marginals("a", "b", "c", ways=3), Product(c=AllRanges)):
+        found = measured(asked.on(CELLS), Guarantee(epsilon=1) if law == "laplace" else Guarantee(rho=1), law=law)  # type: ignore[arg-type]
+        counts = np.zeros(CELLS.shape, dtype=np.int64)
+        none = [block.dtype for block in found.draw(tables_of(found, counts))]
+        counts[0, 0, 0] = rows
+        assert [block.dtype for block in found.draw(tables_of(found, counts))] == none
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_any_matrix_of_questions_is_answered(law: str) -> None:
+    """Questions that are no ranges, whatever is measured for them: a failure here would come after the payment."""
+    rows = np.random.default_rng(1).integers(0, 2, size=(5, 6))
+    for wanted in (Product(c=Predicates.of(rows)), Product(a=Identity, c=Predicates.of(rows[:1])), Product(c=[(1, 2), (0, 5)])):
+        workload = wanted.on(CELLS).narrowed()
+        for one in candidates(workload, law):  # type: ignore[arg-type]
+            price = Guarantee(epsilon=1) if law == "laplace" else Guarantee(rho=1)
+            found = measured(workload, price, law=law, select=lambda *_, one=one: one)  # type: ignore[arg-type]
+            counts = np.random.default_rng(2).integers(0, 9, size=CELLS.shape)
+            for own in found.answers(found.draw(tables_of(found, counts))):
+                assert np.isfinite(own.values).all() and (own.widths > 0).all()
+
+
+def test_too_many_cells_at_once_are_refused_in_words() -> None:
+    cells = Cells.of({f"c{i}": 100 for i in range(5)})
+    with pytest.raises(ParameterError, match="fewer columns together"):
+        measured(Product(**{f"c{i}": Prefix for i in range(5)}).on(cells), Guarantee(rho=1))

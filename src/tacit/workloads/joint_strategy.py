@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.errors import ParameterError
 from tacit.exact import root
 from tacit.mechanisms import Law
 from tacit.workloads import marginals
@@ -37,6 +39,8 @@ from tacit.workloads.workload import Array, Term, Workload
 
 #: The most cells of one table of counts that is made.
 LARGEST = 20_000_000
+#: More rows than any table has.
+MOST_ROWS = 2**40
 #: Fractions of scales are multiples of this.
 FINE = 2**40
 
@@ -55,42 +59,42 @@ class Answers:
     fourths: Array | None
 
 
-class JointStrategy:
+class JointStrategy(ABC):
     """Blocks of whole-numbered sums of counts. Block k is measured with noise of scale 1 / weights[k]."""
 
     @property
+    @abstractmethod
     def tables(self) -> list[Columns]:
         """The tables of counts that are needed, by their columns in the order of the cells."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def weights(self) -> tuple[Fraction, ...]:
         """One weight for each block."""
-        raise NotImplementedError
 
+    @abstractmethod
     def norm(self, law: Law) -> Fraction:
         """How far one row moves all blocks, each in its scale; never below the truth."""
-        raise NotImplementedError
 
+    @abstractmethod
     def error(self, workload: Workload) -> float:
         """The weighted sum of squared errors for noise of variance 1 at weight 1."""
-        raise NotImplementedError
 
+    @abstractmethod
     def measure(self, counts: Counts) -> list[NDArray[Any]]:
         """The sums of every block, in whole numbers."""
-        raise NotImplementedError
 
     def released(self, noisy: list[NDArray[Any]]) -> list[NDArray[Any]]:
         """What is kept of the noisy sums: all of it, unless a proof needs less."""
         return noisy
 
+    @abstractmethod
     def answers(self, workload: Workload, released: Sequence[NDArray[Any]], law: Law) -> list[Answers]:
         """The answers of every term by least squares."""
-        raise NotImplementedError
 
+    @abstractmethod
     def describe(self) -> str:
         """In a few words, for reports."""
-        raise NotImplementedError
 
 
 # --- one product ---
@@ -131,7 +135,8 @@ class OneProduct(JointStrategy):
         return math.prod(strategy.error(Need.of(factors[column])) for column, strategy in pairs)
 
     def measure(self, counts: Counts) -> list[NDArray[Any]]:
-        found = [widened(counts[self.columns], self)]
+        largest = math.prod(strategy.largest for strategy in self.strategies)
+        found = [widened(counts[self.columns], largest)]
         for axis, strategy in enumerate(self.strategies):
             found = [part for table in found for part in strategy.measure(table, axis)]
         return found
@@ -170,14 +175,14 @@ class OneProduct(JointStrategy):
         return f"sums over {math.prod(s.size for s in self.strategies)} cells ({kinds})"
 
 
-def widened(counts: NDArray[Any], product: OneProduct) -> NDArray[Any]:
-    """Counts in integers that the sums fit into: of 64 bits, or Python's own where a matrix of large entries meets many rows."""
-    largest = 1
-    for strategy in product.strategies:
-        matrix = getattr(strategy, "matrix", None)
-        largest *= 1 if matrix is None else int(np.abs(matrix).max())
-    total = int(counts.sum())
-    return counts.astype(np.int64) if largest * max(total, 1) < 2**62 else counts.astype(object)
+def widened(counts: NDArray[Any], factor: int) -> NDArray[Any]:
+    """Counts in integers that `factor` times all rows fits into: of 64 bits, or Python's own.
+
+    The type follows from the factor, which is public. Were it chosen by the counts, one row could change what is
+    published. No table has more than `MOST_ROWS` rows; a cell beyond that is cut, which moves no two tables further apart.
+    """
+    kept: NDArray[Any] = np.minimum(counts, MOST_ROWS)
+    return kept.astype(np.int64) if factor * MOST_ROWS < 2**62 else kept.astype(object)
 
 
 def product_for(workload: Workload, law: Law, rounds: int = 3) -> OneProduct | None:
@@ -339,9 +344,8 @@ class Residuals(JointStrategy):
     def measure(self, counts: Counts) -> list[NDArray[Any]]:
         found = []
         for subset in self._shares:
-            scaling, table = self.scaling(subset), counts[subset]
-            wide = int(table.sum()) * scaling < 2**61
-            found.append(table.astype(np.int64 if wide else object) * scaling)
+            scaling = self.scaling(subset)
+            found.append(widened(counts[subset], scaling) * scaling)
         return found
 
     def released(self, noisy: list[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -370,6 +374,7 @@ class WholeTables(JointStrategy):
 
     sizes: Mapping[str, int]
     shares: Mapping[Columns, Fraction]
+    _known: dict[Columns, dict[Columns, float]] = field(default_factory=dict, repr=False)
 
     @property
     def tables(self) -> list[Columns]:
@@ -388,18 +393,11 @@ class WholeTables(JointStrategy):
         others = math.prod(self.sizes[c] for c in table if c not in subset)
         return float(self.shares[table]) ** 2 / others
 
-    @cached_property
-    def _precisions(self) -> dict[Columns, dict[Columns, float]]:
-        """For every residual that is asked for, the tables that tell it."""
-        return {}
-
     def telling(self, subset: Columns) -> dict[Columns, float]:
-        """The tables that hold a residual, with their share in its estimate; the whole precision under ()."""
-        if subset not in self._precisions:
-            inside = set(subset)
-            found = {t: self.precision(t, subset) for t in self.shares if inside <= set(t)}
-            self._precisions[subset] = found
-        return self._precisions[subset]
+        """The tables that hold a residual, with how precisely each tells it."""
+        if subset not in self._known:
+            self._known[subset] = {t: self.precision(t, subset) for t in self.shares if set(subset) <= set(t)}
+        return self._known[subset]
 
     def error(self, workload: Workload) -> float:
         return sum(term.weight * term.questions * self.variance(self.ordered(term)) for term in workload.terms)
@@ -417,7 +415,7 @@ class WholeTables(JointStrategy):
         )
 
     def measure(self, counts: Counts) -> list[NDArray[Any]]:
-        return [counts[table].astype(np.int64) for table in self.shares]
+        return [widened(counts[table], 1) for table in self.shares]
 
     def answers(self, workload: Workload, released: Sequence[NDArray[Any]], law: Law) -> list[Answers]:
         noisy = dict(zip(self.shares, released, strict=True))
@@ -489,7 +487,7 @@ def candidates(workload: Workload, law: Law) -> list[JointStrategy]:
             weights = marginals.table_weights(workload.cells.sizes, tables).weights
             shares = {t: Fraction(max(1, round(w * FINE)), FINE) for t, w in weights.items()}
             found.append(WholeTables(workload.cells.sizes, shares))
-        if law == "laplace" and () not in tables:
+        if law == "laplace":
             found.append(_as_asked(workload, tables))
     else:
         found.append(product_for(workload, law))
@@ -513,4 +511,9 @@ def unit_error(selection: JointStrategy, workload: Workload, law: Law) -> float:
 
 def best(workload: Workload, law: Law) -> JointStrategy:
     """The candidate of least computed error."""
-    return min(candidates(workload, law), key=lambda one: unit_error(one, workload, law))
+    found = candidates(workload, law)
+    if not found:
+        raise ParameterError(
+            f"some questions are over more than {LARGEST:,} cells at once; ask about fewer columns together, or cut them into fewer cells"
+        )
+    return min(found, key=lambda one: unit_error(one, workload, law))

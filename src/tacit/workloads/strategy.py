@@ -19,6 +19,7 @@ widths and needs no matrix; `Dense` is any whole-numbered matrix.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -64,35 +65,37 @@ class Need:
         return sum(weight * factor.heaped(block) for weight, factor in self.factors)
 
 
-class Strategy:
+class Strategy(ABC):
     """Sums of one column's cells, in blocks. Block k is measured with noise of scale 1 / weights[k]."""
 
     size: int
     weights: tuple[Fraction, ...]
+    #: The largest entry of its blocks: how far one row can move one of the whole-numbered sums.
+    largest: int = 1
 
+    @abstractmethod
     def norm(self, law: Law) -> Fraction:
         """How far one row of the table moves all sums, each in its scale; never below the truth."""
-        raise NotImplementedError
 
+    @abstractmethod
     def error(self, need: Need) -> float:
         """The summed squared error of the answers for noise of deviation 1 at weight 1."""
-        raise NotImplementedError
 
+    @abstractmethod
     def measure(self, counts: NDArray[Any], axis: int) -> list[NDArray[Any]]:
         """The sums of each block along an axis, in whole numbers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def gather(self, values: Sequence[NDArray[Any]], axis: int) -> Array:
         """Measured values back on the cells, each times the square of its weight: the right-hand side of least squares."""
-        raise NotImplementedError
 
+    @abstractmethod
     def solve(self, gathered: Array, axis: int) -> Array:
         """The least-squares estimate of the cells."""
-        raise NotImplementedError
 
+    @abstractmethod
     def powers(self, factor: Factor, fourth: bool) -> tuple[Array, Array | None]:
         """For each answer the sum of squares, and of fourth powers, of what noise of scale 1 / weight adds to it."""
-        raise NotImplementedError
 
 
 # --- sums of neighbouring cells ---
@@ -165,23 +168,23 @@ class Levels(Strategy):
         return np.moveaxis(found[: self.size], 0, axis)
 
     def powers(self, factor: Factor, fourth: bool) -> tuple[Array, Array | None]:
-        if fourth and self.size <= 2048:
+        ends = range_ends(factor)
+        if ends is None or (fourth and self.size <= 2048):
             return dense_powers(self, factor)
         squares, above = np.zeros(factor.questions), None
         for width, eigenvalue in zip(self.widths, self.eigenvalues, strict=True):
-            here = overlap_squares(factor, width) / width
+            here = overlap_squares(*ends, width) / width
             squares += (here if above is None else here - above) / eigenvalue
             above = here
         return squares, None
 
 
-def overlap_squares(factor: Factor, width: int) -> Array:
-    """For each question the sum over blocks of so many cells of its squared sum in the block; questions are ranges.
+def overlap_squares(first: NDArray[np.int64], last: NDArray[np.int64], width: int) -> Array:
+    """For each range of cells the sum, over blocks of so many cells, of its squared overlap with the block.
 
-    >>> overlap_squares(Prefix(4), 2).tolist()
+    >>> overlap_squares(np.zeros(4, dtype=np.int64), np.arange(4), 2).tolist()
     [1.0, 4.0, 5.0, 8.0]
     """
-    first, last = range_ends(factor)
     start, stop = first.astype(np.float64), last + 1.0
     one, other = np.floor(start / width), np.floor(last / width)
     head, tail = (one + 1) * width - start, stop - other * width
@@ -189,8 +192,8 @@ def overlap_squares(factor: Factor, width: int) -> Array:
     return np.where(one == other, (stop - start) ** 2, apart)
 
 
-def range_ends(factor: Factor) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first and last cell of each question, where all of them are ranges."""
+def range_ends(factor: Factor) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """The first and last cell of each question; None where a question is no range."""
     match factor:
         case Identity():
             return np.arange(factor.size), np.arange(factor.size)
@@ -204,8 +207,7 @@ def range_ends(factor: Factor) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         case Ranges():
             ends = np.array(factor.ends, dtype=np.int64)
             return ends[:, 0], ends[:, 1]
-    rows = factor.matrix()
-    raise NotImplementedError(f"questions that are no ranges, over {rows.shape[1]} cells")
+    return None
 
 
 def differences(need: Need, widths: Sequence[int]) -> Array:
@@ -269,6 +271,10 @@ class Dense(Strategy):
             return Fraction(int(np.abs(self.matrix).sum(axis=0).max())) * self.weights[0]
         wide = self.matrix.astype(object)
         return root(Fraction(int((wide**2).sum(axis=0).max()))) * self.weights[0]
+
+    @property
+    def largest(self) -> int:  # type: ignore[override]
+        return int(np.abs(self.matrix).max())
 
     @cached_property
     def covariance(self) -> Array:

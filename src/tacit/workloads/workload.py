@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,7 +41,7 @@ LONGEST = 4096
 
 
 @dataclass(frozen=True)
-class Factor:
+class Factor(ABC):
     """Counting questions about one column with `size` cells: one row of a matrix each."""
 
     size: int
@@ -49,9 +50,9 @@ class Factor:
         object.__setattr__(self, "size", count("size", self.size))
 
     @property
+    @abstractmethod
     def questions(self) -> int:
         """How many rows the matrix has."""
-        raise NotImplementedError
 
     def matrix(self) -> Array:
         """The questions as rows. Only for short columns."""
@@ -68,14 +69,12 @@ class Factor:
 
     def heaped(self, block: int) -> float:
         """The sum, over blocks of so many neighbouring cells, of all entries of the Gram matrix in the block."""
-        gram = self.gram()
-        starts = np.arange(0, self.size, block)
-        sums = np.add.reduceat(np.add.reduceat(gram, starts, axis=0), starts, axis=1)
-        return float(np.trace(sums))
+        sums = np.add.reduceat(self.matrix(), np.arange(0, self.size, block), axis=1)
+        return float((sums**2).sum())
 
+    @abstractmethod
     def answer(self, counts: NDArray[Any], axis: int) -> NDArray[Any]:
         """The answers from counts in cells, along one axis."""
-        raise NotImplementedError
 
     def spread(self, covariance: Array) -> Array:
         """The variance of each answer, from the covariance of the cells."""
@@ -460,21 +459,21 @@ class Workload:
 # --- what a user asks for, before the cells are known ---
 
 
-class Wanted:
+class Wanted(ABC):
     """Questions by the names of columns. `on` puts them over cells; they can be added up and weighted."""
 
     def on(self, cells: Cells) -> Workload:
         """The workload over these cells."""
         return Workload(cells, tuple(self.terms(cells)))
 
+    @abstractmethod
     def terms(self, cells: Cells) -> Iterator[Term]:
         """The questions, one product after the other."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """Every column that a question names, in the order in which they are first named."""
-        raise NotImplementedError
 
     def __add__(self, other: Wanted) -> Wanted:
         return Sum((self, other))
