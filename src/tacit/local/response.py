@@ -4,7 +4,7 @@ Best for few categories, up to about 3 e^epsilon + 2; beyond that its variance g
 
 >>> oracle = Response(4, epsilon=1)
 >>> oracle.event
-RandomizedResponse(epsilon=Fraction(1, 1), categories=4)
+RandomizedResponse(epsilon=1, categories=4)
 >>> oracle.privatise([0, 3, 1]).shape
 (3,)
 """
@@ -25,7 +25,7 @@ from tacit.local.randomiser import Interval, Reports, SymbolRandomiser, Table, n
 @named
 @dataclass(frozen=True)
 class Response(SymbolRandomiser):
-    """The value itself with probability e^epsilon / (e^epsilon + size - 1), else another one, all alike (Warner 1965; Kairouz et al. 2016)."""
+    """The value with probability e^epsilon / (e^epsilon + size - 1), else another one, all alike (Warner 1965; Kairouz et al. 2016)."""
 
     kind: ClassVar[str] = "response"
 
