@@ -127,7 +127,7 @@ class Client:
     def _drawn(self, value: object) -> bytes:
         randomiser = self.protocol.randomiser
         drawn = randomiser.privatise(np.array([self.protocol.place(value)]))
-        return randomiser.to_bytes(drawn)[0].tobytes()
+        return bytes(randomiser.to_bytes(drawn)[0])
 
     def _remember(self, slot: str, value: bytes, payload: bytes) -> None:
         with self._memo() as memo:

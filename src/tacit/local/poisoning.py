@@ -112,7 +112,8 @@ def _searched(protocol: Protocol, wanted: np.ndarray, n: int, tries: int = 2000)
         randomiser.add(table, drawn[place : place + 1])
         scores[place] = randomiser.support(table, 1)[wanted].sum()
     best = np.flatnonzero(scores == scores.max())
-    return drawn[best[noise.uniform_integers(len(best), n)]]
+    chosen: Reports = drawn[best[noise.uniform_integers(len(best), n)]]
+    return chosen
 
 
 @dataclass(frozen=True)
