@@ -10,6 +10,8 @@ spent, and answers everything from one measurement.
 {'sums over 64 cells (age: dense)': 2.3, 'sums over 64 cells (age: levels)': 4.69}
 """
 
+from tacit.workloads.adaptive import AdaptiveAnswer, AdaptivePlan
+from tacit.workloads.dawa import Dawa, dawa, plan_dawa
 from tacit.workloads.joint_strategy import JointStrategy, best
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
 from tacit.workloads.workload import (
@@ -27,8 +29,11 @@ from tacit.workloads.workload import (
 )
 
 __all__ = [
+    "AdaptiveAnswer",
+    "AdaptivePlan",
     "AllRanges",
     "Cells",
+    "Dawa",
     "Identity",
     "JointStrategy",
     "Marginals",
@@ -46,6 +51,8 @@ __all__ = [
     "best",
     "bound",
     "compared",
+    "dawa",
     "measured",
     "plan",
+    "plan_dawa",
 ]  # fmt: skip
