@@ -14,6 +14,7 @@ from tacit.workloads.adaptive import AdaptiveAnswer, AdaptivePlan
 from tacit.workloads.dawa import Dawa, dawa, plan_dawa
 from tacit.workloads.joint_strategy import JointStrategy, best
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
+from tacit.workloads.privtree import PrivTree, plan_privtree, privtree
 from tacit.workloads.workload import (
     AllRanges,
     Cells,
@@ -40,6 +41,7 @@ __all__ = [
     "Measured",
     "Predicates",
     "Prefix",
+    "PrivTree",
     "Product",
     "Ranges",
     "TermAnswers",
@@ -55,4 +57,6 @@ __all__ = [
     "measured",
     "plan",
     "plan_dawa",
+    "plan_privtree",
+    "privtree",
 ]  # fmt: skip
