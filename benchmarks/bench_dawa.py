@@ -23,7 +23,7 @@ from measure import busy, table, verdict
 from populations import HOUSEHOLDS, households
 
 from tacit.accounting import Guarantee
-from tacit.workloads import AllRanges, Cells, Product, dawa
+from tacit.workloads import AllRanges, Cells, Product, with_dawa
 from tacit.workloads.optimal import search
 from tacit.workloads.strategy import Need, squared_error
 
@@ -85,7 +85,7 @@ def errors(counts: np.ndarray, epsilon: str) -> tuple[float, float, int, float]:
     """DAWA's error, the plain one, the buckets and the seconds that DAWA took."""
     size = len(counts)
     pairs = size * (size + 1) / 2
-    plan = dawa(Product(a=AllRanges).on(Cells.of({"a": size})), Guarantee(epsilon=epsilon))
+    plan = with_dawa(Product(a=AllRanges).on(Cells.of({"a": size})), Guarantee(epsilon=epsilon))
     start = time.process_time()
     record = plan.draw({("a",): counts})
     seconds = time.process_time() - start

@@ -12,7 +12,7 @@ import pytest
 from tacit.accounting import Adjacency, Guarantee
 from tacit.errors import ParameterError
 from tacit.noise import test_mode as seeded
-from tacit.workloads import AllRanges, Cells, Identity, Marginals, Prefix, Product, Ranges, dawa
+from tacit.workloads import AllRanges, Cells, Identity, Marginals, Prefix, Product, Ranges, with_dawa
 from tacit.workloads.dawa import Bucketed, Partition, covariance, from_flat, on_buckets
 from tacit.workloads.joint_strategy import OneProduct
 from tacit.workloads.optimal import search
@@ -131,7 +131,7 @@ def test_what_is_paid_for_is_the_sum_of_the_parts() -> None:
     for text in ("eps=0.5", "eps=1, delta=1e-6", "rho=0.02"):
         for replaced in (False, True):
             spend = Guarantee.parse(text)
-            plan = dawa(workload, spend, reach=3, replaced=replaced)
+            plan = with_dawa(workload, spend, reach=3, replaced=replaced)
             assert spend.admits(plan.event, plan.adjacency)
             assert not spend.share("0.98").admits(plan.event, plan.adjacency)
             assert plan.partition.scale == 2 * 3 * (1 + replaced) / plan.partition.epsilon
@@ -142,7 +142,7 @@ def test_what_is_paid_for_is_the_sum_of_the_parts() -> None:
 
 def test_buckets_hold_their_noisy_counts_and_intervals_cover_the_noise() -> None:
     """On flat data nothing is flattened away: 300 draws of 528 answers, correlated, cover 95 % up to 3 %."""
-    plan = dawa(Product(age=AllRanges).on(Cells.of({"age": 32})), Guarantee(epsilon=1))
+    plan = with_dawa(Product(age=AllRanges).on(Cells.of({"age": 32})), Guarantee(epsilon=1))
     counts, edges = np.full(32, 50), [0, 4, 8, 16, 17, 32]
     (truth,) = plan.workload.answers(counts)
     measured, inside = plan.buckets(tuple(edges)), []
@@ -157,7 +157,7 @@ def test_buckets_hold_their_noisy_counts_and_intervals_cover_the_noise() -> None
 
 
 def test_the_covariance_of_buckets_is_that_of_least_squares() -> None:
-    plan = dawa(Product(age=Prefix).on(Cells.of({"age": 200})), Guarantee(epsilon=1))
+    plan = with_dawa(Product(age=Prefix).on(Cells.of({"age": 200})), Guarantee(epsilon=1))
     measured = plan.buckets(tuple(range(0, 201, 2)))  # enough buckets for a tree, which is filled up
     assert isinstance(measured.selection, OneProduct)
     (strategy,) = measured.selection.strategies
@@ -196,7 +196,7 @@ def heavy_tailed(size: int) -> np.ndarray:
 
 def test_half_the_error_on_sparse_histograms_and_little_lost_on_rough_ones() -> None:
     size, epsilon = 2048, 0.1
-    plan = dawa(Product(a=AllRanges).on(Cells.of({"a": size})), Guarantee(epsilon="0.1"))
+    plan = with_dawa(Product(a=AllRanges).on(Cells.of({"a": size})), Guarantee(epsilon="0.1"))
     rough = np.where(np.arange(size) % 2, 1000, 0)
     ratios = {}
     for name, counts in {"sparse": heavy_tailed(size), "flat": np.full(size, 20), "rough": rough}.items():
@@ -214,13 +214,13 @@ def test_the_textbooks_property_constant_data_need_few_buckets() -> None:
 def test_refusals_depend_on_the_questions_and_the_price() -> None:
     two = Cells.of({"a": 3, "b": 3})
     with pytest.raises(ParameterError, match="one column"):
-        dawa(Marginals("a", "b", ways=2).on(two), Guarantee(epsilon=1))
+        with_dawa(Marginals("a", "b", ways=2).on(two), Guarantee(epsilon=1))
     with pytest.raises(ParameterError, match="at most 4096"):
-        dawa(Product(a=AllRanges).on(Cells.of({"a": 5000})), Guarantee(epsilon=1))
+        with_dawa(Product(a=AllRanges).on(Cells.of({"a": 5000})), Guarantee(epsilon=1))
     with pytest.raises(ParameterError, match="no price"):
-        dawa(Product(a=AllRanges).on(two), Guarantee(mu=1))
+        with_dawa(Product(a=AllRanges).on(two), Guarantee(mu=1))
     with pytest.raises(ParameterError, match="too small"):
-        dawa(Product(a=AllRanges).on(two), Guarantee(epsilon=Fraction(1, 2**40)))
+        with_dawa(Product(a=AllRanges).on(two), Guarantee(epsilon=Fraction(1, 2**40)))
 
 
 def test_flat_distances_of_odd_and_even_widths() -> None:

@@ -11,10 +11,11 @@ spent, and answers everything from one measurement.
 """
 
 from tacit.workloads.adaptive import AdaptiveAnswer, AdaptivePlan
-from tacit.workloads.dawa import Dawa, dawa, plan_dawa
+from tacit.workloads.dawa import Dawa, plan_dawa, with_dawa
 from tacit.workloads.joint_strategy import JointStrategy, best
+from tacit.workloads.mwem import Mwem, plan_mwem, with_mwem
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
-from tacit.workloads.privtree import PrivTree, plan_privtree, privtree
+from tacit.workloads.privtree import PrivTree, plan_privtree, with_privtree
 from tacit.workloads.workload import (
     AllRanges,
     Cells,
@@ -39,6 +40,7 @@ __all__ = [
     "JointStrategy",
     "Marginals",
     "Measured",
+    "Mwem",
     "Predicates",
     "Prefix",
     "PrivTree",
@@ -53,10 +55,12 @@ __all__ = [
     "best",
     "bound",
     "compared",
-    "dawa",
     "measured",
     "plan",
     "plan_dawa",
+    "plan_mwem",
     "plan_privtree",
-    "privtree",
+    "with_dawa",
+    "with_mwem",
+    "with_privtree",
 ]  # fmt: skip

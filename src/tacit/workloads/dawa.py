@@ -7,7 +7,7 @@ it loses what the first quarter cost. Cells of a bucket get equal shares of its 
 
 >>> from tacit.accounting import Guarantee
 >>> from tacit.workloads.workload import AllRanges, Cells, Product
->>> plan = dawa(Product(age=AllRanges).on(Cells.of({"age": 64})), Guarantee(epsilon=1))
+>>> plan = with_dawa(Product(age=AllRanges).on(Cells.of({"age": 64})), Guarantee(epsilon=1))
 >>> plan.event.events[1]
 PureDP(epsilon=Fraction(1, 4))
 >>> counts = np.repeat([0, 1000, 0, 0], 16)
@@ -371,7 +371,7 @@ class Dawa:
         return f"DAWA: buckets of alike cells of {self.column}, then sums over buckets"
 
 
-def dawa(
+def with_dawa(
     workload: Workload, guarantee: Guarantee, *, reach: int = 1, replaced: bool = False, law: Law | None = None,
     confidence: float = 0.95, expected_rows: int | None = None,
 ) -> Dawa:  # fmt: skip
@@ -380,7 +380,7 @@ def dawa(
     `expected_rows` is the number of rows where it is public (roughly is enough); otherwise a hundredth of the price buys it.
 
     >>> from tacit.workloads.workload import Cells, Prefix, Product
-    >>> dawa(Product(age=Prefix).on(Cells.of({"age": 100})), Guarantee(rho="0.1"), expected_rows=1000).event.events[1]
+    >>> with_dawa(Product(age=Prefix).on(Cells.of({"age": 100})), Guarantee(rho="0.1"), expected_rows=1000).event.events[1]
     ZCDP(rho=Fraction(3, 40))
     """
     spend = guarantee.positive()
@@ -416,11 +416,11 @@ def plan_dawa(
 ) -> AdaptivePlan:  # fmt: skip
     """Plan questions about one column of a session's table by DAWA. Nothing is spent and no data is touched.
 
-    `cells` and `rows` are those of `plan`; `expected_rows` that of `dawa`. See `tacit.workloads.adaptive` for an example.
+    `cells` and `rows` are those of `plan`; `expected_rows` that of `with_dawa`. See `tacit.workloads.adaptive` for an example.
     """
 
     def make(workload: Workload, spend: Guarantee, reach: int, replaced: bool, confidence: float) -> Dawa:
-        return dawa(
+        return with_dawa(
             workload, spend, reach=reach, replaced=replaced, law=law, confidence=confidence, expected_rows=expected_rows
         )
 

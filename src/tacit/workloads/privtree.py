@@ -7,7 +7,7 @@ Dense places get small boxes, empty ones large boxes. Cells of a box get equal s
 
 >>> from tacit.accounting import Guarantee
 >>> from tacit.workloads.workload import Cells, Identity, Product
->>> plan = privtree(Product(x=Identity, y=Identity).on(Cells.of({"x": 64, "y": 64})), Guarantee(epsilon=1))
+>>> plan = with_privtree(Product(x=Identity, y=Identity).on(Cells.of({"x": 64, "y": 64})), Guarantee(epsilon=1))
 >>> plan.tree.scale, round(float(plan.tree.step), 2)
 (Fraction(14, 3), 6.47)
 >>> counts = np.zeros((64, 64), dtype=np.int64)
@@ -262,13 +262,13 @@ class PrivTree:
         return f"PrivTree: boxes of {' and '.join(self.workload.cells.names)} as small as they are full"
 
 
-def privtree(
+def with_privtree(
     workload: Workload, guarantee: Guarantee, *, reach: int = 1, replaced: bool = False, confidence: float = 0.95
 ) -> PrivTree:
     """PrivTree for questions about one or two columns. No data is touched.
 
     >>> from tacit.workloads.workload import AllRanges, Cells, Product
-    >>> privtree(Product(age=AllRanges).on(Cells.of({"age": 100})), Guarantee(epsilon=2)).event
+    >>> with_privtree(Product(age=AllRanges).on(Cells.of({"age": 100})), Guarantee(epsilon=2)).event
     Composed(PureDP(epsilon=Fraction(1, 1)), PureDP(epsilon=Fraction(1, 1)))
     """
     spend = guarantee.positive()
@@ -310,7 +310,7 @@ def plan_privtree(
     """
 
     def make(workload: Workload, spend: Guarantee, reach: int, replaced: bool, confidence: float) -> PrivTree:
-        return privtree(workload, spend, reach=reach, replaced=replaced, confidence=confidence)
+        return with_privtree(workload, spend, reach=reach, replaced=replaced, confidence=confidence)
 
     return planned(
         session, wanted, make, guarantee=guarantee, epsilon=epsilon, delta=delta, rho=rho, cells=cells, rows=rows, purpose=purpose
