@@ -14,6 +14,7 @@ from tacit.workloads.adaptive import AdaptiveAnswer, AdaptivePlan
 from tacit.workloads.dawa import Dawa, plan_dawa, with_dawa
 from tacit.workloads.joint_strategy import JointStrategy, best
 from tacit.workloads.mwem import Mwem, plan_mwem, with_mwem
+from tacit.workloads.online import Online, OnlineAnswer, open_online
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
 from tacit.workloads.privtree import PrivTree, plan_privtree, with_privtree
 from tacit.workloads.workload import (
@@ -41,6 +42,8 @@ __all__ = [
     "Marginals",
     "Measured",
     "Mwem",
+    "Online",
+    "OnlineAnswer",
     "Predicates",
     "Prefix",
     "PrivTree",
@@ -56,6 +59,7 @@ __all__ = [
     "bound",
     "compared",
     "measured",
+    "open_online",
     "plan",
     "plan_dawa",
     "plan_mwem",

@@ -147,10 +147,10 @@ class Mwem:
     def _learnt(self, now: Array, asked: list[tuple[list[Array], int]], rows: int) -> Array:
         """The estimate after one more measurement, the last of `asked`."""
         if not self.replay:
-            return _updated(now, *asked[-1], float(max(1, rows)))
+            return updated(now, *asked[-1], float(max(1, rows)))
         for _ in range(self.replay):
             for weights, value in asked:
-                now = _updated(now, weights, value, float(max(1, rows)))
+                now = updated(now, weights, value, float(max(1, rows)))
         return now
 
     def estimate(self, record: Record) -> Array:
@@ -176,8 +176,12 @@ class Mwem:
         return f"MWEM: {self.rounds} rounds of measuring the question that is answered worst"
 
 
-def _updated(now: Array, weights: list[Array], value: float, rows: float) -> Array:
-    """One step of multiplicative weights towards a measured answer."""
+def updated(now: Array, weights: list[Array], value: float, rows: float) -> Array:
+    """One step of multiplicative weights towards a measured answer.
+
+    >>> updated(np.array([50.0, 50.0]), [np.array([1.0, 0.0])], 80, 100).round(2).tolist()
+    [53.74, 46.26]
+    """
     along = now
     for own in weights:
         along = np.tensordot(own, along, axes=(0, 0))
