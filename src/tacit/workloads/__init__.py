@@ -11,9 +11,11 @@ spent, and answers everything from one measurement.
 """
 
 from tacit.workloads.adaptive import AdaptiveAnswer, AdaptivePlan
+from tacit.workloads.bounds import least_error, recovers, warnings_for
 from tacit.workloads.dawa import Dawa, plan_dawa, with_dawa
 from tacit.workloads.joint_strategy import JointStrategy, best
 from tacit.workloads.mwem import Mwem, plan_mwem, with_mwem
+from tacit.workloads.net import NetMechanism
 from tacit.workloads.online import Online, OnlineAnswer, open_online
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
 from tacit.workloads.privtree import PrivTree, plan_privtree, with_privtree
@@ -42,6 +44,7 @@ __all__ = [
     "Marginals",
     "Measured",
     "Mwem",
+    "NetMechanism",
     "Online",
     "OnlineAnswer",
     "Predicates",
@@ -58,12 +61,15 @@ __all__ = [
     "best",
     "bound",
     "compared",
+    "least_error",
     "measured",
     "open_online",
     "plan",
     "plan_dawa",
     "plan_mwem",
     "plan_privtree",
+    "recovers",
+    "warnings_for",
     "with_dawa",
     "with_mwem",
     "with_privtree",
