@@ -35,7 +35,7 @@ from tacit.workloads import marginals
 from tacit.workloads.marginals import Columns
 from tacit.workloads.optimal import search
 from tacit.workloads.strategy import Need, Strategy, identity
-from tacit.workloads.workload import Array, Term, Workload
+from tacit.workloads.workload import Array, Cells, Term, Workload
 
 #: The most cells of one table of counts that is made.
 LARGEST = 20_000_000
@@ -43,6 +43,8 @@ LARGEST = 20_000_000
 MOST_ROWS = 2**40
 #: Fractions of scales are multiples of this.
 FINE = 2**40
+#: Least squares over separate products: at most so many unknowns, and so many answers times measurements.
+UNKNOWNS, COMBINED = 1500, 2 * 10**8
 
 Counts = Mapping[Columns, NDArray[Any]]
 
@@ -278,6 +280,108 @@ def each_alone(workload: Workload, law: Law) -> EachAlone | None:
     return EachAlone(tuple(parts), tuple(Fraction(max(1, round(r / max(raw) * FINE)), FINE) for r in raw))
 
 
+@dataclass(frozen=True, eq=False)
+class Joined(EachAlone):
+    """Every term has a product of its own, and all answers are put together by least squares over all of them.
+
+    The unknowns are the residuals of every set of columns that a product tells apart: tables that agree on what they
+    share, and no others, are put together from them. So two products over the same column, or over columns that share
+    only the total, help each other, and their answers agree.
+    """
+
+    cells: Cells
+
+    @cached_property
+    def _basis(self) -> dict[Columns, Array]:
+        """For every product's columns the matrix that makes its table of residuals."""
+        order, sizes = list(self.cells.names), self.cells.sizes
+        tables = list(dict.fromkeys(part.columns for part in self.parts))
+        found: dict[Columns, list[Array]] = {table: [] for table in tables}
+        for subset in marginals.subsets(tables, order):
+            width = math.prod(sizes[c] - 1 for c in subset)
+            for table in tables:
+                block = np.zeros((math.prod(sizes[c] for c in table), width))
+                if set(subset) <= set(table):
+                    each = [_contrasts(sizes[c]) if c in subset else np.full((sizes[c], 1), 1 / sizes[c]) for c in table]
+                    block = np.ones((1, 1))
+                    for matrix in each:
+                        block = np.kron(block, matrix)
+                found[table].append(block)
+        return {table: np.hstack(blocks) for table, blocks in found.items()}
+
+    @cached_property
+    def _rows(self) -> Array:
+        """What is measured of the residuals, each row times its weight."""
+        rows = []
+        for part, share in zip(self.parts, self.shares, strict=True):
+            basis = self._basis[part.columns]
+            blocks = [basis.reshape(*(self.cells.sizes[c] for c in part.columns), -1)]
+            for axis, strategy in enumerate(part.strategies):
+                blocks = [found for block in blocks for found in strategy.measure(block, axis)]
+            rows += [b.reshape(-1, basis.shape[1]) * float(w * share) for b, w in zip(blocks, part.weights, strict=True)]
+        return np.vstack(rows)
+
+    @cached_property
+    def _covariance(self) -> Array:
+        """Of the estimated residuals, for noise of variance 1 at weight 1."""
+        return np.asarray(np.linalg.inv(self._rows.T @ self._rows))
+
+    def _place(self, term: Term) -> tuple[Workload, Columns]:
+        """A term over the cells of the first product whose columns hold it."""
+        columns = next(c for c in self._basis if set(term.columns) <= set(c))
+        return Workload(self.cells.only(list(columns)), (term,)), columns
+
+    def error(self, workload: Workload) -> float:
+        found = 0.0
+        for term in workload.terms:
+            own, columns = self._place(term)
+            gram = np.ones((1, 1))
+            for _, factor in own.factors(term):
+                gram = np.kron(gram, factor.gram())
+            basis = self._basis[columns]
+            found += term.weight * float(((gram @ basis) * (basis @ self._covariance)).sum())
+        return found
+
+    def answers(self, workload: Workload, released: Sequence[NDArray[Any]], law: Law) -> list[Answers]:
+        sums = np.concatenate([b.astype(np.float64).ravel() * float(w) for b, w in zip(released, self.weights, strict=True)])
+        through = self._covariance @ self._rows.T
+        found = []
+        for term in workload.terms:
+            own, columns = self._place(term)
+            shape = own.cells.shape
+            values = own.answer(term, (self._basis[columns] @ (through @ sums)).reshape(shape))
+            squares, fourths = np.zeros(values.shape), np.zeros(values.shape)
+            step = max(1, 2**22 // max(values.size, 1))
+            for start in range(0, through.shape[1], step):
+                cells = (self._basis[columns] @ through[:, start : start + step]).reshape(*shape, -1)
+                weights = own.answer(term, cells) ** 2
+                squares += weights.sum(axis=-1)
+                fourths += (weights**2).sum(axis=-1)
+            found.append(Answers(np.asarray(values), squares, fourths))
+        return found
+
+    def describe(self) -> str:
+        return f"{len(self.parts)} groups of questions, combined"
+
+
+def _contrasts(size: int) -> Array:
+    """Columns of unit length, orthogonal to each other and to the constant one (Helmert's)."""
+    place = np.arange(1, size)
+    rows = np.where(np.arange(size)[:, None] < place, 1.0, 0.0)
+    rows[place, place - 1] = -place
+    return np.asarray(rows / np.sqrt(place * (place + 1.0)))
+
+
+def joined(alone: EachAlone, workload: Workload) -> EachAlone:
+    """The same measurements with least squares over all of them, where that is affordable."""
+    sizes, tables = workload.cells.sizes, {part.columns for part in alone.parts}
+    unknowns = sum(math.prod(sizes[c] for c in table) for table in tables)
+    measured = sum(math.prod(len(s.measure(np.zeros(s.size), 0)) * s.size for s in part.strategies) for part in alone.parts)
+    if unknowns > UNKNOWNS or measured * workload.questions > COMBINED:
+        return alone
+    return Joined(alone.parts, alone.shares, workload.cells)
+
+
 # --- marginal tables ---
 
 
@@ -491,8 +595,8 @@ def candidates(workload: Workload, law: Law) -> list[JointStrategy]:
             found.append(_as_asked(workload, tables))
     else:
         found.append(product_for(workload, law))
-        if len(workload.terms) > 1:
-            found.append(each_alone(workload, law))
+        apart = each_alone(workload, law) if len(workload.terms) > 1 else None
+        found.append(None if apart is None else joined(apart, workload))
     return [one for one in found if one is not None]
 
 

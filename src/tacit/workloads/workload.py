@@ -441,14 +441,16 @@ class Workload:
         """The answers of each term from counts in cells, without its weight: arrays of the terms' shapes."""
         if counts.shape != self.cells.shape:
             raise ParameterError(f"counts must have the shape {self.cells.shape}, one entry a cell, not {counts.shape}")
-        found = []
-        for term in self.terms:
-            summed = counts.sum(axis=tuple(i for i, c in enumerate(self.cells.names) if c not in term.columns))
-            for axis, (_, factor) in enumerate(self.told(term)):
-                summed = factor.answer(summed, axis)
-            order = [list(dict(self.told(term))).index(column) for column in term.columns]
-            found.append(np.transpose(summed, order) if order else np.asarray(summed))
-        return found
+        return [self.answer(term, counts) for term in self.terms]
+
+    def answer(self, term: Term, counts: NDArray[Any]) -> NDArray[Any]:
+        """The answers of one term from counts in cells; further axes of the counts stay behind those of the term."""
+        summed = counts.sum(axis=tuple(i for i, c in enumerate(self.cells.names) if c not in term.columns))
+        told = self.told(term)
+        for axis, (_, factor) in enumerate(told):
+            summed = factor.answer(summed, axis)
+        order = [list(dict(told)).index(column) for column in term.columns]
+        return np.transpose(summed, [*order, *range(len(order), summed.ndim)]) if order else np.asarray(summed)
 
     def told(self, term: Term) -> list[tuple[str, Factor]]:
         """The columns of a term in the order of the cells."""
