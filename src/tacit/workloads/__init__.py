@@ -12,6 +12,7 @@ spent, and answers everything from one measurement.
 
 from tacit.workloads.joint_strategy import JointStrategy, best
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
+from tacit.workloads.reconstruct import impossible, whole_figures
 from tacit.workloads.workload import (
     AllRanges,
     Cells,
@@ -46,6 +47,8 @@ __all__ = [
     "best",
     "bound",
     "compared",
+    "impossible",
     "measured",
     "plan",
+    "whole_figures",
 ]  # fmt: skip

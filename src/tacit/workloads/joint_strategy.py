@@ -335,7 +335,7 @@ class Joined(EachAlone):
         found = 0.0
         for term in workload.terms:
             own, columns = self._place(term)
-            gram = np.ones((1, 1))
+            gram: Array = np.ones((1, 1))
             for _, factor in own.factors(term):
                 gram = np.kron(gram, factor.gram())
             basis = self._basis[columns]

@@ -39,8 +39,9 @@ from tacit.exact import Typed, at_most
 from tacit.ledger import paying
 from tacit.mechanisms import Law, NoisySums
 from tacit.tables import Brackets, Cut, Desk, EngineError, Session
-from tacit.workloads.intervals import half_widths
+from tacit.workloads.intervals import half_widths, lifts
 from tacit.workloads.joint_strategy import JointStrategy, best, candidates, unit_error
+from tacit.workloads.reconstruct import whole_figures
 from tacit.workloads.workload import Array, Cells, Term, Wanted, Workload
 
 #: Scales have at most so many binary digits, so that the event is short to write down.
@@ -104,21 +105,26 @@ class Measured:
             self.workload.terms, self.selection.answers(self.workload, released, self.law), strict=True
         ):
             widths = half_widths(own.squares, own.fourths, self.law, self.confidence) * self.scale
-            found.append(TermAnswers(self.workload.cells, term, own.values, widths))
+            lifted = lifts(own.squares, own.fourths, self.law) * self.scale
+            found.append(TermAnswers(self.workload.cells, term, own.values, widths, lifted))
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class TermAnswers:
-    """The answers of one term, in an array with one axis for each of its columns, and how far each may be off."""
+    """The answers of one term, in an array with one axis for each of its columns, and how far each may be off.
+
+    `lifts` is what an answer that is truly 0 gains, at most and on average, when figures below 0 are moved to 0.
+    """
 
     cells: Cells
     term: Term
     values: Array
     widths: Array
+    lifts: Array
 
-    def to_arrow(self) -> pa.Table:
-        """One line for each answer: what it asks about every column, value, low, high."""
+    def to_arrow(self, whole: NDArray[Any] | None = None) -> pa.Table:
+        """One line for each answer: what it asks about every column, value, low, high; and the whole figure if given."""
         labels = [factor.labels(self.cells.names[column]) for column, factor in self.term.factors]
         columns: dict[str, Any] = {}
         for axis, (column, names) in enumerate(zip(self.term.columns, labels, strict=True)):
@@ -128,7 +134,7 @@ class TermAnswers:
             columns[column] = pa.array(spread.ravel().tolist(), pa.string())
         values, widths = self.values.ravel(), self.widths.ravel()
         columns |= {"value": values, "low": values - widths, "high": values + widths}
-        return pa.table(columns)
+        return pa.table(columns if whole is None else {**columns, "whole": whole.ravel()})
 
 
 def measured(
@@ -251,6 +257,16 @@ class WorkloadAnswer:
         """The answers of every term, in the order of the workload."""
         return self.measured.answers(self.released)
 
+    @cached_property
+    def whole(self) -> list[NDArray[Any]]:
+        """For every term whole figures, none below 0, that agree in all tables (see `tacit.workloads.reconstruct`).
+
+        They are made of what was published, so they cost nothing. They are biased: a cell without rows gains up to
+        `figures[i].lifts`, and cells with rows lose it. The total is that of the unbiased figures, rounded.
+        """
+        plan = self.measured
+        return whole_figures(plan.workload, plan.selection, self.released, plan.law)
+
     def __repr__(self) -> str:
         lines = [f"{self.measured.workload.questions} answers; a typical one is off by {self.measured.expected_error:.3g}"]
         for own in self.figures:
@@ -258,12 +274,12 @@ class WorkloadAnswer:
             lines.append(f"{about}: {own.values.size} answers, within about {float(own.widths.mean()):.3g} each")
         return "\n".join(lines)
 
-    def table(self, *columns: str) -> pa.Table:
-        """The answers about exactly these columns: value, low, high."""
-        for found in self.figures:
+    def table(self, *columns: str, whole: bool = False) -> pa.Table:
+        """The answers about exactly these columns: value, low, high; with `whole`, the whole figure beside them."""
+        for i, found in enumerate(self.figures):
             if found.term.columns and set(found.term.columns) == set(columns):
-                table = found.to_arrow()
-                return table.select([*columns, "value", "low", "high"])
+                table = found.to_arrow(self.whole[i] if whole else None)
+                return table.select([*columns, "value", "low", "high", *(["whole"] if whole else [])])
         asked = "; ".join(", ".join(f.term.columns) for f in self.figures if f.term.columns)
         raise ParameterError(f"no answers about exactly {', '.join(columns)} were asked for; there are {asked}")
 

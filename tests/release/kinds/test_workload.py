@@ -79,6 +79,27 @@ def test_a_job_publishes_consistent_tables(tmp_path: Path, monkeypatch: pytest.M
     assert "region by nights" in page and "agree on them" in page
 
 
+def test_whole_figures_stand_beside_the_unbiased_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(job_with(PAIRS.replace("weight", "whole: true, weight")), tables={"visits": visits()})
+    pairs = csv.read_csv(done.folder / "pairs_sex_nights.csv").to_pylist()
+    single = {line["sex"]: line["whole"] for line in csv.read_csv(done.folder / "pairs_sex.csv").to_pylist()}
+    assert all(isinstance(line["whole"], int) and line["whole"] >= 0 for line in pairs)
+    for sex, value in single.items():
+        assert sum(line["whole"] for line in pairs if line["sex"] == sex) == value
+    assert {"value", "low", "high"} <= set(pairs[0])
+    page = (done.folder / "report.html").read_text()
+    assert "They are biased" in page and "an empty cell gains up to" in page
+    assert "whole figures" in (done.folder / "registry.yaml").read_text()
+
+
+def test_whole_figures_that_cannot_be_are_refused_before_payment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.workloads.reconstruct.MOST_OF_TABLES", 10)
+    found = plan(job_with(PAIRS.replace("weight", "whole: true, weight")))
+    (notice,) = [n for n in found.warnings if n.rule == "no-whole-figures"]
+    assert notice.refuses and "at most 10" in notice.text
+
+
 @pytest.mark.parametrize("output", [PAIRS, STAYS, COSTS])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_a_plan_fits_and_foretells(output: str, adjacency: str, tmp_path: Path) -> None:

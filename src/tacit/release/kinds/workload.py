@@ -34,7 +34,20 @@ from tacit.release.job_parts import Number, OutputSpec, Part
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.page import plain, template
 from tacit.tables import Brackets, Cut, Desk, TableError
-from tacit.workloads import AllRanges, Marginals, Measured, Prefix, Product, Wanted, Workload, WorkloadAnswer, best, bound, measured
+from tacit.workloads import (
+    AllRanges,
+    Marginals,
+    Measured,
+    Prefix,
+    Product,
+    Wanted,
+    Workload,
+    WorkloadAnswer,
+    best,
+    bound,
+    impossible,
+    measured,
+)
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
@@ -42,6 +55,10 @@ if TYPE_CHECKING:
 PRODUCT = "Tables of aggregates"
 #: Groups of answers that the report draws; all of them are in the files.
 SHOWN = 6
+BIASED = (
+    "The files also have whole figures, none below 0, that add up in every table. They are biased: a cell without rows gains up to "
+    "what the table below says, and cells with rows lose it. For averages and tests take the unbiased ones."
+)
 KINDS_OF_RANGES = {"all": AllRanges, "prefix": Prefix}
 
 
@@ -69,6 +86,7 @@ class WorkloadSpec(OutputSpec):
 
     `ranges` says for a column `all` (every range of neighbouring cells) or `prefix` (running totals). `cells` cuts a column that
     has neither categories nor whole bounds into brackets: a list of their edges. `where` is a condition in SQL on the rows.
+    With `whole`, figures without fractions and none below 0, which agree in all tables, stand beside the unbiased ones.
     """
 
     source: str
@@ -76,6 +94,7 @@ class WorkloadSpec(OutputSpec):
     ranges: dict[str, Literal["all", "prefix"]] = Field(default_factory=dict)
     cells: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
     where: str | None = Field(default=None, min_length=1, max_length=100_000)
+    whole: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -214,9 +233,13 @@ def plan(output: WorkloadOutput, portion: Portion) -> PlannedWorkload:
 
 def notices(planned: PlannedWorkload, job: Job, place: str) -> list[Notice]:
     """Where the noise of a cell exceeds what is in it on average, the table says little."""
-    rows, found = job.expected.rows, []
+    rows = job.expected.rows
+    found: list[Notice] = []
+    why = impossible(planned.measured.workload, planned.measured.selection) if planned.spec.whole else None
+    if why is not None:
+        found.append(Notice("no-whole-figures", f"{place}.whole", why, refuses=True))
     if rows is None:
-        return []
+        return found
     for term, (title, error) in zip(planned.output.workload.terms, planned.errors.items(), strict=True):
         cells = math.prod(planned.output.workload.cells.sizes[column] for column in term.columns)
         if error > rows / cells:
@@ -258,8 +281,9 @@ def checks(planned: PlannedWorkload, result: WorkloadAnswer) -> list[tuple[str, 
 def files(planned: PlannedWorkload, result: WorkloadAnswer, formats: Sequence[str]) -> dict[str, bytes]:
     """A table for each group of answers, in every format."""
     found: dict[str, bytes] = {}
-    for name, own in zip(planned.file_names, result.figures, strict=True):
-        found |= table_files(name, marked(own.to_arrow(), result.private), formats)
+    for i, (name, own) in enumerate(zip(planned.file_names, result.figures, strict=True)):
+        table = own.to_arrow(result.whole[i] if planned.spec.whole else None)
+        found |= table_files(name, marked(table, result.private), formats)
     return found
 
 
@@ -279,7 +303,7 @@ def recorded(planned: PlannedWorkload, result: WorkloadAnswer) -> Record:
 
 def post_processing(planned: PlannedWorkload) -> list[str]:
     """Answers are combined from what was measured."""
-    return ["least squares"]
+    return ["least squares", *(["whole figures, none below 0, that agree"] if planned.spec.whole else [])]
 
 
 def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record:
@@ -291,6 +315,8 @@ def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record
             table = result.figures[i].to_arrow().to_pydict()
             part |= {name: [plain(x) for x in table.pop(name)] for name in ("value", "low", "high")}
             part["groups"] = table
+        if result is not None:
+            part["lift"] = plain(float(result.figures[i].lifts.mean()))
         parts.append(part)
     return {
         "name": planned.name,
@@ -300,10 +326,12 @@ def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record
         "measured": planned.measured.selection.describe(),
         "noise": planned.noise,
         "event": repr(planned.event),
+        "whole": planned.spec.whole,
         "notes": [
             "All answers come from one draw: tables that share columns agree on them.",
             "Figures are unbiased and may be negative; a cell without rows shows noise around 0.",
             "A row with a value in no cell of some column counts in no table.",
+            *([BIASED] if planned.spec.whole else []),
         ],
     }
 
