@@ -10,9 +10,11 @@ spent, and answers everything from one measurement.
 {'sums over 64 cells (age: dense)': 2.3, 'sums over 64 cells (age: levels)': 4.69}
 """
 
+from tacit.workloads.geography import Invariants, RegionsAnswer, RegionsPlan, regions, wanted_of
 from tacit.workloads.joint_strategy import JointStrategy, best
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
 from tacit.workloads.reconstruct import impossible, whole_figures
+from tacit.workloads.regions import Nodes, two_passes
 from tacit.workloads.workload import (
     AllRanges,
     Cells,
@@ -31,13 +33,17 @@ __all__ = [
     "AllRanges",
     "Cells",
     "Identity",
+    "Invariants",
     "JointStrategy",
     "Marginals",
     "Measured",
+    "Nodes",
     "Predicates",
     "Prefix",
     "Product",
     "Ranges",
+    "RegionsAnswer",
+    "RegionsPlan",
     "TermAnswers",
     "Total",
     "Wanted",
@@ -50,5 +56,8 @@ __all__ = [
     "impossible",
     "measured",
     "plan",
+    "regions",
+    "two_passes",
+    "wanted_of",
     "whole_figures",
 ]  # fmt: skip

@@ -337,7 +337,7 @@ class Joined(EachAlone):
             own, columns = self._place(term)
             gram: Array = np.ones((1, 1))
             for _, factor in own.factors(term):
-                gram = np.kron(gram, factor.gram())
+                gram = np.asarray(np.kron(gram, factor.gram()), dtype=np.float64)
             basis = self._basis[columns]
             found += term.weight * float(((gram @ basis) * (basis @ self._covariance)).sum())
         return found

@@ -144,3 +144,40 @@ def test_what_is_foretold_is_what_comes(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_makes_no_sense_is_refused_without_data(output: str) -> None:
     with pytest.raises(JobError):
         plan(job_with(output))
+
+
+REGIONS = (
+    "{name: places, kind: workload, source: visits, weight: 3, whole: true, regions: {column: region, by: [sex], "
+    "hierarchy: {upper: [north], lower: [south]}, unprotected: {upper: 3100}}}"
+)
+
+
+def test_regions_name_what_is_not_protected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(job_with(REGIONS), tables={"visits": visits()})
+    lines = {(line["region"], line["sex"]): line for line in csv.read_csv(done.folder / "places_region_sex.csv").to_pylist()}
+    assert len(lines) == 10 and lines["upper", "f"]["whole"] + lines["upper", "m"]["whole"] == 3100
+    for sex in "fm":
+        assert lines["upper", sex]["whole"] + lines["lower", sex]["whole"] == lines["all", sex]["whole"]
+    said = "exact totals of region, given by the curator and not protected: upper"
+    assert said in (done.folder / "report.html").read_text()
+    assert said in " ".join((done.folder / "registry.yaml").read_text().split())
+    record = json.loads((done.folder / "release.json").read_text())
+    assert next(output for output in record["outputs"] if output["name"] == "places")["unprotected"] == [said]
+
+
+@pytest.mark.parametrize(
+    "regions",
+    [
+        "{column: region, hierarchy: {upper: [north], lower: {deep: [south]}}}",
+        "{column: region, hierarchy: {upper: [north]}, unprotected: {nowhere: 1}}",
+        "{column: region, hierarchy: {upper: [north]}, unprotected: {all: 1, north: 2}}",
+        "{column: zzz, hierarchy: {upper: [north]}}",
+        "{column: region, hierarchy: {}}",
+    ],
+)
+def test_regions_that_make_no_sense_are_refused_without_data(regions: str) -> None:
+    with pytest.raises(JobError):
+        plan(job_with(f"{{name: w, kind: workload, source: visits, weight: 1, regions: {regions}}}"))
+    with pytest.raises(JobError):
+        plan(job_with(REGIONS.replace("whole", "ranges: {nights: all}, whole")))

@@ -36,10 +36,13 @@ from tacit.release.page import plain, template
 from tacit.tables import Brackets, Cut, Desk, TableError
 from tacit.workloads import (
     AllRanges,
+    Invariants,
     Marginals,
     Measured,
+    Nodes,
     Prefix,
     Product,
+    RegionsAnswer,
     Wanted,
     Workload,
     WorkloadAnswer,
@@ -47,6 +50,7 @@ from tacit.workloads import (
     bound,
     impossible,
     measured,
+    wanted_of,
 )
 
 if TYPE_CHECKING:
@@ -81,8 +85,31 @@ class MarginalsSpec(Part):
         return self
 
 
+class RegionsSpec(Part):
+    """Every node of a public hierarchy over a column's values: names of mappings, and of lists of values at last.
+
+    `by` are columns whose cells are told apart in every node. `unprotected` are totals of nodes that are known and not protected.
+    """
+
+    column: str
+    hierarchy: dict[str, Any] = Field(min_length=1)
+    by: tuple[str, ...] = ()
+    unprotected: dict[str, int] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists(cls, value: object) -> object:
+        by = value.get("by") if isinstance(value, dict) else None
+        return {**value, "by": tuple(by)} if isinstance(value, dict) and isinstance(by, list) else value
+
+    @cached_property
+    def invariants(self) -> Invariants:
+        """The hierarchy with the totals that are not protected, checked."""
+        return Invariants.of(Nodes.of(self.hierarchy), self.unprotected)
+
+
 class WorkloadSpec(OutputSpec):
-    """Counts of a source's rows: marginal tables, ranges, or both.
+    """Counts of a source's rows: marginal tables, ranges, or both; or the regions of a hierarchy.
 
     `ranges` says for a column `all` (every range of neighbouring cells) or `prefix` (running totals). `cells` cuts a column that
     has neither categories nor whole bounds into brackets: a list of their edges. `where` is a condition in SQL on the rows.
@@ -95,6 +122,7 @@ class WorkloadSpec(OutputSpec):
     cells: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
     where: str | None = Field(default=None, min_length=1, max_length=100_000)
     whole: bool = False
+    regions: RegionsSpec | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -106,13 +134,17 @@ class WorkloadSpec(OutputSpec):
 
     @model_validator(mode="after")
     def _asks(self) -> WorkloadSpec:
-        if self.marginals is None and not self.ranges:
+        if self.regions is not None and (self.marginals is not None or self.ranges):
+            raise ValueError("regions stand in an output of their own, without marginals and ranges")
+        if self.marginals is None and not self.ranges and self.regions is None:
             raise ValueError("a workload asks for marginals or ranges: marginals: {of: [region, sex], up_to: 2}")
         return self
 
     @property
     def wanted(self) -> Wanted:
         """The questions by the names of columns."""
+        if self.regions is not None:
+            return wanted_of(self.regions.column, self.regions.invariants.nodes, self.regions.by)
         asked: list[Wanted] = [Product(**{column: KINDS_OF_RANGES[kind]}) for column, kind in self.ranges.items()]
         if self.marginals is not None:
             asked.insert(0, Marginals(*self.marginals.of, ways=self.marginals.ways, up_to=self.marginals.up_to))
@@ -163,7 +195,9 @@ def prepare(block: WorkloadSpec, job: Job, desk: Desk, place: str) -> WorkloadOu
         raise JobError("names no private source of the job", place=f"{place}.source")
     rows = f'SELECT COUNT(*) AS n FROM "{block.source}"' + ("" if block.where is None else f" WHERE ({block.where})")
     try:
-        cells = {column: Brackets(edges) for column, edges in block.cells.items()}
+        cells: dict[str, Any] = {column: Brackets(edges) for column, edges in block.cells.items()}
+        if block.regions is not None:
+            cells[block.regions.column] = list(block.regions.invariants.nodes.leaves)
         cut, workload = bound(desk, block.wanted, cells, rows)
     except (ParameterError, TableError) as error:
         raise JobError(str(error), place=place) from None
@@ -235,7 +269,8 @@ def notices(planned: PlannedWorkload, job: Job, place: str) -> list[Notice]:
     """Where the noise of a cell exceeds what is in it on average, the table says little."""
     rows = job.expected.rows
     found: list[Notice] = []
-    why = impossible(planned.measured.workload, planned.measured.selection) if planned.spec.whole else None
+    fitted = planned.spec.whole and planned.spec.regions is None  # regions are rounded from the top down, however many
+    why = impossible(planned.measured.workload, planned.measured.selection) if fitted else None
     if why is not None:
         found.append(Notice("no-whole-figures", f"{place}.whole", why, refuses=True))
     if rows is None:
@@ -268,7 +303,10 @@ def draw(planned: PlannedWorkload) -> Record:
 
 def result(planned: PlannedWorkload, drawn: Record, private: bool, entry: int | None) -> WorkloadAnswer:
     """All answers, by least squares from what was drawn."""
-    return WorkloadAnswer.from_record(planned.measured, drawn["sums"], private, entry)
+    found = WorkloadAnswer.from_record(planned.measured, drawn["sums"], private, entry)
+    if planned.spec.regions is None:
+        return found
+    return RegionsAnswer(found.measured, found.released, private, entry, planned.spec.regions.invariants)
 
 
 def checks(planned: PlannedWorkload, result: WorkloadAnswer) -> list[tuple[str, bool]]:
@@ -298,7 +336,14 @@ def recorded(planned: PlannedWorkload, result: WorkloadAnswer) -> Record:
         "noise": planned.noise,
         "measured": planned.measured.selection.describe(),
         "files": planned.file_names,
+        **({"unprotected": unprotected(planned)} if unprotected(planned) else {}),
     }
+
+
+def unprotected(planned: PlannedWorkload) -> list[str]:
+    """Exact figures that the curator gave and that the guarantee does not cover, in words."""
+    asked = planned.spec.regions
+    return [] if asked is None or not asked.unprotected else [asked.invariants.words(asked.column)]
 
 
 def post_processing(planned: PlannedWorkload) -> list[str]:
@@ -332,6 +377,7 @@ def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record
             "Figures are unbiased and may be negative; a cell without rows shows noise around 0.",
             "A row with a value in no cell of some column counts in no table.",
             *([BIASED] if planned.spec.whole else []),
+            *(f"Outside the guarantee: {words}." for words in unprotected(planned)),
         ],
     }
 
