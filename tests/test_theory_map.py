@@ -22,7 +22,7 @@ SECTIONS = [
     *(f"E{erratum}" for erratum in range(1, 22)),
     *(f"B1.{item}" for item in range(4, 15)),
     *(f"B1.E{erratum}" for erratum in (1, 2, 4, 5, 6, 7, 8, 12, 14, 15)),
-    *("B4.3", "B4.4.3g"),
+    *("B4.3", "B4.4.3g", "B4.4.3t"),
     *("B4.7.0", "B4.7.1", "B4.7.2", "B4.7.3"),
     *("B4.8.1", "B4.8.2", "B4.E13", "B4.E14", "B4.E18"),
     *(f"B6.{item}" for item in ("1", "2.1", "2.2", "3.1", "3.2", "4", "5", "E1", "E2", "E3", "E8", "E9", "E11")),

@@ -15,6 +15,7 @@ from tacit.workloads.joint_strategy import JointStrategy, best
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
 from tacit.workloads.reconstruct import impossible, whole_figures
 from tacit.workloads.regions import Nodes, two_passes
+from tacit.workloads.series import Published, SeriesAnswer, SeriesPlan, Stream, series, stream, wanted_over_time
 from tacit.workloads.workload import (
     AllRanges,
     Cells,
@@ -41,9 +42,13 @@ __all__ = [
     "Predicates",
     "Prefix",
     "Product",
+    "Published",
     "Ranges",
     "RegionsAnswer",
     "RegionsPlan",
+    "SeriesAnswer",
+    "SeriesPlan",
+    "Stream",
     "TermAnswers",
     "Total",
     "Wanted",
@@ -57,7 +62,10 @@ __all__ = [
     "measured",
     "plan",
     "regions",
+    "series",
+    "stream",
     "two_passes",
     "wanted_of",
+    "wanted_over_time",
     "whole_figures",
 ]  # fmt: skip

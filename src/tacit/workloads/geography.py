@@ -40,7 +40,7 @@ from tacit.accounting import Guarantee
 from tacit.errors import ParameterError
 from tacit.exact import Typed
 from tacit.mechanisms import Law
-from tacit.tables import Brackets, Session
+from tacit.tables import Brackets, Periods, Session
 from tacit.workloads.intervals import half_widths, lifts
 from tacit.workloads.joint_strategy import OneProduct
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, plan
@@ -151,7 +151,7 @@ def regions(
     session: Session, column: str, hierarchy: Nodes | Mapping[str, Any], *, by: Sequence[str] = (),
     unprotected: Mapping[str, int] | None = None, guarantee: Guarantee | str | None = None, epsilon: Typed | None = None,
     delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
-    cells: Mapping[str, Sequence[Any] | Brackets | None] | None = None, rows: str | None = None, law: Law | None = None,
+    cells: Mapping[str, Sequence[Any] | Brackets | Periods | None] | None = None, rows: str | None = None, law: Law | None = None,
     purpose: str = "",
 ) -> RegionsPlan:
     """Plan the counts of every region, for each cell of the columns in `by`. Nothing is spent and no data is touched.

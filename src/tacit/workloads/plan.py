@@ -38,7 +38,7 @@ from tacit.errors import ParameterError
 from tacit.exact import Typed, at_most
 from tacit.ledger import paying
 from tacit.mechanisms import Law, NoisySums
-from tacit.tables import Brackets, Cut, Desk, EngineError, Session
+from tacit.tables import Brackets, Cut, Desk, EngineError, Periods, Session
 from tacit.workloads.intervals import half_widths, lifts
 from tacit.workloads.joint_strategy import JointStrategy, best, candidates, unit_error
 from tacit.workloads.reconstruct import whole_figures
@@ -174,7 +174,7 @@ def _noisy(
     chosen = select(workload, law)
     moved = reach * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * chosen.norm(law)
     while True:
-        base = _short(multiplier * moved)
+        base = short(multiplier * moved)
         scales = tuple(base / weight for weight in chosen.weights)
         # The largest float below the ratio: a short number to write down, and never above the truth.
         joint = base / moved if law == "laplace" else Fraction(at_most(base / moved))
@@ -184,7 +184,7 @@ def _noisy(
         multiplier *= 1 + Fraction(1, 2**28)  # what roundings and the bracket's own width may cost
 
 
-def _short(value: Fraction) -> Fraction:
+def short(value: Fraction) -> Fraction:
     """The value with few binary digits, rounded up."""
     power = value.numerator.bit_length() - value.denominator.bit_length() - DIGITS
     unit = Fraction(2) ** power
@@ -300,12 +300,12 @@ class WorkloadAnswer:
 def plan(
     session: Session, wanted: Wanted, *, guarantee: Guarantee | str | None = None, epsilon: Typed | None = None,
     delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
-    cells: Mapping[str, Sequence[Any] | Brackets | None] | None = None, rows: str | None = None, law: Law | None = None,
+    cells: Mapping[str, Sequence[Any] | Brackets | Periods | None] | None = None, rows: str | None = None, law: Law | None = None,
     purpose: str = "",
 ) -> WorkloadPlan:
     """Plan a workload on a session's table. Nothing is spent and no data is touched.
 
-    `cells` cuts columns that the session does not declare: a list of categories, or `Brackets` for numbers. `rows` is a
+    `cells` cuts columns that the session does not declare: categories, `Brackets` for numbers, `Periods` for dates. `rows` is a
     plain count whose rows are meant, 'SELECT COUNT(*) FROM visits WHERE age > 17'. Columns that no question names
     are not looked at.
     """
@@ -323,7 +323,7 @@ def plan(
 
 
 def bound(
-    desk: Desk, wanted: Wanted, cells: Mapping[str, Sequence[Any] | Brackets | None] | None = None, rows: str | None = None
+    desk: Desk, wanted: Wanted, cells: Mapping[str, Sequence[Any] | Brackets | Periods | None] | None = None, rows: str | None = None
 ) -> tuple[Cut, Workload]:
     """The wanted questions over a desk's columns: how they are cut, and the workload."""
     names = wanted.columns

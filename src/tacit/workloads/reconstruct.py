@@ -28,6 +28,7 @@ from tacit.errors import ParameterError
 from tacit.mechanisms import Law
 from tacit.workloads.joint_strategy import EachAlone, Joined, JointStrategy, OneProduct
 from tacit.workloads.marginals import Columns, assembled, subsets
+from tacit.workloads.strategy import identity
 from tacit.workloads.workload import Array, Cells, Identity, Term, Workload
 
 Whole = NDArray[np.int64]
@@ -47,7 +48,7 @@ def impossible(workload: Workload, selection: JointStrategy) -> str | None:
     >>> impossible(pairs, best(pairs, "gaussian")) is None
     True
     """
-    if isinstance(selection, OneProduct | EachAlone) and not _asks_tables(workload):
+    if isinstance(selection, OneProduct | EachAlone) and not _asks_tables(workload, selection):
         if workload.cells.total <= MOST_CELLS:
             return None
         if not isinstance(selection, Joined):
@@ -72,7 +73,8 @@ def whole_figures(
     why = impossible(workload, selection)
     if why is not None:
         raise ParameterError(why)
-    if isinstance(selection, OneProduct | EachAlone) and not _asks_tables(workload) and workload.cells.total <= MOST_CELLS:
+    together = not _asks_tables(workload, selection) and workload.cells.total <= MOST_CELLS
+    if isinstance(selection, OneProduct | EachAlone) and together:
         counts = whole_cells(fitted_cells(selection, workload.cells, released))
         return workload.answers(counts)
     sizes = workload.cells.sizes
@@ -86,8 +88,10 @@ def whole_figures(
     return found
 
 
-def _asks_tables(workload: Workload) -> bool:
-    return all(term.marginal for term in workload.terms)
+def _asks_tables(workload: Workload, selection: JointStrategy) -> bool:
+    """Whether the tables can be taken as they are: all of them are asked for, and each cell was measured by itself or by residuals."""
+    plain = not isinstance(selection, OneProduct) or all(s == identity(s.size) for s in selection.strategies)
+    return plain and all(term.marginal for term in workload.terms)
 
 
 def _largest(workload: Workload) -> list[Columns]:

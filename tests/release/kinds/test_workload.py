@@ -181,3 +181,26 @@ def test_regions_that_make_no_sense_are_refused_without_data(regions: str) -> No
         plan(job_with(f"{{name: w, kind: workload, source: visits, weight: 1, regions: {regions}}}"))
     with pytest.raises(JobError):
         plan(job_with(REGIONS.replace("whole", "ranges: {nights: all}, whole")))
+
+
+def test_a_series_over_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    output = (
+        "{name: weeks, kind: workload, source: visits, weight: 3, whole: true, "
+        "series: {column: day, start: 2026-01-01, step: week, periods: 4, by: [sex]}}"
+    )
+    days = (np.datetime64("2026-01-01") + np.arange(6000) % 40).astype("datetime64[D]")
+    table = visits().append_column("day", pa.array(days))
+    text = JOB.format(output=output, folder="release", adjacency="add-remove").replace("  cost:", "  day: {type: date}\n  cost:")
+    done = run(parse(text), tables={"visits": table})
+    lines = {(str(line["day"]), line["sex"]): line for line in csv.read_csv(done.folder / "weeks_sex_day.csv").to_pylist()}
+    assert len(lines) == 20
+    truth = int(((table["sex"].to_numpy(zero_copy_only=False) == "f") & (np.arange(6000) % 40 < 28)).sum())
+    whole = lines["2026-01-01 to 2026-01-22", "f"]
+    assert abs(whole["value"] - truth) < 200 and whole["whole"] >= 0
+    for wrong in ("step: hour", "start: 2026-99-01", "periods: 0", "column: sex"):
+        name = wrong.split(":")[0]
+        kept = [part for part in ("column: day", "start: 2026-01-01", "step: week", "periods: 4") if not part.startswith(name)]
+        bad = f"{{name: w, kind: workload, source: visits, weight: 1, series: {{{', '.join([*kept, wrong])}}}}}"
+        with pytest.raises(JobError):
+            plan(parse(text.replace(output, bad)))

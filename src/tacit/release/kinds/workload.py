@@ -15,6 +15,7 @@ draw, so tables that share a column agree on it.
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec, Part
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.page import plain, template
-from tacit.tables import Brackets, Cut, Desk, TableError
+from tacit.tables import Brackets, Cut, Desk, Periods, TableError
 from tacit.workloads import (
     AllRanges,
     Invariants,
@@ -51,6 +52,7 @@ from tacit.workloads import (
     impossible,
     measured,
     wanted_of,
+    wanted_over_time,
 )
 
 if TYPE_CHECKING:
@@ -108,8 +110,33 @@ class RegionsSpec(Part):
         return Invariants.of(Nodes.of(self.hierarchy), self.unprotected)
 
 
+class SeriesSpec(Part):
+    """Counts over time: a date column cut into `periods` of a `step` (day, week, month, quarter, year) from a first day on.
+
+    All stretches of time are answered, or with `asked: prefix` running totals; `by` are columns whose cells are told apart.
+    """
+
+    column: str
+    start: datetime.date | str
+    step: str
+    periods: int
+    by: tuple[str, ...] = ()
+    asked: Literal["ranges", "prefix"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists(cls, value: object) -> object:
+        by = value.get("by") if isinstance(value, dict) else None
+        return {**value, "by": tuple(by)} if isinstance(value, dict) and isinstance(by, list) else value
+
+    @property
+    def cut(self) -> Periods:
+        """The periods, checked."""
+        return Periods(self.start, self.step, self.periods)
+
+
 class WorkloadSpec(OutputSpec):
-    """Counts of a source's rows: marginal tables, ranges, or both; or the regions of a hierarchy.
+    """Counts of a source's rows: marginal tables, ranges, or both; or the regions of a hierarchy; or a series over time.
 
     `ranges` says for a column `all` (every range of neighbouring cells) or `prefix` (running totals). `cells` cuts a column that
     has neither categories nor whole bounds into brackets: a list of their edges. `where` is a condition in SQL on the rows.
@@ -123,6 +150,7 @@ class WorkloadSpec(OutputSpec):
     where: str | None = Field(default=None, min_length=1, max_length=100_000)
     whole: bool = False
     regions: RegionsSpec | None = None
+    series: SeriesSpec | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -134,9 +162,10 @@ class WorkloadSpec(OutputSpec):
 
     @model_validator(mode="after")
     def _asks(self) -> WorkloadSpec:
-        if self.regions is not None and (self.marginals is not None or self.ranges):
-            raise ValueError("regions stand in an output of their own, without marginals and ranges")
-        if self.marginals is None and not self.ranges and self.regions is None:
+        alone = [name for name in ("regions", "series") if getattr(self, name) is not None]
+        if len(alone) > 1 or (alone and (self.marginals is not None or self.ranges)):
+            raise ValueError(f"{alone[0]} stand in an output of their own, without other questions")
+        if self.marginals is None and not self.ranges and not alone:
             raise ValueError("a workload asks for marginals or ranges: marginals: {of: [region, sex], up_to: 2}")
         return self
 
@@ -145,6 +174,8 @@ class WorkloadSpec(OutputSpec):
         """The questions by the names of columns."""
         if self.regions is not None:
             return wanted_of(self.regions.column, self.regions.invariants.nodes, self.regions.by)
+        if self.series is not None:
+            return wanted_over_time(self.series.column, self.series.cut, self.series.by, self.series.asked)
         asked: list[Wanted] = [Product(**{column: KINDS_OF_RANGES[kind]}) for column, kind in self.ranges.items()]
         if self.marginals is not None:
             asked.insert(0, Marginals(*self.marginals.of, ways=self.marginals.ways, up_to=self.marginals.up_to))
@@ -198,6 +229,8 @@ def prepare(block: WorkloadSpec, job: Job, desk: Desk, place: str) -> WorkloadOu
         cells: dict[str, Any] = {column: Brackets(edges) for column, edges in block.cells.items()}
         if block.regions is not None:
             cells[block.regions.column] = list(block.regions.invariants.nodes.leaves)
+        if block.series is not None:
+            cells[block.series.column] = block.series.cut
         cut, workload = bound(desk, block.wanted, cells, rows)
     except (ParameterError, TableError) as error:
         raise JobError(str(error), place=place) from None
