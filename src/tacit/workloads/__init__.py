@@ -16,6 +16,7 @@ from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, Workload
 from tacit.workloads.reconstruct import impossible, whole_figures
 from tacit.workloads.regions import Nodes, two_passes
 from tacit.workloads.series import Published, SeriesAnswer, SeriesPlan, Stream, series, stream, wanted_over_time
+from tacit.workloads.spatial import Axis, Box, GridAnswer, GridPlan, grid, wanted_boxes, wanted_cells
 from tacit.workloads.workload import (
     AllRanges,
     Cells,
@@ -32,7 +33,11 @@ from tacit.workloads.workload import (
 
 __all__ = [
     "AllRanges",
+    "Axis",
+    "Box",
     "Cells",
+    "GridAnswer",
+    "GridPlan",
     "Identity",
     "Invariants",
     "JointStrategy",
@@ -58,6 +63,7 @@ __all__ = [
     "best",
     "bound",
     "compared",
+    "grid",
     "impossible",
     "measured",
     "plan",
@@ -65,6 +71,8 @@ __all__ = [
     "series",
     "stream",
     "two_passes",
+    "wanted_boxes",
+    "wanted_cells",
     "wanted_of",
     "wanted_over_time",
     "whole_figures",

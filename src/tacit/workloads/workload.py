@@ -196,7 +196,7 @@ class AllRanges(Factor):
         return _ranges_spread(covariance, *np.triu_indices(self.size))
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        return [_range_label(names, i, j) for i in range(self.size) for j in range(i, self.size)]
+        return _range_labels(names, [(i, j) for i in range(self.size) for j in range(i, self.size)])
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class Ranges(Factor):
         return _ranges_spread(covariance, first, last)
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        return [_range_label(names, first, last) for first, last in self.ends]
+        return _range_labels(names, self.ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,8 +300,13 @@ def overlap_squares(first: NDArray[np.int64], last: NDArray[np.int64], width: in
     return np.where(one == other, (stop - start) ** 2, apart)
 
 
-def _range_label(names: Sequence[str], first: int, last: int) -> str:
-    return names[first] if first == last else f"{names[first]} to {names[last]}"
+def _range_labels(names: Sequence[str], ends: Sequence[tuple[int, int]]) -> list[str]:
+    """What ranges of cells are called: '0 to 18' and '18 to 65' make '0 to 65', any other cells 'first to last'."""
+    parts = [name.split(" to ") for name in names]
+    chained = all(len(part) == 2 for part in parts) and all(one[1] == two[0] for one, two in itertools.pairwise(parts))
+    if chained:
+        return [f"{parts[first][0]} to {parts[last][1]}" for first, last in ends]
+    return [names[first] if first == last else f"{names[first]} to {names[last]}" for first, last in ends]
 
 
 # --- cells ---

@@ -204,3 +204,23 @@ def test_a_series_over_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         bad = f"{{name: w, kind: workload, source: visits, weight: 1, series: {{{', '.join([*kept, wrong])}}}}}"
         with pytest.raises(JobError):
             plan(parse(text.replace(output, bad)))
+
+
+MAP = "{name: map, kind: workload, source: visits, weight: 3, whole: true, map: {x: {column: cost, low: 0, high: 100, cells: 5}, y: {%s}}}"
+
+
+def test_a_map_publishes_cells_and_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = visits()
+    done = run(job_with(MAP % "column: nights, low: 0, high: 8, cells: 4"), tables={"visits": table})
+    cells = csv.read_csv(done.folder / "map_cost_nights.csv").to_pylist()
+    boxes = csv.read_csv(done.folder / "map_cost_nights_2.csv").to_pylist()
+    assert len(cells) == 20 and len(boxes) == 150
+    (everything,) = [line for line in boxes if (line["cost"], line["nights"]) == ("0.0 to 100.0", "0.0 to 8.0")]
+    assert sum(line["value"] for line in cells) == pytest.approx(everything["value"], abs=1e-6)
+    assert sum(line["whole"] for line in cells) == everything["whole"]
+    nights = table["nights"].to_numpy()
+    assert abs(everything["value"] - int(((nights >= 0) & (nights <= 8)).sum())) < 250
+    for wrong in ("cost, low: 0, high: 8", "nights, low: 8, high: 0", "sex, low: 0, high: 8"):
+        with pytest.raises(JobError):
+            plan(job_with(MAP % f"column: {wrong}, cells: 4"))

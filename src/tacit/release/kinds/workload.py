@@ -37,6 +37,7 @@ from tacit.release.page import plain, template
 from tacit.tables import Brackets, Cut, Desk, Periods, TableError
 from tacit.workloads import (
     AllRanges,
+    Axis,
     Invariants,
     Marginals,
     Measured,
@@ -51,6 +52,8 @@ from tacit.workloads import (
     bound,
     impossible,
     measured,
+    wanted_boxes,
+    wanted_cells,
     wanted_of,
     wanted_over_time,
 )
@@ -61,6 +64,8 @@ if TYPE_CHECKING:
 PRODUCT = "Tables of aggregates"
 #: Groups of answers that the report draws; all of them are in the files.
 SHOWN = 6
+#: The most boxes of a map that are published one by one.
+BOXES = 20_000
 BIASED = (
     "The files also have whole figures, none below 0, that add up in every table. They are biased: a cell without rows gains up to "
     "what the table below says, and cells with rows lose it. For averages and tests take the unbiased ones."
@@ -135,8 +140,29 @@ class SeriesSpec(Part):
         return Periods(self.start, self.step, self.periods)
 
 
+class AxisSpec(Part):
+    """A column of coordinates, cut into equally wide cells between two public ends."""
+
+    column: str
+    low: float
+    high: float
+    cells: int
+
+    @property
+    def cut(self) -> Axis:
+        """The same, checked."""
+        return Axis(self.column, self.low, self.high, self.cells)
+
+
+class MapSpec(Part):
+    """A map of two columns, measured so that boxes have a small error. Cells are published; all boxes too, where they are few."""
+
+    x: AxisSpec
+    y: AxisSpec
+
+
 class WorkloadSpec(OutputSpec):
-    """Counts of a source's rows: marginal tables, ranges, or both; or the regions of a hierarchy; or a series over time.
+    """Counts of a source's rows: marginal tables, ranges, or both; or regions of a hierarchy; or a series over time; or a map.
 
     `ranges` says for a column `all` (every range of neighbouring cells) or `prefix` (running totals). `cells` cuts a column that
     has neither categories nor whole bounds into brackets: a list of their edges. `where` is a condition in SQL on the rows.
@@ -151,6 +177,7 @@ class WorkloadSpec(OutputSpec):
     whole: bool = False
     regions: RegionsSpec | None = None
     series: SeriesSpec | None = None
+    map: MapSpec | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -162,7 +189,7 @@ class WorkloadSpec(OutputSpec):
 
     @model_validator(mode="after")
     def _asks(self) -> WorkloadSpec:
-        alone = [name for name in ("regions", "series") if getattr(self, name) is not None]
+        alone = [name for name in ("regions", "series", "map") if getattr(self, name) is not None]
         if len(alone) > 1 or (alone and (self.marginals is not None or self.ranges)):
             raise ValueError(f"{alone[0]} stand in an output of their own, without other questions")
         if self.marginals is None and not self.ranges and not alone:
@@ -176,6 +203,10 @@ class WorkloadSpec(OutputSpec):
             return wanted_of(self.regions.column, self.regions.invariants.nodes, self.regions.by)
         if self.series is not None:
             return wanted_over_time(self.series.column, self.series.cut, self.series.by, self.series.asked)
+        if self.map is not None:
+            columns = (self.map.x.column, self.map.y.column)
+            boxes = math.prod(n * (n + 1) // 2 for n in (self.map.x.cells, self.map.y.cells))
+            return wanted_cells(*columns) + wanted_boxes(*columns) if boxes <= BOXES else wanted_cells(*columns)
         asked: list[Wanted] = [Product(**{column: KINDS_OF_RANGES[kind]}) for column, kind in self.ranges.items()]
         if self.marginals is not None:
             asked.insert(0, Marginals(*self.marginals.of, ways=self.marginals.ways, up_to=self.marginals.up_to))
@@ -206,7 +237,9 @@ class WorkloadOutput:
     def select(self, workload: Workload, law: Law) -> Any:
         """The selection of least error, remembered: a job plans an output many times for different prices."""
         if law not in self._chosen:
-            self._chosen[law] = best(workload, law)
+            shown = self.spec.map
+            aim = workload if shown is None else wanted_boxes(shown.x.column, shown.y.column).on(workload.cells)
+            self._chosen[law] = best(aim, law)
         return self._chosen[law]
 
 
@@ -231,6 +264,8 @@ def prepare(block: WorkloadSpec, job: Job, desk: Desk, place: str) -> WorkloadOu
             cells[block.regions.column] = list(block.regions.invariants.nodes.leaves)
         if block.series is not None:
             cells[block.series.column] = block.series.cut
+        if block.map is not None:
+            cells |= {axis.column: Brackets(axis.cut.edges) for axis in (block.map.x, block.map.y)}
         cut, workload = bound(desk, block.wanted, cells, rows)
     except (ParameterError, TableError) as error:
         raise JobError(str(error), place=place) from None
