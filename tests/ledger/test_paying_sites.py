@@ -44,7 +44,7 @@ from tacit.release.errors import OutputFailed
 from tacit.release.job import EXAMPLE, parse
 from tacit.synthesis import CategoryColumn, from_session, synthesizer
 from tacit.tables import Cut, EngineError, Periods, desk
-from tacit.workloads import Marginals, plan, stream
+from tacit.workloads import Marginals, View, plan, stream, views
 
 SOURCE = Path(tacit.__file__).parent
 ROWS = Space(Rows(Integers()), AddRemove())
@@ -398,6 +398,14 @@ def asked_as_a_workload(account: Account, patched: pytest.MonkeyPatch) -> object
     )
     patched.setattr(Cut, "counts", explode)
     return plan(session, Marginals("region", ways=1), epsilon=1).run()
+
+
+@case("workloads/views.py:ViewsPlan.run", free=False, error=EngineError)
+def seen_in_a_view(account: Account, patched: pytest.MonkeyPatch) -> object:
+    unit, columns = tacit.Unit("patient_id", max_rows=2), {"region": ["north", "south"]}
+    session = tacit.Session(VISITS, unit=unit, budget=Budget(epsilon=1), name="visits", ledger=account.ledger, columns=columns)
+    patched.setattr(Cut, "counts", explode)
+    return views(session, {"v": View("SELECT region FROM visits", Marginals("region", ways=1))}, epsilon=1).run()
 
 
 @case("workloads/series.py:stream", free=False, error=EngineError)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tacit.errors import ParameterError
 from tacit.workloads import AllRanges, Cells, Identity, Marginals, Prefix, Product, joint_strategy
-from tacit.workloads.joint_strategy import EachAlone, Joined, candidates, each_alone, joined, unit_error
-from tacit.workloads.workload import Wanted
+from tacit.workloads.joint_strategy import EachAlone, Joined, Residuals, WholeTables, candidates, each_alone, joined, unit_error
+from tacit.workloads.workload import Term, Wanted, Workload
 
 CELLS = Cells.of({"a": 3, "b": 4, "c": 6})
 WANTED: dict[str, Wanted] = {
@@ -77,3 +78,29 @@ def test_the_joined_one_is_among_the_candidates() -> None:
     apart = each_alone(workload, "gaussian")
     assert apart is not None
     assert unit_error(found[0], workload, "gaussian") < unit_error(apart, workload, "gaussian")
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_any_question_about_a_measured_table_has_its_variance(law: str) -> None:
+    """Ranges of pairs from residuals, and from whole tables: values and variances against the matrix from sums to answers."""
+    workload = Marginals("a", "b", "c", up_to=2).on(CELLS)
+    chosen = next(one for one in candidates(workload, law) if isinstance(one, Residuals | WholeTables))  # type: ignore[arg-type]
+    asked = Workload(CELLS, (Term((("c", AllRanges(6)), ("a", Identity(3)))), Term((("b", Prefix(4)),)), Term(())))
+    zeros = chosen.released(chosen.measure({t: np.zeros([CELLS.sizes[c] for c in t], dtype=np.int64) for t in chosen.tables}))
+    plain = chosen.answers(asked, zeros, law)  # type: ignore[arg-type]
+    squares = [np.zeros(one.values.shape) for one in plain]
+    blocks = chosen.measure({t: np.zeros([CELLS.sizes[c] for c in t], dtype=np.int64) for t in chosen.tables})
+    for k, block in enumerate(blocks):
+        for place in np.ndindex(block.shape):
+            one = [np.array(b) for b in blocks]
+            one[k][place] += 1
+            moved = chosen.answers(asked, chosen.released(one), law)  # type: ignore[arg-type]
+            for i, answers in enumerate(moved):
+                squares[i] += ((answers.values - plain[i].values) / float(chosen.weights[k])) ** 2
+    for own, expected in zip(plain, squares, strict=True):
+        np.testing.assert_allclose(own.squares, expected, rtol=1e-9)
+    with pytest.raises(ParameterError, match="no measured table"):
+        chosen_pairs = Marginals("a", "b", up_to=1).on(CELLS)
+        residuals = next(c for c in candidates(chosen_pairs, "gaussian") if isinstance(c, Residuals))
+        none = residuals.released(residuals.measure({t: np.zeros([CELLS.sizes[c] for c in t], dtype=np.int64) for t in residuals.tables}))
+        residuals.answers(Marginals("a", "b", ways=2).on(CELLS), none, "gaussian")

@@ -17,6 +17,7 @@ from tacit.workloads.reconstruct import impossible, whole_figures
 from tacit.workloads.regions import Nodes, two_passes
 from tacit.workloads.series import Published, SeriesAnswer, SeriesPlan, Stream, series, stream, wanted_over_time
 from tacit.workloads.spatial import Axis, Box, GridAnswer, GridPlan, grid, wanted_boxes, wanted_cells
+from tacit.workloads.views import View, ViewAnswer, ViewsPlan, views
 from tacit.workloads.workload import (
     AllRanges,
     Cells,
@@ -56,6 +57,9 @@ __all__ = [
     "Stream",
     "TermAnswers",
     "Total",
+    "View",
+    "ViewAnswer",
+    "ViewsPlan",
     "Wanted",
     "Workload",
     "WorkloadAnswer",
@@ -71,6 +75,7 @@ __all__ = [
     "series",
     "stream",
     "two_passes",
+    "views",
     "wanted_boxes",
     "wanted_cells",
     "wanted_of",

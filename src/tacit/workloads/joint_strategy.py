@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -244,18 +244,28 @@ class EachAlone(JointStrategy):
         return [block for part in self.parts for block in part.measure(counts)]
 
     def answers(self, workload: Workload, released: Sequence[NDArray[Any]], law: Law) -> list[Answers]:
-        found, place = [], 0
-        for term, part, share in zip(workload.terms, self.parts, self.shares, strict=True):
-            blocks = released[place : place + len(part.weights)]
-            place += len(part.weights)
-            (own,) = part.answers(alone(workload, term), blocks, law)
-            scale = 1 / float(share)
-            fourths = None if own.fourths is None else own.fourths * scale**4
-            found.append(Answers(own.values, own.squares * scale**2, fourths))
+        starts = np.cumsum([0, *(len(part.weights) for part in self.parts)]).tolist()
+        planned = [part.columns for part in self.parts] == [alone(workload, term).columns for term in workload.terms]
+        found = []
+        for i, term in enumerate(workload.terms):
+            k = i if planned else covering([part.columns for part in self.parts], term)
+            part, scale = self.parts[k], 1 / float(self.shares[k])
+            own = Workload(workload.cells.only(list(part.columns)), (term,))
+            (answers,) = part.answers(own, released[starts[k] : starts[k + 1]], law)
+            fourths = None if answers.fourths is None else answers.fourths * scale**4
+            found.append(Answers(answers.values, answers.squares * scale**2, fourths))
         return found
 
     def describe(self) -> str:
         return f"{len(self.parts)} groups of questions, each by itself"
+
+
+def covering(tables: Sequence[Columns], term: Term) -> int:
+    """The place of the first table with all columns of a term; refused where there is none."""
+    found = next((i for i, table in enumerate(tables) if set(term.columns) <= set(table)), None)
+    if found is None:
+        raise ParameterError(f"no measured table has all of {', '.join(term.columns)}; there are no answers about them together")
+    return found
 
 
 def alone(workload: Workload, term: Term) -> Workload:
@@ -328,7 +338,7 @@ class Joined(EachAlone):
 
     def _place(self, term: Term) -> tuple[Workload, Columns]:
         """A term over the cells of the first product whose columns hold it."""
-        columns = next(c for c in self._basis if set(term.columns) <= set(c))
+        columns = list(self._basis)[covering(list(self._basis), term)]
         return Workload(self.cells.only(list(columns)), (term,)), columns
 
     def error(self, workload: Workload) -> float:
@@ -463,10 +473,15 @@ class Residuals(JointStrategy):
         found = []
         for term in workload.terms:
             table = self.ordered(term)
-            values = marginals.assembled(residuals, table, self.scales.sizes)
-            values = np.transpose(values, [table.index(c) for c in term.columns]) if table else values
-            found.append(Answers(values, np.full(values.shape, self.variance(table)), None))
+            covering(list(self._shares), term)
+            values = _asked_of(term, marginals.assembled(residuals, table, self.scales.sizes), workload)
+            squares = np.full(values.shape, self.variance(table)) if term.marginal else self._spread(term)
+            found.append(Answers(values, squares, None))
         return found
+
+    def _spread(self, term: Term) -> Array:
+        shares = self._shares
+        return spread(term, lambda subset: 1 / float(shares[subset]) ** 2 if shares[subset] else 0.0, self.ordered(term))
 
     def describe(self) -> str:
         return f"{len(self.scales.deviations)} residuals of marginal tables"
@@ -527,14 +542,17 @@ class WholeTables(JointStrategy):
         found = []
         for term in workload.terms:
             table = self.ordered(term)
+            covering(list(self.shares), term)
             for length in range(len(table) + 1):
                 for subset in itertools.combinations(table, length):
                     if subset not in residuals:
                         residuals[subset] = self._residual(subset, noisy)
-            values = marginals.assembled(residuals, table, self.sizes)
-            values = np.transpose(values, [table.index(c) for c in term.columns]) if table else values
-            squares = np.full(values.shape, self.variance(table))
-            found.append(Answers(values, squares, np.full(values.shape, self.fourths(table))))
+            values = _asked_of(term, marginals.assembled(residuals, table, self.sizes), workload)
+            if term.marginal:
+                squares, fourths = np.full(values.shape, self.variance(table)), np.full(values.shape, self.fourths(table))
+                found.append(Answers(values, squares, fourths))
+            else:
+                found.append(Answers(values, spread(term, lambda s: 1 / sum(self.telling(s).values()), table), None))
         return found
 
     def _residual(self, subset: Columns, noisy: Mapping[Columns, NDArray[Any]]) -> Array:
@@ -568,6 +586,34 @@ class WholeTables(JointStrategy):
 
     def describe(self) -> str:
         return f"{len(self.shares)} marginal tables, combined"
+
+
+def _asked_of(term: Term, table: Array, workload: Workload) -> Array:
+    """The answers of a term from the table of its columns, which stand in the order of the cells."""
+    own = Workload(workload.cells.only(list(term.columns)), (term,)) if term.columns else None
+    return np.asarray(table if own is None else own.answer(term, table))
+
+
+def spread(term: Term, variance: Callable[[Columns], float], order: Columns) -> Array:
+    """The variance of each answer of any questions about a table that is put together from residuals.
+
+    The noise of residual A has the covariance variance(A) times the product of I - J / n over its columns, and is spread
+    evenly over the others: a question q adds |q|^2 - (sum q)^2 / n for a column in A, and (sum q / n)^2 for one that is not.
+    """
+    inside, outside = {}, {}
+    for column, factor in term.factors:
+        rows = factor.matrix()
+        sums = rows.sum(axis=1)
+        inside[column] = (rows**2).sum(axis=1) - sums**2 / factor.size
+        outside[column] = (sums / factor.size) ** 2
+    found = np.zeros(term.shape)
+    for length in range(len(order) + 1):
+        for subset in itertools.combinations(order, length):
+            part = np.asarray(variance(subset))
+            for column, _ in term.factors:
+                part = np.multiply.outer(part, inside[column] if column in subset else outside[column])
+            found = found + part
+    return found
 
 
 # --- choosing ---

@@ -224,3 +224,27 @@ def test_a_map_publishes_cells_and_boxes(tmp_path: Path, monkeypatch: pytest.Mon
     for wrong in ("cost, low: 0, high: 8", "nights, low: 8, high: 0", "sex, low: 0, high: 8"):
         with pytest.raises(JobError):
             plan(job_with(MAP % f"column: {wrong}, cells: 4"))
+
+
+def test_a_view_is_counted_in_place_of_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    view = "SELECT v.sex, w.floor FROM visits v JOIN wards w ON v.region = w.region WHERE v.nights > 2"
+    output = f'{{name: floors, kind: workload, source: visits, view: "{view}", marginals: {{of: [sex, floor], up_to: 2}}, weight: 3}}'
+    text = JOB.format(output=output, folder="release", adjacency="add-remove")
+    text = text.replace("{visits: {path: visits.parquet}}", "{visits: {path: visits.parquet}, wards: {path: wards.parquet, public: true}}")
+    for column in ("patient_id", "region", "sex", "nights", "cost"):
+        text = text.replace(f"  {column}:", f"  visits.{column}:")
+    more = "  wards.floor: {type: text, categories: [upper, lower]}\n  wards.region: {type: text}\n"
+    text = text.replace("  visits.cost:", f"{more}  visits.cost:")
+    table = visits()
+    wards = pa.table({"region": ["north", "south"], "floor": ["upper", "lower"]})
+    done = run(parse(text), tables={"visits": table, "wards": wards})
+    lines = csv.read_csv(done.folder / "floors_sex_floor.csv").to_pylist()
+    for line in lines:
+        region = {"upper": "north", "lower": "south"}[line["floor"]]
+        truth = sum(r["sex"] == line["sex"] and r["region"] == region and r["nights"] > 2 for r in table.to_pylist())
+        assert abs(line["value"] - truth) < 250
+    with pytest.raises(JobError):
+        plan(parse(text.replace("source: visits,", "source: visits, where: 'nights > 1',")))
+    with pytest.raises(JobError):
+        plan(parse(text.replace("v.region = w.region", "v.region < w.region")))

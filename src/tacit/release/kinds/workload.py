@@ -45,6 +45,7 @@ from tacit.workloads import (
     Prefix,
     Product,
     RegionsAnswer,
+    View,
     Wanted,
     Workload,
     WorkloadAnswer,
@@ -166,6 +167,7 @@ class WorkloadSpec(OutputSpec):
 
     `ranges` says for a column `all` (every range of neighbouring cells) or `prefix` (running totals). `cells` cuts a column that
     has neither categories nor whole bounds into brackets: a list of their edges. `where` is a condition in SQL on the rows.
+    `view` is a SELECT over the job's sources, such as a join, whose rows are counted in place of the source's.
     With `whole`, figures without fractions and none below 0, which agree in all tables, stand beside the unbiased ones.
     """
 
@@ -174,6 +176,7 @@ class WorkloadSpec(OutputSpec):
     ranges: dict[str, Literal["all", "prefix"]] = Field(default_factory=dict)
     cells: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
     where: str | None = Field(default=None, min_length=1, max_length=100_000)
+    view: str | None = Field(default=None, min_length=1, max_length=100_000)
     whole: bool = False
     regions: RegionsSpec | None = None
     series: SeriesSpec | None = None
@@ -189,6 +192,8 @@ class WorkloadSpec(OutputSpec):
 
     @model_validator(mode="after")
     def _asks(self) -> WorkloadSpec:
+        if self.view is not None and self.where is not None:
+            raise ValueError("a view has its own WHERE; leave out where")
         alone = [name for name in ("regions", "series", "map") if getattr(self, name) is not None]
         if len(alone) > 1 or (alone and (self.marginals is not None or self.ranges)):
             raise ValueError(f"{alone[0]} stand in an output of their own, without other questions")
@@ -259,6 +264,7 @@ def prepare(block: WorkloadSpec, job: Job, desk: Desk, place: str) -> WorkloadOu
         raise JobError("names no private source of the job", place=f"{place}.source")
     rows = f'SELECT COUNT(*) AS n FROM "{block.source}"' + ("" if block.where is None else f" WHERE ({block.where})")
     try:
+        rows = rows if block.view is None else View(block.view, block.wanted).rows
         cells: dict[str, Any] = {column: Brackets(edges) for column, edges in block.cells.items()}
         if block.regions is not None:
             cells[block.regions.column] = list(block.regions.invariants.nodes.leaves)
