@@ -14,9 +14,9 @@ from tacit.workloads.geography import Invariants, RegionsAnswer, RegionsPlan, re
 from tacit.workloads.joint_strategy import JointStrategy, best
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
 from tacit.workloads.reconstruct import impossible, whole_figures
-from tacit.workloads.regions import Nodes, two_passes
+from tacit.workloads.regions import Hierarchy, two_passes
 from tacit.workloads.series import Published, SeriesAnswer, SeriesPlan, Stream, series, stream, wanted_over_time
-from tacit.workloads.spatial import Axis, Box, GridAnswer, GridPlan, grid, wanted_boxes, wanted_cells
+from tacit.workloads.spatial import Axis, BoxCount, GridAnswer, GridPlan, grid, wanted_boxes, wanted_cells
 from tacit.workloads.views import View, ViewAnswer, ViewsPlan, views
 from tacit.workloads.workload import (
     AllRanges,
@@ -35,16 +35,16 @@ from tacit.workloads.workload import (
 __all__ = [
     "AllRanges",
     "Axis",
-    "Box",
+    "BoxCount",
     "Cells",
     "GridAnswer",
     "GridPlan",
+    "Hierarchy",
     "Identity",
     "Invariants",
     "JointStrategy",
     "Marginals",
     "Measured",
-    "Nodes",
     "Predicates",
     "Prefix",
     "Product",

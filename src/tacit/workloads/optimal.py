@@ -25,7 +25,7 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 
 from tacit.mechanisms import Law
-from tacit.workloads.regions import Nodes, region_tree
+from tacit.workloads.regions import Hierarchy, region_tree
 from tacit.workloads.strategy import (
     Dense,
     Levels,
@@ -165,7 +165,7 @@ def search(need: Need, law: Law) -> Strategy:
     if need.size > 2 and not simple:
         branchings = [b for b in (2, 3, 4, 5, 8, 16, 32) if b < need.size]
         candidates += [weighted_tree(need, law, branching) for branching in branchings]
-    for nodes in dict.fromkeys(factor for _, factor in need.factors if isinstance(factor, Nodes)):
+    for nodes in dict.fromkeys(factor for _, factor in need.factors if isinstance(factor, Hierarchy)):
         candidates.append(region_tree(need, nodes, law))
     if need.size <= SEARCHED:
         if law == "gaussian":
