@@ -15,14 +15,14 @@ from tacit.errors import ParameterError
 from tacit.ledger import Budget, Ledger
 from tacit.noise import test_mode as seeded
 from tacit.tables import Session, Unit
-from tacit.workloads import Cells, Invariants, Measured, Nodes, RegionsAnswer, measured, regions, wanted_of
+from tacit.workloads import Cells, Hierarchy, Invariants, Measured, RegionsAnswer, measured, regions, wanted_of
 from tacit.workloads.geography import children_of, top_down
 from tacit.workloads.joint_strategy import OneProduct
 from tacit.workloads.regions import RegionTree, region_tree
 from tacit.workloads.strategy import Need, identity
 
 PLACES = {"north": {"n1": ["a", "b", "c"], "n2": ["d"]}, "south": {"s1": ["e", "f"], "s2": ["g", "h", "i", "j"]}}
-NODES = Nodes.of(PLACES)
+NODES = Hierarchy.of(PLACES)
 CELLS = Cells.of({"place": list(NODES.leaves), "sex": ["f", "m"]})
 COUNTS = np.random.default_rng(3).integers(0, 60, size=(10, 2)) * np.array([[1, 0], [1, 1]] * 5)
 TRUE = {name: int(COUNTS[first : last + 1].sum()) for name, (first, last) in zip(NODES.names, NODES.ends, strict=True)}

@@ -11,12 +11,12 @@ import pytest
 from tacit.errors import ParameterError
 from tacit.workloads import Cells, Identity, Product, Total, best
 from tacit.workloads.optimal import gaussian_optimum
-from tacit.workloads.regions import Nodes, RegionTree, region_tree, two_passes
+from tacit.workloads.regions import Hierarchy, RegionTree, region_tree, two_passes
 from tacit.workloads.strategy import Need, identity, squared_error
 from tacit.workloads.workload import AllRanges, Predicates
 
 PLACES = {"north": {"n1": ["a", "b", "c"], "n2": ["d"]}, "south": {"s1": ["e", "f"], "s2": ["g", "h", "i", "j"]}}
-NODES = Nodes.of(PLACES)
+NODES = Hierarchy.of(PLACES)
 TREES = [
     RegionTree(10, NODES.cuts, (Fraction(1),) * 4),
     RegionTree(10, NODES.cuts, (Fraction(1, 3), Fraction(2), Fraction(1, 7), Fraction(1))),
@@ -46,7 +46,7 @@ def _leaves_of(tree: Any, name: str, inside: bool = False) -> list[str]:
 @pytest.mark.parametrize("wrong", [{}, [], {"a": []}, {"a": "bc"}, {"a": ["b"], "c": {"d": ["e"]}}, {"a": ["b", "b"]}, {"a": ["a"]}, 3])
 def test_what_is_no_hierarchy_is_refused(wrong: Any) -> None:
     with pytest.raises(ParameterError):
-        Nodes.of(wrong)
+        Hierarchy.of(wrong)
 
 
 @pytest.mark.parametrize("tree", TREES, ids=range(len(TREES)))
@@ -86,7 +86,7 @@ def test_weights_of_levels_are_near_the_best(law: Any) -> None:
 def test_large_hierarchies_need_no_matrix() -> None:
     """8,000 leaves in 40 x 20 nodes: planned, and never worse than the leaves alone."""
     tree = {f"s{i}": {f"c{i}.{j}": [f"t{i}.{j}.{k}" for k in range(10)] for j in range(20)} for i in range(40)}
-    nodes = Nodes.of(tree)
+    nodes = Hierarchy.of(tree)
     need = Need.of(nodes)
     found = region_tree(need, nodes, "gaussian")
     assert squared_error(found, need, "gaussian") < 0.45 * squared_error(identity(8000), need, "gaussian")

@@ -21,9 +21,9 @@ from tacit.workloads.online import Online, OnlineAnswer, open_online
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
 from tacit.workloads.privtree import PrivTree, plan_privtree, with_privtree
 from tacit.workloads.reconstruct import impossible, whole_figures
-from tacit.workloads.regions import Nodes, two_passes
+from tacit.workloads.regions import Hierarchy, two_passes
 from tacit.workloads.series import Published, SeriesAnswer, SeriesPlan, Stream, series, stream, wanted_over_time
-from tacit.workloads.spatial import Axis, Box, GridAnswer, GridPlan, grid, wanted_boxes, wanted_cells
+from tacit.workloads.spatial import Axis, BoxCount, GridAnswer, GridPlan, grid, wanted_boxes, wanted_cells
 from tacit.workloads.views import View, ViewAnswer, ViewsPlan, views
 from tacit.workloads.workload import (
     AllRanges,
@@ -44,11 +44,12 @@ __all__ = [
     "AdaptivePlan",
     "AllRanges",
     "Axis",
-    "Box",
+    "BoxCount",
     "Cells",
     "Dawa",
     "GridAnswer",
     "GridPlan",
+    "Hierarchy",
     "Identity",
     "Invariants",
     "JointStrategy",
@@ -56,7 +57,6 @@ __all__ = [
     "Measured",
     "Mwem",
     "NetMechanism",
-    "Nodes",
     "Online",
     "OnlineAnswer",
     "Predicates",

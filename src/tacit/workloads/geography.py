@@ -45,11 +45,11 @@ from tacit.workloads.intervals import half_widths, lifts
 from tacit.workloads.joint_strategy import OneProduct
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, plan
 from tacit.workloads.reconstruct import Whole, controlled, running, simplex
-from tacit.workloads.regions import Nodes
+from tacit.workloads.regions import Hierarchy
 from tacit.workloads.workload import Array, Identity, Product, Total, Wanted
 
 
-def wanted_of(column: str, nodes: Nodes, by: Sequence[str] = ()) -> Wanted:
+def wanted_of(column: str, nodes: Hierarchy, by: Sequence[str] = ()) -> Wanted:
     """The questions: every node of a hierarchy, for every combination of the cells of other columns."""
     if column in by or len(set(by)) != len(by):
         raise ParameterError("by must name other columns than that of the regions, each once")
@@ -60,16 +60,16 @@ def wanted_of(column: str, nodes: Nodes, by: Sequence[str] = ()) -> Wanted:
 class Invariants:
     """Totals of nodes that are known and not protected: a name and a count of rows each.
 
-    >>> Invariants.of(Nodes.of({"north": ["a", "b"], "south": ["c"]}), {"north": 5, "all": 4})
+    >>> Invariants.of(Hierarchy.of({"north": ["a", "b"], "south": ["c"]}), {"north": 5, "all": 4})
     Traceback (most recent call last):
     tacit.errors.ParameterError: the unprotected total of 'all' is 4, and those inside it make 5
     """
 
-    nodes: Nodes
+    nodes: Hierarchy
     totals: tuple[tuple[str, int], ...]
 
     @staticmethod
-    def of(nodes: Nodes, totals: Mapping[str, int] | None) -> Invariants:
+    def of(nodes: Hierarchy, totals: Mapping[str, int] | None) -> Invariants:
         """Checked against the hierarchy and each other; nothing here is private."""
         for name, value in (totals or {}).items():
             if name not in nodes.names:
@@ -110,7 +110,7 @@ class Invariants:
         return f"exact totals of {column}, given by the curator and not protected: {shown}"
 
 
-def children_of(nodes: Nodes) -> list[list[int]]:
+def children_of(nodes: Hierarchy) -> list[list[int]]:
     """The nodes right below each node."""
     found: list[list[int]] = [[] for _ in nodes.names]
     for i, parent in enumerate(nodes.parents):
@@ -148,7 +148,7 @@ class RegionsPlan:
 
 
 def regions(
-    session: Session, column: str, hierarchy: Nodes | Mapping[str, Any], *, by: Sequence[str] = (),
+    session: Session, column: str, hierarchy: Hierarchy | Mapping[str, Any], *, by: Sequence[str] = (),
     unprotected: Mapping[str, int] | None = None, guarantee: Guarantee | str | None = None, epsilon: Typed | None = None,
     delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
     cells: Mapping[str, Sequence[Any] | Brackets | Periods | None] | None = None, rows: str | None = None, law: Law | None = None,
@@ -159,7 +159,7 @@ def regions(
     The hierarchy maps names to mappings, and the last ones to lists of the values of the column; rows with other
     values count nowhere. `unprotected` maps names of nodes to totals that are known and not protected.
     """
-    nodes = hierarchy if isinstance(hierarchy, Nodes) else Nodes.of(hierarchy)
+    nodes = hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy.of(hierarchy)
     invariants = Invariants.of(nodes, unprotected)
     inner = plan(
         session, wanted_of(column, nodes, by), guarantee=guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu,
@@ -239,7 +239,7 @@ def top_down(values: Array, invariants: Invariants) -> Whole:
     At each node its own whole figures are shared out among its children: first their totals, then the cells, by
     controlled rounding of the children's estimates.
 
-    >>> nodes = Nodes.of({"north": ["a", "b"], "south": ["c"]})
+    >>> nodes = Hierarchy.of({"north": ["a", "b"], "south": ["c"]})
     >>> values = np.array([[9.6], [6.1], [3.5], [7.0], [-0.9], [3.5]])
     >>> top_down(values, Invariants.of(nodes, None)).ravel().tolist()
     [10, 6, 4, 6, 0, 4]

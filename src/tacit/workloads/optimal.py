@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 
 from tacit.mechanisms import Law
 from tacit.workloads import plan_cache
-from tacit.workloads.regions import Nodes, region_tree
+from tacit.workloads.regions import Hierarchy, region_tree
 from tacit.workloads.strategy import (
     UNIT,
     Dense,
@@ -191,7 +191,7 @@ def search(need: Need, law: Law) -> Strategy:
         branchings = [b for b in (2, 3, 4, 5, 8, 16, 32) if b < need.size]
         candidates += [weighted_tree(need, law, branching) for branching in branchings]
     multipliers: Array | None = None
-    for nodes in dict.fromkeys(factor for _, factor in need.factors if isinstance(factor, Nodes)):
+    for nodes in dict.fromkeys(factor for _, factor in need.factors if isinstance(factor, Hierarchy)):
         candidates.append(region_tree(need, nodes, law))
     if need.size <= SEARCHED:
         if law == "gaussian":

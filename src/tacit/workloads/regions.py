@@ -1,10 +1,10 @@
 """Trees of regions: every node is a range of neighbouring leaves, and every level is measured with noise of its own.
 
-`Nodes` asks for the count of every node of a public hierarchy; `RegionTree` measures its levels. Blocks of one level
+`Hierarchy` asks for the count of every node of a public hierarchy; `RegionTree` measures its levels. Blocks of one level
 may have any sizes. Least squares over such a tree needs no matrix: one pass up and one pass down, linear in the number
 of nodes. `two_passes` is the same for nodes that carry vectors, each measured with a covariance matrix of its own.
 
->>> nodes = Nodes.of({"north": ["a", "b"], "south": ["c", "d", "e"]})
+>>> nodes = Hierarchy.of({"north": ["a", "b"], "south": ["c", "d", "e"]})
 >>> nodes.names[:4], nodes.ends[:3]
 (('all', 'north', 'south', 'a'), ((0, 4), (0, 1), (2, 4)))
 >>> tree = RegionTree(5, nodes.cuts, (Fraction(1),) * 3)
@@ -38,7 +38,7 @@ Cuts = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Nodes(Ranges):
+class Hierarchy(Ranges):
     """The count of every node of a hierarchy over the leaves 0, 1, ...: the whole first, the leaves last.
 
     `names` has one name for each node, `levels` the depth of each (0 for the whole), `parents` the place of the node
@@ -51,10 +51,10 @@ class Nodes(Ranges):
     cuts: Cuts = ()
 
     @staticmethod
-    def of(hierarchy: Any, whole: str = "all") -> Nodes:
+    def of(hierarchy: Any, whole: str = "all") -> Hierarchy:
         """From a mapping of names to mappings, and of the last ones to lists of leaves; all leaves equally deep.
 
-        >>> Nodes.of({"north": ["a"], "south": {"c": ["d"]}})
+        >>> Hierarchy.of({"north": ["a"], "south": {"c": ["d"]}})
         Traceback (most recent call last):
         tacit.errors.ParameterError: all leaves of a hierarchy must be equally deep, ...
         """
@@ -89,7 +89,7 @@ class Nodes(Ranges):
             twice = next(name for name in names if names.count(name) > 1)
             raise ParameterError(f"every node of a hierarchy needs a name of its own; {twice!r} stands there twice")
         cuts = tuple(tuple(nodes[i][3] for i in order if nodes[i][1] == level) for level in range(max(depths) + 1))
-        return Nodes(
+        return Hierarchy(
             leaves, tuple((nodes[i][3], nodes[i][4]) for i in order), names, tuple(nodes[i][1] for i in order),
             tuple(place_of.get(nodes[i][2], -1) for i in order), cuts,
         )  # fmt: skip
@@ -214,7 +214,7 @@ class RegionTree(Strategy):
         return squares, None
 
 
-def region_tree(need: Need, nodes: Nodes, law: Law) -> RegionTree:
+def region_tree(need: Need, nodes: Hierarchy, law: Law) -> RegionTree:
     """The weights of a hierarchy's levels of least error; a level of hardly any weight is left out."""
     levels = len(nodes.cuts)
 

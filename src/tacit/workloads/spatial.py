@@ -122,7 +122,7 @@ def grid(
 
 
 @dataclass(frozen=True)
-class Box:
+class BoxCount:
     """A count in a box with its interval; `x` and `y` are the edges of the grid that were taken."""
 
     value: float
@@ -158,11 +158,11 @@ class GridAnswer(WorkloadAnswer):
         assert self.x is not None and self.y is not None
         return self._asked(Identity(self.x.cells), Identity(self.y.cells))
 
-    def box(self, x: tuple[float, float], y: tuple[float, float]) -> Box:
+    def box(self, x: tuple[float, float], y: tuple[float, float]) -> BoxCount:
         """The count in a box, whose sides are moved to the nearest edges of the grid."""
         return self.boxes([(x, y)])[0]
 
-    def boxes(self, asked: list[tuple[tuple[float, float], tuple[float, float]]]) -> list[Box]:
+    def boxes(self, asked: list[tuple[tuple[float, float], tuple[float, float]]]) -> list[BoxCount]:
         """The counts in several boxes."""
         assert self.x is not None and self.y is not None
         found = []
@@ -171,7 +171,7 @@ class GridAnswer(WorkloadAnswer):
             (bottom, top), up = _snapped(self.y, y)
             values, widths = self._asked(Ranges(self.x.cells, ((first, last),)), Ranges(self.y.cells, ((bottom, top),)))
             value, width = float(values[0, 0]), float(widths[0, 0])
-            found.append(Box(value, value - width, value + width, across, up))
+            found.append(BoxCount(value, value - width, value + width, across, up))
         return found
 
     def picture(self, path: pictures.Path | None = None, *, title: str = "Rows") -> Figure:

@@ -38,10 +38,10 @@ from tacit.tables import Brackets, Cut, Desk, Periods, TableError
 from tacit.workloads import (
     AllRanges,
     Axis,
+    Hierarchy,
     Invariants,
     Marginals,
     Measured,
-    Nodes,
     Prefix,
     Product,
     RegionsAnswer,
@@ -113,7 +113,7 @@ class RegionsSpec(Part):
     @cached_property
     def invariants(self) -> Invariants:
         """The hierarchy with the totals that are not protected, checked."""
-        return Invariants.of(Nodes.of(self.hierarchy), self.unprotected)
+        return Invariants.of(Hierarchy.of(self.hierarchy), self.unprotected)
 
 
 class SeriesSpec(Part):
