@@ -26,7 +26,7 @@ Guarantee
     computed from the data leaves the loop (a training loss printed on the way is not covered).
     Proved in: Abadi et al. 2016, Section 3; composition by the accountant's privacy-loss distributions, since the plan is fixed in advance.
     Arithmetic: sums are kept in a type of at least single precision, whatever the parameters are; a step releases sum plus
-    real noise, rounded to a lattice, exactly (docs/decisions/0014); the type of the parameter is put on last.
+    real noise, rounded to a lattice, exactly (docs/decisions/0022); the type of the parameter is put on last.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tacit.deep.clipping import ROUNDING as SUMS
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
-from tacit.deep.noise import READ, add_noise, step_noise
+from tacit.deep.noise import GRANULE, READ, add_noise, step_noise
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader, Sampler, as_dataset
 from tacit.ledger import Account, Payment, paying
 from tacit.mechanisms import NoisySums
@@ -64,8 +64,8 @@ class Noise(Protocol):
     def ready(self, parameters: int) -> None:
         """Before a step of so many parameters: refuses, by public facts alone, what it cannot do."""
 
-    def rounding(self, parameters: int) -> float:
-        """What floating point can add to the move of all released sums together, in deviations of the noise."""
+    def rounding(self, parameters: int, farthest: float) -> float:
+        """What floating point can add to the move of all released sums together; as `farthest`, the largest sum, in deviations."""
 
     def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
         """`times` the sums of the next step plus its noise, which is that of `noise` alone or together with earlier noise."""
@@ -80,8 +80,8 @@ class Independent:
     def ready(self, parameters: int) -> None:
         pass
 
-    def rounding(self, parameters: int) -> float:
-        return READ * math.sqrt(parameters)
+    def rounding(self, parameters: int, farthest: float) -> float:
+        return (GRANULE + READ * farthest) * math.sqrt(parameters)
 
     def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
         return add_noise(sums, noise, times)
@@ -92,6 +92,7 @@ class Independent:
 
 # How far the computed sums move, over the rule's sensitivity: both of two neighbours' sums may be so far from the exact ones.
 ROUNDING = 1 + 2 * SUMS
+MOST = 1024  # expected batches: the sums of a larger one are cut off, which brings no two of them further apart
 ADVICE = "The loop must call model(x) and loss.backward() once for each whole batch, and may replace no parameter"
 
 
@@ -130,6 +131,7 @@ class PrivateTraining:
             raise ParameterError("clipper must be one of the model that is trained; make it from the same model")
         self._clipper = Clipper(model, rule, loss_reduction=loss_reduction) if clipper is None else clipper
         self._clipper.largest = None if physical_batch is None else count("physical_batch", physical_batch)
+        self._clipper.narrow = True
         self._buffers: dict[str, tuple[int, int]] = {}
         self._tape: Tape | None = None
         self._gradient_multiplier()  # refuses what cannot be split before anything is patched
@@ -285,7 +287,10 @@ class PrivateTraining:
         sizes = [part.numel() for part in parts]
         sums = torch.cat([part.reshape(-1) for part in parts]) if collected.together is None else collected.together
         sensitivity = collected.sensitivity * ROUNDING
-        noise = step_noise(self._gradient_multiplier(), sensitivity, self._noise.rounding(len(sums)))
+        most, multiplier = MOST * float(self.sampler.divisor), self._gradient_multiplier()
+        if collected.count > most:  # else no sum is larger
+            sums.clamp_(-most * sensitivity, most * sensitivity)
+        noise = step_noise(multiplier, sensitivity, self._noise.rounding(len(sums), most / multiplier))
         noisy = self._noise.add(sums, noise, 1 / float(self.sampler.divisor))
         for name, part, piece in zip(collected.sums, parts, torch.split(noisy, sizes), strict=True):
             parameter = self._clipper.params[name]
