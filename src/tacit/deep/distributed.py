@@ -219,7 +219,7 @@ def make_private_distributed(
     mu: float | None = None, steps: int | None = None, epochs: int | None = None, group: Any = None,
     account: Any = None, collate: Callable[[list[Any]], Any] | None = None,
     physical_batch: int | None = None, workers: int = 0, loss_reduction: Any = "mean",
-    purpose: str = "training", ids: Any = None,
+    purpose: str = "training", ids: Any = None, allow_unseen: bool = False,
 ) -> DistributedTraining:
     """As `make_private`, called in every process with this rank's records and the sampler of the whole data.
 
@@ -250,4 +250,5 @@ def make_private_distributed(
         account=account,
         purpose=purpose,
         delta=paid,
+        allow_unseen=allow_unseen,
     )

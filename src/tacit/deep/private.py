@@ -43,7 +43,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
-from tacit.deep.alone import FIXES, Tape, due
+from tacit.deep.alone import FIXES, UNSEEN, Tape, due
 from tacit.deep.clipping import ROUNDING as SUMS
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
@@ -92,6 +92,7 @@ class Independent:
 
 # How far the computed sums move, over the rule's sensitivity: both of two neighbours' sums may be so far from the exact ones.
 ROUNDING = 1 + 2 * SUMS
+UNCHECKED = "records not checked for seeing each other"  # in the ledger's purpose and the run's own name
 MOST = 1024  # expected batches: the sums of a larger one are cut off, which brings no two of them further apart
 ADVICE = "The loop must call model(x) and loss.backward() once for each whole batch, and may replace no parameter"
 
@@ -110,7 +111,7 @@ class PrivateTraining:
         loss_reduction: Literal["mean", "sum"] = "mean", clipper: Clipper | None = None,
         physical_batch: int | None = None, workers: int = 0,
         collate: Callable[[list[Any]], Any] | None = None, account: Account | None = None,
-        purpose: str = "training", delta: float | None = None,
+        purpose: str = "training", delta: float | None = None, allow_unseen: bool = False,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -122,7 +123,10 @@ class PrivateTraining:
         self.history = History()
         self._noise = Independent() if noise is None else noise
         self._past: tuple[Event, ...] = ()
-        self._account, self._purpose, self._delta = account, purpose, delta
+        self._account, self._delta = account, delta
+        self._purpose = f"{purpose}; {UNCHECKED}" if allow_unseen else purpose
+        self._allow_unseen = allow_unseen
+        self._judged = False
         self._payment: Payment | None = None
         self._handed: int | None = None  # the records of the batch that is in the loop's hands
         self._noise.event(sampler, self.noise_multiplier, self.planned)  # a plan that cannot be priced is refused here
@@ -146,7 +150,7 @@ class PrivateTraining:
         return iter((self.model, self.optimizer, self.loader))
 
     def __repr__(self) -> str:
-        mark = "" if self.private else ", NOT PRIVATE"
+        mark = ("" if self.private else ", NOT PRIVATE") + (f", {UNCHECKED}" if self._allow_unseen else "")
         return f"PrivateTraining({self.steps} of {self.planned} steps, noise_multiplier={self.noise_multiplier:g}, {self.sampler!r}{mark})"
 
     @property
@@ -198,7 +202,7 @@ class PrivateTraining:
         self._clipper.counting = drawn
         self._buffers = buffers(self.model)
         self.left()
-        if drawn and batch is not None and due(self.steps + 1):
+        if drawn and batch is not None and (due(self.steps + 1) or not self._judged):
             self._tape = Tape(batch)
             self._tape.__enter__()  # type: ignore[no-untyped-call]
             self._clipper.witness = self._tape.model
@@ -242,11 +246,12 @@ class PrivateTraining:
         if tape is not None:
             with self._clipper.rehearsing():
                 found = tape.finding(position=self.by_place)
-        if found is not None:
+            self._judged = self._judged or tape.judged
+        if found is not None and found != UNSEEN:
             raise TrainingError(f"{found}, so clipping bounds nothing; {FIXES[found]}")
-        self._release(self._handed)
+        self._release(self._handed, unseen=found is not None)
 
-    def _release(self, handed: int) -> None:
+    def _release(self, handed: int, *, unseen: bool = False) -> None:
         """Take the clipped sum, add noise once, divide by the public number, and let the optimiser have it."""
         if self.remaining() <= 0:
             raise TrainingError(f"all {self.planned} planned steps are taken")
@@ -257,6 +262,8 @@ class PrivateTraining:
                 "the backward pass saw other examples than the loader handed out: run model(x) and loss.backward() once for each batch, on "
                 "the whole batch, in train mode, and evaluate under torch.no_grad()"
             )
+        if unseen and not self._allow_unseen:
+            raise TrainingError(f"{UNSEEN}; {FIXES[UNSEEN]}")
         if buffers(self.model) != self._buffers:
             raise TrainingError(
                 "a buffer of the model was written while a batch was in hand, and would carry the data past the noise; compute it from "
@@ -377,14 +384,15 @@ def make_private(
     sampler: Sampler, steps: int | None = None, epochs: int | None = None, noise: Noise | None = None,
     exact: bool = True, loss_reduction: Literal["mean", "sum"] = "mean",
     physical_batch: int | None = None, workers: int = 0, collate: Callable[[list[Any]], Any] | None = None,
-    account: Account | None = None, purpose: str = "training", delta: float | None = None,
+    account: Account | None = None, purpose: str = "training", delta: float | None = None, allow_unseen: bool = False,
 ) -> PrivateTraining:
     """Train `model` privately on `data` with the optimiser it already has, at a given noise.
 
     `data` is a Dataset with a length, or tensors; `sampler` says how each step's batch is drawn; `clip` is the norm each example's gradient
     is clipped to, or a rule (`flat`, `per_layer`, `automatic`, `adaptive`). The plan is `steps`, or `epochs` of the sampler's passes. With
     `account`, a ledger account, the whole plan is paid before the first record is read (`delta` prices it where the account needs one).
-    `exact=True` is what always happens now, and may be left out.
+    `exact=True` is what always happens now, and may be left out. A loop whose way from the batch to the loss cannot be followed
+    (`tacit.deep.alone`) is refused; `allow_unseen=True` lets it go on, and is written into the ledger's purpose.
 
     >>> import torch
     >>> model = torch.nn.Linear(3, 1)
@@ -411,6 +419,7 @@ def make_private(
         account=account,
         purpose=purpose,
         delta=delta,
+        allow_unseen=allow_unseen,
     )
 
 
