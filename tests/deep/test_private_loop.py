@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,32 @@ def test_the_body_runs_once_a_step_so_schedulers_see_public_numbers_only(expecte
             rates.append(private.optimizer.param_groups[0]["lr"])
     assert len(sizes) > 1
     assert rates == pytest.approx([1e-3 * 0.9**k for k in range(1, 31)])
+
+
+@pytest.mark.parametrize("fault", ["no body for an empty batch", "a body for each piece"])
+def test_mutant_a_body_that_runs_by_the_size_of_a_batch_tells_it_by_the_learning_rate(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What loaders do elsewhere: nothing is handed out for nobody, and a large batch comes in pieces."""
+    empty = fault == "no body for an empty batch"
+    private = fresh(PoissonBatches(1 if empty else 6, ROWS), 30)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(private.optimizer, 0.9)
+    drawn: list[int] = []
+    handed = PrivateTraining.handed_out
+
+    def watched(self: PrivateTraining, records: int, **how: Any) -> None:
+        drawn.append(records if how.get("drawn", True) else 0)
+        handed(self, records, **how)
+
+    monkeypatch.setattr(PrivateTraining, "handed_out", watched)
+    rates = []
+    while private.remaining():
+        for (x,) in private.loader:
+            step(private, x)
+            for _ in range(bool(drawn[-1]) if empty else -(-len(x) // 2)):
+                scheduler.step()
+            rates.append(private.optimizer.param_groups[0]["lr"])
+    assert len(set(drawn)) > 1
+    told = np.rint(np.diff(np.log(rates), prepend=math.log(1e-3)) / math.log(0.9)).astype(int)
+    assert told.tolist() == [bool(size) if empty else max(1, -(-size // 2)) for size in drawn], "who looks at the rate knows the sizes"
 
 
 def test_a_placeholder_counts_for_nothing() -> None:
