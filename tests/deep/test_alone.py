@@ -84,6 +84,11 @@ BAD: dict[str, tuple[Callable[[], nn.Module], bool, Loss, str]] = {
     "contrastive": (plain, False, contrastive, "gradient"),
     "centring": (lambda: nn.Sequential(nn.Linear(4, CLASSES), Centre()), False, lambda m, x, y: F.cross_entropy(m(x), y), "output"),
     "half a batch twice": (plain, False, twice, "input"),
+    "the first record for all": (plain, False, lambda m, x, y: F.cross_entropy(m(x[:1].expand_as(x)), y), "input"),
+    "less the first record": (plain, False, lambda m, x, y: F.cross_entropy(m(x - x[0]), y), "input"),
+    "weighed by the first": (
+        plain, False, lambda m, x, y: (F.cross_entropy(m(x), y, reduction="none") * (1 + x[0].abs().sum())).mean(), "gradient"
+    ),
 }
 
 GOOD: dict[str, tuple[Callable[[], nn.Module], bool, Loss]] = {
@@ -362,7 +367,32 @@ def two_losses(private: PrivateTraining, batch: Any) -> None:
     torch.autograd.backward([F.cross_entropy(output, y), output.mean()])
 
 
-UNFOLLOWED = {"numpy": weights_by_numpy, "lists": weights_by_lists, "numbers": scaled, "inputs": elsewhere, "two losses": two_losses}
+def hooked(private: PrivateTraining, batch: Any) -> None:
+    x, y = batch
+    output = private.model(x)
+    output.register_hook(lambda gradient: gradient - gradient.mean(0))
+    F.cross_entropy(output, y).backward()
+
+
+class Mixing(torch.autograd.Function):
+    """Joins the gradients of all records, and nothing forward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient - gradient.mean(0)
+
+
+def joined_backward(private: PrivateTraining, batch: Any) -> None:
+    x, y = batch
+    F.cross_entropy(Mixing.apply(private.model(x)), y).backward()  # type: ignore[no-untyped-call]
+
+
+UNFOLLOWED = {"hook": hooked, "own function": joined_backward}
+UNFOLLOWED |= {"numpy": weights_by_numpy, "lists": weights_by_lists, "numbers": scaled, "inputs": elsewhere, "two losses": two_losses}
 
 
 @pytest.mark.parametrize("name", UNFOLLOWED)

@@ -162,14 +162,15 @@ class Tape(TorchFunctionMode):
         generator = torch.Generator().manual_seed(count)
         try:
             base = self._play(self.kept)
-            for _ in range(3):
-                row = int(torch.randint(count, (1,), generator=generator))
-                other = self._play([_changed(leaf, row, count, generator) for leaf in self.kept])
+            # One row at a time, and each half of the rows: what the first record does to all is seen in the half that holds it.
+            order = torch.randperm(count, generator=generator)
+            for changed in (*order[:3].split(1), order[: count // 2], order[count // 2 :]):
+                other = self._play([_changed(leaf, changed, count, generator) for leaf in self.kept])
                 for message, before, after in zip((INPUTS, OUTPUTS, GRADIENTS), base, other, strict=True):
                     rows = _differ(before, after, count)
-                    if len(rows) > 1:
+                    if len(rows) > len(changed):
                         return message
-                    if position and rows and rows[0] != row:
+                    if position and not set(rows) <= set(changed.tolist()):
                         return ORDER
             return UNSEEN if self._strays() else None
         except Exception:  # the error may hold values
@@ -204,6 +205,7 @@ class Tape(TorchFunctionMode):
         numbers: dict[Any, Any] = {}
         inputs: list[Tensor] = []
         outputs: list[Tensor] = []
+        followed: list[Tensor] = []
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.set_rng_state(self._state)
             for place, call in enumerate(self.calls):
@@ -222,11 +224,14 @@ class Tape(TorchFunctionMode):
                         now[id(before)] = after
                     continue
                 self._repeat(place, call, old, rebuild, now, numbers)
+                followed += [tensor for tensor in flatten(result)[0] if id(tensor) in now]
             wanted = [output for output in outputs if output.requires_grad]
             loss = now.get(id(self.loss))
             if loss is None:
                 raise Played
             gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
+            if all(gradient is None for gradient in gradients) or any(_otherwise(before, now[id(before)]) for before in followed):
+                raise Played
         found = [torch.zeros_like(output) if gradient is None else gradient for output, gradient in zip(wanted, gradients, strict=True)]
         return inputs, [output.detach() for output in outputs], found
 
@@ -235,6 +240,10 @@ class Tape(TorchFunctionMode):
     ) -> None:
         """One call again, if something in it comes from the batch or from chance."""
         name, result = getattr(call.func, "__name__", ""), call.found
+        if any(tensor.grad_fn is not None and id(tensor) not in now for tensor in old):
+            raise Played  # it has a way to the model that no call here is part of
+        if name == "register_hook" and any(id(tensor) in now for tensor in old):
+            raise Played
         if name in SET:
             return
         touched = any(id(tensor) in now for tensor in old)
@@ -257,6 +266,11 @@ class Tape(TorchFunctionMode):
         if len(fresh) == len(results):
             for before, after in zip(results, fresh, strict=True):
                 now[id(before)] = after
+
+
+def _otherwise(before: Tensor, after: Tensor) -> bool:
+    """Whether the loop's own gradient of a tensor comes another way: a function of its own stands in for what was written down."""
+    return before.grad_fn is not None and type(before.grad_fn) is not type(after.grad_fn)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -290,13 +304,14 @@ def _replaced(value: Any, numbers: Mapping[Any, Any]) -> Any:
     return value
 
 
-def _changed(leaf: Tensor, row: int, count: int, generator: torch.Generator) -> Tensor:
-    """The leaf with one row whose every number is that of another row in the same place."""
+def _changed(leaf: Tensor, rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """The leaf with some rows whose every number is that of another row in the same place."""
     if not leaf.ndim or len(leaf) != count:
         return leaf
-    others = (row + torch.randint(1, count, leaf.shape[1:], generator=generator)) % count
+    away = torch.randint(1, count, (len(rows), *leaf.shape[1:]), generator=generator)
+    others = (rows.view(-1, *[1] * (leaf.ndim - 1)) + away) % count
     changed = leaf.clone()
-    changed[row] = leaf.gather(0, others.unsqueeze(0).to(leaf.device))[0]
+    changed[rows.to(leaf.device)] = leaf.gather(0, others.to(leaf.device))
     return changed
 
 

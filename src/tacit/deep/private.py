@@ -32,6 +32,7 @@ Guarantee
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -136,7 +137,7 @@ class PrivateTraining:
         self._clipper = Clipper(model, rule, loss_reduction=loss_reduction) if clipper is None else clipper
         self._clipper.largest = None if physical_batch is None else count("physical_batch", physical_batch)
         self._clipper.narrow = True
-        self._buffers: dict[str, tuple[int, int]] = {}
+        self._buffers: dict[str, tuple[int, int, int]] = {}
         self._tape: Tape | None = None
         self._gradient_multiplier()  # refuses what cannot be split before anything is patched
         records = as_dataset(data)
@@ -355,13 +356,16 @@ class PrivateTraining:
             self._clipper.rule = replace(self.rule, clip=float(state["clip"]))
 
 
-def buffers(model: nn.Module) -> dict[str, tuple[int, int]]:
-    """Which tensor each buffer is, and how often it was written to.
+def buffers(model: nn.Module) -> dict[str, tuple[int, int, int]]:
+    """Which tensor each buffer is, how often it was written to, and a checksum: what goes through `.data` or numpy is not counted.
 
     >>> buffers(nn.Linear(1, 1))
     {}
     """
-    return {name: (id(buffer), buffer._version) for name, buffer in model.named_buffers()}
+    return {
+        name: (id(buffer), buffer._version, zlib.crc32(buffer.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
+        for name, buffer in model.named_buffers()
+    }
 
 
 def _all_trained(model: nn.Module, optimizer: Optimizer) -> None:
