@@ -164,7 +164,7 @@ class Tape(TorchFunctionMode):
             base = self._play(self.kept)
             # One row at a time, and each half of the rows: what the first record does to all is seen in the half that holds it.
             order = torch.randperm(count, generator=generator)
-            for changed in (*order[:3].split(1), order[: count // 2], order[count // 2 :]):
+            for changed in (order[:1], order[1:2], order[2:3], order[: count // 2], order[count // 2 :]):
                 other = self._play([_changed(leaf, changed, count, generator) for leaf in self.kept])
                 for message, before, after in zip((INPUTS, OUTPUTS, GRADIENTS), base, other, strict=True):
                     rows = _differ(before, after, count)
@@ -206,6 +206,7 @@ class Tape(TorchFunctionMode):
         inputs: list[Tensor] = []
         outputs: list[Tensor] = []
         followed: list[Tensor] = []
+        own_outputs = {id(tensor) for run in self.runs for tensor in flatten(run.found)[0]}
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.set_rng_state(self._state)
             for place, call in enumerate(self.calls):
@@ -224,7 +225,7 @@ class Tape(TorchFunctionMode):
                         now[id(before)] = after
                     continue
                 self._repeat(place, call, old, rebuild, now, numbers)
-                followed += [tensor for tensor in flatten(result)[0] if id(tensor) in now]
+                followed += [tensor for tensor in flatten(result)[0] if id(tensor) in now and id(tensor) not in own_outputs]
             wanted = [output for output in outputs if output.requires_grad]
             loss = now.get(id(self.loss))
             if loss is None:

@@ -363,7 +363,7 @@ def buffers(model: nn.Module) -> dict[str, tuple[int, int, int]]:
     {}
     """
     return {
-        name: (id(buffer), buffer._version, zlib.crc32(buffer.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
+        name: (id(buffer), buffer._version, zlib.crc32(buffer.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()))
         for name, buffer in model.named_buffers()
     }
 
