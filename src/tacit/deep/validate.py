@@ -152,6 +152,8 @@ def _static(model: nn.Module) -> Iterator[Finding]:
             yield Finding(
                 path, kind, "a compiled model's layers cannot be reached", "pass the model before torch.compile, and do not compile it"
             )
+        if layer._backward_hooks or layer._backward_pre_hooks:
+            yield Finding(path, kind, "its backward hook sees and may join examples' gradients before they are clipped", "remove the hook")
         if isinstance(layer, nn.DataParallel):
             yield Finding(path, kind, "replicas hide which gradient belongs to which example", "pass the module inside it")
         for name, param in layer.named_parameters(recurse=False):
