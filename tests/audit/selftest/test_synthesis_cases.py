@@ -17,6 +17,7 @@ BY = {
     "scores against the true total": "sensitivity",
     "noise once for two measurements": "output",
     "annealing beyond the filter": "price",
+    "an evaluation unpaid": "output",
     "a missing value raises": "control flow",
     "an undeclared value raises": "control flow",
     "an empty table is refused": "control flow",

@@ -53,6 +53,7 @@ Floats = NDArray[np.float64]
 Cells = list[NDArray[np.int64]]
 Rows = Mapping[str, Sequence[Any]]
 Make = Callable[[Rows], Synthesizer]
+Publish = Callable[[Rows], Any]  # a synthesizer, or one and whatever is published beside it
 WHITE_BOX = "worst case: a canary in cells of its own, all other rows and every noisy marginal known"
 #: What a stranger's row may hold, in every column at once.
 ODD = (None, math.nan, math.inf, -1e308, 10**400, UNSEEN, "", b"\xff")
@@ -269,15 +270,15 @@ def people_pairs(rows: Rows, person: str | None = None, crowd: int = CROWD) -> l
 
 
 def replay_synthesizer(
-    make: Make, rows: Rows, *, person: str | None = None, crowd: int = CROWD, only: str = "", seed: int = 0
+    make: Publish, rows: Rows, *, person: str | None = None, crowd: int = CROWD, only: str = "", seed: int = 0
 ) -> list[Divergence]:
     """Everything by which a synthesizer tells tables apart that differ in one person, other than through paid noise.
 
-    `make(rows)` returns a `Synthesizer`; `rows` is a mapping of lists. Shapes, scales, order and number of draws, errors, the
-    fitted model, made-up rows and their number must be the same with frozen noise; inputs of noise must lie within the
-    sensitivity that is priced. Persons who come or go are compared so, and a person who is exchanged for another the same
-    way but for the sensitivity, which the two halves of the exchange have shown. Last, all that was drawn must cost no
-    more than `event_`.
+    `make(rows)` returns a `Synthesizer`, or a tuple of one and of figures that are published beside it; `rows` is a
+    mapping of lists. Shapes, scales, order and number of draws, errors, the fitted model, made-up rows and their number
+    must be the same with frozen noise; inputs of noise must lie within the sensitivity that is priced. Persons who come
+    or go are compared so, and a person who is exchanged for another the same way but for the sensitivity, which the two
+    halves of the exchange have shown. Last, all that was drawn must cost no more than `event_`.
 
     Rows of a person are capped by chance; here the first ones are kept, as one outcome of that chance. `only` keeps the
     pairs with this in their label.
@@ -290,10 +291,10 @@ def replay_synthesizer(
     found: dict[tuple[str, str], Divergence] = {}
 
     def shown(data: Any) -> object:
-        made = make(data)
+        made, *beside = _published(make(data))
         parts = [[one.columns, one.values.tolist(), one.sigma] for one in made.measured_]
         labels = [(column.name, column.kind, column.labels()) for column in made.columns]
-        return labels, repr(made.event_), made.rows_, parts, made.sample().to_pydict()
+        return labels, repr(made.event_), made.rows_, parts, made.sample().to_pydict(), beside
 
     with _watched():
         tape = record(shown, rows, seed=seed, again=1)
@@ -317,7 +318,11 @@ def _exchanged(left: Any, person: str | None, crowd: int) -> Iterator[Neighbours
             yield pair
 
 
-def overdrawn(make: Make, rows: Rows, *, seed: int = 0) -> str:
+def _published(found: Any) -> tuple[Any, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def overdrawn(make: Publish, rows: Rows, *, seed: int = 0) -> str:
     """What is wrong with the price, in words: all that was really drawn against `event_`; empty where it is covered.
 
     >>> from tacit.synthesis import CategoryColumn, synthesize
@@ -335,7 +340,7 @@ def overdrawn(make: Make, rows: Rows, *, seed: int = 0) -> str:
         return {"name": "noisy sums", "value": values}
 
     with test_mode(seed), observed(noted), intercepted(NoisySums, "add", noisy):
-        charged = make(rows).event_
+        charged = _published(make(rows))[0].event_
     # Purchases of bins and categories are charged as they are drawn; what else was drawn is held against the rest.
     rest = list(charged.events) if isinstance(charged, Composed) else [charged]
     for event in [one for one in rest if one in drawn]:

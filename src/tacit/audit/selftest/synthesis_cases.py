@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tacit.accounting import Event, Guarantee
 from tacit.audit.claim import Claim
 from tacit.audit.mechanisms.outputs import Sampler
-from tacit.audit.models.synthetic import Make, Rows, replay_synthesizer
+from tacit.audit.models.synthetic import Make, Publish, Rows, replay_synthesizer
 from tacit.audit.selftest.case import Case, Mutant
 from tacit.synthesis import (
     AIM,
@@ -35,6 +35,7 @@ from tacit.synthesis import (
     NumberColumn,
     OneShot,
     Synthesizer,
+    evaluate,
     fit,
     synthesize,
 )
@@ -264,6 +265,12 @@ def not_empty(rows: Rows) -> Synthesizer:
     return _made()(rows)
 
 
+def with_its_distance(rows: Rows) -> tuple[Synthesizer, float]:
+    """The distance to the private rows is published beside the synthetic ones."""
+    made = _made()(rows)
+    return made, evaluate({name: rows[name] for name in ("home", "work")}, made.sample(50), columns=DECLARED[:2]).distance(1)
+
+
 @dataclass(frozen=True)
 class ReplayedMutant(Mutant):
     """A fault of a synthesizer, caught by record and replay on the pairs that have `on` in their label."""
@@ -278,7 +285,7 @@ class ReplayedMutant(Mutant):
         return "" if certain is None else f"replay: {certain.kind}"
 
 
-def _mutant(name: str, broken: Make, right: Make, on: str, fault: str) -> ReplayedMutant:
+def _mutant(name: str, broken: Publish, right: Make, on: str, fault: str) -> ReplayedMutant:
     return ReplayedMutant(f"synthesis: {name}", broken, right, (None, None), Claim.of(mu=1), 1, fault, on=on)
 
 
@@ -310,6 +317,7 @@ def mutants() -> list[Mutant]:
             "annealing beyond the filter", _made(Through(Annealed(), Unasked)), annealed, "first person",
             "One more round with half the noise, which the filter was not asked for.",
         ),
+        _mutant("an evaluation unpaid", with_its_distance, right, "first person", "A figure for the curator is published."),
         _mutant("a missing value raises", fussy, right, "NoneType", "A missing value ends in an error."),
         _mutant("an undeclared value raises", fussy, right, "a row of str", "A value outside the list ends in an error."),
         _mutant("an empty table is refused", not_empty, right, "nothing", "Whether there is a row at all is told."),
