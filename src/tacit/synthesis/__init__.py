@@ -38,12 +38,15 @@ from tacit.synthesis.paid_distance import PaidDistance, paid_distance
 from tacit.synthesis.privbayes import PrivBayes
 from tacit.synthesis.sample import counted, sampled
 from tacit.synthesis.synthesizer import METHODS, MarginalCell, Method, Synthesizer, synthesize
+from tacit.synthesis.uncertainty import Combined, NoiseAware, noise_aware, rubin
 
 # The interface and its columns.
 __all__ = ["BoughtCategories", "BoughtNumbers", "CategoryColumn", "DateColumn", "MarginalCell", "NumberColumn"]
 __all__ += ["EnginePlan", "Synthesizer", "engine_plan", "from_session", "synthesize"]
 # How good a table is: for the curator, or paid for.
 __all__ += ["Evaluation", "PaidDistance", "blinded", "evaluate", "judged", "paid_distance", "write_blinded"]
+# Intervals that know of the noise.
+__all__ += ["Combined", "NoiseAware", "noise_aware", "rubin"]
 # Methods.
 __all__ += ["AIM", "METHODS", "MST", "Auto", "Direct", "Histogram", "Independent", "Method", "MwemPgm", "OneShot"]
 __all__ += ["PrivBayes"]
