@@ -25,6 +25,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -133,6 +134,12 @@ class Synthesizer:
             words = tuple(label[number] for label, number in zip(labels, cell, strict=True))
             found.append(MarginalCell(words, float(table[cell]), low, high))
         return found
+
+    def report(self, path: str | Path) -> None:
+        """Write a page (its name ends in .html) of what was measured and what it cost: released figures only."""
+        from tacit.synthesis.report_page import write
+
+        write(self, path)
 
     def _places(self, names: Sequence[str]) -> tuple[int, ...]:
         known = [column.name for column in self.columns]
