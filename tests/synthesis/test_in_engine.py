@@ -14,6 +14,7 @@ from tacit.accounting import Guarantee
 from tacit.errors import ParameterError
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.synthesis import CategoryColumn, NumberColumn, counted, engine_plan, from_session
+from tacit.synthesis.synthesizer import capped
 from tacit.tables import Session, Unit
 
 SCHEMA = {"sex": ["f", "m"], "age": (0, 99), "cost": (0, 50)}
@@ -69,6 +70,16 @@ def test_a_person_with_many_rows_counts_for_the_cap(tmp_path: Path) -> None:
     planned = engine_plan(session.desk, ["sex", "age"], Guarantee(epsilon=1, delta="1e-6"))
     sizes = tuple(column.size for column in planned.columns)
     assert planned._counts(sizes)((0,)).tolist() == [3, 1, 0] and planned.cut.reach == 3
+
+
+def test_rows_without_a_person_are_left_out_in_memory_and_in_an_engine(tmp_path: Path) -> None:
+    ids, sex = [1, None, 2, 2, None, 3], ["f", "f", "m", "m", "m", "f"]
+    table = pa.table({"id": pa.array(ids, pa.int64()), "sex": sex, "age": [40] * 6, "cost": [1.0] * 6})
+    planned = engine_plan(opened(tmp_path, table, Unit("id", max_rows=2)).desk, ["sex"], Guarantee(mu=1))
+    kept = capped(ids, 2).tolist()
+    column = planned.columns[0]
+    assert planned._counts((column.size,))((0,)).tolist() == [2, 2, 0]
+    assert np.bincount(column.encode([sex[row] for row in kept]), minlength=column.size).tolist() == [2, 2, 0]
 
 
 @pytest.mark.parametrize(

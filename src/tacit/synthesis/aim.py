@@ -48,7 +48,8 @@ def workload_weights(width: int, degree: int) -> dict[Clique, int]:
 
 @dataclass(frozen=True)
 class AIM:
-    """The method's settings; the paper's are the defaults. `cap` is the largest model, in cells."""
+    """The method's settings; the paper's are the defaults. `cap` is the largest model, in cells; marginals with
+    the column number `target` count `weight` times."""
 
     degree: int = 2
     rounds: int = 16
@@ -56,6 +57,8 @@ class AIM:
     steps: int = 60
     last_steps: int = 400
     enough: float = 0.0
+    target: int | None = None
+    weight: int = 3
     selects = True
 
     def fit(self, measuring: Measuring) -> Model:
@@ -65,7 +68,10 @@ class AIM:
         for column in range(measuring.width):
             measuring.marginal((column,), sigma * measuring.max_rows)
         model = fit(sizes, measuring.measured, steps=self.steps)
-        weights = workload_weights(measuring.width, self.degree)
+        weights = {
+            clique: weight * (self.weight if self.target in clique else 1)
+            for clique, weight in workload_weights(measuring.width, self.degree).items()
+        }
         return self.refine(measuring, model, weights, sigma * measuring.max_rows, epsilon)
 
     def refine(

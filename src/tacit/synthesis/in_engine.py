@@ -33,7 +33,7 @@ from tacit.ledger import paying
 from tacit.synthesis.columns import CategoryColumn, Column, NumberColumn
 from tacit.synthesis.junction_tree import Clique
 from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_budget
-from tacit.synthesis.synthesizer import METHODS, Method, Synthesizer
+from tacit.synthesis.synthesizer import METHODS, Method, Synthesizer, aimed
 from tacit.tables import Brackets, Cut, Desk, EngineError, Session
 
 #: Bins of a column that is declared by its bounds.
@@ -79,7 +79,8 @@ class EnginePlan:
 
 
 def plan(
-    desk: Desk, columns: Sequence[str | Column], spend: Guarantee, *, method: str | Method = "auto", rows: str | None = None
+    desk: Desk, columns: Sequence[str | Column], spend: Guarantee, *, method: str | Method = "auto",
+    target: str | None = None, rows: str | None = None,
 ) -> EnginePlan:
     """What is fitted for a price; refusals depend on what is declared alone."""
     if desk.unit.adjacency is not Adjacency.ADD_REMOVE:
@@ -93,13 +94,14 @@ def plan(
         raise ParameterError("declare at least one column, and each name once")
     cut = Cut.of(desk, {column.name: _cells(column) for column in declared}, rows=rows, outside=True)
     budget, event = (concentrated_budget if chosen.selects else gaussian_budget)(spend)
-    return EnginePlan(cut, declared, chosen, budget, event)
+    return EnginePlan(cut, declared, aimed(chosen, names, target), budget, event)
 
 
 def from_session(
     session: Session, columns: Sequence[str | Column], *, guarantee: Guarantee | str | None = None,
     epsilon: Typed | None = None, delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
-    method: str | Method = "auto", rows: str | None = None, purpose: str = "synthetic table",
+    method: str | Method = "auto", target: str | None = None, rows: str | None = None,
+    purpose: str = "synthetic table",
 ) -> Synthesizer:
     """A model of a session's table within a guarantee, paid from its account before a row is read.
 
@@ -107,7 +109,7 @@ def from_session(
     `rows` is a plain count whose rows are meant: 'SELECT COUNT(*) FROM visits WHERE age > 17'.
     """
     spend = session.spend_of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-    planned = plan(session.desk, columns, spend, method=method, rows=rows)
+    planned = plan(session.desk, columns, spend, method=method, target=target, rows=rows)
     with paying(
         session.account, planned.event, purpose=purpose, analyst=session.analyst, delta=spend.delta or None, error=EngineError
     ) as payment:

@@ -49,6 +49,7 @@ class SynthesisSpec(OutputSpec):
     columns: tuple[str, ...] = Field(min_length=1)
     method: Literal["auto", "oneshot", "aim", "mst", "mwem_pgm", "privbayes", "independent", "histogram"] = "auto"
     bins: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
+    target: str | None = None
     where: str | None = Field(default=None, min_length=1, max_length=100_000)
 
     @model_validator(mode="before")
@@ -86,7 +87,7 @@ class SynthesisOutput:
         bins = {name: NumberColumn(name, tuple(float(edge) for edge in edges)) for name, edges in spec.bins.items()}
         rows = f'SELECT COUNT(*) AS n FROM "{spec.source}"' + ("" if spec.where is None else f" WHERE ({spec.where})")
         columns = [bins.get(name, name) for name in spec.columns]
-        return engine_plan(self.desk, columns, portion.spend, method=spec.method, rows=rows)
+        return engine_plan(self.desk, columns, portion.spend, method=spec.method, target=spec.target, rows=rows)
 
 
 def prepare(block: SynthesisSpec, job: Job, desk: Desk, place: str) -> SynthesisOutput:
