@@ -21,6 +21,7 @@ from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto
 from tacit.synthesis.bins import BoughtCategories, BoughtNumbers
 from tacit.synthesis.columns import CategoryColumn, DateColumn, NumberColumn
+from tacit.synthesis.constraints import Constraint, Determines, Impossible, Ordered, Sums
 from tacit.synthesis.direct import Direct
 from tacit.synthesis.estimate import EstimationError, Model, NoisyMarginal, fit
 from tacit.synthesis.histogram import Histogram
@@ -39,6 +40,7 @@ from tacit.synthesis.synthesizer import METHODS, MarginalCell, Method, Synthesiz
 # The interface and its columns.
 __all__ = ["BoughtCategories", "BoughtNumbers", "CategoryColumn", "DateColumn", "MarginalCell", "NumberColumn"]
 __all__ += ["EnginePlan", "Synthesizer", "engine_plan", "from_session", "synthesize"]
+__all__ += ["Constraint", "Determines", "Impossible", "Ordered", "Sums"]
 # Methods.
 __all__ += ["AIM", "METHODS", "MST", "Auto", "Direct", "Histogram", "Independent", "Method", "MwemPgm", "OneShot"]
 __all__ += ["PrivBayes"]

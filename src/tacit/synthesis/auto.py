@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.synthesis.estimate import STEPS, Model, estimated_total, fit
+from tacit.synthesis.estimate import STEPS, Model, estimated_total
 from tacit.synthesis.independent import one_ways
 from tacit.synthesis.measure import Measuring
 from tacit.synthesis.oneshot import all_pairs, independent_pairs, measure_best, noisy_distances, target_weights
@@ -63,12 +63,12 @@ class Auto:
 
     def fit(self, measuring: Measuring) -> Model:
         """Columns, then rounds of scores, pairs and a fit."""
-        whole, sizes, width = measuring.left, measuring.sizes, measuring.width
+        whole, width = measuring.left, measuring.width
         one_ways(measuring, COLUMNS * whole)
         pairs = all_pairs(width)
         if not pairs:
             one_ways(measuring, measuring.left)
-            return fit(sizes, measuring.measured, steps=self.last_steps, enough=self.enough)
+            return measuring.fit(steps=self.last_steps, enough=self.enough)
         rows = estimated_total(measuring.measured)
         noise = told(rows, len(pairs), whole / measuring.max_rows**2, self.scores)
         more = columns_of(noise) - COLUMNS
@@ -87,7 +87,7 @@ class Auto:
                 most=None if last else max(3, math.ceil(2.5 * width / rounds)),
                 weights=weights, believe=self.believe, thrift=self.thrift,
             )  # fmt: skip
-            model = fit(sizes, measuring.measured, steps=self.last_steps if last else self.steps, enough=self.enough)
+            model = measuring.fit(steps=self.last_steps if last else self.steps, enough=self.enough)
             if not last:
                 near = [table.astype(np.float64) for table in model_counts(model, pairs)]
         return model

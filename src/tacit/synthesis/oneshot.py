@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.synthesis.aim import HALF_NORMAL
-from tacit.synthesis.estimate import STEPS, Model, estimated_total, fit, merged, one_way
+from tacit.synthesis.estimate import STEPS, Model, estimated_total, merged, one_way
 from tacit.synthesis.independent import one_ways
 from tacit.synthesis.junction_tree import Clique, cells
 from tacit.synthesis.measure import Measuring
@@ -54,7 +54,7 @@ class OneShot:
             scores = noisy_distances(measuring, pairs, independent_pairs(measuring, pairs), self.scores * whole)
             weights = target_weights(pairs, self.target, self.weight)
             measure_best(measuring, pairs, scores, measuring.left, self.cap, weights=weights)
-        return fit(measuring.sizes, measuring.measured, steps=self.steps, enough=self.enough)
+        return measuring.fit(steps=self.steps, enough=self.enough)
 
 
 def all_pairs(width: int) -> list[Clique]:
@@ -63,7 +63,10 @@ def all_pairs(width: int) -> list[Clique]:
 
 
 def independent_pairs(measuring: Measuring, pairs: Sequence[Clique]) -> list[Floats]:
-    """What the measured columns make one expect of each pair, were they independent."""
+    """What the measured columns make one expect of each pair, were they independent but for the constraints."""
+    if measuring.possible:
+        model = measuring.fit(steps=100)
+        return [model.marginal(pair) for pair in pairs]
     total = estimated_total(measuring.measured)
     alone = [one_way(column, measuring.measured, total) for column in range(measuring.width)]
     return [np.outer(alone[a], alone[b]) / total for a, b in pairs]
@@ -109,7 +112,7 @@ def measure_best(
     size = np.array([filled[a] * filled[b] for a, b in pairs]) * weights
     scores = scores * weights
     noise = measuring.sigma_for(budget) * HALF_NORMAL * believe
-    held = [one.columns for one in measuring.measured]
+    held = measuring.held
     chosen: list[int] = []
     # A pair is worth its score less the noise of its cells, if it were one of as many as there are columns.
     gains = scores - noise * math.sqrt(min(most or measuring.width, measuring.width)) * size
@@ -126,7 +129,7 @@ def measure_best(
         return []
     noises = size * noise * math.sqrt(budget)
     kept, costs = allocation(scores[chosen], noises[chosen], budget)
-    before = [one.columns for one in measuring.measured]
+    before = measuring.held
     # Fewer cliques can make a larger tree, as elimination is greedy: then the least useful pairs go as well.
     while len(kept) > 1 and cells(measuring.sizes, [*before, *(pairs[chosen[place]] for place in kept)]) > cap:
         chosen = [chosen[place] for place in kept[:-1]]

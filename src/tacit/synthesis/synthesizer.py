@@ -39,6 +39,7 @@ from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto
 from tacit.synthesis.bins import Bought, BoughtCategories, BoughtNumbers, budget_beside, shares_of
 from tacit.synthesis.columns import Cells, Column, Values, same_text
+from tacit.synthesis.constraints import Constraint, possible, settle
 from tacit.synthesis.direct import Direct
 from tacit.synthesis.estimate import Model, NoisyMarginal, merged
 from tacit.synthesis.histogram import Histogram
@@ -98,6 +99,7 @@ class Synthesizer:
     event_: Event
     events_: tuple[Event, ...]
     private_: bool
+    constraints: tuple[Constraint, ...] = ()
 
     @property
     def rows_(self) -> float:
@@ -111,11 +113,10 @@ class Synthesizer:
         wanted = None if rows is None else count("rows", rows, least=0)
         draws = generator()
         cells = sampled(self.model, wanted, draws)
-        made = {
-            column.name: pa.array(column.decode(part, draws), type=pa.type_for_alias(column.kind))
-            for column, part in zip(self.columns, cells, strict=True)
-        }
-        return pa.table(made)
+        made = {column.name: column.decode(part, draws) for column, part in zip(self.columns, cells, strict=True)}
+        settle(self.constraints, self.columns, cells, made, draws)
+        kinds = {column.name: pa.type_for_alias(column.kind) for column in self.columns}
+        return pa.table({name: pa.array(values, type=kinds[name]) for name, values in made.items()})
 
     def marginal(self, *names: str, confidence: float = 0.95) -> list[MarginalCell]:
         """Counts over some columns, all cells in order; with intervals where measurements cover these columns."""
@@ -159,15 +160,17 @@ class Synthesizer:
 def synthesize(
     rows: Any, columns: Sequence[Column | Bought], *, guarantee: Guarantee | str | None = None,
     epsilon: Typed | None = None, delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
-    method: str | Method = "auto", target: str | None = None, person: str | None = None, max_rows: int = 1,
+    method: str | Method = "auto", target: str | None = None, constraints: Sequence[Constraint] = (),
+    person: str | None = None, max_rows: int = 1,
     account: Account | None = None, purpose: str = "synthetic table",
 ) -> Synthesizer:
     """A model of the rows (an Arrow table, a pandas or polars frame, or a mapping of columns) within a guarantee.
 
     Every row is one person's, unless `person` names the column that says whose it is: then at most `max_rows` rows of
-    each, drawn at random, are kept, and all noise grows by that factor; rows without a person are left out. The whole price is booked with `account`
-    before a value is read. Columns whose bins or categories are bought (`BoughtNumbers`, `BoughtCategories`) share
+    each, drawn at random, are kept, and all noise grows by that factor; rows without a person are left out. The
+    whole price is booked with `account` before a value is read. Columns whose bins or categories are bought (`BoughtNumbers`, `BoughtCategories`) share
     a twentieth of the budget. What depends on the column `target` is kept better than the rest.
+    Every made-up row keeps the `constraints`, which name declared columns.
     """
     declared = tuple(columns)
     names = [column.name for column in declared]
@@ -183,6 +186,9 @@ def synthesize(
     budget, event = budget_beside([one.event(shares[one.name], most) for one in bought], whole, chosen.selects)
     if isinstance(chosen, Direct | Histogram) and not bought:
         chosen.check([column.size for column in declared if not isinstance(column, BoughtNumbers | BoughtCategories)])
+    rules = possible(
+        [None if isinstance(one, BoughtNumbers | BoughtCategories) else one for one in declared], constraints
+    )
     parts = {name: _column(rows, name) for name in names}
     owner = None if person is None else _column(rows, person)
     payment = paying(account, event, purpose=purpose, delta=whole.delta or None)
@@ -196,10 +202,10 @@ def synthesize(
         settled = tuple(_settled(column, values[column.name], owners, shares, most) for column in declared)
         sizes = tuple(column.size for column in settled)
         cells = [column.encode(values[column.name]) for column in settled]
-        measuring = Measuring(sizes, lambda clique: counted(cells, sizes, clique), budget, max_rows=most)
+        measuring = Measuring(sizes, lambda clique: counted(cells, sizes, clique), budget, max_rows=most, possible=rules)
         model = chosen.fit(measuring)
     return Synthesizer(
-        settled, model, tuple(measuring.measured), event, tuple(measuring.events), payment.private
+        settled, model, tuple(measuring.measured), event, tuple(measuring.events), payment.private, tuple(constraints)
     )
 
 
