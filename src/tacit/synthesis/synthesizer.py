@@ -168,9 +168,9 @@ def synthesize(
 
     Every row is one person's, unless `person` names the column that says whose it is: then at most `max_rows` rows of
     each, drawn at random, are kept, and all noise grows by that factor; rows without a person are left out. The
-    whole price is booked with `account` before a value is read. Columns whose bins or categories are bought (`BoughtNumbers`, `BoughtCategories`) share
-    a twentieth of the budget. What depends on the column `target` is kept better than the rest.
-    Every made-up row keeps the `constraints`, which name declared columns.
+    whole price is booked with `account` before a value is read. Columns whose bins or categories are bought
+    (`BoughtNumbers`, `BoughtCategories`) share a twentieth of the budget. What depends on the column `target` is
+    kept better than the rest. Every made-up row keeps the `constraints`, which name declared columns.
     """
     declared = tuple(columns)
     names = [column.name for column in declared]
