@@ -22,6 +22,7 @@ from tacit.synthesis.auto import Auto
 from tacit.synthesis.bins import BoughtCategories, BoughtNumbers
 from tacit.synthesis.blinded import blinded, judged, write_blinded
 from tacit.synthesis.columns import CategoryColumn, DateColumn, NumberColumn
+from tacit.synthesis.constraints import Constraint, Determines, Impossible, Ordered, Sums
 from tacit.synthesis.direct import Direct
 from tacit.synthesis.estimate import EstimationError, Model, NoisyMarginal, fit
 from tacit.synthesis.evaluate import Evaluation, evaluate
@@ -43,6 +44,7 @@ from tacit.synthesis.uncertainty import Combined, NoiseAware, noise_aware, rubin
 # The interface and its columns.
 __all__ = ["BoughtCategories", "BoughtNumbers", "CategoryColumn", "DateColumn", "MarginalCell", "NumberColumn"]
 __all__ += ["EnginePlan", "Synthesizer", "engine_plan", "from_session", "synthesize"]
+__all__ += ["Constraint", "Determines", "Impossible", "Ordered", "Sums"]
 # How good a table is: for the curator, or paid for.
 __all__ += ["Evaluation", "PaidDistance", "blinded", "evaluate", "judged", "paid_distance", "write_blinded"]
 # Intervals that know of the noise.

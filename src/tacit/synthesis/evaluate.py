@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from tacit.errors import PackageMissing, ParameterError
 from tacit.synthesis.columns import CategoryColumn, Cells, Column, NumberColumn, as_numbers, same_text
+from tacit.synthesis.constraints import possible
 from tacit.synthesis.estimate import NoisyMarginal, fit
 from tacit.synthesis.sample import counted
 from tacit.synthesis.synthesizer import Synthesizer
@@ -343,7 +344,7 @@ def _losses(
     exact = {pair: counted(own, sizes, pair) for pair in pairs}
     cliques = list(dict.fromkeys(one.columns for one in made.measured_))
     true = [NoisyMarginal(c, counted(own, sizes, c).astype(float), 1.0) for c in cliques]
-    quiet = fit(sizes, true, steps=400)
+    quiet = fit(sizes, true, steps=400, possible=possible(made.columns, made.constraints))
     wanted = float(np.mean([total_variation(quiet.marginal(pair), exact[pair]) for pair in pairs]))
     misfit = float(np.mean([total_variation(quiet.marginal(one.columns), one.values) for one in true]))
     noisy = float(np.mean([total_variation(made.model.marginal(pair), exact[pair]) for pair in pairs]))

@@ -44,6 +44,7 @@ from scipy.special import stdtrit
 from tacit.errors import ParameterError
 from tacit.parameters import count, probability
 from tacit.synthesis.columns import as_numbers, same_text
+from tacit.synthesis.constraints import possible
 from tacit.synthesis.estimate import STEPS, Model, NoisyMarginal, fit, merged
 from tacit.synthesis.sample import generator
 from tacit.synthesis.synthesizer import Synthesizer
@@ -183,13 +184,14 @@ def noise_aware(made: Synthesizer, *, tables: int = 10, rows: int | None = None,
     sizes = [column.size for column in made.columns]
     seen = merged(made.measured_)
     found = []
-    base = fit(sizes, seen, steps=steps)
+    rules = possible(made.columns, made.constraints)
+    base = fit(sizes, seen, steps=steps, possible=rules)
     for _ in range(wanted):
         again = [
             NoisyMarginal(one.columns, base.marginal(one.columns) + draws.normal(0, one.sigma, one.values.shape), one.sigma)
             for one in seen
         ]
-        model: Model = fit(sizes, again, steps=steps)
+        model: Model = fit(sizes, again, steps=steps, possible=rules)
         found.append(replace(made, model=model).sample(rows))
     return NoiseAware(made, replace(made, model=base).sample(rows), tuple(found))
 
