@@ -86,7 +86,7 @@ def _ends(node: exp.Expression, bounds: Mapping[str, Any]) -> Ends:
             if not is_number:
                 return _ALL
             low, high = _ends(node.this, bounds)
-            if decimal and not isinstance(node.this, exp.Literal):
+            if decimal and not isinstance(node.this, (exp.Literal, exp.Abs)):
                 return low - 1, high + 1  # it may round
             if node.args["to"].this in exp.DataType.INTEGER_TYPES and isinstance(node.this, (exp.Paren, exp.Is)) and (low, high) == _ALL:
                 return _truth(node.this)
