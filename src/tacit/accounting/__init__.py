@@ -32,6 +32,7 @@ from tacit.accounting.events.leaves import (
     Gaussian,
     Laplace,
     LeakyRandomizedResponse,
+    LocalReport,
     MatrixMechanism,
     MixtureOfGaussians,
     PrivacyProfile,
@@ -54,6 +55,7 @@ from tacit.accounting.events.tree import (
     Sampled,
     Scheme,
     Selection,
+    Shuffled,
     TruncatedPoisson,
     WithoutReplacement,
     WithReplacement,
@@ -113,9 +115,9 @@ __getattr__, __dir__ = lazily(__name__, {
 __all__ = [  # noqa: RUF022 (grouped)
     # what is done to the data
     "GDP", "ZCDP", "ApproxDP", "Composed", "DiscreteGaussian", "DiscreteLaplace", "Event", "Exponential",
-    "Gaussian", "Group", "Laplace", "Leaf", "LeakyRandomizedResponse", "MatrixMechanism",
+    "Gaussian", "Group", "Laplace", "Leaf", "LeakyRandomizedResponse", "LocalReport", "MatrixMechanism",
     "MixtureOfGaussians", "NoOp", "NonPrivate", "PrivacyProfile", "PureDP", "RandomizedResponse", "RenyiDP",
-    "Repeated", "Sampled", "Selection", "Staircase", "TruncatedCDP", "Worst",
+    "Repeated", "Sampled", "Selection", "Shuffled", "Staircase", "TruncatedCDP", "Worst",
     "from_dp_event", "from_json", "to_dp_event", "to_json",
     "Poisson", "RandomAllocation", "Scheme", "TruncatedPoisson", "WithReplacement", "WithoutReplacement",
     # what it costs

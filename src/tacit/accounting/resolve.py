@@ -163,6 +163,8 @@ def resolve(event: ev.Event, asked: Adjacency, *, null_record: bool = False, gro
         return _selected(event, asked, null_record, group)
     if isinstance(event, ev.Sampled):
         return _sampled(event, asked, null_record, group)
+    if isinstance(event, ev.Shuffled):
+        return _shuffled(event, group * hops(Adjacency.REPLACE_ONE, asked, null_record=null_record))
     if isinstance(event, ev.Leaf):
         return _leaf(event, group * hops(event.adjacency, asked, null_record=null_record))
     raise UnsupportedError(f"no proof is known for {type(event).__name__}; compose it from the events of tacit.accounting")
@@ -233,6 +235,8 @@ def _leaf(event: ev.Leaf, group: int) -> Resolved:
         case leaves.RandomizedResponse():
             # records are randomised one by one, so a group is a composition
             return _step(finite.randomised_response(float(event.epsilon), event.categories)).times(group)
+        case leaves.LocalReport():
+            return _step(finite.local_report(float(event.epsilon), float(event.alpha or 0))).times(group)
         case leaves.Exponential():
             from tacit.accounting.theorems.conversions import rho_from_range
 
@@ -281,6 +285,39 @@ def _profile_pair(event: leaves.PrivacyProfile) -> Pair:
     else:
         rows = list(event.curve)
     return finite.from_profile(rows)
+
+
+def _shuffled(event: ev.Shuffled, group: int) -> Resolved:
+    """The blanket of the report, or of any report of its epsilon; exact laws of concrete data from below."""
+    from tacit.accounting.pairs import shuffled
+    from tacit.accounting.theorems.methods import exact_pure
+
+    report, people = event.event, event.n
+    floor: tuple[Pair, Pair] = (Trivial(), Trivial())
+    match report:
+        case leaves.RandomizedResponse():
+            blanket = shuffled.response(float(report.epsilon), report.categories)
+            floor = shuffled.attained(float(report.epsilon), report.categories, people)
+        case leaves.LocalReport() if report.blanket:
+            mass = float(report.blanket)
+            blanket = shuffled.Blanket(float(report.epsilon), mass, float(report.alpha or 0) / mass, float(report.both))
+        case _:
+            epsilon = exact_pure(report, Adjacency.REPLACE_ONE) if _is_local(report) else None
+            if epsilon is None:
+                raise UnsupportedError(
+                    "only local reports are shuffled; state one person's report as LocalReport(epsilon) or RandomizedResponse"
+                )
+            blanket = shuffled.clones(float(epsilon))
+    pair = shuffled.ShuffledPair(blanket, people)
+    step = Step(pair, pair, 1, floor)
+    return Resolved((step,)) if group == 1 else _grouped(step, group)
+
+
+def _is_local(event: ev.Event) -> bool:
+    """Whether every part is a report of a local randomiser."""
+    if event.inner:
+        return all(_is_local(part) for part in event.inner)
+    return isinstance(event, (leaves.LocalReport, leaves.RandomizedResponse))
 
 
 def _sampled(event: ev.Sampled, asked: Adjacency, null_record: bool, group: int) -> Resolved:

@@ -36,6 +36,7 @@ from tacit.accounting import (
     Repeated,
     Sampled,
     Selection,
+    Shuffled,
     UnsupportedError,
     Worst,
     account,
@@ -390,7 +391,7 @@ def restate(event: Event, adjacency: Adjacency) -> Event:
             return replace(event, adjacency=adjacency)
         case Composed() | Worst():
             return type(event)(*(restate(part, adjacency) for part in event.events))
-        case Repeated() | Sampled() | Group() | Selection():
+        case Repeated() | Sampled() | Shuffled() | Group() | Selection():
             return replace(event, event=restate(event.event, adjacency))
     return event
 

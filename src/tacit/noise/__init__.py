@@ -19,7 +19,7 @@ build samplers of their own use `words`, `Table` and the enclosures of exp(-x).
 """
 
 from tacit.noise.choice import choose, choose_weighted
-from tacit.noise.coin import bernoulli, bernoulli_exp
+from tacit.noise.coin import bernoulli, bernoulli_exp, odds_bits
 from tacit.noise.draws import Size
 from tacit.noise.entropy import WORD
 from tacit.noise.exponential import CUTOFF, exp_bounds, rough_exp
@@ -35,6 +35,6 @@ from tacit.noise.uniform import permutation, uniform_integers
 __all__ = [
     "CUTOFF", "WORD", "Fill", "SeedRefusedError", "Seen", "Size", "Table", "add_gaussian", "bernoulli", "bernoulli_exp", "choose",
     "choose_weighted", "discrete_gaussian", "discrete_laplace", "exp_bounds", "from_lattice", "geometric",
-    "granularity_for", "is_private", "permutation", "rough_exp", "round_to_lattice", "rounded_gaussian",
+    "granularity_for", "is_private", "odds_bits", "permutation", "rough_exp", "round_to_lattice", "rounded_gaussian",
     "rounded_laplace", "steps_apart", "test_mode", "uniform_integers", "watch", "words",
 ]  # fmt: skip

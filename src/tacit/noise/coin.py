@@ -1,4 +1,4 @@
-"""Coins with any rational probability p, or exp(-x) for rational x, exactly.
+"""Coins with any rational probability p, exp(-x) for rational x, or odds of e^x times a fraction, exactly.
 
 >>> bernoulli(1, size=3).tolist(), bernoulli_exp(0, size=2).tolist()
 ([1, 1, 1], [1, 1])
@@ -21,6 +21,7 @@ from tacit.noise.entropy import WORD
 from tacit.noise.exponential import Bounds, below, exp_bounds
 from tacit.noise.source import words
 from tacit.parameters import Number, nonnegative, probability
+from tacit.parameters import count as whole
 
 
 @overload
@@ -50,6 +51,40 @@ def bernoulli_exp(x: Number, size: Size | None = None) -> int | NDArray[Any]:
     """
     exact = Fraction(nonnegative("x", x))
     return _tosses(lambda bits: exp_bounds(exact, bits), size)
+
+
+def odds_bits(x: Number, count: int, *, heads: int = 1, tails: int = 1) -> NDArray[np.bool_]:
+    """So many independent bits, each true with odds of e^x heads to tails, for x >= 0: probability e^x heads / (e^x heads + tails).
+
+    The first byte of a uniform number decides all but one in 256; these get the rest of their word, and more where that is needed.
+
+    >>> odds_bits(10**4, 3, tails=10**6).tolist()  # False has probability 10^-4337
+    [True, True, True]
+    """
+    exact = Fraction(nonnegative("x", x))
+    for_, against = whole("heads", heads), whole("tails", tails)
+
+    def bounds(bits: int) -> tuple[int, int]:
+        more = bits + 64 + against.bit_length()
+        low, high = exp_bounds(exact, more)  # around 2^more e^-x
+        total = for_ << more
+        return (total << bits) // (total + against * high), -((-total << bits) // (total + against * low))
+
+    low, high = bounds(WORD)
+    first = words(-(-count // 8)).view(np.uint8)[:count]
+    # bytes below the first end surely decide for heads, bytes from the last end on surely do not
+    sure, last = low >> (WORD - 8), -(-high >> (WORD - 8))
+    found = first < sure if sure < 256 else np.ones(count, dtype=np.bool_)
+    if sure < last:
+        (open_,) = np.nonzero((first >= sure) & (first < last) if last < 256 else first >= sure)
+        rest = words(len(open_)) >> np.uint64(8)
+        drawn = (first[open_].astype(np.uint64) << np.uint64(WORD - 8)) | rest
+        heads_ = drawn <= np.uint64(low - 1) if low else np.zeros(len(open_), dtype=np.bool_)
+        doubtful = (drawn <= np.uint64(high - 1)) & ~heads_ if high else np.zeros(len(open_), dtype=np.bool_)
+        for i in np.flatnonzero(doubtful).tolist():
+            heads_[i] = below(int(drawn[i]), bounds)
+        found[open_] = heads_
+    return found
 
 
 def _tosses(bounds: Bounds, size: Size | None) -> int | NDArray[Any]:

@@ -10,8 +10,15 @@ spent, and answers everything from one measurement.
 {'sums over 64 cells (age: dense)': 2.3, 'sums over 64 cells (age: levels)': 4.69}
 """
 
+from tacit.workloads.adaptive import AdaptiveAnswer, AdaptivePlan
+from tacit.workloads.bounds import least_error, recovers, warnings_for
+from tacit.workloads.dawa import Dawa, plan_dawa, with_dawa
 from tacit.workloads.joint_strategy import JointStrategy, best
+from tacit.workloads.mwem import Mwem, plan_mwem, with_mwem
+from tacit.workloads.net import NetMechanism
+from tacit.workloads.online import Online, OnlineAnswer, open_online
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
+from tacit.workloads.privtree import PrivTree, plan_privtree, with_privtree
 from tacit.workloads.workload import (
     AllRanges,
     Cells,
@@ -27,14 +34,22 @@ from tacit.workloads.workload import (
 )
 
 __all__ = [
+    "AdaptiveAnswer",
+    "AdaptivePlan",
     "AllRanges",
     "Cells",
+    "Dawa",
     "Identity",
     "JointStrategy",
     "Marginals",
     "Measured",
+    "Mwem",
+    "NetMechanism",
+    "Online",
+    "OnlineAnswer",
     "Predicates",
     "Prefix",
+    "PrivTree",
     "Product",
     "Ranges",
     "TermAnswers",
@@ -46,6 +61,16 @@ __all__ = [
     "best",
     "bound",
     "compared",
+    "least_error",
     "measured",
+    "open_online",
     "plan",
+    "plan_dawa",
+    "plan_mwem",
+    "plan_privtree",
+    "recovers",
+    "warnings_for",
+    "with_dawa",
+    "with_mwem",
+    "with_privtree",
 ]  # fmt: skip

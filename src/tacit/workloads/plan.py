@@ -39,6 +39,7 @@ from tacit.exact import Typed, at_most
 from tacit.ledger import paying
 from tacit.mechanisms import Law, NoisySums
 from tacit.tables import Brackets, Cut, Desk, EngineError, Session
+from tacit.workloads.bounds import warnings_for
 from tacit.workloads.intervals import half_widths
 from tacit.workloads.joint_strategy import JointStrategy, best, candidates, unit_error
 from tacit.workloads.workload import Array, Cells, Term, Wanted, Workload
@@ -207,6 +208,10 @@ class WorkloadPlan:
     def expected_error(self) -> float:
         """The root of the mean squared error over all answers."""
         return self.measured.expected_error
+
+    def warnings(self, expected_rows: int) -> list[str]:
+        """Cells that would hold less than the noise, and answers so many and so exact that rows could be rebuilt from them."""
+        return warnings_for(self.measured, expected_rows)
 
     def explain(self) -> str:
         """The plan in words, and the statement."""

@@ -279,6 +279,9 @@ def _decays(parts: Components) -> bool:
 
 def _single_epsilon(pair: Pair, delta: float) -> Bound:
     """Bisection on the closed form of one step, each end on its safe side."""
+    known = pair.least_epsilon(delta)
+    if known is not None:
+        return Bound(known, known, "privacy blanket")
     if pair.infinite > delta:
         return Bound(math.inf, math.inf, _EXACT)
     if single_delta(pair, 0.0)[1] <= delta:

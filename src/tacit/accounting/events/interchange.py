@@ -42,9 +42,10 @@ if TYPE_CHECKING:
 _EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
-        *(events.Composed, events.Group, events.NoOp, events.NonPrivate, events.Repeated, events.Sampled, events.Selection, events.Worst),
+        *(events.Composed, events.Group, events.NoOp, events.NonPrivate, events.Repeated, events.Sampled, events.Selection),
+        *(events.Shuffled, events.Worst),
         *(leaves.ApproxDP, leaves.DiscreteGaussian, leaves.DiscreteLaplace, leaves.Exponential, leaves.GDP, leaves.Gaussian),
-        *(leaves.Laplace, leaves.LeakyRandomizedResponse, leaves.MatrixMechanism, leaves.MixtureOfGaussians),
+        *(leaves.Laplace, leaves.LeakyRandomizedResponse, leaves.LocalReport, leaves.MatrixMechanism, leaves.MixtureOfGaussians),
         *(leaves.PrivacyProfile, leaves.PureDP),
         *(leaves.RandomizedResponse, leaves.RenyiDP, leaves.Staircase, leaves.TruncatedCDP, leaves.ZCDP),
     )

@@ -87,6 +87,36 @@ class RandomizedResponse(Leaf):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
+class LocalReport(Leaf):
+    """A local randomiser's report of one person's value: for any two values an outcome has likelihood ratio e^epsilon, 1 or e^-epsilon.
+
+    `alpha` is the probability of the outcomes that favour another value over the person's own (1 / (e^epsilon + 1) unless stated,
+    the worst there is), so their mirror image has e^epsilon alpha. For `Shuffled` reports, `blanket` is the mass of the output law
+    that no value changes and `both` the share of it that favours both of two values; without them any randomiser is allowed for.
+
+    >>> LocalReport(1, 0.25)
+    LocalReport(epsilon=1, alpha=0.25, blanket=0, both=0)
+    """
+
+    epsilon: Number
+    alpha: Number | None = None
+    blanket: Number = 0
+    both: Number = 0
+    adjacency: Adjacency = field(default=Adjacency.REPLACE_ONE, kw_only=True)
+
+    def validate(self) -> None:
+        self._set("epsilon", positive("epsilon", self.epsilon))
+        odds = math.exp(min(float(self.epsilon), 700.0))
+        self._set("alpha", 1 / (odds + 1) if self.alpha is None else positive("alpha", self.alpha))
+        self._set("blanket", probability("blanket", self.blanket))
+        self._set("both", probability("both", self.both))
+        if float(self.alpha or 0) * (odds + 1) > 1 + 1e-9:
+            raise ParameterError(f"alpha must be at most 1 / (e^epsilon + 1) = {1 / (odds + 1):.6g}, not {self.alpha}")
+        if self.blanket and 2 * float(self.alpha or 0) > float(self.blanket) * (1 - float(self.both)) * (1 + 1e-9):
+            raise ParameterError("alpha must be at most half of the blanket that does not favour both values")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Exponential(Leaf):
     """The exponential mechanism of parameter `epsilon`: its privacy losses lie in a range of width `epsilon`.
 

@@ -281,6 +281,31 @@ class Group(_Around):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
+class Shuffled(_Around):
+    """Local reports of at least `n` honest people, of which only the multiset is seen: who sent which, and when, is gone.
+
+    The event is one person's report, such as `LocalReport(1)` or `RandomizedResponse(1, 16)`; nothing is amplified against whoever
+    shuffles. A person with two reports in the batch is a `Group` of two.
+
+    >>> from tacit.accounting.events.leaves import LocalReport
+    >>> Shuffled(LocalReport(1, 0.25), 10_000).n
+    10000
+    """
+
+    event: Event
+    n: int
+    checks = (("event", _event), ("n", whole))
+
+    def __post_init__(self) -> None:
+        self._check()
+        if self.event.stated is not Adjacency.REPLACE_ONE:
+            raise AdjacencyError(
+                "only local reports are shuffled: the event must be stated for the replacement of one person's value, such as "
+                "LocalReport(epsilon) or RandomizedResponse(epsilon, categories)"
+            )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Selection(_Around):
     """Run the event a random number of times and publish only the best run (Liu and Talwar 2019; Papernot and Steinke 2022).
 

@@ -140,6 +140,19 @@ def randomised_response(epsilon: float, categories: int = 2) -> FinitePair:
     return FinitePair([-epsilon, 0.0, epsilon], [log_keep - epsilon, others, log_keep], step=epsilon, start=-1)
 
 
+def local_report(epsilon: float, alpha: float) -> FinitePair:
+    """A report whose outcomes favour another value with probability alpha, the person's own with e^epsilon alpha, or neither.
+
+    >>> local_report(1.0, 0.1).p.round(6)
+    array([0.1     , 0.628172, 0.271828])
+    """
+    neither = 1 - alpha * (1 + math.exp(epsilon))
+    if neither <= 1e-12:
+        return randomised_response(epsilon)
+    masses = [math.log(alpha), math.log(neither), min(math.log(alpha) + epsilon, 0.0)]
+    return FinitePair([-epsilon, 0.0, epsilon], masses, step=epsilon, start=-1, rounding=1e-15)
+
+
 def leaky_randomised_response(epsilon: float, delta: float) -> FinitePair:
     """The worst (epsilon, delta) mechanism: randomised response that confesses with probability delta (Kairouz, Oh, Viswanath 2015).
 

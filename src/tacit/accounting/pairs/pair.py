@@ -87,6 +87,14 @@ class Pair(ABC):
         value, first, second = np.array(rows).T
         return value, first, second
 
+    def hockey_stick(self, epsilon: float) -> tuple[float, float] | None:
+        """Both ends of delta at epsilon >= 0 for one use, where the pair knows it better than by its masses."""
+        return None
+
+    def least_epsilon(self, delta: float) -> float | None:
+        """The least epsilon >= 0 with at most this delta for one use, where the pair has a way of its own to find it."""
+        return None
+
     def decay(self, c: float, t: float) -> float:
         """A bound on |E exp((c+is) L)| / E exp(c L) that holds for every s >= t."""
         return 1.0
@@ -102,6 +110,9 @@ def cumulant(nodes: Callable[[float, float], Nodes], c: float) -> float:
 
 def single_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
     """Lower and upper end of delta at epsilon >= 0 for one use: P(L > eps) - e^eps Q(L > eps), from the masses above eps."""
+    known = pair.hockey_stick(epsilon)
+    if known is not None:
+        return known
     p, q = pair.masses(np.array([epsilon, math.inf]))
     loss, mass = pair.atoms()
     above = loss > epsilon

@@ -25,13 +25,14 @@ from tacit.accounting.events.leaves import (
     Exponential,
     Gaussian,
     Laplace,
+    LocalReport,
     MatrixMechanism,
     PureDP,
     RandomizedResponse,
     RenyiDP,
     Staircase,
 )
-from tacit.accounting.events.tree import Composed, Event, Group, Leaf, NoOp, Repeated, Sampled, Selection, Worst
+from tacit.accounting.events.tree import Composed, Event, Group, Leaf, NoOp, Repeated, Sampled, Selection, Shuffled, Worst
 from tacit.accounting.pairs.laplace import HalfTiltPair
 from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Pair
@@ -204,7 +205,7 @@ def exact_pure(event: Event, adjacency: Adjacency, *, null_record: bool = False)
 
     def price(leaf: Leaf, size: int) -> Fraction | None:
         match leaf:
-            case PureDP() | RandomizedResponse() | Staircase() | Exponential():
+            case PureDP() | RandomizedResponse() | LocalReport() | Staircase() | Exponential():
                 return size * Fraction(leaf.epsilon)
             case Laplace():
                 return size / Fraction(leaf.noise_multiplier)
@@ -227,7 +228,7 @@ def as_typed(event: Event) -> Event:
     match event:
         case Composed():
             return Composed(*(as_typed(child) for child in event.events))
-        case Repeated() | Group() | Sampled() | Selection():
+        case Repeated() | Group() | Sampled() | Shuffled() | Selection():
             return replace(event, event=as_typed(event.event))
         case RenyiDP():
             return event

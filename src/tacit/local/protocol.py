@@ -1,0 +1,142 @@
+"""A protocol: the public list of values, the randomiser, and the text by which devices and collectors agree on both.
+
+What a person holds and the list does not know counts as a public default, so no error depends on it. The text is canonical JSON; its
+fingerprint, 8 bytes, stands in every report.
+
+>>> from tacit.local import Response
+>>> emoji = Protocol(("smile", "wink", "cry"), Response(3, epsilon=1))
+>>> emoji.place("cry"), emoji.place("unheard of")
+(2, 0)
+>>> Protocol.from_json(emoji.to_json()) == emoji
+True
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting import Event
+from tacit.errors import ParameterError
+from tacit.local.randomiser import Randomiser, from_parameters
+from tacit.parameters import count
+
+VERSION = 1
+Label = str | int
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The public values (texts or whole numbers; a whole number alone stands for 0, 1, 2, ...), the randomiser and the default's place."""
+
+    values: tuple[Label, ...] | int
+    randomiser: Randomiser
+    default: int = 0
+    _places: dict[Label, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.values, int) and not isinstance(self.values, bool):
+            count("values", self.values, least=2)
+        else:
+            listed = tuple(self.values)  # type: ignore[arg-type]
+            if any(isinstance(v, bool) or not isinstance(v, (str, int)) for v in listed):
+                raise ParameterError("values must be texts or whole numbers, or one whole number for 0, 1, 2, ...")
+            if len(set(listed)) < len(listed):
+                raise ParameterError("values has a value twice; list each once")
+            object.__setattr__(self, "values", listed)
+            self._places.update({value: place for place, value in enumerate(listed)})
+        if self.size != self.randomiser.size:
+            raise ParameterError(f"the randomiser is for {self.randomiser.size} values and the list has {self.size}")
+        if not 0 <= count("default", self.default, least=0) < self.size:
+            raise ParameterError(f"default must be a place 0 to {self.size - 1}")
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return self.values if isinstance(self.values, int) else len(self.values)
+
+    @property
+    def labels(self) -> Sequence[Label]:
+        """The values in their order."""
+        return range(self.values) if isinstance(self.values, int) else self.values
+
+    @property
+    def event(self) -> Event:
+        """The price of one report."""
+        return self.randomiser.event
+
+    def place(self, value: object) -> int:
+        """The place of a value in the public list, or the default's."""
+        if isinstance(self.values, int):
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            return int(value) if whole and 0 <= value < self.values else self.default  # type: ignore[call-overload, operator]
+        try:
+            # True is 1 for a dictionary and not for us
+            return self.default if isinstance(value, bool) else self._places.get(value, self.default)  # type: ignore[call-overload]
+        except TypeError:
+            return self.default
+
+    def places(self, values: Iterable[object]) -> NDArray[np.int64]:
+        """The places of many values."""
+        if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and isinstance(self.values, int):
+            return np.where((values >= 0) & (values < self.values), values, self.default).astype(np.int64)
+        return np.fromiter((self.place(value) for value in values), dtype=np.int64)
+
+    # --- as text ---
+
+    def to_json(self) -> str:
+        """The protocol as canonical JSON."""
+        found = {"version": VERSION, "values": self.values, "default": self.default, "randomiser": self.randomiser.parameters()}
+        return json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Protocol:
+        """The protocol of a text that `to_json` wrote."""
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            raise ParameterError("the protocol is not JSON") from None
+        if not isinstance(found, dict) or set(found) != {"version", "values", "default", "randomiser"}:
+            raise ParameterError("a protocol has version, values, default and randomiser, and nothing else")
+        if found["version"] != VERSION:
+            raise ParameterError(f"the protocol has version {str(found['version'])[:20]}; this is version {VERSION}")
+        values, randomiser = found["values"], found["randomiser"]
+        if not isinstance(randomiser, dict) or not isinstance(values, (int, list)):
+            raise ParameterError("values must be a list or a whole number, and randomiser an object")
+        try:
+            return cls(values if isinstance(values, int) else tuple(values), from_parameters(randomiser), found["default"])
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"the protocol cannot be read: {error}") from None
+
+    @classmethod
+    def read(cls, path: str | Path) -> Protocol:
+        """The protocol in a file."""
+        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
+    def write(self, path: str | Path) -> None:
+        """Write the protocol to a file, for devices and collectors."""
+        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """The first 8 bytes of the SHA-256 digest of the text."""
+        return hashlib.sha256(self.to_json().encode()).digest()[:8]
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def describe(self) -> dict[str, Any]:
+        """What a reader should know before anything is sent."""
+        r = self.randomiser
+        return {
+            "values": self.size, "randomiser": r.kind, "epsilon": float(r.epsilon), "odds": r.odds, "bytes": r.width,
+            "deviation of a share, one person": r.variance(1) ** 0.5,
+        }  # fmt: skip
