@@ -8,6 +8,7 @@
 
 from tacit.local.choose import best, candidates, explain, frequencies
 from tacit.local.collector import Collector, Estimates, detectable
+from tacit.local.domain import Numbers
 from tacit.local.hadamard import Hadamard
 from tacit.local.hashing import LocalHash
 from tacit.local.projective import Projective
@@ -15,6 +16,7 @@ from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
 from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, sealed, to_batch, to_report
 from tacit.local.response import Response
+from tacit.local.scalars import Duchi, Hybrid, LocalLaplace, Mean, Piecewise, ScalarRandomiser, best_scalar, means
 from tacit.local.subset import Subset
 from tacit.local.unary import SymmetricUnary, Unary
 
@@ -24,3 +26,5 @@ __all__ = ["Label", "Protocol", "Randomiser", "best", "candidates", "detectable"
 __all__ += ["Hadamard", "LocalHash", "Projective", "Response", "Subset", "SymmetricUnary", "Unary"]
 # reports, and who counts them
 __all__ += ["Collector", "Estimates", "as_batch", "protocol_of", "read_batch", "read_reports", "sealed", "to_batch", "to_report"]
+# numbers
+__all__ += ["Duchi", "Hybrid", "LocalLaplace", "Mean", "Numbers", "Piecewise", "ScalarRandomiser", "best_scalar", "means"]
