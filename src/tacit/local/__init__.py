@@ -19,6 +19,22 @@ from tacit.local.response import Response
 from tacit.local.scalars import Duchi, Hybrid, LocalLaplace, Mean, Piecewise, ScalarRandomiser, best_scalar, means
 from tacit.local.subset import Subset
 from tacit.local.unary import SymmetricUnary, Unary
+from tacit.local.vectors import (
+    MeanVector,
+    PrivUnit,
+    Projected,
+    SampledCoordinates,
+    ShareOfEpsilonWarning,
+    SplitCoordinates,
+    UnitVectors,
+    VectorRandomiser,
+    Vectors,
+    best_cap,
+    cap_share,
+    projected,
+    unit_vectors,
+    vector_means,
+)
 
 # what a protocol is, and which one to take
 __all__ = ["Label", "Protocol", "Randomiser", "best", "candidates", "detectable", "explain", "frequencies"]
@@ -28,3 +44,6 @@ __all__ += ["Hadamard", "LocalHash", "Projective", "Response", "Subset", "Symmet
 __all__ += ["Collector", "Estimates", "as_batch", "protocol_of", "read_batch", "read_reports", "sealed", "to_batch", "to_report"]
 # numbers
 __all__ += ["Duchi", "Hybrid", "LocalLaplace", "Mean", "Numbers", "Piecewise", "ScalarRandomiser", "best_scalar", "means"]
+# vectors
+__all__ += ["MeanVector", "PrivUnit", "Projected", "SampledCoordinates", "ShareOfEpsilonWarning", "SplitCoordinates", "UnitVectors"]
+__all__ += ["VectorRandomiser", "Vectors", "best_cap", "cap_share", "projected", "unit_vectors", "vector_means"]

@@ -55,12 +55,29 @@ class ScalarRandomiser(Randomiser):
         """The variance of the unbiased estimate of t that one report gives."""
 
     @abstractmethod
+    def steps(self, reports: Reports) -> NDArray[np.int64]:
+        """What each report adds to each cell of the table: a row a cell, in whole numbers, so that sums are exact."""
+
+    @property
+    @abstractmethod
+    def worths(self) -> tuple[float, ...]:
+        """What one step in each cell is worth."""
+
+    @property
+    def cells(self) -> int:
+        return len(self.worths)
+
+    def add(self, table: Table, reports: Reports) -> None:
+        for start in range(0, len(reports), self.block):
+            table += self.steps(reports[start : start + self.block]).sum(axis=1)
+
     def total(self, table: Table) -> float:
         """The sum of the unbiased estimates of all counted reports."""
+        return math.fsum(float(cell) * worth for cell, worth in zip(table.tolist(), self.worths, strict=True))
 
-    @abstractmethod
     def worth(self, reports: Reports) -> NDArray[np.float64]:
         """The unbiased estimate of t that each report gives."""
+        return np.asarray(np.array(self.worths) @ self.steps(reports))
 
     def bound(self, mean: float) -> float:
         """The most that spreads of people with this mean average to."""
@@ -85,10 +102,6 @@ class Duchi(ScalarRandomiser, SymbolRandomiser):
     @property
     def symbols(self) -> int:
         return 2
-
-    @property
-    def cells(self) -> int:
-        return 1
 
     @property
     def scale(self) -> float:
@@ -117,14 +130,12 @@ class Duchi(ScalarRandomiser, SymbolRandomiser):
         told: Reports = up == noise.odds_bits(self.epsilon, len(values))
         return told.astype(np.uint8)
 
-    def add(self, table: Table, reports: Reports) -> None:
-        table[0] += 2 * int(np.count_nonzero(reports)) - len(reports)
+    @property
+    def worths(self) -> tuple[float, ...]:
+        return (self.scale,)
 
-    def total(self, table: Table) -> float:
-        return float(table[0]) * self.scale
-
-    def worth(self, reports: Reports) -> NDArray[np.float64]:
-        return (2.0 * reports.astype(np.float64) - 1) * self.scale
+    def steps(self, reports: Reports) -> NDArray[np.int64]:
+        return 2 * reports.astype(np.int64)[None] - 1
 
 
 @dataclass(frozen=True)
@@ -193,10 +204,6 @@ class Piecewise(_Windowed):
         return self.outcomes
 
     @property
-    def cells(self) -> int:
-        return 1
-
-    @property
     def event(self) -> LocalReport:
         # windows that overlap favour fewer outcomes, which costs less: the bounds' windows are apart
         return local_report(self.epsilon, self.outcomes * self._rate, self.window / self.outcomes, 0.0)
@@ -210,14 +217,12 @@ class Piecewise(_Windowed):
     def _drawn(self, values: NDArray[np.int64]) -> Reports:
         return self._short(self._piecewise_drawn(values))
 
-    def add(self, table: Table, reports: Reports) -> None:
-        table[0] += 2 * int(reports.astype(np.int64).sum()) - len(reports) * (self.outcomes - 1)
+    @property
+    def worths(self) -> tuple[float, ...]:
+        return (self._step,)
 
-    def total(self, table: Table) -> float:
-        return float(table[0]) * self._step
-
-    def worth(self, reports: Reports) -> NDArray[np.float64]:
-        return (2.0 * reports.astype(np.float64) - (self.outcomes - 1)) * self._step
+    def steps(self, reports: Reports) -> NDArray[np.int64]:
+        return 2 * reports.astype(np.int64)[None] - (self.outcomes - 1)
 
 
 @named
@@ -247,10 +252,6 @@ class Hybrid(_Windowed):
         return self.outcomes + 2
 
     @property
-    def cells(self) -> int:
-        return 2
-
-    @property
     def event(self) -> LocalReport:
         bit, rate = self._mixed, self._rate
         mass = (1 - bit) * self.outcomes * rate + bit * 2 / (self.odds + 1)
@@ -273,19 +274,14 @@ class Hybrid(_Windowed):
         wide, narrow = self._piecewise_drawn(values), self._bit._drawn(values).astype(np.int64)
         return self._short(np.where(bit, self.outcomes + narrow, wide))
 
-    def add(self, table: Table, reports: Reports) -> None:
+    @property
+    def worths(self) -> tuple[float, ...]:
+        return self._step, self._bit.scale
+
+    def steps(self, reports: Reports) -> NDArray[np.int64]:
         symbols = reports.astype(np.int64)
-        wide = symbols < self.outcomes
-        table[0] += int((2 * symbols[wide] - (self.outcomes - 1)).sum())
-        table[1] += int((2 * (symbols[~wide] - self.outcomes) - 1).sum())
-
-    def total(self, table: Table) -> float:
-        return float(table[0]) * self._step + float(table[1]) * self._bit.scale
-
-    def worth(self, reports: Reports) -> NDArray[np.float64]:
-        symbols = reports.astype(np.float64)
         bit = symbols >= self.outcomes
-        return np.where(bit, (2 * (symbols - self.outcomes) - 1) * self._bit.scale, (2 * symbols - (self.outcomes - 1)) * self._step)
+        return np.stack([~bit * (2 * symbols - (self.outcomes - 1)), bit * (2 * (symbols - self.outcomes) - 1)])
 
 
 @named
@@ -305,14 +301,14 @@ class LocalLaplace(ScalarRandomiser):
             raise ParameterError("epsilon must be at least 1e-6 for Laplace noise")
 
     @property
-    def steps(self) -> Fraction:
+    def noise_scale(self) -> Fraction:
         """The scale of the noise in steps of the lattice."""
         return (self.size - 1) / Fraction(self.epsilon)
 
     @property
     def most(self) -> int:
         """Reports lie between minus this and this, counted from the middle place."""
-        return self.size + math.ceil(60 * self.steps)
+        return self.size + math.ceil(60 * self.noise_scale)
 
     @property
     def event(self) -> LocalReport:
@@ -322,16 +318,12 @@ class LocalLaplace(ScalarRandomiser):
     def width(self) -> int:
         return 8
 
-    @property
-    def cells(self) -> int:
-        return 2
-
     def spread(self, t: float) -> float:
-        return 1 / (2 * math.sinh(1 / (2 * float(self.steps))) ** 2) * (2 / (self.size - 1)) ** 2
+        return 1 / (2 * math.sinh(1 / (2 * float(self.noise_scale))) ** 2) * (2 / (self.size - 1)) ** 2
 
     def distribution(self, value: int, *, bits: int = 128) -> dict[int, Interval]:
         """The law of reports near the lattice, and of all beyond on each side together."""
-        half, rate = (self.size - 1) // 2, 1 / self.steps
+        half, rate = (self.size - 1) // 2, 1 / self.noise_scale
         low, high = exp_bracket(-rate, bits)
         found = {}
         for report in range(-2 * self.size, 2 * self.size + 1):
@@ -344,7 +336,7 @@ class LocalLaplace(ScalarRandomiser):
         return found
 
     def _drawn(self, values: NDArray[np.int64]) -> Reports:
-        drawn: NDArray[Any] = values - (self.size - 1) // 2 + noise.discrete_laplace(self.steps, len(values))
+        drawn: NDArray[Any] = values - (self.size - 1) // 2 + noise.discrete_laplace(self.noise_scale, len(values))
         return np.asarray(np.clip(drawn, -self.most, self.most), dtype=np.int64)
 
     def to_bytes(self, reports: Reports) -> NDArray[np.uint8]:
@@ -354,16 +346,13 @@ class LocalLaplace(ScalarRandomiser):
         found = np.ascontiguousarray(rows).view("<i8").ravel()
         return found, (found >= -self.most) & (found <= self.most)
 
-    def add(self, table: Table, reports: Reports) -> None:
+    @property
+    def worths(self) -> tuple[float, ...]:
         # halves of 31 bits, so that no number of reports overflows
-        table[0] += int((reports >> 31).sum())
-        table[1] += int((reports & (2**31 - 1)).sum())
+        return 2.0**32 / (self.size - 1), 2 / (self.size - 1)
 
-    def total(self, table: Table) -> float:
-        return float((int(table[0]) << 31) + int(table[1])) * 2 / (self.size - 1)
-
-    def worth(self, reports: Reports) -> NDArray[np.float64]:
-        return reports.astype(np.float64) * 2 / (self.size - 1)
+    def steps(self, reports: Reports) -> NDArray[np.int64]:
+        return np.stack([reports >> 31, reports & (2**31 - 1)])
 
 
 SCALARS: dict[str, type[ScalarRandomiser]] = {each.kind: each for each in (Duchi, Hybrid, Piecewise, LocalLaplace)}
