@@ -10,6 +10,7 @@ import pytest
 
 from tacit.accounting import Adjacency, ParameterError, account
 from tacit.local import (
+    BoundedVectors,
     Collector,
     MeanVector,
     PrivUnit,
@@ -18,7 +19,6 @@ from tacit.local import (
     ShareOfEpsilonWarning,
     SplitCoordinates,
     UnitVectors,
-    Vectors,
     cap_share,
     means,
     projected,
@@ -60,7 +60,7 @@ def test_the_measured_ratio_at_ten_coordinates() -> None:
     values = np.linspace(-1, 1, 50_000).reshape(5000, 10)
     error = {}
     for kind in (SampledCoordinates, SplitCoordinates):
-        protocol = Protocol(Vectors(10, -1, 1), kind(POINTS, 1, 10, "duchi"))
+        protocol = Protocol(BoundedVectors(10, -1, 1), kind(POINTS, 1, 10, "duchi"))
         runs = [MeanVector.of(Collector(protocol).ingest([to_batch(protocol, values)])).value - values.mean(axis=0) for _ in range(10)]
         error[kind] = math.sqrt(np.mean(np.square(runs)))
     assert error[SampledCoordinates] == pytest.approx(0.03049 * math.sqrt(10), rel=0.25)

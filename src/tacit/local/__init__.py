@@ -9,17 +9,20 @@
 from tacit.local.choose import best, candidates, explain, frequencies
 from tacit.local.collector import Collector, Estimates, detectable
 from tacit.local.domain import Numbers
+from tacit.local.grouped import GroupedRandomiser
 from tacit.local.hadamard import Hadamard
 from tacit.local.hashing import LocalHash
 from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
+from tacit.local.ranges import GridAnswers, GridCells, GridTree, Haar, RangeAnswers, RangeTree, grids, range_shares
 from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, sealed, to_batch, to_report
 from tacit.local.response import Response
 from tacit.local.scalars import Duchi, Hybrid, LocalLaplace, Mean, Piecewise, ScalarRandomiser, best_scalar, means
 from tacit.local.subset import Subset
 from tacit.local.unary import SymmetricUnary, Unary
 from tacit.local.vectors import (
+    BoundedVectors,
     MeanVector,
     PrivUnit,
     Projected,
@@ -28,7 +31,6 @@ from tacit.local.vectors import (
     SplitCoordinates,
     UnitVectors,
     VectorRandomiser,
-    Vectors,
     best_cap,
     cap_share,
     projected,
@@ -46,4 +48,6 @@ __all__ += ["Collector", "Estimates", "as_batch", "protocol_of", "read_batch", "
 __all__ += ["Duchi", "Hybrid", "LocalLaplace", "Mean", "Numbers", "Piecewise", "ScalarRandomiser", "best_scalar", "means"]
 # vectors
 __all__ += ["MeanVector", "PrivUnit", "Projected", "SampledCoordinates", "ShareOfEpsilonWarning", "SplitCoordinates", "UnitVectors"]
-__all__ += ["VectorRandomiser", "Vectors", "best_cap", "cap_share", "projected", "unit_vectors", "vector_means"]
+__all__ += ["BoundedVectors", "VectorRandomiser", "best_cap", "cap_share", "projected", "unit_vectors", "vector_means"]
+# ordered values, and people split into groups
+__all__ += ["GridAnswers", "GridCells", "GridTree", "GroupedRandomiser", "Haar", "RangeAnswers", "RangeTree", "grids", "range_shares"]

@@ -1,4 +1,4 @@
-"""Vectors: one randomised report of many coordinates, and the mean vector of all people.
+"""BoundedVectors: one randomised report of many coordinates, and the mean vector of all people.
 
 For coordinates between public bounds a person reports one coordinate, drawn without looking, with the whole epsilon (Harmony; Nguyen et al.
 2016). Splitting epsilon over all of them is possible and worse, and warns with the factor that it loses. For vectors of length 1 `PrivUnit`
@@ -52,7 +52,7 @@ class ShareOfEpsilonWarning(UserWarning):
 
 
 def _rows(values: Iterable[object], dimensions: int) -> Array:
-    """Vectors as rows; what is no vector of so many numbers becomes a row of NaN."""
+    """BoundedVectors as rows; what is no vector of so many numbers becomes a row of NaN."""
     if isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "iuf" and values.shape[1] == dimensions:
         return values.astype(np.float64)
     found = []
@@ -67,8 +67,8 @@ def _rows(values: Iterable[object], dimensions: int) -> Array:
 
 @domain
 @dataclass(frozen=True)
-class Vectors(Domain):
-    """Vectors of `dimensions` numbers between two public bounds; what is no such vector counts as the middle."""
+class BoundedVectors(Domain):
+    """BoundedVectors of `dimensions` numbers between two public bounds; what is no such vector counts as the middle."""
 
     dimensions: int
     lower: Number
@@ -141,7 +141,7 @@ class UnitVectors(Domain):
 @domain
 @dataclass(frozen=True)
 class Projected(Domain):
-    """Vectors of length at most 1, multiplied by a public matrix of signs over the root of `coordinates`, which are fewer.
+    """BoundedVectors of length at most 1, multiplied by a public matrix of signs over the root of `coordinates`, which are fewer.
 
     The matrix is that of the public `seed`; longer vectors are scaled to length 1. Coordinates beyond `reach` deviations of a random
     matrix are cut off. The mean is brought back with the transposed matrix, right on average over matrices.
@@ -591,7 +591,7 @@ def vector_means(
     """
     if len(bounds) != 2:
         raise ParameterError("bounds must be two numbers, the lower and the upper one")
-    holding = Vectors(dimensions, bounds[0], bounds[1], points)
+    holding = BoundedVectors(dimensions, bounds[0], bounds[1], points)
     if kind not in ("sampled", "split"):
         raise ParameterError(f"kind must be sampled or split, not {kind!r}")
     sampled = SampledCoordinates(holding.size, epsilon, holding.dimensions)
@@ -641,7 +641,7 @@ class MeanVector:
     def of(cls, collector: Collector) -> MeanVector:
         """The mean that a collector's reports tell."""
         randomiser, holding = collector.protocol.randomiser, collector.protocol.values
-        if not isinstance(randomiser, VectorRandomiser) or not isinstance(holding, (Vectors, UnitVectors, Projected)):
+        if not isinstance(randomiser, VectorRandomiser) or not isinstance(holding, (BoundedVectors, UnitVectors, Projected)):
             raise ParameterError("the collector counts no reports of vectors; make the protocol with `vector_means`")
         if collector.n < 2:
             raise ParameterError("there are fewer than two reports; nothing can be estimated")
