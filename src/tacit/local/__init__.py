@@ -12,6 +12,7 @@ from tacit.local.domain import Numbers
 from tacit.local.grouped import GroupedRandomiser
 from tacit.local.hadamard import Hadamard
 from tacit.local.hashing import LocalHash
+from tacit.local.heavy_hitters import PrefixCandidates, PrefixSearch, find
 from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
@@ -51,3 +52,5 @@ __all__ += ["MeanVector", "PrivUnit", "Projected", "SampledCoordinates", "ShareO
 __all__ += ["BoundedVectors", "VectorRandomiser", "best_cap", "cap_share", "projected", "unit_vectors", "vector_means"]
 # ordered values, and people split into groups
 __all__ += ["GridAnswers", "GridCells", "GridTree", "GroupedRandomiser", "Haar", "RangeAnswers", "RangeTree", "grids", "range_shares"]
+# words that are on no list
+__all__ += ["PrefixCandidates", "PrefixSearch", "find"]
