@@ -13,6 +13,7 @@ from tacit.local.grouped import GroupedRandomiser
 from tacit.local.hadamard import Hadamard
 from tacit.local.hashing import LocalHash
 from tacit.local.heavy_hitters import PrefixCandidates, PrefixSearch, find
+from tacit.local.marginals import FeatureRows, HadamardMarginals, MarginalAnswers, marginal_shares
 from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
@@ -54,3 +55,5 @@ __all__ += ["BoundedVectors", "VectorRandomiser", "best_cap", "cap_share", "proj
 __all__ += ["GridAnswers", "GridCells", "GridTree", "GroupedRandomiser", "Haar", "RangeAnswers", "RangeTree", "grids", "range_shares"]
 # words that are on no list
 __all__ += ["PrefixCandidates", "PrefixSearch", "find"]
+# marginals of rows
+__all__ += ["FeatureRows", "HadamardMarginals", "MarginalAnswers", "marginal_shares"]
