@@ -9,6 +9,7 @@
 from tacit.local.choose import best, candidates, explain, frequencies
 from tacit.local.collector import Collector, Estimates, detectable
 from tacit.local.domain import Numbers
+from tacit.local.fragments import FragmentReports, FragmentSearch, HashedWords, puzzle
 from tacit.local.grouped import GroupedRandomiser
 from tacit.local.hadamard import Hadamard
 from tacit.local.hashing import LocalHash
@@ -57,3 +58,5 @@ __all__ += ["GridAnswers", "GridCells", "GridTree", "GroupedRandomiser", "Haar",
 __all__ += ["PrefixCandidates", "PrefixSearch", "find"]
 # marginals of rows
 __all__ += ["FeatureRows", "HadamardMarginals", "MarginalAnswers", "marginal_shares"]
+# words put together from fragments
+__all__ += ["FragmentReports", "FragmentSearch", "HashedWords", "puzzle"]
