@@ -6,6 +6,7 @@
 (3,)
 """
 
+from tacit.local.calm import ViewAnswers, Views, view_shares
 from tacit.local.choose import best, candidates, explain, frequencies
 from tacit.local.collector import Collector, Estimates, detectable
 from tacit.local.domain import Numbers
@@ -60,3 +61,5 @@ __all__ += ["PrefixCandidates", "PrefixSearch", "find"]
 __all__ += ["FeatureRows", "HadamardMarginals", "MarginalAnswers", "marginal_shares"]
 # words put together from fragments
 __all__ += ["FragmentReports", "FragmentSearch", "HashedWords", "puzzle"]
+# marginals from views
+__all__ += ["ViewAnswers", "Views", "view_shares"]
