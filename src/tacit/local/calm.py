@@ -41,7 +41,7 @@ def cover(bits: Sequence[int], order: int, most: int = WIDE) -> tuple[tuple[int,
     """Views of at most `most` bits, or as many as one set needs, that hold every set of `order` features; greedy, the same every time.
 
     >>> len(cover([1] * 6, 2, 3)), cover([1, 1, 1], 2, 3)
-    (6, ((0, 1, 2),))
+    (7, ((0, 1, 2),))
     """
     wanted = list(itertools.combinations(range(len(bits)), order))
     open_ = set(wanted)
