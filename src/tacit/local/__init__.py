@@ -23,6 +23,7 @@ from tacit.local.ranges import GridAnswers, GridCells, GridTree, Haar, RangeAnsw
 from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, sealed, to_batch, to_report
 from tacit.local.response import Response
 from tacit.local.scalars import Duchi, Hybrid, LocalLaplace, Mean, Piecewise, ScalarRandomiser, best_scalar, means
+from tacit.local.sketches import AnyKeys, Bloom, CountMeanSketch, CountSketch, SketchAnswers, SketchRandomiser, sketched
 from tacit.local.subset import Subset
 from tacit.local.unary import SymmetricUnary, Unary
 from tacit.local.vectors import (
@@ -63,3 +64,5 @@ __all__ += ["FeatureRows", "HadamardMarginals", "MarginalAnswers", "marginal_sha
 __all__ += ["FragmentReports", "FragmentSearch", "HashedWords", "puzzle"]
 # marginals from views
 __all__ += ["ViewAnswers", "Views", "view_shares"]
+# sketches of any keys
+__all__ += ["AnyKeys", "Bloom", "CountMeanSketch", "CountSketch", "SketchAnswers", "SketchRandomiser", "sketched"]
