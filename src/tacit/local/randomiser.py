@@ -56,6 +56,8 @@ class Randomiser(ABC):
 
     #: The name that travels in a protocol.
     kind: ClassVar[str] = ""
+    #: For randomisers that are not for frequencies: whose `of(collector)` turns the counts into answers.
+    answered_by: ClassVar[str] = "Estimates"
     #: Most reports that are drawn or read at once; longer arrays are taken in blocks.
     block: ClassVar[int] = 1 << 20
 
@@ -73,14 +75,14 @@ class Randomiser(ABC):
         return math.exp(float(self.epsilon))
 
     @property
-    @abstractmethod
     def held(self) -> float:
         """The probability that a report supports the true value."""
+        raise self._supports_nothing()
 
     @property
-    @abstractmethod
     def other(self) -> float:
         """The probability that a report supports a given other value."""
+        raise self._supports_nothing()
 
     @property
     @abstractmethod
@@ -163,9 +165,12 @@ class Randomiser(ABC):
     def add(self, table: Table, reports: Reports) -> None:
         """Count reports into a table."""
 
-    @abstractmethod
     def support(self, table: Table, n: int) -> Table:
         """For each value, how many of the n counted reports support it."""
+        raise self._supports_nothing()
+
+    def _supports_nothing(self) -> ParameterError:
+        return ParameterError(f"reports of kind {self.kind} support no single values; {self.answered_by} answers what they tell")
 
     # --- as text ---
 
