@@ -13,7 +13,7 @@ from tacit.local.hashing import LocalHash
 from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
-from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, sealed, to_batch, to_report
+from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, read_stream, sealed, to_batch, to_report
 from tacit.local.response import Response
 from tacit.local.subset import Subset
 from tacit.local.unary import SymmetricUnary, Unary
@@ -24,3 +24,4 @@ __all__ = ["Label", "Protocol", "Randomiser", "best", "candidates", "detectable"
 __all__ += ["Hadamard", "LocalHash", "Projective", "Response", "Subset", "SymmetricUnary", "Unary"]
 # reports, and who counts them
 __all__ += ["Collector", "Estimates", "as_batch", "protocol_of", "read_batch", "read_reports", "sealed", "to_batch", "to_report"]
+__all__ += ["read_stream"]
