@@ -332,7 +332,7 @@ def test_estimates_are_the_formula() -> None:
     low, high = found.interval(0.95, together=True)
     assert (high - low) / 2 == pytest.approx(2.497705 * found.deviation, rel=1e-5)  # 1 - .05/4, two-sided
     assert [v for v, *_ in found.top(2)] == [0, 1]
-    assert found.to_arrow().column_names == ["value", "share", "low", "high", "count"]
+    assert found.to_arrow().column_names == ["value", "share", "low", "high", "count", "processed"]
     for bad in (0, 1, 2, -1):
         with pytest.raises(ParameterError, match="confidence"):
             found.interval(bad)

@@ -14,6 +14,7 @@ from tacit.local.hashing import LocalHash
 from tacit.local.noise_shares import poisson, polya_share, skellam_share
 from tacit.local.planner import LocalPlan, Option, people_needed, plan
 from tacit.local.poisoning import Suspicion, forge, forged_for, shift, suspicious
+from tacit.local.postprocess import clip, iterative_bayes, norm_sub, simplex
 from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
@@ -35,4 +36,4 @@ __all__ += ["Shuffler", "Suspicion", "forge", "forged_for", "poisson", "polya_sh
 # before anything is sent
 __all__ += ["LocalPlan", "Option", "people_needed", "plan"]
 # streams, applications
-__all__ += ["read_stream"]
+__all__ += ["clip", "iterative_bayes", "norm_sub", "read_stream", "simplex"]

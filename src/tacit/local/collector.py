@@ -30,7 +30,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
+from tacit.local.postprocess import WAYS, iterative_bayes
 from tacit.local.protocol import Label, Protocol
+from tacit.local.randomiser import SymbolRandomiser
 from tacit.local.reports import Read, read_batch, read_reports, read_stream
 from tacit.mechanisms import half_width
 from tacit.parameters import Number, probability
@@ -71,12 +73,23 @@ class Estimates:
         order = np.argsort(-self.share, kind="stable")[:k]
         return [(self.labels[i], float(self.share[i]), float(low[i]), float(high[i])) for i in order]
 
+    def processed(self, how: str = "norm-sub") -> Array:
+        """The shares made non-negative: "norm-sub" or "simplex" (adding up to 1) or "clip". The raw figures stay in `share`.
+
+        >>> Estimates((0, 1), 10, np.array([1.25, -0.25]), np.array([0.1, 0.1]), {}).processed("clip").tolist()
+        [1.0, 0.0]
+        """
+        if how not in WAYS:
+            raise ParameterError(f"how must be one of {', '.join(WAYS)}, not {how!r}")
+        return WAYS[how](self.share)
+
     def to_arrow(self, confidence: Number = 0.95) -> pa.Table:
         """Everything as a table."""
         low, high = self.interval(confidence)
         kinds = {type(label) for label in self.labels}
         labels = [str(label) for label in self.labels] if len(kinds) > 1 else list(self.labels)
-        return pa.table({"value": labels, "share": self.share, "low": low, "high": high, "count": self.count})
+        columns = {"value": labels, "share": self.share, "low": low, "high": high, "count": self.count}
+        return pa.table({**columns, "processed": self.processed()})
 
 
 class Collector:
@@ -219,6 +232,19 @@ class Collector:
         spread = held * p * (1 - p) + (1 - held) * q * (1 - q)
         deviation = np.sqrt(spread / self.n) / randomiser.gap
         return Estimates(tuple(self.protocol.labels), self.n, share, deviation, dict(self.dropped))
+
+    def bayes(self) -> Array:
+        """The shares under which the counted reports are most likely, by iterative Bayes; only where reports are few enough to list."""
+        randomiser = self.protocol.randomiser
+        if not isinstance(randomiser, SymbolRandomiser) or randomiser.cells != randomiser.symbols or self.n == 0:
+            raise ParameterError("iterative Bayes needs a randomiser whose reports are counted one by one, and reports")
+        if self.protocol.size * randomiser.symbols > 1 << 22:
+            raise ParameterError("there are too many values and reports for iterative Bayes; use norm-sub")
+        channel = np.zeros((self.protocol.size, randomiser.symbols))
+        for value in range(self.protocol.size):
+            for report, (low, high) in randomiser.distribution(value, bits=64).items():
+                channel[value, report] = float(low + high) / 2
+        return iterative_bayes(self.table.astype(np.float64), channel)
 
     def top(self, k: int, confidence: Number = 0.95) -> list[tuple[Label, float, float, float]]:
         """The k largest shares with simultaneous intervals."""
