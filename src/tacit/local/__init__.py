@@ -18,10 +18,12 @@ from tacit.local.postprocess import clip, iterative_bayes, norm_sub, simplex
 from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
+from tacit.local.rappor import BloomCounts, Decoded, Device, Rappor, joint_shares
 from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, read_stream, schema, sealed, to_batch, to_report
 from tacit.local.response import Response
 from tacit.local.shuffler import Shuffler
 from tacit.local.subset import Subset
+from tacit.local.telemetry import BitFlip, OneBitMean, RoundingDevice
 from tacit.local.unary import SymmetricUnary, Unary
 
 # what a protocol is, and which one to take
@@ -37,3 +39,4 @@ __all__ += ["Shuffler", "Suspicion", "forge", "forged_for", "poisson", "polya_sh
 __all__ += ["LocalPlan", "Option", "people_needed", "plan"]
 # streams, applications
 __all__ += ["clip", "iterative_bayes", "norm_sub", "read_stream", "simplex"]
+__all__ += ["BitFlip", "BloomCounts", "Decoded", "Device", "OneBitMean", "Rappor", "RoundingDevice", "joint_shares"]
