@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.noise.reference import ALL_ONES, LEVEL, LIVE, binomial_p, real, scripted
 
 from tacit.accounting import ParameterError
-from tacit.noise import bernoulli, bernoulli_exp, test_mode
+from tacit.noise import bernoulli, bernoulli_exp, odds_bits, test_mode
 
 
 @given(st.fractions(min_value=0, max_value=1))
@@ -91,3 +91,58 @@ def test_bad_probabilities_are_refused_by_name(bad: Any) -> None:
 def test_bad_exponents_are_refused_by_name(bad: Any) -> None:
     with pytest.raises(ParameterError, match="x "):
         bernoulli_exp(bad)
+
+
+ODDS = [
+    *((Fraction(0), 1, 1), (Fraction(1), 1, 1), (Fraction(1, 2), 1, 9999)),
+    *((Fraction(2), 85, 256), (Fraction(40), 1, 3), (Fraction(8), 1, 2**40)),
+]
+
+
+@pytest.mark.parametrize(("x", "heads", "tails"), ODDS, ids=str)
+def test_odds_bits_decide_every_word_rightly(x: Fraction, heads: int, tails: int) -> None:
+    """A uniform number is below 2^64 p or not; its first byte decides where it can, else its word, else the words after that."""
+    with mpmath.workdps(80):
+        scaled = mpmath.ldexp(1 / (1 + tails * mpmath.exp(-real(x)) / heads), 64)
+        edge = int(mpmath.floor(scaled))
+        second = int(mpmath.floor(mpmath.ldexp(scaled - edge, 64)))
+    top, rest = divmod(edge, 1 << 56)
+    for byte in range(256):
+        if byte != top:
+            with scripted([byte]) as used:
+                assert odds_bits(x, 1, heads=heads, tails=tails).tolist() == [byte < top]
+            assert used.used <= 2  # at most one byte in doubt beside the one that holds the edge
+    for below, following, told in ((rest - 1, [], True), (rest, [second - 1], True), (rest, [second + 1], False), (rest + 1, [], False)):
+        if 0 <= below < 1 << 56 and (not following or 0 <= following[0] <= ALL_ONES) and not (following and x == 0):
+            with scripted([top, below << 8, *following]):
+                assert odds_bits(x, 1, heads=heads, tails=tails).tolist() == [told]
+
+
+def test_odds_bits_fall_as_often_as_they_should() -> None:
+    draws = 1_000_000
+    for x, heads, tails in ((0.5, 1, 1), (1, 1, 15), (1, 85, 256), (4, 1, 1)):
+        p = math.exp(x) * heads / (math.exp(x) * heads + tails)
+        with test_mode(5):
+            seen = int(odds_bits(x, draws, heads=heads, tails=tails).sum())
+        assert binomial_p(seen, draws, p) > LEVEL
+        # a coin of 8 bits alone, and one with the odds turned round, are found
+        assert binomial_p(seen, draws, 1 - p) < LEVEL
+        if abs(round(p * 256) / 256 - p) > 1e-3 / 2:
+            assert binomial_p(seen, draws, p + 3e-3) < LEVEL
+    assert odds_bits(3, 0).tolist() == [] and odds_bits(3, 17).shape == (17,)
+
+
+def test_the_bits_of_one_call_do_not_depend_on_each_other() -> None:
+    with test_mode(6):
+        bits = odds_bits(1, 400_000)
+    p = math.e / (math.e + 1)
+    for lag in (1, 7, 8):
+        both = int((bits[:-lag] & bits[lag:]).sum())
+        # a sum of n - lag products; the variance of dependent neighbours is below 3 p^2 (1 - p^2) each; six deviations
+        assert abs(both - (len(bits) - lag) * p * p) < 6 * math.sqrt(3 * len(bits) * p * p * (1 - p * p))
+
+
+@pytest.mark.parametrize("bad", [{"heads": 0}, {"tails": 0}, {"heads": 1.5}, {"tails": -1}], ids=repr)
+def test_bad_odds_are_refused_by_name(bad: Any) -> None:
+    with pytest.raises(ParameterError, match=next(iter(bad))):
+        odds_bits(1, 3, **bad)

@@ -20,16 +20,19 @@ from tacit.local.marginals import FeatureRows, HadamardMarginals, MarginalAnswer
 from tacit.local.noise_shares import poisson, polya_share, skellam_share
 from tacit.local.planner import LocalPlan, Option, people_needed, plan
 from tacit.local.poisoning import Suspicion, forge, forged_for, shift, suspicious
+from tacit.local.postprocess import clip, iterative_bayes, norm_sub, simplex
 from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
 from tacit.local.ranges import GridAnswers, GridCells, GridTree, Haar, RangeAnswers, RangeTree, grids, range_shares
-from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, schema, sealed, to_batch, to_report
+from tacit.local.rappor import BloomCounts, Decoded, Device, Rappor, joint_shares
+from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, read_stream, schema, sealed, to_batch, to_report
 from tacit.local.response import Response
 from tacit.local.scalars import Duchi, Hybrid, LocalLaplace, Mean, Piecewise, ScalarRandomiser, best_scalar, means
 from tacit.local.shuffler import Shuffler
 from tacit.local.sketches import AnyKeys, Bloom, CountMeanSketch, CountSketch, SketchAnswers, SketchRandomiser, sketched
 from tacit.local.subset import Subset
+from tacit.local.telemetry import BitFlip, OneBitMean, RoundingDevice
 from tacit.local.unary import SymmetricUnary, Unary
 from tacit.local.vectors import (
     BoundedVectors,
@@ -76,3 +79,6 @@ __all__ += ["FragmentReports", "FragmentSearch", "HashedWords", "puzzle"]
 __all__ += ["ViewAnswers", "Views", "view_shares"]
 # sketches of any keys
 __all__ += ["AnyKeys", "Bloom", "CountMeanSketch", "CountSketch", "SketchAnswers", "SketchRandomiser", "sketched"]
+# streams, applications
+__all__ += ["clip", "iterative_bayes", "norm_sub", "read_stream", "simplex"]
+__all__ += ["BitFlip", "BloomCounts", "Decoded", "Device", "OneBitMean", "Rappor", "RoundingDevice", "joint_shares"]

@@ -82,16 +82,18 @@ class LocalHash(Randomiser):
         return self.size
 
     def distribution(self, value: int, *, bits: int = 128) -> dict[tuple[int, int], Interval]:
-        """The law given the hash function, for two of them: one that gives each place a symbol of its own, and one that does not.
+        """The law given the hash function, for a few of them: the digits of the place to the base `symbols`, and a constant.
 
-        The function is drawn without looking at the value, so the two laws of one function decide.
+        The function is drawn without looking at the value, so the two laws of one function decide; any two places differ in a digit.
         """
         kept, other = shares(self.epsilon, 1, self.symbols - 1, bits)
-        found = {}
-        for function, own in enumerate((value % self.symbols, 0)):
+        found, digits = {}, 1
+        while self.symbols**digits < self.size:
+            digits += 1
+        for function, own in enumerate([*(value // self.symbols**k % self.symbols for k in range(digits)), 0]):
             for said in range(self.symbols):
                 low, high = kept if said == own else other
-                found[function, said] = (low / 2, high / 2)
+                found[function, said] = (low / (digits + 1), high / (digits + 1))
         return found
 
     def hashed(self, a: NDArray[np.uint64], b: NDArray[np.uint64], values: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.accounting import Event
@@ -56,6 +57,8 @@ class Protocol:
             listed = tuple(self.values)  # type: ignore[arg-type]
             if any(isinstance(v, bool) or not isinstance(v, (str, int)) for v in listed):
                 raise ParameterError("values must be texts or whole numbers, or one whole number for 0, 1, 2, ...")
+            if any(isinstance(v, int) and not -(2**63) <= v < 2**63 for v in listed):
+                raise ParameterError("values must be whole numbers of at most 63 bits; write longer ones as texts")
             if len(set(listed)) < len(listed):
                 raise ParameterError("values has a value twice; list each once")
             object.__setattr__(self, "values", listed)
@@ -83,24 +86,30 @@ class Protocol:
         return self.randomiser.event
 
     def place(self, value: object) -> Any:
-        """The place of a value in the public list, or the default's; for vectors, one place a coordinate."""
+        """The place of a value in the public list, or the default's; for vectors, one place a coordinate.
+
+        Only texts and whole numbers are looked up, by their own text or number: True is no 1 here, and neither is 1.0.
+        """
         if isinstance(self.values, Domain):
             return self.values.place(value)
-        if isinstance(self.values, int):
-            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            return int(value) if whole and 0 <= value < self.values else self.default  # type: ignore[call-overload, operator]
-        try:
-            # True is 1 for a dictionary and not for us
-            return self.default if isinstance(value, bool) else self._places.get(value, self.default)  # type: ignore[call-overload]
-        except TypeError:
+        if isinstance(value, bool | np.bool_):
             return self.default
+        if isinstance(value, int | np.integer):
+            whole = int.__int__(value) if isinstance(value, int) else int(value)
+            if isinstance(self.values, int):
+                return whole if 0 <= whole < self.values else self.default
+            return self._places.get(whole, self.default)
+        # str.__str__ asks no class derived from it, whose own methods could raise
+        return self._places.get(str.__str__(value), self.default) if isinstance(value, str) else self.default
 
     def places(self, values: Iterable[object]) -> NDArray[np.int64]:
-        """The places of many values."""
+        """The places of many values; Arrow's arrays are read as what they hold."""
         if isinstance(self.values, Domain):
             return self.values.places(values)
-        if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and isinstance(self.values, int):
+        if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.ndim == 1 and isinstance(self.values, int):
             return np.where((values >= 0) & (values < self.values), values, self.default).astype(np.int64)
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            values = values.to_pylist()
         return np.fromiter((self.place(value) for value in values), dtype=np.int64)
 
     # --- as text ---
@@ -120,7 +129,7 @@ class Protocol:
             raise ParameterError("the protocol is not JSON") from None
         if not isinstance(found, dict) or set(found) != {"version", "values", "default", "randomiser"}:
             raise ParameterError("a protocol has version, values, default and randomiser, and nothing else")
-        if found["version"] != VERSION:
+        if type(found["version"]) is not int or found["version"] != VERSION:
             raise ParameterError(f"the protocol has version {str(found['version'])[:20]}; this is version {VERSION}")
         values, randomiser = found["values"], found["randomiser"]
         if not isinstance(randomiser, dict) or not isinstance(values, (int, list, dict)):

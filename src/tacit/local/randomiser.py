@@ -37,6 +37,8 @@ Reports = NDArray[Any]
 Table = NDArray[np.int64]
 Interval = tuple[Fraction, Fraction]
 
+LARGEST = 1 << 32  # values; places and symbols stay far inside 64 bits
+
 #: Kinds of randomisers by the name that travels, filled by `named`.
 KINDS: dict[str, type[Randomiser]] = {}
 
@@ -60,9 +62,13 @@ class Randomiser(ABC):
     answered_by: ClassVar[str] = "Estimates"
     #: Most reports that are drawn or read at once; longer arrays are taken in blocks.
     block: ClassVar[int] = 1 << 20
+    #: Most values it is made for.
+    largest: ClassVar[int] = LARGEST
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", count("size", self.size, least=2))
+        if self.size > self.largest:
+            raise ParameterError("size must be at most 2^32; use a sketch for more values")
         object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
         if self.epsilon > 50:
             raise ParameterError(f"epsilon must be at most 50, not {self.epsilon}; a report of more is the value itself")
@@ -130,6 +136,8 @@ class Randomiser(ABC):
             Proved in: `distribution`, compared in fractions by `tacit.mechanisms.verify`.
         """
         given = np.atleast_1d(np.asarray(values))
+        if given.dtype.kind == "O" and given.ndim == 1:  # whole numbers of more than 64 bits are outside, like any other
+            given = np.array([v if type(v) is int and 0 <= v < self.size else 0 for v in given.tolist()], dtype=np.int64)
         if given.dtype.kind not in "iub" or given.ndim != 1:
             raise ParameterError(f"values must be places 0 to {self.size - 1} in the public list, as whole numbers in one row")
         known = np.where((given >= 0) & (given < self.size), given, 0).astype(np.int64)

@@ -14,8 +14,9 @@ garbled: rows that are no reports are counted and dropped. They never raise, and
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,7 @@ HEAD = 1 + 8 + NONCE
 
 @dataclass(frozen=True)
 class Read:
-    """What was read: the reports, their nonces where they had any, a digest of the whole, and how many rows were dropped and why."""
+    """What was read: the reports, their nonces where they had any, a digest where not, and how many rows were dropped and why."""
 
     reports: Reports
     nonces: NDArray[np.uint64] | None
@@ -94,25 +95,28 @@ def _rows(column: pa.Array, width: int) -> NDArray[np.uint8]:
 def read_batch(protocol: Protocol, batch: pa.RecordBatch) -> Read:
     """The reports of a batch of this protocol; anything else of it is dropped and counted."""
     width, known = protocol.randomiser.width, batch.schema.metadata or {}
-    types = {field.name: field.type for field in batch.schema}
-    right = types.get("report") == pa.binary(width) and types.get("nonce", pa.binary(NONCE)) == pa.binary(NONCE)
     nothing = Read(protocol.randomiser.from_bytes(np.empty((0, width), dtype=np.uint8))[0], None, b"")
     if known.get(PROTOCOL) != protocol.to_json().encode():
         return _dropping(nothing, "foreign", batch.num_rows)
-    if not right or set(types) - {"report", "nonce"}:
+    try:
+        types = {field.name: field.type for field in batch.schema}
+        batch.validate(full=True)  # what came over a network may claim more rows than it has bytes
+    except (pa.ArrowException, ValueError):  # names that are no text are a ValueError
+        return _dropping(nothing, "malformed", batch.num_rows)
+    right = {"report": pa.binary(width), "nonce": pa.binary(NONCE)}
+    if "report" not in types or len(batch.schema) != len(types) or any(right.get(name) != kind for name, kind in types.items()):
         return _dropping(nothing, "malformed", batch.num_rows)
     column = batch.column("report")
     rows = _rows(column, width)
-    nonces = _rows(batch.column("nonce"), NONCE) if "nonce" in types else None
+    nonces = _rows(batch.column("nonce"), NONCE) if len(types) == 2 else None
     present = np.ones(len(rows), dtype=np.bool_)
-    for part in (column, batch.column("nonce")) if nonces is not None else (column,):
+    for part in batch.columns:
         if part.null_count:
             present &= ~np.asarray(part.is_null())
-    digest = hashlib.sha256(rows.tobytes())
-    if nonces is not None:
-        digest.update(nonces.tobytes())
-    words = None if nonces is None else np.ascontiguousarray(nonces).view("<u8").ravel()
-    return _checked(protocol, rows, words, present, digest.digest(), {})
+    if nonces is None:
+        digest = hashlib.sha256(b"%d reports of %d\n" % (len(rows), width) + np.packbits(present).tobytes() + rows.tobytes())
+        return _checked(protocol, rows, None, present, digest.digest(), {})
+    return _checked(protocol, rows, np.ascontiguousarray(nonces).view("<u8").ravel(), present, b"", {})
 
 
 def read_reports(protocol: Protocol, reports: Iterable[bytes]) -> Read:
@@ -120,16 +124,36 @@ def read_reports(protocol: Protocol, reports: Iterable[bytes]) -> Read:
     head, length = bytes([VERSION]) + protocol.fingerprint, HEAD + protocol.randomiser.width
     kept, dropped = [], {"malformed": 0, "foreign": 0}
     for one in reports:
-        if not isinstance(one, (bytes, bytearray, memoryview)) or len(one) != length or bytes(one[:1]) != head[:1]:
+        told = bytes(one) if isinstance(one, bytes | bytearray | memoryview) else b""
+        if len(told) != length or told[:1] != head[:1]:
             dropped["malformed"] += 1
-        elif bytes(one[:9]) != head:
+        elif told[:9] != head:
             dropped["foreign"] += 1
         else:
-            kept.append(bytes(one))
+            kept.append(told)
     rows = np.frombuffer(b"".join(kept), dtype=np.uint8).reshape(len(kept), length)
-    digest = hashlib.sha256(rows.tobytes()).digest()
     nonces = np.ascontiguousarray(rows[:, 9:HEAD]).view("<u8").ravel()
-    return _checked(protocol, np.ascontiguousarray(rows[:, HEAD:]), nonces, np.ones(len(kept), dtype=np.bool_), digest, dropped)
+    return _checked(protocol, np.ascontiguousarray(rows[:, HEAD:]), nonces, np.ones(len(kept), dtype=np.bool_), b"", dropped)
+
+
+def read_stream(source: str | Path | bytes | pa.Buffer) -> Iterator[pa.RecordBatch | None]:
+    """The batches of an Arrow stream or file, a path or its bytes; None where the rest cannot be read.
+
+    >>> from tacit.local import frequencies
+    >>> list(read_stream(b"garbled"))
+    [None]
+    """
+    try:
+        with pa.memory_map(str(source)) if isinstance(source, str | Path) else pa.BufferReader(source) as opened:
+            if opened.read(6) == b"ARROW1":
+                reader = pa.ipc.open_file(opened)
+                for number in range(reader.num_record_batches):
+                    yield reader.get_batch(number)
+            else:
+                opened.seek(0)
+                yield from pa.ipc.open_stream(opened)
+    except (pa.ArrowException, OSError, ValueError):
+        yield None
 
 
 def _checked(

@@ -89,6 +89,7 @@ class SketchRandomiser(Randomiser):
     """What sketches share: shares of any keys from the counts."""
 
     answered_by: ClassVar[str] = "SketchAnswers"
+    largest: ClassVar[int] = KEYS
 
     @property
     @abstractmethod
@@ -116,6 +117,7 @@ class CountMeanSketch(GroupedRandomiser, SketchRandomiser):
 
     kind: ClassVar[str] = "count-mean-sketch"
     answered_by: ClassVar[str] = "SketchAnswers"
+    largest: ClassVar[int] = KEYS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -154,6 +156,7 @@ class CountSketch(SymbolRandomiser, SketchRandomiser):
 
     kind: ClassVar[str] = "count-sketch"
     answered_by: ClassVar[str] = "SketchAnswers"
+    largest: ClassVar[int] = KEYS
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,7 +29,10 @@ from tacit.mechanisms import exp_bracket
 class BitRandomiser(Randomiser):
     """A randomiser whose report is a row of bits, one for each value, packed into bytes from the highest bit on."""
 
-    block: ClassVar[int] = 1 << 12
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        """Rows at once: about 2^24 bits."""
+        return max(1, min(1 << 12, (1 << 24) // self.size))
 
     @property
     def width(self) -> int:
