@@ -27,6 +27,7 @@ from tacit import __version__
 from tacit.cli import demo, jobs
 from tacit.cli.audit import audit_app, selftest
 from tacit.cli.ledger import ledger_app
+from tacit.cli.local import local_app
 from tacit.cli.options import (
     CERTIFY,
     DELTAS,
@@ -130,6 +131,7 @@ app = typer.Typer(
 
 app.add_typer(audit_app, name="audit")
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(local_app, name="local")
 
 
 def _version(wanted: bool) -> None:

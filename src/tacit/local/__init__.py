@@ -8,6 +8,7 @@
 
 from tacit.local.calm import ViewAnswers, Views, view_shares
 from tacit.local.choose import best, candidates, explain, frequencies
+from tacit.local.client import Client
 from tacit.local.collector import Collector, Estimates, detectable
 from tacit.local.domain import Numbers
 from tacit.local.fragments import FragmentReports, FragmentSearch, HashedWords, puzzle
@@ -16,13 +17,17 @@ from tacit.local.hadamard import Hadamard
 from tacit.local.hashing import LocalHash
 from tacit.local.heavy_hitters import PrefixCandidates, PrefixSearch, find
 from tacit.local.marginals import FeatureRows, HadamardMarginals, MarginalAnswers, marginal_shares
+from tacit.local.noise_shares import poisson, polya_share, skellam_share
+from tacit.local.planner import LocalPlan, Option, people_needed, plan
+from tacit.local.poisoning import Suspicion, forge, forged_for, shift, suspicious
 from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
 from tacit.local.ranges import GridAnswers, GridCells, GridTree, Haar, RangeAnswers, RangeTree, grids, range_shares
-from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, sealed, to_batch, to_report
+from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, schema, sealed, to_batch, to_report
 from tacit.local.response import Response
 from tacit.local.scalars import Duchi, Hybrid, LocalLaplace, Mean, Piecewise, ScalarRandomiser, best_scalar, means
+from tacit.local.shuffler import Shuffler
 from tacit.local.sketches import AnyKeys, Bloom, CountMeanSketch, CountSketch, SketchAnswers, SketchRandomiser, sketched
 from tacit.local.subset import Subset
 from tacit.local.unary import SymmetricUnary, Unary
@@ -48,7 +53,12 @@ __all__ = ["Label", "Protocol", "Randomiser", "best", "candidates", "detectable"
 # randomisers for frequencies
 __all__ += ["Hadamard", "LocalHash", "Projective", "Response", "Subset", "SymmetricUnary", "Unary"]
 # reports, and who counts them
-__all__ += ["Collector", "Estimates", "as_batch", "protocol_of", "read_batch", "read_reports", "sealed", "to_batch", "to_report"]
+__all__ += ["Client", "Collector", "Estimates", "as_batch", "protocol_of", "read_batch", "read_reports", "schema", "sealed"]
+__all__ += ["to_batch", "to_report"]
+# between people and the collector: shuffling, shares of noise, forged reports
+__all__ += ["Shuffler", "Suspicion", "forge", "forged_for", "poisson", "polya_share", "shift", "skellam_share", "suspicious"]
+# before anything is sent
+__all__ += ["LocalPlan", "Option", "people_needed", "plan"]
 # numbers
 __all__ += ["Duchi", "Hybrid", "LocalLaplace", "Mean", "Numbers", "Piecewise", "ScalarRandomiser", "best_scalar", "means"]
 # vectors

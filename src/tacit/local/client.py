@@ -1,0 +1,157 @@
+"""A person's device: one file holds what was reported before and the book of what it may ever cost.
+
+The lifetime budget is declared first; without one there is no client. Every report is booked before the value is looked at, and a
+refusal depends on the book alone. A device that memorises draws once for each value and sends the same randomised value again and
+again, so years of reports tell no more than the first: it books, once, the price of as many different values as it will ever report.
+What comes after these is reported as the last of them.
+
+>>> import pathlib, tempfile
+>>> from tacit.local import frequencies
+>>> protocol = frequencies(["yes", "no", "maybe"], epsilon=1)
+>>> client = Client(protocol, ledger=pathlib.Path(tempfile.mkdtemp()) / "me.db", lifetime="eps=4", values=2)
+>>> first, again = client.report("yes"), client.report("yes")
+>>> first[:9] == again[:9], first[17:] == again[17:], str(client.spent())
+(True, True, 'epsilon 2')
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from tacit.accounting import Adjacency, Event, Guarantee, Repeated
+from tacit.errors import ParameterError
+from tacit.ledger import Account, Budget, Ledger, LedgerError, Spent
+from tacit.local.protocol import Protocol
+from tacit.local.reports import sealed
+from tacit.parameters import count
+
+ACCOUNT = "lifetime"
+
+
+class Client:
+    """Reports values of one person under a lifetime budget.
+
+    With `values=k` the device memorises: it draws once for each of the first k different values, and pays for k reports, ever. With
+    `values=None` every report is drawn anew and paid for by itself; a period, such as a date, that was reported before is reported
+    with the same bytes again, for nothing.
+
+    Guarantee
+        Statement: all reports together, however many, cost k times `protocol.event` where the device memorises, and otherwise that
+        event times the number of payments in the book; never more than the lifetime budget.
+        Conditions: the replacement of the person's values, all of them; the file is the only one of this person.
+        Proved in: a memorised report is a function of one draw for each value; what is sent beyond k values repeats the last draw, so
+        it is post-processing of k draws whose values are chosen by the person's history (adaptive composition).
+    """
+
+    def __init__(
+        self, protocol: Protocol, *, ledger: str | Path, lifetime: Guarantee | Budget | str, values: int | None = 1
+    ) -> None:
+        self.protocol = protocol
+        self.values = None if values is None else count("values", values)
+        self.path = Path(ledger)
+        budget = Budget.of(lifetime)
+        if budget.period is not None:
+            raise ParameterError("lifetime must be one budget for good; a budget that begins anew each period adds up without end")
+        with self._alone():
+            self._book = Ledger.open(f"sqlite:///{self.path}")
+            self.account: Account = self._book.account(ACCOUNT, budget, unit="person", adjacency=Adjacency.REPLACE_ONE)
+            with self._memo() as memo:
+                memo.execute(
+                    "CREATE TABLE IF NOT EXISTS tacit_memo (protocol BLOB, slot TEXT, value BLOB, payload BLOB, "
+                    "PRIMARY KEY (protocol, slot))"
+                )
+                memo.execute("CREATE TABLE IF NOT EXISTS tacit_terms (protocol BLOB PRIMARY KEY, vals TEXT)")
+                memo.execute("INSERT OR IGNORE INTO tacit_terms VALUES (?, ?)", (protocol.fingerprint, str(self.values)))
+                ((known,),) = memo.execute("SELECT vals FROM tacit_terms WHERE protocol = ?", (protocol.fingerprint,))
+        if known != str(self.values):
+            raise ParameterError(f"this file reports by this protocol with values={known}; go on with that")
+
+    @property
+    def event(self) -> Event:
+        """What is booked: once where the device memorises, else for every report."""
+        return self.protocol.event if self.values in (None, 1) else Repeated(self.protocol.event, self.values)
+
+    def spent(self) -> Spent:
+        """What the lifetime budget has paid for so far."""
+        return self.account.spent()
+
+    def report(self, value: object, *, period: str | None = None) -> bytes:
+        """The person's report as bytes. It is refused, before the value is looked at, when the lifetime budget is spent.
+
+        Only a device that does not memorise takes a `period`.
+        """
+        if period is not None and (self.values is not None or not isinstance(period, str) or not period):
+            raise ParameterError("period is a text for clients with values=None; a device that memorises repeats itself anyway")
+        with self._alone():
+            payload = self._anew(value, period) if self.values is None else self._memorised(value, self.values)
+        return sealed(self.protocol, payload)
+
+    def _anew(self, value: object, period: str | None) -> bytes:
+        if period is not None:
+            with self._memo() as memo:
+                rows = memo.execute("SELECT payload FROM tacit_memo WHERE protocol = ? AND slot = ?", (self.protocol.fingerprint, period))
+                known = rows.fetchone()
+            if known is not None:
+                return bytes(known[0])
+        with self.account.paying(self.event, purpose="local report", error=LedgerError):
+            payload = self._drawn(value)
+            if period is not None:
+                self._remember(period, b"", payload)
+        return payload
+
+    def _memorised(self, value: object, values: int) -> bytes:
+        with self._memo() as memo:
+            asked = "SELECT slot, value, payload FROM tacit_memo WHERE protocol = ? ORDER BY CAST(slot AS INTEGER)"
+            rows = memo.execute(asked, (self.protocol.fingerprint,)).fetchall()
+        if not rows:
+            # the whole lifetime of this protocol, before the value is looked at
+            with self.account.paying(self.event, purpose="local reports, memorised", error=LedgerError):
+                self._remember("-1", b"paid", b"")
+            rows = [("-1", b"paid", b"")]
+        known = rows[1:]
+        own = str(self.protocol.place(value)).encode()
+        for _, memorised, payload in known:
+            if bytes(memorised) == own:
+                return bytes(payload)
+        if len(known) == values:
+            return bytes(known[-1][2])
+        payload = self._drawn(value)
+        self._remember(str(len(known)), own, payload)
+        return payload
+
+    def _drawn(self, value: object) -> bytes:
+        randomiser = self.protocol.randomiser
+        drawn = randomiser.privatise(np.array([self.protocol.place(value)]))
+        return bytes(randomiser.to_bytes(drawn)[0])
+
+    def _remember(self, slot: str, value: bytes, payload: bytes) -> None:
+        with self._memo() as memo:
+            memo.execute("INSERT INTO tacit_memo VALUES (?, ?, ?, ?)", (self.protocol.fingerprint, slot, value, payload))
+
+    @contextmanager
+    def _memo(self) -> Iterator[sqlite3.Connection]:
+        """One transaction on the memory, in the same file as the book."""
+        connection = sqlite3.connect(self.path, timeout=30, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One report at a time from this file, whatever processes ask for one. The lock is an empty database beside it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(f"{self.path}.lock", timeout=60, isolation_level=None)
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+            yield
+        finally:
+            connection.close()

@@ -1,0 +1,144 @@
+"""A device's memory and its book: what is sent again is the same, what is booked is never less than what was sent."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit.accounting import ParameterError
+from tacit.ledger import BudgetExceeded, LedgerError
+from tacit.local import Client, Protocol, Response, frequencies
+
+PROTOCOL = frequencies(["a", "b", "c", "d"], epsilon=1)
+
+
+def payload(report: bytes) -> bytes:
+    return report[17:]
+
+
+def client(path: Path, **more: object) -> Client:
+    return Client(PROTOCOL, ledger=path, **{"lifetime": "eps=3", **more})  # type: ignore[arg-type]
+
+
+def test_a_memorised_report_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    sent = {payload(client(tmp_path / "me.db", values=2).report("b")) for _ in range(4)}
+    assert len(sent) == 1
+    other = client(tmp_path / "me.db", values=2)
+    assert {payload(other.report("b")), payload(other.report("b"))} == sent
+    assert str(other.spent()) == "epsilon 2"
+
+
+def test_nonces_are_fresh_though_the_value_is_not(tmp_path: Path) -> None:
+    own = client(tmp_path / "me.db")
+    assert own.report("a")[9:17] != own.report("a")[9:17]
+
+
+def test_values_beyond_the_paid_ones_repeat_the_last(tmp_path: Path) -> None:
+    own = client(tmp_path / "me.db", values=2)
+    first, second = payload(own.report("a")), payload(own.report("b"))
+    assert [payload(own.report(v)) for v in ("c", "d", "a", "b")] == [second, second, first, second]
+    with sqlite3.connect(tmp_path / "me.db") as found:
+        assert found.execute("SELECT count(*) FROM tacit_memo").fetchone() == (3,)
+
+
+def test_the_lifetime_is_refused_before_the_value_is_looked_at(tmp_path: Path) -> None:
+    class Trap:
+        def __hash__(self) -> int:
+            raise AssertionError("looked at")
+
+        __eq__ = object.__eq__
+
+    own = client(tmp_path / "me.db", values=None)
+    for value in "abc":
+        own.report(value)
+    with pytest.raises(BudgetExceeded):
+        own.report(Trap())
+    with pytest.raises(BudgetExceeded):
+        client(tmp_path / "other.db", values=4).report(Trap())
+
+
+def test_a_period_is_reported_once(tmp_path: Path) -> None:
+    own = client(tmp_path / "me.db", values=None)
+    days = [payload(own.report(value, period=day)) for day, value in (("mon", "a"), ("tue", "b"), ("mon", "c"), ("tue", "d"))]
+    assert days[:2] == days[2:] and str(own.spent()) == "epsilon 2"
+
+
+def test_terms_are_kept(tmp_path: Path) -> None:
+    client(tmp_path / "me.db", values=2)
+    with pytest.raises(ParameterError, match="values=2"):
+        client(tmp_path / "me.db", values=3)
+    with pytest.raises(LedgerError):
+        client(tmp_path / "me.db", values=2, lifetime="eps=9")
+    with pytest.raises(ParameterError, match="one budget for good"):
+        from tacit.ledger import Budget
+
+        client(tmp_path / "new.db", lifetime=Budget(epsilon=1, period="day"))
+    with pytest.raises(ParameterError, match="period"):
+        client(tmp_path / "me.db", values=2).report("a", period="mon")
+
+
+def test_averaging_a_year_of_reports(tmp_path: Path) -> None:
+    """365 reports drawn anew tell the value; 365 memorised ones tell what one does. Chance of error below 1e-9 for the first."""
+    protocol = Protocol(("no", "yes"), Response(2, epsilon=1))
+    anew = np.array([protocol.randomiser.privatise([1])[0] for _ in range(365)])
+    assert anew.mean() > 0.5 + 0.08  # .731 expected, deviation .023
+    own = Client(protocol, ledger=tmp_path / "me.db", lifetime="eps=1")
+    sent = {payload(own.report("yes")) for _ in range(30)}
+    assert len(sent) == 1
+
+
+ONE = """
+import sys
+from pathlib import Path
+from tacit.local import Client, frequencies
+print(Client(frequencies(["a", "b", "c", "d"], epsilon=1), ledger=Path(sys.argv[1]), lifetime="eps=3").report("c").hex())
+"""
+
+
+def test_processes_side_by_side_spend_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ONE, str(tmp_path / "me.db")]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    sent = {payload(bytes.fromhex(one.communicate(timeout=120)[0].strip())) for one in running}
+    assert len(sent) == 1 and str(client(tmp_path / "me.db").spent()) == "epsilon 1"
+
+
+KILLED = """
+import os, sqlite3, sys
+from pathlib import Path
+stop = int(sys.argv[2])
+calls = 0
+class Watched(sqlite3.Connection):
+    def execute(self, *given):
+        global calls
+        calls += 1
+        if calls == stop:
+            os._exit(9)
+        return super().execute(*given)
+plain = sqlite3.connect
+sqlite3.connect = lambda *a, **k: plain(*a, **{**k, "factory": Watched})
+from tacit.local import Client, frequencies
+client = Client(frequencies(["a", "b", "c", "d"], epsilon=1), ledger=Path(sys.argv[1]), lifetime="eps=3", values=1)
+print(client.report("c").hex())
+print("done", file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_statement_leaves_no_report_that_was_not_booked(tmp_path: Path) -> None:
+    for stop in range(1, 60):
+        path = tmp_path / f"{stop}.db"
+        found = subprocess.run([sys.executable, "-c", KILLED, str(path), str(stop)], capture_output=True, text=True, env={**os.environ})
+        own = client(path, values=1)
+        sent = [payload(bytes.fromhex(line)) for line in found.stdout.split()]
+        again = payload(own.report("c"))
+        assert all(one == again for one in sent) and own.spent() is not None
+        if "done" in found.stderr:
+            break
+    else:
+        pytest.fail("the run was never finished")
