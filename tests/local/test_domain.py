@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tacit.accounting import ParameterError
-from tacit.local import Numbers, Protocol, means
+from tacit.local import Client, Collector, Numbers, Protocol, marginal_shares, means, range_shares, sketched, vector_means
 from tacit.local.domain import from_description
 
 INF = float("inf")
@@ -46,3 +48,24 @@ def test_a_wrong_description_is_refused(change: dict[str, object]) -> None:
         from_description({**found["values"], **change})
     with pytest.raises(ParameterError):
         Protocol.from_json(json.dumps({**found, "values": {**found["values"], **change}}))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "values"),
+    [
+        (means(bounds=(0, 1), epsilon=1), (0.25, float("nan"), "x")),
+        (vector_means(40, bounds=(0, 1), epsilon=1), ([0.5] * 40, [0.5] * 39 + [0.6], None)),
+        (marginal_shares([2, 3], order=2, epsilon=1), ((1, 2), (0, 0), 7)),
+        (sketched(epsilon=1), ("a", "b", 3)),
+        (range_shares(50, epsilon=1), (3, 4, -1)),
+    ],
+    ids=lambda each: each.randomiser.kind if isinstance(each, Protocol) else "",
+)
+def test_a_device_keeps_its_book_for_every_domain(protocol: Protocol, values: tuple[object, ...], tmp_path: Path) -> None:
+    """A memorised value gives the same payload again, for nothing; another value is drawn and told apart, also a vector's last number."""
+    client = Client(protocol, ledger=tmp_path / "me.db", lifetime="eps=3", values=3)
+    first = [client.report(value)[17:] for value in values]
+    assert [client.report(value)[17:] for value in values] == first
+    memo = sqlite3.connect(tmp_path / "me.db").execute("SELECT value FROM tacit_memo WHERE value <> CAST('paid' AS BLOB)").fetchall()
+    assert len(set(memo)) == len({str(protocol.place(value)) for value in values})
+    assert Collector(protocol).ingest([client.report(value) for value in values]).n == 3

@@ -7,8 +7,22 @@ import itertools
 import numpy as np
 import pytest
 
-from tacit.accounting import Adjacency, ParameterError, account
-from tacit.local import Collector, RangeTree, Response, Unary, as_batch, range_shares, to_batch
+from tacit.accounting import Adjacency, LocalReport, ParameterError, Shuffled, account
+from tacit.local import (
+    Collector,
+    Duchi,
+    Haar,
+    HadamardMarginals,
+    Hybrid,
+    Piecewise,
+    Randomiser,
+    RangeTree,
+    Response,
+    Unary,
+    as_batch,
+    range_shares,
+    to_batch,
+)
 from tacit.local.grouped import mixed_event, oracle
 from tacit.mechanisms import verify
 
@@ -58,3 +72,49 @@ def test_oracles_by_kind() -> None:
     for kind in ("duchi", "nothing"):
         with pytest.raises(ParameterError):
             oracle(10, 1, kind)
+
+
+def worst_shuffled(randomiser: Randomiser, pairs: list[tuple[int, int]], n: int, epsilon: float) -> float:
+    """The exact delta of n shuffled reports, at the worst of these pairs and of everything the others may hold."""
+    values = sorted({value for pair in pairs for value in pair})
+    laws = {value: {repr(o): float(low) for o, (low, _) in randomiser.distribution(value).items()} for value in values}
+
+    def bags(held: tuple[int, ...]) -> dict[tuple[str, ...], float]:
+        found = {(): 1.0}
+        for value in held:
+            more: dict[tuple[str, ...], float] = {}
+            for (bag, p), (outcome, q) in itertools.product(found.items(), laws[value].items()):
+                key = tuple(sorted((*bag, outcome)))
+                more[key] = more.get(key, 0.0) + p * q
+            found = more
+        return found
+
+    worst = 0.0
+    for others in itertools.combinations_with_replacement(values, n - 1):
+        for a, b in pairs:
+            one, two = bags((a, *others)), bags((b, *others))
+            worst = max(worst, sum(max(0.0, p - np.exp(epsilon) * two.get(bag, 0.0)) for bag, p in one.items()))
+    return worst
+
+
+@pytest.mark.parametrize(
+    ("randomiser", "pairs"),
+    [
+        (Duchi(3, 1), [(0, 2), (0, 1)]),
+        (Piecewise(3, 1), [(0, 2), (0, 1), (1, 2)]),
+        (Hybrid(3, 1), [(0, 2), (0, 1), (1, 2)]),
+        (Haar(4, 1), [(0, 1), (0, 2), (0, 3), (1, 2)]),
+        (RangeTree(4, 1, 2, "response"), [(0, 1), (0, 2), (0, 3)]),
+        (HadamardMarginals(4, 1, (1, 1), 2), [(0, 1), (0, 3), (1, 2)]),
+    ],
+    ids=lambda each: each.kind if isinstance(each, Randomiser) else "",
+)
+@pytest.mark.parametrize("epsilon", [0.3, 0.7])
+def test_shuffled_reports_never_exceed_their_price(randomiser: Randomiser, pairs: list[tuple[int, int]], epsilon: float) -> None:
+    for n in (2, 3):
+        price = account(Shuffled(randomiser.event, n), Adjacency.REPLACE_ONE).delta(epsilon).upper
+        worst = worst_shuffled(randomiser, pairs, n, epsilon)
+        assert worst <= price * (1 + 1e-9)
+        # a mutant: the price of reports that favour half as many outcomes
+        small = LocalReport(1, 0.05, 0.5, 0)
+        assert worst > account(Shuffled(small, n), Adjacency.REPLACE_ONE).delta(epsilon).upper
