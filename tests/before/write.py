@@ -16,13 +16,17 @@ import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 FIXTURES = HERE / "fixtures"
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(HERE.parents[1]))
+    # a package of development installs a `tests` of its own, which would come before a folder without __init__
+    ours = ModuleType("tests")
+    ours.__path__ = [str(HERE.parent)]
+    sys.modules["tests"] = ours
 
 #: Rooms whose figures pass through libraries that choose their arithmetic by the processor: linear algebra, transforms, torch's kernels.
 #: By how much they may differ on another machine, relatively. A draw that changed differs by far more.

@@ -108,6 +108,7 @@ class FragmentReports(GroupedRandomiser):
 
     kind: ClassVar[str] = "fragments"
     answered_by: ClassVar[str] = "FragmentSearch"
+    largest: ClassVar[int] = 1 << 62
 
     def __post_init__(self) -> None:
         super().__post_init__()
