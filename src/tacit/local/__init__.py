@@ -19,6 +19,7 @@ from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
 from tacit.local.rappor import BloomCounts, Decoded, Device, Rappor, joint_shares
+from tacit.local.replicas import Replicas, noised, update_event
 from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, read_stream, schema, sealed, to_batch, to_report
 from tacit.local.response import Response
 from tacit.local.shuffler import Shuffler
@@ -40,3 +41,4 @@ __all__ += ["LocalPlan", "Option", "people_needed", "plan"]
 # streams, applications
 __all__ += ["clip", "iterative_bayes", "norm_sub", "read_stream", "simplex"]
 __all__ += ["BitFlip", "BloomCounts", "Decoded", "Device", "OneBitMean", "Rappor", "RoundingDevice", "joint_shares"]
+__all__ += ["Replicas", "noised", "update_event"]
