@@ -77,10 +77,10 @@ class Case:
 
 
 CASES = {
-    "MLP 784-512-512-10, batch 512": Case(mlp, 512, (784,), 10, 1.3),
-    "small CNN 28x28, batch 256": Case(small_cnn, 256, (1, 28, 28), 10, 1.3),
+    "MLP 784-512-512-10, batch 512": Case(mlp, 512, (784,), 10, 1.6),
+    "small CNN 28x28, batch 256": Case(small_cnn, 256, (1, 28, 28), 10, 1.45),
     "larger CNN 32x32, batch 64": Case(large_cnn, 64, (3, 32, 32), 10, 1.7),
-    "transformer 2 layers, batch 64": Case(Classifier, 64, (64,), 4, 1.7, tokens=2000),
+    "transformer 2 layers, batch 64": Case(Classifier, 64, (64,), 4, 1.5, tokens=2000),
 }
 
 

@@ -8,6 +8,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("TACIT_PLAN_CACHE", "off")  # tests neither read nor leave files
 
 import pytest
 from hypothesis import HealthCheck, settings

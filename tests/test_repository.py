@@ -219,6 +219,8 @@ def decisions_on_text(code: str) -> list[int]:
 #: The samplers of noise for sums. Outside `noise` and `mechanisms` a sum gets its noise from `NoisySums`, which holds the price as well.
 SAMPLERS = {"rounded_gaussian", "rounded_laplace", "discrete_gaussian", "discrete_laplace"}
 NO_SUMS = {
+    "local/vectors.py": "a random direction, added to no sum",
+    "local/scalars.py": "one person's number on that person's device, priced by its own law",
     "learning/linear/perturbation.py": "the tilt of an objective, priced by a change of variables and added to no sum",
     "deep/pate_cost.py": "the rung of a ladder of sensitivities, a place and not a sum",
     "audit/selftest/ledger_cases.py": "answers whose payments are attacked, right and wrong on purpose",

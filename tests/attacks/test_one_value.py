@@ -308,6 +308,25 @@ def test_hostile_labels_cost_what_ordinary_ones_do(tmp_path: Path) -> None:
         assert all(spent[key] == 2 * value for key, value in paid.items() if value is not None)
 
 
+def test_an_error_after_the_payment_shows_nothing_and_one_that_is_let_through_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever fails on a record between payment and release becomes one constant error; the mutant raises the record's own."""
+    from tacit.learning import naive_bayes
+    from tacit.ledger import paying
+
+    def failing(labels: Any, classes: Any) -> Any:
+        raise ValueError(f"unknown label {labels[0]!r}")
+
+    def shown(first: str) -> str:
+        with pytest.raises((ValueError, RuntimeError)) as caught:
+            clone(MODELS["bayes"]).fit(X, [first, *Y.tolist()[1:]])
+        return f"{caught.value!r}{caught.value.__cause__!r}{caught.value.__context__!r}"
+
+    monkeypatch.setattr(naive_bayes, "codes_of", failing)
+    assert shown("Ada-4711") == shown("Bob-0815") and "Ada" not in shown("Ada-4711")
+    monkeypatch.setattr(paying.__globals__["Touching"], "__exit__", lambda self, *error: None)
+    assert "Ada-4711" in shown("Ada-4711")
+
+
 # Pipelines: a step that learns nothing sees one row at a time
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from sqlglot import exp, parse_one
-from tests.tables.engines import every_type
+from tests.tables.engines import every_type, places
 from tests.tables.engines.every_type import COLUMNS, SIZES
 from tests.tables.engines.places import Place
 
@@ -319,3 +319,70 @@ def test_a_table_with_a_list_is_open_to_other_questions(place: Place) -> None:
                  "SELECT COUNT(*) AS n FROM (SELECT CAST(tags AS VARCHAR) AS x, id FROM types_t) w"):
         with pytest.raises(Refused):
             desk.question(text)
+
+
+#: A computed whole number beside a decimal that has no room for another digit; the rest of a number of more than 64 bits.
+COMPUTED = ("s32 % 7 - d0", "LENGTH(vc) - d0", "EXTRACT(YEAR FROM da) + d0", "s8 % 3 + d38", "(s32 % 7) * d0", "s64 % 2 - d0 * 1")
+
+
+def engines_fail(texts: Sequence[str]) -> list[str]:
+    place = places.place("duckdb")
+    every_type.load(place)
+    asked = accepted(place, texts, known_types(place))
+    assert len(asked) == len(texts)
+    return sorted(failures(place, asked))
+
+
+def test_a_computed_whole_number_beside_a_full_decimal_fails_on_no_row() -> None:
+    assert not engines_fail(COMPUTED)
+
+
+def test_a_whole_number_without_digits_is_an_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutant: what is computed has no digits, counts as a number of any length, and the sum with it is not checked to fit."""
+    monkeypatch.setattr("tacit.tables.forms.Value.__post_init__", lambda self: None)
+    assert "s32 % 7 - d0" in engines_fail(COMPUTED)
+
+
+@pytest.mark.parametrize("place", ["spark"], indirect=True)
+def test_abs_of_a_long_decimal_fails_on_no_row(place: Place) -> None:
+    """Spark's own ABS rounds to 34 digits and fails on what then has too many; the mutant is that ABS as it stands."""
+    every_type.load(place)
+    asked = accepted(place, ["ABS(d38)", "ABS(d0)", "-d38", "ABS(d4)", "ABS(d38) + 1"], known_types(place))
+    assert len(asked) == 5 and not failures(place, asked)
+    bare = [("ABS(d38)", parse_one("ABS(d38)", read="spark"))]
+    assert failures(place, bare) == {"ABS(d38)": ["extreme"]}
+
+
+def test_the_remainder_of_a_number_beyond_64_bits_is_its_own() -> None:
+    place = places.place("duckdb")
+    every_type.load(place)
+    desk = Desk.of(Source(place.usual, ("every_extreme",)), Unit("id", max_rows=50, capped=True), loss=False)
+    for c in ("u64", "s128", "d0"):
+        text = f"SELECT COUNT(CASE WHEN {c} % 7 = 1 THEN 1 END) AS a, COUNT({c} % 7) AS b FROM every_extreme"
+        plan = desk.plan(desk.question(text), Guarantee(epsilon=1))
+        found = integers(place.usual.run(plan.statement(place.usual, 3)), plan).sums
+        assert [int(each[0]) for each in found] == [int(v) for v in place.raw(text)[0]], c
+
+
+@pytest.mark.parametrize("place", ["postgres"], indirect=True)
+def test_the_blanks_of_a_char_are_refused_or_as_in_plain_sql(place: Place) -> None:
+    """LIKE and CONCAT see the blanks that fill up a char(n), and other functions do not."""
+    every_type.load(place)
+    desk = Desk.of(Source(place.usual, ("every_plain",)), Unit("id", max_rows=50, capped=True), loss=False)
+    for c in ("ch", "bp"):
+        for seen in (f"{c} LIKE 'a%'", f"{c} NOT LIKE '%b'", f"CONCAT({c}, 'x') = 'ax'", f"COALESCE({c}, 'z') LIKE 'a%'",
+                     f"CASE WHEN bo THEN {c} END ILIKE 'a%'"):  # fmt: skip
+            with pytest.raises(Refused) as caught:
+                desk.question(f"SELECT COUNT(CASE WHEN {seen} THEN 1 END) AS n FROM every_plain")
+            assert caught.value.code == "text-padded"
+        with pytest.raises(Refused):
+            desk.question(f"SELECT COUNT(CASE WHEN x LIKE 'a%' THEN 1 END) AS n FROM (SELECT id, {c} AS x FROM every_plain) w")
+        with pytest.raises(Refused):
+            by_person = f"SELECT id, MAX({c}) AS x FROM every_plain GROUP BY id"
+            desk.question(f"SELECT COUNT(CASE WHEN x LIKE 'a%' THEN 1 END) AS n FROM ({by_person}) w")
+        for same in (f"CAST({c} AS VARCHAR) LIKE 'a%'", f"CAST({c} AS VARCHAR) NOT LIKE '%b'", f"{c} = 'a  '", f"{c} || 'x' = 'ax'",
+                     f"{c} IN ('a ', 'z')", f"LENGTH({c}) = 1", f"{c} < 'b  '", f"NULLIF({c}, 'a   ') IS NULL", "na LIKE 'a'"):  # fmt: skip
+            text = f"SELECT COUNT(CASE WHEN {same} THEN 1 END) AS n FROM every_plain"
+            plan = desk.plan(desk.question(text), Guarantee(epsilon=1))
+            found = integers(place.usual.run(plan.statement(place.usual, 3)), plan).sums[0][0]
+            assert int(found) == place.raw(text)[0][0], same

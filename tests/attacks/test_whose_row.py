@@ -371,6 +371,27 @@ def test_whatever_a_function_returns_becomes_a_member(output: Domain) -> None:
     assert math.isfinite(len(repr(type(then(rows)))))
 
 
+@pytest.mark.parametrize("fault", ["function", "conversion"])
+def test_a_row_function_that_is_not_guarded_is_caught(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutants: an error of the function, or of making its result a member, ends the whole release on one person's row."""
+    from tacit.calculus import functions
+
+    def outcome(rows: list[int]) -> str:
+        results = {0: lambda: 1, 1: (lambda: 1 // 0) if fault == "function" else (lambda: 10**5000)}
+        plan = Space(Rows(Integers()), AddRemove()) >> map_rows(lambda row: results[row](), Reals(0, 1))
+        try:
+            return str(len(plan(rows)))
+        except Exception as error:
+            return type(error).__name__
+
+    assert outcome([0, 0]) == outcome([0, 1]) == "2"
+    if fault == "function":
+        monkeypatch.setattr(functions, "guarded", lambda function, row: function(row))
+    else:
+        monkeypatch.setattr(functions, "members", lambda domain, rows: np.array([float(row) for row in rows]))
+    assert outcome([0, 0]) == "2" and outcome([0, 1]) != "2"
+
+
 def test_rows_nested_deep_have_keys_of_their_own() -> None:
     first, second, third = deep(10_000), deep(10_000), deep(9_999)
     assert keys([first]) == keys([second]) != keys([third])

@@ -127,3 +127,15 @@ def test_two_keys_that_are_one_four_byte_float_are_refused() -> None:
         keys.Listed.of(["r"], [[v] for v in pair], ["FLOAT"])
     assert len(keys.Listed.of(["r"], [[v] for v in pair], ["DOUBLE"]).values) == 2
     assert all(len(keys.Listed.of(["r"], [[v]], [kind]).values) == 1 for v, kind in itertools.product(pair, ("FLOAT", "DOUBLE")))
+
+
+@pytest.mark.parametrize("name", ["duckdb", "postgres"])
+def test_a_selected_zero_has_no_sign(name: str) -> None:
+    """-0.0 and 0.0 are one group; whichever row comes first, the same key is published."""
+    for first in (-0.0, 0.0):
+        place = places.place(name)
+        rows = {"id": pa.array(range(60), pa.int64()), "x": pa.array([first, *([0.0, -0.0] * 29), -first], pa.float64())}
+        place.load("zeros", pa.table(rows))
+        session = place.session(Unit("id", max_rows=1), RICH, name="zeros", loss=False)
+        found = session.sql("SELECT x, COUNT(*) AS n FROM zeros GROUP BY x", epsilon=10**6, delta="1e-9")
+        assert [math.copysign(1.0, key) for key in found.keys["x"]] == [1.0] and round(float(found["n"][0])) == 60

@@ -84,6 +84,11 @@ BAD: dict[str, tuple[Callable[[], nn.Module], bool, Loss, str]] = {
     "contrastive": (plain, False, contrastive, "gradient"),
     "centring": (lambda: nn.Sequential(nn.Linear(4, CLASSES), Centre()), False, lambda m, x, y: F.cross_entropy(m(x), y), "output"),
     "half a batch twice": (plain, False, twice, "input"),
+    "the first record for all": (plain, False, lambda m, x, y: F.cross_entropy(m(x[:1].expand_as(x)), y), "input"),
+    "less the first record": (plain, False, lambda m, x, y: F.cross_entropy(m(x - x[0]), y), "input"),
+    "weighed by the first": (
+        plain, False, lambda m, x, y: (F.cross_entropy(m(x), y, reduction="none") * (1 + x[0].abs().sum())).mean(), "gradient"
+    ),
 }
 
 GOOD: dict[str, tuple[Callable[[], nn.Module], bool, Loss]] = {
@@ -194,3 +199,232 @@ def test_mutant_a_check_of_the_outputs_alone_misses_the_loss(monkeypatch: pytest
     private = run(Words, True)
     train(private, BAD["token mean"][2])
     assert private.steps == 4
+
+
+# Loops as people write them, and what cannot be followed
+
+
+class Named(torch.utils.data.Dataset[dict[str, Tensor]]):
+    """Records as dictionaries, as tokenised text comes."""
+
+    def __len__(self) -> int:
+        return N
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        torch.manual_seed(index)
+        return {"inputs": torch.randn(4), "labels": torch.tensor(index % CLASSES)}
+
+
+class OwnLoss(nn.Module):
+    """A model that takes labels by name and gives the loss beside the logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, CLASSES)
+
+    def forward(self, inputs: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
+        logits = self.layer(inputs)
+        return {"logits": logits} if labels is None else {"loss": F.cross_entropy(logits, labels, reduction="none"), "logits": logits}
+
+
+class Lightning(nn.Module):
+    """The loss in a method of the module that holds the model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = plain()
+        self.logged: list[float] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.net(x)
+        return output
+
+    def training_step(self, batch: Any) -> Tensor:
+        x, y = batch
+        loss = F.cross_entropy(self(x), y)
+        self.logged.append(float(loss.detach()))
+        return loss
+
+
+def by_name(private: PrivateTraining, batch: Any) -> None:
+    private.model(**batch)["loss"].mean().backward()
+
+
+def by_key(private: PrivateTraining, batch: Any) -> None:
+    output = private.model(batch["inputs"].float())
+    loss = F.cross_entropy(output["logits"], batch["labels"])
+    loss.backward()
+
+
+def lightning(private: PrivateTraining, batch: Any) -> None:
+    private.model.training_step(batch).backward()  # type: ignore[operator]
+
+
+def measured(private: PrivateTraining, batch: Any) -> None:
+    """Logs of what the batch shows, before and after: each outside the way to the loss."""
+    x, y = batch
+    output = private.model(x)
+    loss = F.cross_entropy(output, y)
+    hits = (output.argmax(1) == y).float().mean().item()
+    assert 0 <= hits <= 1 and float(loss.detach()) == loss.item() and len(output.detach().numpy()) == len(x)
+    loss.backward()
+    output.argmax(1).tolist()
+
+
+def half(private: PrivateTraining, batch: Any) -> None:
+    x, y = batch
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = private.model(x)
+        loss = F.cross_entropy(output, y)
+    loss.backward()
+
+
+def built_up(private: PrivateTraining, batch: Any) -> None:
+    x, y = batch
+    total = torch.tensor(0.0)
+    output = private.model(x)
+    total += F.cross_entropy(output, y)
+    total = total + 0.1 * output.square().mean()
+    assert not torch.isnan(total)
+    nn.utils.clip_grad_norm_(private.model.parameters(), 1.0)
+    total.backward()
+
+
+def in_pieces(private: PrivateTraining, batch: Any) -> None:
+    """The mean as a sum over a fixed number."""
+    x, y = batch
+    (F.cross_entropy(private.model(x), y, reduction="sum") / N).backward()
+
+
+def targets(private: PrivateTraining, batch: Any) -> None:
+    x, y = batch
+    wanted = F.one_hot(y, CLASSES).float()
+    wanted[:, 0] *= 0.5
+    F.binary_cross_entropy_with_logits(private.model(x), wanted).backward()
+
+
+SHAPES: dict[str, tuple[Callable[[], nn.Module], bool, Callable[[PrivateTraining, Any], None]]] = {
+    "model gives the loss": (OwnLoss, True, by_name),
+    "batch by key": (OwnLoss, True, by_key),
+    "lightning": (Lightning, False, lightning),
+    "measured": (plain, False, measured),
+    "mixed precision": (plain, False, half),
+    "built up": (plain, False, built_up),
+    "sum over a number": (plain, False, in_pieces),
+    "written targets": (plain, False, targets),
+}
+
+
+def looped(make: Callable[[], nn.Module], named: bool, body: Callable[[PrivateTraining, Any], None], **how: Any) -> PrivateTraining:
+    torch.manual_seed(0)
+    model = make()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    data: Any = Named() if named else (torch.randn(N, 4), torch.arange(N) % CLASSES)
+    private = make_private(model, optimizer, data, noise_multiplier=1.0, clip=1.0, sampler=FullBatch(N), steps=3, **how)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    while private.remaining():
+        for batch in private.loader:
+            optimizer.zero_grad(set_to_none=True)
+            body(private, batch)
+            optimizer.step()
+            scheduler.step()
+    return private
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_loops_as_people_write_them_pass(name: str) -> None:
+    assert looped(*SHAPES[name]).steps == 3
+
+
+def weights_by_numpy(private: PrivateTraining, batch: Any) -> None:
+    """The attack: class weights from the labels of the batch, computed where torch sees nothing."""
+    x, y = batch
+    weight = torch.from_numpy(1 / (1 + np.bincount(y.numpy(), minlength=CLASSES))).float()
+    (F.cross_entropy(private.model(x), y, reduction="none") * weight[y]).mean().backward()
+
+
+def weights_by_lists(private: PrivateTraining, batch: Any) -> None:
+    x, y = batch
+    weight = [1 / (1 + y.tolist().count(k)) for k in range(CLASSES)]
+    losses = F.cross_entropy(private.model(x), y, reduction="none")
+    sum((losses[y == k].sum() * weight[k] for k in range(CLASSES)), losses.sum() * 0).backward()
+
+
+def scaled(private: PrivateTraining, batch: Any) -> None:
+    x, y = batch
+    spread = float(x.std()) + 1
+    F.cross_entropy(private.model(x) / spread, y).backward()
+
+
+def elsewhere(private: PrivateTraining, batch: Any) -> None:
+    x, y = batch
+    F.cross_entropy(private.model(torch.from_numpy(x.numpy() - x.numpy().mean(0))), y).backward()
+
+
+def two_losses(private: PrivateTraining, batch: Any) -> None:
+    x, y = batch
+    output = private.model(x)
+    torch.autograd.backward([F.cross_entropy(output, y), output.mean()])
+
+
+def hooked(private: PrivateTraining, batch: Any) -> None:
+    x, y = batch
+    output = private.model(x)
+    output.register_hook(lambda gradient: gradient - gradient.mean(0))
+    F.cross_entropy(output, y).backward()
+
+
+class Mixing(torch.autograd.Function):
+    """Joins the gradients of all records, and nothing forward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient - gradient.mean(0)
+
+
+def joined_backward(private: PrivateTraining, batch: Any) -> None:
+    x, y = batch
+    F.cross_entropy(Mixing.apply(private.model(x)), y).backward()  # type: ignore[no-untyped-call]
+
+
+UNFOLLOWED = {"hook": hooked, "own function": joined_backward}
+UNFOLLOWED |= {"numpy": weights_by_numpy, "lists": weights_by_lists, "numbers": scaled, "inputs": elsewhere, "two losses": two_losses}
+
+
+@pytest.mark.parametrize("name", UNFOLLOWED)
+def test_what_cannot_be_followed_is_refused_unless_it_is_allowed_and_said(name: str, tmp_path: Any) -> None:
+    from tacit.ledger import Budget, Ledger
+
+    with pytest.raises(TrainingError, match=r"cannot be followed.*allow_unseen"):
+        looped(plain, False, UNFOLLOWED[name])
+    ledger = Ledger.open(f"sqlite:///{tmp_path}/book.db")
+    account = ledger.account("data", Budget(epsilon=100, delta=1e-3))
+    private = looped(plain, False, UNFOLLOWED[name], allow_unseen=True, account=account, delta=1e-5)
+    assert private.steps == 3 and "not checked" in repr(private)
+    said = [entry["purpose"] for entry in ledger.entries() if entry["kind"] == "reserve"]
+    assert said == ["training; records not checked for seeing each other"]
+
+
+def test_what_is_seen_to_mix_is_refused_even_where_the_unseen_is_allowed() -> None:
+    private = run(plain, False, {"allow_unseen": True})
+    with pytest.raises(TrainingError, match="changes with the other records"):
+        train(private, BAD["class weight"][2])
+
+
+def test_mutant_a_check_that_lets_the_unseen_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tape, "_strays", lambda self: False)
+    assert looped(plain, False, UNFOLLOWED["numbers"]).steps == 3
+
+
+def test_a_batch_of_one_record_is_judged_at_the_next_larger_one() -> None:
+    """Poisson batches: as long as none has two records, each step is looked at."""
+    private = run(plain, False)
+    private.handed_out(1, batch=[torch.zeros(1, 4), torch.zeros(1, dtype=torch.long)])
+    assert private._tape is not None
+    private._tape.loss, private._tape.runs = torch.zeros(()), [None]  # type: ignore[list-item]
+    assert private._tape.finding(position=False) is None and not private._tape.judged
+    private._forget()

@@ -193,7 +193,7 @@ def step_sums(sampler: Any, gradients: NDArray[np.float64], steps: int, noise: f
 def test_shuffled_batches_priced_as_poisson_are_caught() -> None:
     """Everybody else pushes by -1 and the target by +1 or by nothing (zero-out). With equal batches the target's batch stands out in both
     worlds, 2 against 1 above the rest, and hardly any amplification is left (Chua et al. 2024)."""
-    steps, noise, delta, runs = 20, 0.6, 0.2, 800
+    steps, noise, delta, runs = 20, 0.6, 0.2, 1600
     claim = PoissonBatches(2, 40).event(Gaussian(noise), steps)
     others = -np.ones(40)
 

@@ -17,9 +17,10 @@ import torch.distributed as dist
 from torch import nn
 
 from tacit.accounting import Gaussian, ParameterError
-from tacit.deep.distributed import make_private_distributed, shard
+from tacit.deep.distributed import Together, make_private_distributed, shard
 from tacit.deep.errors import TrainingError
-from tacit.deep.private import ROUNDING, Independent, make_private
+from tacit.deep.noise import step_noise
+from tacit.deep.private import MOST, ROUNDING, Independent, make_private
 from tacit.deep.samplers import FixedSize, FullBatch, PoissonBatches
 from tacit.mechanisms import NoisySums
 
@@ -227,8 +228,8 @@ def test_the_noise_is_that_of_one_process(ranks: list[dict[str, Any]]) -> None:
 
 def off_lattice(values: list[list[float]]) -> float:
     """How far the released sums lie from multiples of a granule, in granules."""
-    sigma = 2.0 * 0.5 * ROUNDING
-    multiples = np.array(values) * 4096 / sigma
+    noise = step_noise(2.0, 0.5 * ROUNDING, Together(None, 0, 2, 0).rounding(2000, MOST * 16 / 2.0))
+    multiples = np.array(values) / float(noise.granularities[0])
     return float(np.abs(multiples - np.rint(multiples)).max())
 
 

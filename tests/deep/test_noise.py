@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tacit.accounting import ParameterError
 from tacit.deep.noise import SPARE, STEPS, Stream, add_noise, step_noise
-from tacit.deep.private import ROUNDING, Independent, make_private
+from tacit.deep.private import MOST, ROUNDING, Independent, make_private
 from tacit.deep.samplers import FullBatch
 from tacit.mechanisms import NoisySums
 from tacit.noise import test_mode, watch
@@ -140,13 +140,13 @@ class Mixed(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.second = nn.Linear(32, 32, bias=False).to(torch.bfloat16), nn.Linear(32, 1, bias=False)
+        self.first, self.second = nn.Linear(32, 32, bias=False).to(torch.bfloat16), nn.Linear(32, 1, bias=False).double()
         with torch.no_grad():
             self.first.weight.zero_()
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = self.first(x.to(torch.bfloat16)).float()
-        return self.second(hidden + x)
+        hidden = self.first(x.to(torch.bfloat16)).double()
+        return self.second(hidden + x.double())
 
 
 def coarse(values: Tensor) -> float:
@@ -159,8 +159,8 @@ def test_noise_has_as_many_digits_in_every_layer() -> None:
     model, data = Mixed(), torch.randn(50, 32) / 10
     with test_mode(1):
         first, second = one_step(model, data)
-    assert first.dtype == torch.bfloat16 and second.dtype == torch.float32
-    granule = float(step_noise(1.0, ROUNDING, Independent().rounding(32 * 33)).granularities[0]) / 50
+    assert first.dtype == torch.bfloat16 and second.dtype == torch.float64
+    granule = float(step_noise(1.0, ROUNDING, Independent().rounding(32 * 33, MOST * 50)).granularities[0]) / 50
     multiples = second.double() / granule
     assert float((multiples - multiples.round()).abs().max()) < 0.02
     assert coarse(multiples.float()) < 0.5
@@ -192,7 +192,7 @@ def test_no_float_is_out_of_reach(mutant: bool) -> None:
         def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
             return float_noise(len(sums), noise.deviation()) + sums.float()
 
-    scale = step_noise(60.0, ROUNDING, Independent().rounding(1000)).deviation()
+    scale = step_noise(60.0, ROUNDING, Independent().rounding(1000, MOST / 60)).deviation()
     record = torch.full((1, 1000), 1000**-0.5)
     absent, present = ([], [])  # type: tuple[list[bool], list[bool]]
     with test_mode(4), torch.random.fork_rng():
@@ -203,6 +203,42 @@ def test_no_float_is_out_of_reach(mutant: bool) -> None:
                 said.append(out_of_reach(released.reshape(-1), scale))
     rates = np.mean(present), np.mean(absent)  # true positives and false ones
     assert rates == ((1.0, 0.0) if mutant else (1.0, 1.0)), "the attack says the same of both"
+
+
+class Cut(Independent):
+    """A mutant: sums beyond 2^20 deviations are cut off without a word."""
+
+    def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
+        return super().add(sums.clamp(-(2.0**20) * noise.deviation(), 2.0**20 * noise.deviation()), noise, times)
+
+
+@pytest.mark.parametrize("multiplier", [1e-3, 1e-9, 1e-14, 1e-200])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_of_any_number_of_deviations_come_out_whole(multiplier: float, dtype: torch.dtype) -> None:
+    """Twelve records of gradient one, with noise that is nothing beside them."""
+    data, near = torch.ones(12, 1, dtype=dtype), 10 * multiplier + (1e-5 if dtype == torch.float32 else 1e-9)
+    (whole,) = one_step(nn.Linear(1, 1, bias=False).to(dtype), data, multiplier=multiplier)
+    assert abs(float(whole) - 1) < near
+    if multiplier < 1e-8:
+        (cut,) = one_step(nn.Linear(1, 1, bias=False).to(dtype), data, Cut(), multiplier=multiplier)
+        assert abs(float(cut) - 1) > near, "the mutant"
+
+
+def test_a_batch_of_far_more_records_than_were_declared_is_cut_off() -> None:
+    """One record is declared and 3,000 came: the sum is that of 1,024, and one record more changes nothing."""
+    found = []
+    for count in (3000, 3001):
+        model = nn.Linear(1, 1, bias=False)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        private = make_private(
+            model, optimizer, (torch.ones(count, 1),), noise_multiplier=1e-6, clip=1.0, sampler=FullBatch(1), steps=1, loss_reduction="sum"
+        )
+        for (x,) in private.loader:
+            model(x).sum().backward()
+            optimizer.step()
+        assert model.weight.grad is not None
+        found.append(float(model.weight.grad))
+    assert found == pytest.approx([MOST * ROUNDING] * 2, rel=1e-6)
 
 
 def test_all_that_is_released_are_multiples_of_the_granule() -> None:

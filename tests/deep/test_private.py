@@ -16,7 +16,8 @@ from tacit.accounting import Gaussian, ParameterError, Repeated, Sampled, accoun
 from tacit.accounting import Poisson as PoissonScheme
 from tacit.deep.clipping import adaptive, automatic, per_layer
 from tacit.deep.errors import TrainingError
-from tacit.deep.private import ROUNDING, Independent, PrivateTraining, make_private, make_private_with_epsilon, planned_steps
+from tacit.deep.noise import step_noise
+from tacit.deep.private import MOST, ROUNDING, Independent, PrivateTraining, make_private, make_private_with_epsilon, planned_steps
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.mechanisms import NoisySums
@@ -424,15 +425,18 @@ def test_other_rules_run(rule: Any) -> None:
 
 
 def test_noise_lies_on_a_lattice() -> None:
-    model = network()
+    model = network().double()
     plan: dict[str, Any] = {"noise_multiplier": 1, "clip": 1, "sampler": FullBatch(N), "steps": 1}
-    private = make_private(model, torch.optim.SGD(model.parameters(), lr=0.0), records(), exact=True, **plan)
+    inputs, labels = records()
+    private = make_private(model, torch.optim.SGD(model.parameters(), lr=0.0), (inputs.double(), labels), exact=True, **plan)
     train(private)
-    granule = ROUNDING / 4096
+    size = sum(parameter.numel() for parameter in model.parameters())
+    noise = step_noise(1.0, ROUNDING, Independent().rounding(size, MOST * N))
+    granule = float(noise.granularities[0])
     for parameter in model.parameters():
         assert parameter.grad is not None
         multiples = parameter.grad * N / granule
-        assert torch.allclose(multiples, multiples.round(), atol=1e-4)
+        assert torch.allclose(multiples, multiples.round(), rtol=0, atol=1e-2)
     with pytest.raises(ParameterError, match="no bound"):
         make_private(model, torch.optim.SGD(model.parameters(), lr=0.0), records(), exact=False, **plan)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,32 @@ def test_the_body_runs_once_a_step_so_schedulers_see_public_numbers_only(expecte
     assert rates == pytest.approx([1e-3 * 0.9**k for k in range(1, 31)])
 
 
+@pytest.mark.parametrize("fault", ["no body for an empty batch", "a body for each piece"])
+def test_mutant_a_body_that_runs_by_the_size_of_a_batch_tells_it_by_the_learning_rate(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What loaders do elsewhere: nothing is handed out for nobody, and a large batch comes in pieces."""
+    empty = fault == "no body for an empty batch"
+    private = fresh(PoissonBatches(1 if empty else 6, ROWS), 30)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(private.optimizer, 0.9)
+    drawn: list[int] = []
+    handed = PrivateTraining.handed_out
+
+    def watched(self: PrivateTraining, records: int, **how: Any) -> None:
+        drawn.append(records if how.get("drawn", True) else 0)
+        handed(self, records, **how)
+
+    monkeypatch.setattr(PrivateTraining, "handed_out", watched)
+    rates = []
+    while private.remaining():
+        for (x,) in private.loader:
+            step(private, x)
+            for _ in range(bool(drawn[-1]) if empty else -(-len(x) // 2)):
+                scheduler.step()
+            rates.append(private.optimizer.param_groups[0]["lr"])
+    assert len(set(drawn)) > 1
+    told = np.rint(np.diff(np.log(rates), prepend=math.log(1e-3)) / math.log(0.9)).astype(int)
+    assert told.tolist() == [bool(size) if empty else max(1, -(-size // 2)) for size in drawn], "who looks at the rate knows the sizes"
+
+
 def test_a_placeholder_counts_for_nothing() -> None:
     """The sum of an empty batch is zero whatever the placeholder holds: gradients are noise alone, equal for equal draws."""
     released = []
@@ -239,13 +266,17 @@ def test_parameters_added_to_the_optimizer_afterwards_are_refused() -> None:
 
 
 class Remembers(nn.Module):
-    def __init__(self, replace: bool) -> None:
+    def __init__(self, replace: bool | str) -> None:
         super().__init__()
         self.layer, self.replace = nn.Linear(1, 1), replace
         self.register_buffer("mean", torch.zeros(1))
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.replace:
+        if self.replace == "data":  # which torch does not count
+            self.mean.data.copy_(x.detach().mean(0))
+        elif self.replace == "numpy":
+            self.mean.numpy()[:] = x.detach().mean(0).numpy()
+        elif self.replace:
             self.mean = x.detach().mean(0)
         else:
             self.mean += x.detach().mean(0)
@@ -253,8 +284,8 @@ class Remembers(nn.Module):
         return output
 
 
-@pytest.mark.parametrize("replace", [True, False])
-def test_buffers_written_in_forward_are_refused(replace: bool) -> None:
+@pytest.mark.parametrize("replace", [True, False, "data", "numpy"])
+def test_buffers_written_in_forward_are_refused(replace: bool | str) -> None:
     model = Remembers(replace)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     private = make_private(model, optimizer, torch.randn(8, 1), noise_multiplier=1.0, clip=1.0, sampler=FullBatch(8), steps=2)

@@ -163,3 +163,16 @@ def test_fixed_batch_norm_on_vectors_does_not_erase_them() -> None:
     torch.manual_seed(0)
     assert float(fixed(torch.randn(5, 8)).detach().std()) > 0.5
     assert float(nn.GroupNorm(8, 8)(torch.randn(5, 8)).detach().abs().max()) < 1e-3  # the mutant
+
+
+def test_backward_hooks_and_complex_parameters_are_refused() -> None:
+    """A hook can carry one example's gradient into all others where no output shows it."""
+    for register in ("register_full_backward_hook", "register_full_backward_pre_hook"):
+        model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+        handle = getattr(model[1], register)(lambda *given: None)
+        with pytest.raises(ModelError, match="remove the hook"):
+            ensure_valid(model)
+        handle.remove()
+        ensure_valid(model)
+    with pytest.raises(ModelError, match="complex64"):
+        ensure_valid(nn.Linear(2, 1, dtype=torch.complex64))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 import warnings
 from collections.abc import Iterator
@@ -321,6 +322,14 @@ def test_warnings_and_logs_of_the_block_are_withheld(
     printed = capfd.readouterr()
     assert secret() not in printed.out + printed.err
     assert secret().encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_filters_can_be_copied_by_their_patterns() -> None:
+    """scikit-learn does that for its workers: a copy says nothing outside a block, and hushes all of it inside."""
+    with paying(None, PRICE):
+        inside = warnings.filters[0][1].pattern  # type: ignore[union-attr]
+    kept = next(entry for entry in warnings.filters if type(entry[1]).__name__ == "_WhileInside")
+    assert re.match(inside, "overflow") and not re.match(kept[1].pattern, "overflow")  # type: ignore[arg-type, union-attr]
 
 
 def test_a_warning_inside_is_no_error_even_where_warnings_are_errors() -> None:

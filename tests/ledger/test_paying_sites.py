@@ -43,8 +43,8 @@ from tacit.release import run
 from tacit.release.errors import OutputFailed
 from tacit.release.job import EXAMPLE, parse
 from tacit.synthesis import CategoryColumn, from_session, synthesizer
-from tacit.tables import Cut, EngineError, desk
-from tacit.workloads import Marginals, plan
+from tacit.tables import Cut, EngineError, Periods, desk
+from tacit.workloads import Marginals, View, plan, stream, views
 
 SOURCE = Path(tacit.__file__).parent
 ROWS = Space(Rows(Integers()), AddRemove())
@@ -398,6 +398,23 @@ def asked_as_a_workload(account: Account, patched: pytest.MonkeyPatch) -> object
     )
     patched.setattr(Cut, "counts", explode)
     return plan(session, Marginals("region", ways=1), epsilon=1).run()
+
+
+@case("workloads/views.py:ViewsPlan.run", free=False, error=EngineError)
+def seen_in_a_view(account: Account, patched: pytest.MonkeyPatch) -> object:
+    unit, columns = tacit.Unit("patient_id", max_rows=2), {"region": ["north", "south"]}
+    session = tacit.Session(VISITS, unit=unit, budget=Budget(epsilon=1), name="visits", ledger=account.ledger, columns=columns)
+    patched.setattr(Cut, "counts", explode)
+    return views(session, {"v": View("SELECT region FROM visits", Marginals("region", ways=1))}, epsilon=1).run()
+
+
+@case("workloads/series.py:stream", free=False, error=EngineError)
+def streamed(account: Account, patched: pytest.MonkeyPatch) -> object:
+    unit = tacit.Unit("patient_id", max_rows=2, capped=True)
+    visits = pa.table({**VISITS, "day": pa.array([0, 1, 2], pa.date32())})
+    session = tacit.Session(visits, unit=unit, budget=Budget(epsilon=1), name="visits", ledger=account.ledger)
+    patched.setattr(Cut, "counts", explode)
+    return stream(session, "day", Periods("1970-01-01", "day", 3), epsilon=1).advance()
 
 
 @case("synthesis/in_engine.py:from_session", free=False, error=EngineError)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.accounting import Adjacency, Gaussian, Laplace, NoOp, ParameterError, Repeated, account
-from tacit.calculus import AddRemove, DomainError, Hamming, Integers, Lattice, MetricError, Rows, Space, Vectors
+from tacit.calculus import L1, L2, AddRemove, DomainError, Hamming, Integers, Lattice, MetricError, Rows, Space, Vectors, restate
 from tacit.mechanisms import BinaryTree, binary_tree, continual_counting, square_root
 from tacit.mechanisms.continual_counting import PRECISION, SquareRoot, _inverse, coefficients
 from tacit.noise import test_mode as seeded
@@ -173,3 +173,16 @@ def test_refusals() -> None:
         stream(4, 1, 1) >> square_root(4, sigma=1)
     with pytest.raises(ParameterError, match="kind"):
         binary_tree(4, scale=1, kind="cauchy")
+
+
+@pytest.mark.parametrize("mechanism", [binary_tree(13, scale=4), binary_tree(13, scale=4, kind="gaussian"), square_root(13, sigma=4)])
+def test_counts_without_bounds_are_priced_by_their_sum_of_changes(mechanism: BinaryTree | SquareRoot) -> None:
+    """Under L1 a distance of d costs what d changed items of width 1 cost, and nothing is clamped."""
+    counts, items = Space(Vectors(Integers(), 13), L1()), stream(13)
+    for distance in (0, 1, 5):
+        assert restate((mechanism.bind(counts)).event(distance), Adjacency.REPLACE_ONE) == mechanism.bind(items).event(distance)
+    quiet = type(mechanism)(13, QUIET, *([mechanism.kind] if isinstance(mechanism, BinaryTree) else []))
+    counter = quiet.open(counts)
+    assert [round(counter.push(1000)) for _ in range(3)] == [1000, 2000, 3000]
+    with pytest.raises(MetricError):
+        mechanism.bind(Space(Vectors(Integers(), 13), L2()))

@@ -5,6 +5,10 @@ pictures of the folder: as a kill leaves it, and as a loss of power does. A kill
 write may be cut off in the middle. A loss of power keeps what was synced: the content of a file at its last fsync, the
 names in a folder at its last fsync, and either may have got further than the other. The files of the book are one thing,
 synced when its log is.
+
+SQLite writes by itself. `in_sqlite()` has it call back at every statement and every few instructions of one; there a kill
+is pictured too, and where the log or the file of the book has changed since, kills in the middle of that: a log that ends at any
+frame or within one, a file of which only some pages are new.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import builtins
 import hashlib
 import io
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +28,8 @@ import pytest
 
 Tree = dict[str, "bytes | Tree"]
 CALLS = ("open", "write", "fsync", "rename", "replace", "unlink", "remove", "mkdir", "rmdir", "link", "chmod")
+PAGE, HEADER = 4096, 32  # bytes: of a page, and of the head of a log
+FRAME = PAGE + 24  # bytes of a frame of the log: its own head and a page
 _real = {name: getattr(os, name) for name in CALLS}
 
 
@@ -72,7 +79,8 @@ class Disk:
     def __init__(self, folder: Path, draws: Callable[[], int], fault: Callable[[int, str, str], None] | None = None) -> None:
         self.folder = folder
         self.draws, self.fault = draws, fault
-        self.calls = 0
+        self.calls = self.callbacks = 0
+        self._last: Tree = {}
         self.pictures: list[Picture] = []
         self.seen: set[str] = set()
         self._seen: set[bytes] = set()
@@ -134,6 +142,52 @@ class Disk:
         if mark not in self._seen:
             self._seen.add(mark)
             self.pictures.append(picture)
+
+    # --- SQLite ---------------------------------------------------------------------------------------------------
+
+    def _in_book(self, what: str) -> None:
+        """A kill now, or while the book got from its last state to this one."""
+        self.callbacks += 1
+        if self.fault is not None:
+            self.fault(self.callbacks, "sqlite", what)
+        now = self.killed()
+        for name, content in now.items():
+            old = self._last.get(name, b"")
+            if not isinstance(content, bytes) or not isinstance(old, bytes) or content == old or not _is_book(name):
+                continue
+            if name.endswith("-wal") and content[: len(old)] == old:
+                frames = range(len(old) or HEADER, len(content), FRAME)
+                cuts = [cut for end in frames for cut in (end, end + FRAME // 2) if cut < len(content)]
+                partial = [content[:cut] for cut in cuts]
+            elif name.endswith(".db"):
+                pages = [content[:cut] + old[cut:] for cut in range(PAGE, len(content), PAGE)]
+                partial = [page for page in pages if page not in (content, old)]
+            else:
+                partial = []
+            for part in partial:
+                self._add({**now, **self._last_book(), name: part}, f"in sqlite, {what}", "kill")
+        self._add(now, f"at sqlite's {what}", "kill")
+        self._last = now
+
+    def _last_book(self) -> Tree:
+        return {name: content for name, content in self._last.items() if _is_book(name)}
+
+    @contextmanager
+    def in_sqlite(self, every: int = 50) -> Iterator[Disk]:
+        """Have every connection that is opened in the block call back, at each statement and at so many of its instructions."""
+        plain = sqlite3.connect
+
+        def connected(*given: Any, **more: Any) -> sqlite3.Connection:
+            connection = plain(*given, **more)
+            connection.set_trace_callback(lambda statement: self._in_book(statement.split(" ")[0]))
+            connection.set_progress_handler(lambda: self._in_book("progress"), every)  # None lets it go on
+            return connection
+
+        self._last = self.killed()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(sqlite3, "connect", connected)
+            yield self
+        self._in_book("end")
 
     # --- calls ------------------------------------------------------------------------------------------------
 

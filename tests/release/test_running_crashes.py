@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from tests.release import jobs
-from tests.release.crashes import Disk, Picture
+from tests.release.crashes import Disk, Picture, _tree
 
 from tacit.accounting import Composed, from_json
 from tacit.ledger import Ledger, LedgerError
@@ -298,6 +298,74 @@ def test_two_runs_at_once(start: Path, tmp_path: Path, draws: Draws, monkeypatch
                         assert isinstance(error, (JobError, pytest.fail.Exception))
                 drawn = Counter(name for name, _ in draws)
                 assert all(drawn[name] <= _paid(base)[name] for name in NAMES)
+
+
+def _filmed_in_sqlite(base: Path, made: Draws, every: int) -> list[Picture]:
+    disk = Disk(base, lambda: len(made))
+    with disk.in_sqlite(every):
+        _again(base)
+    return disk.pictures
+
+
+def test_a_kill_inside_the_book(start: Path, tmp_path: Path, draws: Draws) -> None:
+    """SQLite's own calls: at every statement, and with the log cut off at frames and within them."""
+    base = shutil.copytree(start, tmp_path / "a")
+    pictures = _filmed_in_sqlite(base, draws, 500)
+    assert len(pictures) > 20 and sum(picture.what.startswith("in sqlite") for picture in pictures) > 10
+    before = list(draws)
+    for number, picture in enumerate(pictures[::7]):
+        _recovered(picture, tmp_path / str(number), before, draws)
+
+
+def test_a_book_that_forgets_a_reservation_is_caught(start: Path, tmp_path: Path, draws: Draws) -> None:
+    """The mutant: the log's last transactions are lost, though the draw was made after them."""
+    base = shutil.copytree(start, tmp_path / "a")
+    pictures = [picture for picture in _filmed_in_sqlite(base, draws, 10**6) if picture.draws == 2 and "out" not in picture.tree]
+    before = list(draws)
+    empty = {name: content for name, content in _tree(start).items() if ".db" in name}
+    lost = Picture({**pictures[-1].tree, "tacit.db-wal": b"", **empty}, 0, "", "", 2)
+    with pytest.raises((AssertionError, JobError)):
+        _recovered(lost, tmp_path / "lost", before, draws)
+
+
+@pytest.mark.slow
+def test_a_kill_at_every_place_inside_the_book(start: Path, tmp_path: Path, draws: Draws) -> None:
+    """As above, at every tenth instruction; and real kills of a child at a callback of SQLite."""
+    base = shutil.copytree(start, tmp_path / "a")
+    pictures = _filmed_in_sqlite(base, draws, 10)
+    before = list(draws)
+    for number, picture in enumerate(pictures):
+        _recovered(picture, tmp_path / f"picture {number}", before, draws)
+    for number in (*range(1, 60, 3), *range(60, 2000, 97)):
+        place = shutil.copytree(start, tmp_path / f"killed {number}")
+        made = tmp_path / f"{number}.draws"
+        del draws[:]
+        child = os.fork()
+        if child == 0:
+
+            def killing(call: int, name: str, path: str, number: int = number, made: Path = made) -> None:
+                made.write_text(repr(draws))
+                if call == number:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            disk = Disk(place, lambda: 0, killing)
+            disk._add = lambda *_: None  # type: ignore[method-assign]
+            try:
+                with disk.in_sqlite(10):
+                    _again(place)
+            finally:
+                os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        draws[:] = eval(made.read_text())
+        if status == 0:
+            assert number > 60
+            return
+        if (place / "out").exists():
+            (place / "out").rename(place / "moved")
+        drawn = len(draws)
+        _again(place)
+        if len(draws) > drawn:
+            _checked(place, draws)
 
 
 @pytest.mark.slow

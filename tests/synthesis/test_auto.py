@@ -7,19 +7,44 @@ from typing import Any
 import pytest
 
 from tacit.accounting import Gaussian
-from tacit.synthesis.auto import Auto, worth_refining
+from tacit.synthesis.auto import Auto, columns_of, rounds_of, told
 from tacit.synthesis.independent import Independent
 
 
-@pytest.mark.parametrize(("epsilon", "refined"), [(0.1, False), (10.0, True)])
-def test_rounds_follow_the_budget(run: Any, epsilon: float, refined: bool) -> None:
+@pytest.mark.parametrize(("epsilon", "rounds"), [(0.1, 1), (1.0, 3), (10.0, 5)])
+def test_rounds_follow_the_budget(run: Any, epsilon: float, rounds: int) -> None:
     ran = run(Auto(), epsilon=epsilon, rows=20000)
-    assert worth_refining(20000, 10, ran.measuring.whole) == refined
+    assert rounds_of(told(20000, 10, ran.measuring.whole)) == rounds
     assert all(isinstance(event, Gaussian) for event in ran.measuring.events)
     assert ran.spent_within_budget()
     assert ran.measuring.left / ran.measuring.whole < 1e-6
-    if refined:
-        assert max(ran.total_variation((place, place + 1)) for place in range(4)) < 0.02
+    # every round scores all pairs once: what was drawn and is no marginal
+    assert len(ran.measuring.events) - len(ran.measuring.measured) == rounds
+    if rounds > 1:
+        assert max(ran.total_variation((place, place + 1)) for place in range(4)) < 0.03
+
+
+def test_rounds_and_shares_are_steps_of_the_noise() -> None:
+    # the noise of a score over the rows, by hand: sqrt(105 / (.05 * .02)) / 50,000
+    assert told(50_000, 105, 0.02) == pytest.approx(0.0064807, rel=1e-4)
+    shares = [columns_of(noise) for noise in (0.0, 0.01, 0.03, 1.0)]
+    assert shares == pytest.approx([0.17, 0.24, 0.38, 0.5])
+    assert [rounds_of(noise) for noise in (1.0, 0.02, 0.002)] == [1, 3, 5]
+
+
+def test_a_person_with_many_rows_gets_fewer_rounds(run: Any) -> None:
+    one, many = run(Auto(last_steps=5), epsilon=10), run(Auto(last_steps=5), epsilon=10, max_rows=30)
+    drawn = [len(ran.measuring.events) - len(ran.measuring.measured) for ran in (one, many)]
+    assert drawn == [5, 1]
+
+
+def test_a_target_gets_more_of_the_budget(run: Any) -> None:
+    def precision(target: int | None) -> float:
+        ran = run(Auto(target=target, weight=20.0, last_steps=5), epsilon=1, rows=20000)
+        pairs = [one for one in ran.measuring.measured if len(one.columns) == 2]
+        return sum(one.sigma**-2 for one in pairs if 4 in one.columns) / sum(one.sigma**-2 for one in pairs)
+
+    assert precision(4) > 1.3 * precision(None)
 
 
 def test_it_keeps_what_independent_columns_lose(run: Any) -> None:

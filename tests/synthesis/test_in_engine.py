@@ -13,7 +13,8 @@ import pytest
 from tacit.accounting import Guarantee
 from tacit.errors import ParameterError
 from tacit.ledger import Budget, BudgetExceeded, Ledger
-from tacit.synthesis import CategoryColumn, NumberColumn, counted, engine_plan, from_session
+from tacit.synthesis import CategoryColumn, NumberColumn, counted, engine_plan, from_session, synthesize
+from tacit.synthesis.synthesizer import capped
 from tacit.tables import Session, Unit
 
 SCHEMA = {"sex": ["f", "m"], "age": (0, 99), "cost": (0, 50)}
@@ -71,6 +72,16 @@ def test_a_person_with_many_rows_counts_for_the_cap(tmp_path: Path) -> None:
     assert planned._counts(sizes)((0,)).tolist() == [3, 1, 0] and planned.cut.reach == 3
 
 
+def test_rows_without_a_person_are_left_out_in_memory_and_in_an_engine(tmp_path: Path) -> None:
+    ids, sex = [1, None, 2, 2, None, 3], ["f", "f", "m", "m", "m", "f"]
+    table = pa.table({"id": pa.array(ids, pa.int64()), "sex": sex, "age": [40] * 6, "cost": [1.0] * 6})
+    planned = engine_plan(opened(tmp_path, table, Unit("id", max_rows=2)).desk, ["sex"], Guarantee(mu=1))
+    kept = capped(ids, 2).tolist()
+    column = planned.columns[0]
+    assert planned._counts((column.size,))((0,)).tolist() == [2, 2, 0]
+    assert np.bincount(column.encode([sex[row] for row in kept]), minlength=column.size).tolist() == [2, 2, 0]
+
+
 @pytest.mark.parametrize(
     ("columns", "more"),
     [
@@ -97,3 +108,17 @@ def test_replacing_people_is_refused(tmp_path: Path) -> None:
     session = opened(tmp_path, pa.table({"id": [1], "sex": ["f"]}), Unit("id", max_rows=1, adjacency="replace-one"))
     with pytest.raises(ParameterError, match="add-remove"):
         from_session(session, ["sex"], epsilon=1)
+
+
+def test_a_session_in_place_of_rows(tmp_path: Path) -> None:
+    people = pa.table({"id": range(600), "sex": ["f", "m"] * 300, "age": list(range(20, 80)) * 10})
+    book = Ledger.open(f"sqlite:///{tmp_path / 'book.db'}")
+    session = Session(
+        people, unit=Unit("id", max_rows=1), budget=Budget(epsilon=2, delta="1e-9"), name="people", ledger=book,
+        columns={"sex": ["f", "m"], "age": (0, 99)},
+    )  # fmt: skip
+    made = synthesize(session, columns=["sex", "age"], target="age", epsilon=1, delta=1e-9)
+    assert made.sample(3).column_names == ["sex", "age"] and made.marginal("age", "sex")
+    assert round(float(session.left()["epsilon"]), 6) == 1
+    with pytest.raises(ParameterError, match="knows its people"):
+        synthesize(session, columns=["sex"], epsilon=1, delta=1e-9, person="id")

@@ -73,3 +73,30 @@ def test_a_subset_that_eliminates_worse_is_cut_down(seed: int) -> None:
         one_ways(measuring, 1.0)
         measure_best(measuring, pairs, draws.uniform(50, 400, len(pairs)), measuring.left, 2000)
     assert cells(sizes, [one.columns for one in measuring.measured]) <= 2000
+
+
+def test_weights_change_which_pairs_pay_and_what_they_get() -> None:
+    draws = np.random.default_rng(2)
+    first = draws.integers(0, 4, 2000)
+    data = [first, np.where(draws.random(2000) < 0.5, first, draws.integers(0, 4, 2000)), first.copy()]
+    sizes, pairs = (4, 4, 4), [(0, 1), (0, 2)]
+
+    def sigmas(weights: np.ndarray | None) -> dict[tuple[int, ...], float]:
+        measuring = Measuring(sizes, lambda columns: counted(data, sizes, columns), Guarantee(mu="0.2"))
+        with seeded(1):
+            one_ways(measuring, 0.01)
+            measure_best(measuring, pairs, np.array([9000.0, 9000.0]), measuring.left, 10**6, weights=weights)
+        return {one.columns: one.sigma for one in measuring.measured if len(one.columns) == 2}
+
+    even, tilted = sigmas(None), sigmas(np.array([8.0, 1.0]))
+    assert even[0, 1] == pytest.approx(even[0, 2], rel=0.02)
+    # precision is proportional to weight^(2/3): 4 times that of the other, and four fifths of the whole
+    assert tilted[0, 2] ** 2 / tilted[0, 1] ** 2 == pytest.approx(4, rel=0.05)
+
+
+def test_at_most_so_many_pairs() -> None:
+    measuring = Measuring((3, 3, 3), lambda columns: np.full([3] * len(columns), 9), Guarantee(mu=5))
+    with seeded(1):
+        one_ways(measuring, 5.0)
+        found = measure_best(measuring, [(0, 1), (0, 2), (1, 2)], np.full(3, 1e5), measuring.left, 100, most=2)
+    assert len(found) == 2

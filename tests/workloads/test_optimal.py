@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.workloads import AllRanges, Identity, Prefix
+from tacit.workloads import AllRanges, Cells, Identity, Prefix, Product, best
+from tacit.workloads.joint_strategy import unit_error
 from tacit.workloads.optimal import gaussian_optimum, p_identity, search, singular_value_bound, weighted_tree
 from tacit.workloads.strategy import Dense, Need, identity, rms, squared_error
 
@@ -40,6 +41,12 @@ def test_longer_columns() -> None:
     assert rms(weighted_tree(need, "gaussian", 2), need, "gaussian") == pytest.approx(3.436, abs=1e-3)
     assert rms(weighted_tree(need, "laplace", 2), need, "laplace") <= 8.886
     assert rms(p_identity(need, 16), need, "laplace") <= 8.06  # HDMM's own figure is 8.1125
+
+
+def test_boxes_under_laplace_noise() -> None:
+    """Spec 09: at most 21.8 for the 2-D ranges of 64 x 64, a product of two columns' p-Identity."""
+    boxes = Product(x=AllRanges, y=AllRanges).on(Cells.of({"x": 64, "y": 64}))
+    assert (unit_error(best(boxes, "laplace"), boxes, "laplace") / boxes.questions) ** 0.5 <= 21.8
 
 
 @pytest.mark.slow

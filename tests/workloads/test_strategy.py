@@ -95,3 +95,19 @@ def test_long_columns_need_no_matrix() -> None:
     counts[[5, 999_999]] = 7
     found = tree.solve(tree.gather(tree.measure(counts, 0), 0), 0)
     np.testing.assert_allclose(found, counts, atol=1e-6)
+
+
+@pytest.mark.parametrize(("size", "b"), [(8, 2), (16, 4), (27, 3)])
+def test_the_printed_two_passes_are_least_squares(size: int, b: int) -> None:
+    """Weighted averages upwards and equal shares downwards (Hay et al. 2010, spec 03) give the leaves of `solve`, to 1e-9."""
+    tree = levels(size, b)
+    random = np.random.default_rng(size)
+    blocks = [block + random.integers(-50, 50, block.shape) for block in tree.measure(random.integers(0, 99, size), 0)]
+    up = [blocks[-1].astype(float)]
+    for height, block in enumerate(reversed(blocks[:-1]), start=2):
+        own = (b**height - b ** (height - 1)) / (b**height - 1)
+        up.insert(0, own * block + (b ** (height - 1) - 1) / (b**height - 1) * up[0].reshape(-1, b).sum(axis=1))
+    down = up[0]
+    for level in up[1:]:
+        down = level + np.repeat((down - level.reshape(-1, b).sum(axis=1)) / b, b)
+    np.testing.assert_allclose(tree.solve(tree.gather(blocks, 0), 0), down, atol=1e-9)

@@ -16,16 +16,21 @@ Only that row's input, output and gradient may change.
 None
 the gradient of one record changes with the other records of its batch
 
-**What it does not see.** Numbers that leave torch and come back (`int(mask.sum())`) are followed only if they come back unchanged; code
-that treats records alike until a certain value appears passes until it does. The made-up row consists of values of the batch, so the
-outcome depends on the program in all but contrived cases; it is yes or no, and never shows a value.
+What cannot be played again, or leaves torch on its way to the loss, is refused too (`UNSEEN`), unless the run allows it.
+A number that leaves (`int(mask.sum())`) and comes back unchanged is followed.
+
+**What it does not see.** Code that treats records alike until a certain value appears passes until it does. The made-up
+row consists of values of the batch, so the outcome depends on the program in all but contrived cases; it is yes or no,
+and never shows a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -36,7 +41,11 @@ INPUTS = "the model's input for one record changes with the other records of its
 OUTPUTS = "the model's output for one record changes with the other records of its batch"
 GRADIENTS = "the gradient of one record changes with the other records of its batch"
 ORDER = "records of a batch change their places, and with them their owners"
+UNSEEN = "the way from the batch to the loss cannot be followed, so it is not known whether records see each other"
 FIXES = {
+    UNSEEN: "between the batch and loss.backward() use torch calls only: read numbers into tensors in the loader (collate=), "
+    "make constant tensors before the loop, compute what is logged after backward(), call backward() once, on one loss. If you "
+    "have checked that each record's loss depends on that record alone, allow_unseen=True goes on, and the ledger says so",
     INPUTS: "leave out mixup and whatever else joins records, or do it within one record of the data set",
     OUTPUTS: "compute each output from its own record only: no statistics of the batch",
     GRADIENTS: "write the loss as a mean over records of terms that each depend on one: cross_entropy(..., reduction='none'), "
@@ -44,9 +53,29 @@ FIXES = {
     "ignore_index, no class weight=, no negatives from the batch",
     ORDER: "leave the rows of a batch in the order in which the loader hands them out: a user's records lie side by side",
 }
-MOST = 2000  # calls that are kept: a longer body is not checked
+MOST = 10_000  # calls that are kept
+SET = ("__set__", "requires_grad_", "retain_grad", "register_hook")
+MADE = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.frombuffer)  # tensors of what is none
 
-Call = tuple[Callable[..., Any], Any, Any]
+
+class Call(NamedTuple):
+    """One call of the loop: a function, what it was given, what came out, and the type that autocast had it compute in."""
+
+    func: Callable[..., Any]
+    given: Any
+    found: Any
+    autocast: torch.dtype | None
+
+    @classmethod
+    def of(cls, func: Callable[..., Any], given: Any, found: Any) -> Call:
+        return cls(func, given, found, torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
+
+    def again(self, args: Any, kwargs: Any) -> Any:
+        """The same function, under the same autocast."""
+        if self.autocast is None:
+            return self.func(*args, **kwargs)
+        with torch.autocast("cpu", dtype=self.autocast):
+            return self.func(*args, **kwargs)
 
 
 def due(step: int) -> bool:
@@ -74,6 +103,8 @@ class Tape(TorchFunctionMode):
         self.loss: Tensor | None = None
         self.listening = True
         self.broken = False
+        self.judged = False  # whether the batch had records enough to tell
+        self._left: set[int] = set()  # the calls whose result was no tensor and came out otherwise when played again
         self._state = torch.get_rng_state()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None) -> Any:
@@ -91,7 +122,7 @@ class Tape(TorchFunctionMode):
                 self.listening = True
         found = func(*args, **options)
         if self.loss is None and len(self.calls) < MOST:
-            self.calls.append((func, (args, options), found))
+            self.calls.append(Call.of(func, (args, options), found))
         elif self.loss is None:
             self.broken = True
         return found
@@ -106,7 +137,7 @@ class Tape(TorchFunctionMode):
         finally:
             self.listening = True
         if self.loss is None:
-            self.runs.append((forward, (args, kwargs), found))
+            self.runs.append(Call.of(forward, (args, kwargs), found))
             self.calls.append(self.runs[-1])
         return found
 
@@ -121,25 +152,52 @@ class Tape(TorchFunctionMode):
         """What is wrong, or nothing; with `position`, a record must also keep its place in the batch."""
         self.listening = False
         if self.broken or self.loss is None or not self.runs:
+            return UNSEEN
+        count = next((len(leaf) for leaf in self.kept if leaf.ndim), None)
+        if count is not None and count < 2:
             return None
-        count = next((len(leaf) for leaf in self.kept if leaf.ndim), 0)
-        if count < 2:
-            return None
+        if count is None or any(leaf.ndim and len(leaf) != count for leaf in self.kept):
+            return UNSEEN
+        self.judged = True
         generator = torch.Generator().manual_seed(count)
         try:
             base = self._play(self.kept)
-            for _ in range(3):
-                row = int(torch.randint(count, (1,), generator=generator))
-                other = self._play([_changed(leaf, row, count, generator) for leaf in self.kept])
+            # One row at a time, and each half of the rows: what the first record does to all is seen in the half that holds it.
+            order = torch.randperm(count, generator=generator)
+            for changed in (order[:1], order[1:2], order[2:3], order[: count // 2], order[count // 2 :]):
+                other = self._play([_changed(leaf, changed, count, generator) for leaf in self.kept])
                 for message, before, after in zip((INPUTS, OUTPUTS, GRADIENTS), base, other, strict=True):
                     rows = _differ(before, after, count)
-                    if len(rows) > 1:
+                    if len(rows) > len(changed):
                         return message
-                    if position and rows and rows[0] != row:
+                    if position and not set(rows) <= set(changed.tolist()):
                         return ORDER
-        except Exception:  # what cannot be repeated is not judged, and its error may hold values
-            return None
-        return None
+            return UNSEEN if self._strays() else None
+        except Exception:  # the error may hold values
+            return UNSEEN
+
+    def _strays(self) -> bool:
+        """Whether something besides tensors and unchanged numbers has a way from the batch to the loss."""
+        wanted, feeding = {id(self.loss)}, set[int]()
+        for i, call in reversed(list(enumerate(self.calls))):
+            given, made = flatten(call.given)[0], flatten(call.found)[0]
+            written = given[:1] if call.func is Tensor.__setitem__ else []
+            if any(id(tensor) in wanted for tensor in (*made, *written)):
+                feeding.add(i)
+                wanted.update(id(tensor) for tensor in given)
+        last = max(feeding, default=-1)
+        for i, call in enumerate(self.calls):
+            if i in feeding and call.func in MADE and not flatten(call.given)[0] and call.found.ndim:
+                return True
+            if i in self._left and i < last and not self._comes_back(i):
+                return True
+        return False
+
+    def _comes_back(self, i: int) -> bool:
+        """Whether the number that call i gave out is given, as it is, to a later call."""
+        found = self.calls[i].found
+        later = (number for call in self.calls[i + 1 :] for number in _numbers(call.given))
+        return isinstance(found, float | int) and not isinstance(found, bool) and any(number == found for number in later)
 
     def _play(self, leaves: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """The model's inputs, outputs, and the loss's gradients by the outputs, for other leaves."""
@@ -147,36 +205,47 @@ class Tape(TorchFunctionMode):
         numbers: dict[Any, Any] = {}
         inputs: list[Tensor] = []
         outputs: list[Tensor] = []
+        followed: list[Tensor] = []
+        own_outputs = {id(tensor) for run in self.runs for tensor in flatten(run.found)[0]}
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.set_rng_state(self._state)
-            for call in self.calls:
-                func, given, result = call
-                old, rebuild = flatten(given)
+            for place, call in enumerate(self.calls):
+                result = call.found
+                old, rebuild = flatten(call.given)
                 if any(call is run for run in self.runs):
+                    if call is self.runs[-1] and not any(id(tensor) in now for tensor in old):
+                        raise Played
                     own = [now.get(id(tensor), tensor) for tensor in old]
                     args, kwargs = rebuild(own)
                     with torch.no_grad():
-                        again = func(*args, **kwargs)
+                        again = call.again(args, kwargs)
                     inputs = [tensor.detach() for tensor in own]
                     outputs = [tensor.detach().requires_grad_(tensor.is_floating_point()) for tensor in flatten(again)[0]]
                     for before, after in zip(flatten(result)[0], outputs, strict=True):
                         now[id(before)] = after
                     continue
-                self._repeat(func, old, rebuild, result, now, numbers)
+                self._repeat(place, call, old, rebuild, now, numbers)
+                followed += [tensor for tensor in flatten(result)[0] if id(tensor) in now and id(tensor) not in own_outputs]
             wanted = [output for output in outputs if output.requires_grad]
             loss = now.get(id(self.loss))
             if loss is None:
                 raise Played
             gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
+            if all(gradient is None for gradient in gradients) or any(_otherwise(before, now[id(before)]) for before in followed):
+                raise Played
         found = [torch.zeros_like(output) if gradient is None else gradient for output, gradient in zip(wanted, gradients, strict=True)]
         return inputs, [output.detach() for output in outputs], found
 
     def _repeat(
-        self, func: Any, old: Sequence[Tensor], rebuild: Rebuild, result: Any, now: dict[int, Tensor], numbers: dict[Any, Any]
+        self, place: int, call: Call, old: Sequence[Tensor], rebuild: Rebuild, now: dict[int, Tensor], numbers: dict[Any, Any]
     ) -> None:
         """One call again, if something in it comes from the batch or from chance."""
-        name = getattr(func, "__name__", "")
-        if name in ("__set__", "requires_grad_", "retain_grad", "register_hook"):
+        name, result = getattr(call.func, "__name__", ""), call.found
+        if any(tensor.grad_fn is not None and id(tensor) not in now for tensor in old):
+            raise Played  # it has a way to the model that no call here is part of
+        if name == "register_hook" and any(id(tensor) in now for tensor in old):
+            raise Played
+        if name in SET:
             return
         touched = any(id(tensor) in now for tensor in old)
         results = flatten(result)[0]
@@ -187,15 +256,42 @@ class Tape(TorchFunctionMode):
         if own and in_place and id(old[0]) not in now:
             own[0] = own[0].clone()  # written to: the loop's own tensor is left alone
         args, kwargs = _replaced(rebuild(own), numbers)
-        again = func(*args, **kwargs)
-        if isinstance(result, float | int) and not isinstance(result, bool) and isinstance(again, float | int):
-            if result != again:
-                numbers[result] = again
-            return
+        again = call.again(args, kwargs)
         fresh = flatten(again)[0]
+        if not results and not fresh:
+            if not _same(result, again):
+                self._left.add(place)
+                if isinstance(result, float | int) and not isinstance(result, bool):
+                    numbers[result] = again
+            return
         if len(fresh) == len(results):
             for before, after in zip(results, fresh, strict=True):
                 now[id(before)] = after
+
+
+def _otherwise(before: Tensor, after: Tensor) -> bool:
+    """Whether the loop's own gradient of a tensor comes another way: a function of its own stands in for what was written down."""
+    return before.grad_fn is not None and type(before.grad_fn) is not type(after.grad_fn)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two results that are no tensors are alike; an object that tells nothing of itself is like another of its kind."""
+    if isinstance(one, float | int | str | bytes | bool | tuple | list | dict | np.ndarray | np.generic):
+        left, right = (pickle.dumps(value) for value in (one, other))
+        return left == right
+    return type(one) is type(other)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """The numbers in a tree of arguments."""
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from _numbers(item)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, float | int) and not isinstance(value, bool):
+        yield value
 
 
 def _replaced(value: Any, numbers: Mapping[Any, Any]) -> Any:
@@ -209,13 +305,14 @@ def _replaced(value: Any, numbers: Mapping[Any, Any]) -> Any:
     return value
 
 
-def _changed(leaf: Tensor, row: int, count: int, generator: torch.Generator) -> Tensor:
-    """The leaf with one row whose every number is that of another row in the same place."""
+def _changed(leaf: Tensor, rows: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """The leaf with some rows whose every number is that of another row in the same place."""
     if not leaf.ndim or len(leaf) != count:
         return leaf
-    others = (row + torch.randint(1, count, leaf.shape[1:], generator=generator)) % count
+    away = torch.randint(1, count, (len(rows), *leaf.shape[1:]), generator=generator)
+    others = (rows.view(-1, *[1] * (leaf.ndim - 1)) + away) % count
     changed = leaf.clone()
-    changed[row] = leaf.gather(0, others.unsqueeze(0).to(leaf.device))[0]
+    changed[rows.to(leaf.device)] = leaf.gather(0, others.to(leaf.device))
     return changed
 
 

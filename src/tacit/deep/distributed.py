@@ -59,8 +59,6 @@ from tacit.mechanisms import NoisySums
 from tacit.noise import is_private, words
 from tacit.parameters import count
 
-FARTHEST = 2.0**19  # deviations: a rank's larger sums are cut off
-
 
 def shard(records: int, rank: int | None = None, world: int | None = None) -> NDArray[np.int64]:
     """The row numbers of one rank, by position alone: every world-th row.
@@ -118,13 +116,12 @@ class Together(Independent):
     def __init__(self, group: Any, rank: int, world: int, first: int) -> None:
         self.group, self.rank, self.world, self.first = group, rank, world, first
 
-    def rounding(self, parameters: int) -> float:
-        """Every rank's sum is rounded when it is read, and the total when it is added up."""
-        return self.world**2 * super().rounding(parameters)
+    def rounding(self, parameters: int, farthest: float) -> float:
+        """Every rank's sum may be the largest, and the total is rounded each time one is added."""
+        return self.world**2 * super().rounding(parameters, farthest)
 
     def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
-        farthest = FARTHEST * noise.spread()
-        total = sums.to(torch.float64, copy=True).nan_to_num_(0.0, farthest, -farthest).clamp_(-farthest, farthest)
+        total = sums.to(torch.float64, copy=True)
         dist.all_reduce(total, group=self.group)
         if self.rank == 0:
             super().add(total, noise, times)
@@ -222,7 +219,7 @@ def make_private_distributed(
     mu: float | None = None, steps: int | None = None, epochs: int | None = None, group: Any = None,
     account: Any = None, collate: Callable[[list[Any]], Any] | None = None,
     physical_batch: int | None = None, workers: int = 0, loss_reduction: Any = "mean",
-    purpose: str = "training", ids: Any = None,
+    purpose: str = "training", ids: Any = None, allow_unseen: bool = False,
 ) -> DistributedTraining:
     """As `make_private`, called in every process with this rank's records and the sampler of the whole data.
 
@@ -253,4 +250,5 @@ def make_private_distributed(
         account=account,
         purpose=purpose,
         delta=paid,
+        allow_unseen=allow_unseen,
     )

@@ -62,7 +62,7 @@ class History:
         if not noise_scale > 0 or count == 0:  # noise that is not the same in every step, or nothing to see
             self.signal_to_noise.append(math.nan)
             return
-        relative = sum(_energy(gradient.detach().reshape(-1)) for gradient in gradients) / noise_scale**2
+        relative = sum(_energy(gradient.detach().reshape(-1)) for gradient in gradients) / noise_scale / noise_scale
         self.signal_to_noise.append(math.sqrt(max(0.0, relative - count) / count))
         self._excess.append((relative - count) / math.sqrt(2 * count))  # standard normal, nearly, if there is nothing but noise
         self._watch()

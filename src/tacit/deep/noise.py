@@ -1,16 +1,16 @@
 """Gaussian noise for millions of parameters: exact, on a lattice, from cryptographic bits, at a few nanoseconds a number.
 
-A step's noise is a `NoisySums` of 4,096 granules a standard deviation. What is released is round(sum + Z) on that
-lattice for a real Gaussian Z (`tacit.noise.gaussian_sums`), so no value that comes out tells more than the theorem
-allows, and the type of a parameter is put on last.
+A step's noise is a `NoisySums` of 2^37 granules a standard deviation. Sums are rounded up to whole granules, which is
+charged, and get a real Gaussian Z, rounded down (`tacit.noise.gaussian_sums`): no value that comes out tells more than
+the theorem allows, however large the sums are. The type of a parameter is put on last.
 
 >>> import torch
 >>> noise = step_noise(multiplier=2.0, sensitivity=0.5, rounding=0.0)
 >>> noise.multiplier >= 2, round(noise.deviation(), 9)
 (True, 1.0)
->>> sums = add_noise(torch.zeros(100_000), noise)
->>> sums.dtype, bool(abs(sums.std() - 1) < 0.02), bool((sums * 4096 / noise.deviation()).frac().abs().max() < 0.01)
-(torch.float32, True, True)
+>>> sums = add_noise(torch.zeros(100_000, dtype=torch.float64), noise)
+>>> bool(abs(sums.std() - 1) < 0.02), bool((sums / float(noise.granularities[0])).frac().abs().max() < 0.01)
+(True, True)
 
 Each call draws a fresh 256-bit key from the operating system and expands it with AES-256 in counter mode: no two calls,
 processes or forks share a stream, and whoever sees some of the noise cannot predict the rest. Nothing is drawn in advance.
@@ -30,8 +30,9 @@ from tacit.noise import words
 with needs("torch", "cryptography"):
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-STEPS = 4096  # granules a standard deviation; rounding to them is free, and adds 5e-9 of the variance
-READ = 2.0**-31  # of a deviation: what reading a sum in float64 may add to a coordinate's move (docs/decisions/0014)
+STEPS = 2**37  # granules a standard deviation: as fine as the 32 bits that tell a number's sign and place in its cell
+GRANULE = 2.0**-37  # of a deviation: what rounding up may add to the distance of two sums
+READ = 2.0**-52  # of the largest sum: what reading both in granules may add
 SPARE = 16  # bytes: the cipher asks for a block of room beyond the text
 _ZEROS = memoryview(bytes(1 << 20))
 

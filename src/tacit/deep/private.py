@@ -26,12 +26,13 @@ Guarantee
     computed from the data leaves the loop (a training loss printed on the way is not covered).
     Proved in: Abadi et al. 2016, Section 3; composition by the accountant's privacy-loss distributions, since the plan is fixed in advance.
     Arithmetic: sums are kept in a type of at least single precision, whatever the parameters are; a step releases sum plus
-    real noise, rounded to a lattice, exactly (docs/decisions/0014); the type of the parameter is put on last.
+    real noise, rounded to a lattice, exactly (docs/decisions/0022); the type of the parameter is put on last.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -43,12 +44,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
-from tacit.deep.alone import FIXES, Tape, due
+from tacit.deep.alone import FIXES, UNSEEN, Tape, due
 from tacit.deep.clipping import ROUNDING as SUMS
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
-from tacit.deep.noise import READ, add_noise, step_noise
+from tacit.deep.noise import GRANULE, READ, add_noise, step_noise
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader, Sampler, as_dataset
 from tacit.ledger import Account, Payment, paying
 from tacit.mechanisms import NoisySums
@@ -64,8 +65,8 @@ class Noise(Protocol):
     def ready(self, parameters: int) -> None:
         """Before a step of so many parameters: refuses, by public facts alone, what it cannot do."""
 
-    def rounding(self, parameters: int) -> float:
-        """What floating point can add to the move of all released sums together, in deviations of the noise."""
+    def rounding(self, parameters: int, farthest: float) -> float:
+        """What floating point can add to the move of all released sums together; as `farthest`, the largest sum, in deviations."""
 
     def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
         """`times` the sums of the next step plus its noise, which is that of `noise` alone or together with earlier noise."""
@@ -80,8 +81,8 @@ class Independent:
     def ready(self, parameters: int) -> None:
         pass
 
-    def rounding(self, parameters: int) -> float:
-        return READ * math.sqrt(parameters)
+    def rounding(self, parameters: int, farthest: float) -> float:
+        return (GRANULE + READ * farthest) * math.sqrt(parameters)
 
     def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
         return add_noise(sums, noise, times)
@@ -92,6 +93,8 @@ class Independent:
 
 # How far the computed sums move, over the rule's sensitivity: both of two neighbours' sums may be so far from the exact ones.
 ROUNDING = 1 + 2 * SUMS
+UNCHECKED = "records not checked for seeing each other"  # in the ledger's purpose and the run's own name
+MOST = 1024  # expected batches: the sums of a larger one are cut off, which brings no two of them further apart
 ADVICE = "The loop must call model(x) and loss.backward() once for each whole batch, and may replace no parameter"
 
 
@@ -109,7 +112,7 @@ class PrivateTraining:
         loss_reduction: Literal["mean", "sum"] = "mean", clipper: Clipper | None = None,
         physical_batch: int | None = None, workers: int = 0,
         collate: Callable[[list[Any]], Any] | None = None, account: Account | None = None,
-        purpose: str = "training", delta: float | None = None,
+        purpose: str = "training", delta: float | None = None, allow_unseen: bool = False,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -121,7 +124,10 @@ class PrivateTraining:
         self.history = History()
         self._noise = Independent() if noise is None else noise
         self._past: tuple[Event, ...] = ()
-        self._account, self._purpose, self._delta = account, purpose, delta
+        self._account, self._delta = account, delta
+        self._purpose = f"{purpose}; {UNCHECKED}" if allow_unseen else purpose
+        self._allow_unseen = allow_unseen
+        self._judged = False
         self._payment: Payment | None = None
         self._handed: int | None = None  # the records of the batch that is in the loop's hands
         self._noise.event(sampler, self.noise_multiplier, self.planned)  # a plan that cannot be priced is refused here
@@ -130,7 +136,8 @@ class PrivateTraining:
             raise ParameterError("clipper must be one of the model that is trained; make it from the same model")
         self._clipper = Clipper(model, rule, loss_reduction=loss_reduction) if clipper is None else clipper
         self._clipper.largest = None if physical_batch is None else count("physical_batch", physical_batch)
-        self._buffers: dict[str, tuple[int, int]] = {}
+        self._clipper.narrow = True
+        self._buffers: dict[str, tuple[int, int, int]] = {}
         self._tape: Tape | None = None
         self._gradient_multiplier()  # refuses what cannot be split before anything is patched
         records = as_dataset(data)
@@ -144,7 +151,7 @@ class PrivateTraining:
         return iter((self.model, self.optimizer, self.loader))
 
     def __repr__(self) -> str:
-        mark = "" if self.private else ", NOT PRIVATE"
+        mark = ("" if self.private else ", NOT PRIVATE") + (f", {UNCHECKED}" if self._allow_unseen else "")
         return f"PrivateTraining({self.steps} of {self.planned} steps, noise_multiplier={self.noise_multiplier:g}, {self.sampler!r}{mark})"
 
     @property
@@ -196,7 +203,7 @@ class PrivateTraining:
         self._clipper.counting = drawn
         self._buffers = buffers(self.model)
         self.left()
-        if drawn and batch is not None and due(self.steps + 1):
+        if drawn and batch is not None and (due(self.steps + 1) or not self._judged):
             self._tape = Tape(batch)
             self._tape.__enter__()  # type: ignore[no-untyped-call]
             self._clipper.witness = self._tape.model
@@ -240,11 +247,12 @@ class PrivateTraining:
         if tape is not None:
             with self._clipper.rehearsing():
                 found = tape.finding(position=self.by_place)
-        if found is not None:
+            self._judged = self._judged or tape.judged
+        if found is not None and found != UNSEEN:
             raise TrainingError(f"{found}, so clipping bounds nothing; {FIXES[found]}")
-        self._release(self._handed)
+        self._release(self._handed, unseen=found is not None)
 
-    def _release(self, handed: int) -> None:
+    def _release(self, handed: int, *, unseen: bool = False) -> None:
         """Take the clipped sum, add noise once, divide by the public number, and let the optimiser have it."""
         if self.remaining() <= 0:
             raise TrainingError(f"all {self.planned} planned steps are taken")
@@ -255,6 +263,8 @@ class PrivateTraining:
                 "the backward pass saw other examples than the loader handed out: run model(x) and loss.backward() once for each batch, on "
                 "the whole batch, in train mode, and evaluate under torch.no_grad()"
             )
+        if unseen and not self._allow_unseen:
+            raise TrainingError(f"{UNSEEN}; {FIXES[UNSEEN]}")
         if buffers(self.model) != self._buffers:
             raise TrainingError(
                 "a buffer of the model was written while a batch was in hand, and would carry the data past the noise; compute it from "
@@ -285,7 +295,10 @@ class PrivateTraining:
         sizes = [part.numel() for part in parts]
         sums = torch.cat([part.reshape(-1) for part in parts]) if collected.together is None else collected.together
         sensitivity = collected.sensitivity * ROUNDING
-        noise = step_noise(self._gradient_multiplier(), sensitivity, self._noise.rounding(len(sums)))
+        most, multiplier = MOST * float(self.sampler.divisor), self._gradient_multiplier()
+        if collected.count > most:  # else no sum is larger
+            sums.clamp_(-most * sensitivity, most * sensitivity)
+        noise = step_noise(multiplier, sensitivity, self._noise.rounding(len(sums), most / multiplier))
         noisy = self._noise.add(sums, noise, 1 / float(self.sampler.divisor))
         for name, part, piece in zip(collected.sums, parts, torch.split(noisy, sizes), strict=True):
             parameter = self._clipper.params[name]
@@ -343,13 +356,16 @@ class PrivateTraining:
             self._clipper.rule = replace(self.rule, clip=float(state["clip"]))
 
 
-def buffers(model: nn.Module) -> dict[str, tuple[int, int]]:
-    """Which tensor each buffer is, and how often it was written to.
+def buffers(model: nn.Module) -> dict[str, tuple[int, int, int]]:
+    """Which tensor each buffer is, how often it was written to, and a checksum: what goes through `.data` or numpy is not counted.
 
     >>> buffers(nn.Linear(1, 1))
     {}
     """
-    return {name: (id(buffer), buffer._version) for name, buffer in model.named_buffers()}
+    return {
+        name: (id(buffer), buffer._version, zlib.crc32(buffer.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()))
+        for name, buffer in model.named_buffers()
+    }
 
 
 def _all_trained(model: nn.Module, optimizer: Optimizer) -> None:
@@ -372,14 +388,15 @@ def make_private(
     sampler: Sampler, steps: int | None = None, epochs: int | None = None, noise: Noise | None = None,
     exact: bool = True, loss_reduction: Literal["mean", "sum"] = "mean",
     physical_batch: int | None = None, workers: int = 0, collate: Callable[[list[Any]], Any] | None = None,
-    account: Account | None = None, purpose: str = "training", delta: float | None = None,
+    account: Account | None = None, purpose: str = "training", delta: float | None = None, allow_unseen: bool = False,
 ) -> PrivateTraining:
     """Train `model` privately on `data` with the optimiser it already has, at a given noise.
 
     `data` is a Dataset with a length, or tensors; `sampler` says how each step's batch is drawn; `clip` is the norm each example's gradient
     is clipped to, or a rule (`flat`, `per_layer`, `automatic`, `adaptive`). The plan is `steps`, or `epochs` of the sampler's passes. With
     `account`, a ledger account, the whole plan is paid before the first record is read (`delta` prices it where the account needs one).
-    `exact=True` is what always happens now, and may be left out.
+    `exact=True` is what always happens now, and may be left out. A loop whose way from the batch to the loss cannot be followed
+    (`tacit.deep.alone`) is refused; `allow_unseen=True` lets it go on, and is written into the ledger's purpose.
 
     >>> import torch
     >>> model = torch.nn.Linear(3, 1)
@@ -406,6 +423,7 @@ def make_private(
         account=account,
         purpose=purpose,
         delta=delta,
+        allow_unseen=allow_unseen,
     )
 
 

@@ -29,6 +29,8 @@ from tacit.accounting import Refusal
 
 TURNED = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer, nn.Transformer)
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -150,11 +152,15 @@ def _static(model: nn.Module) -> Iterator[Finding]:
             yield Finding(
                 path, kind, "a compiled model's layers cannot be reached", "pass the model before torch.compile, and do not compile it"
             )
+        if layer._backward_hooks or layer._backward_pre_hooks:
+            yield Finding(path, kind, "its backward hook sees and may join examples' gradients before they are clipped", "remove the hook")
         if isinstance(layer, nn.DataParallel):
             yield Finding(path, kind, "replicas hide which gradient belongs to which example", "pass the module inside it")
         for name, param in layer.named_parameters(recurse=False):
             if isinstance(param, nn.parameter.UninitializedParameter):
                 yield Finding(path, kind, f"its parameter {name!r} has no shape yet", "run the model once on made-up data first")
+            elif param.requires_grad and param.dtype not in FLOATS:
+                yield Finding(path, kind, f"norms of {param.dtype} are not bounded", "use parameters of half, single or double precision")
         if (reason := _layer(layer)) is not None:
             yield Finding(path, kind, *reason)
     if not any(param.requires_grad for param in model.parameters()):

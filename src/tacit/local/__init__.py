@@ -6,11 +6,17 @@
 (3,)
 """
 
+from tacit.local.calm import ViewAnswers, Views, view_shares
 from tacit.local.choose import best, candidates, explain, frequencies
 from tacit.local.client import Client
 from tacit.local.collector import Collector, Estimates, detectable
+from tacit.local.domain import Numbers
+from tacit.local.fragments import FragmentReports, FragmentSearch, HashedWords, puzzle
+from tacit.local.grouped import GroupedRandomiser
 from tacit.local.hadamard import Hadamard
 from tacit.local.hashing import LocalHash
+from tacit.local.heavy_hitters import PrefixCandidates, PrefixSearch, find
+from tacit.local.marginals import FeatureRows, HadamardMarginals, MarginalAnswers, marginal_shares
 from tacit.local.noise_shares import poisson, polya_share, skellam_share
 from tacit.local.planner import LocalPlan, Option, people_needed, plan
 from tacit.local.poisoning import Suspicion, forge, forged_for, shift, suspicious
@@ -18,14 +24,33 @@ from tacit.local.postprocess import clip, iterative_bayes, norm_sub, simplex
 from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
+from tacit.local.ranges import GridAnswers, GridCells, GridTree, Haar, RangeAnswers, RangeTree, grids, range_shares
 from tacit.local.rappor import BloomCounts, Decoded, Device, Rappor, joint_shares
 from tacit.local.replicas import Replicas, noised, update_event
 from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, read_stream, schema, sealed, to_batch, to_report
 from tacit.local.response import Response
+from tacit.local.scalars import Duchi, Hybrid, LocalLaplace, Mean, Piecewise, ScalarRandomiser, best_scalar, means
 from tacit.local.shuffler import Shuffler
+from tacit.local.sketches import AnyKeys, Bloom, CountMeanSketch, CountSketch, SketchAnswers, SketchRandomiser, sketched
 from tacit.local.subset import Subset
 from tacit.local.telemetry import BitFlip, OneBitMean, RoundingDevice
 from tacit.local.unary import SymmetricUnary, Unary
+from tacit.local.vectors import (
+    BoundedVectors,
+    MeanVector,
+    PrivUnit,
+    Projected,
+    SampledCoordinates,
+    ShareOfEpsilonWarning,
+    SplitCoordinates,
+    UnitVectors,
+    VectorRandomiser,
+    best_cap,
+    cap_share,
+    projected,
+    unit_vectors,
+    vector_means,
+)
 
 # what a protocol is, and which one to take
 __all__ = ["Label", "Protocol", "Randomiser", "best", "candidates", "detectable", "explain", "frequencies"]
@@ -38,6 +63,23 @@ __all__ += ["to_batch", "to_report"]
 __all__ += ["Shuffler", "Suspicion", "forge", "forged_for", "poisson", "polya_share", "shift", "skellam_share", "suspicious"]
 # before anything is sent
 __all__ += ["LocalPlan", "Option", "people_needed", "plan"]
+# numbers
+__all__ += ["Duchi", "Hybrid", "LocalLaplace", "Mean", "Numbers", "Piecewise", "ScalarRandomiser", "best_scalar", "means"]
+# vectors
+__all__ += ["MeanVector", "PrivUnit", "Projected", "SampledCoordinates", "ShareOfEpsilonWarning", "SplitCoordinates", "UnitVectors"]
+__all__ += ["BoundedVectors", "VectorRandomiser", "best_cap", "cap_share", "projected", "unit_vectors", "vector_means"]
+# ordered values, and people split into groups
+__all__ += ["GridAnswers", "GridCells", "GridTree", "GroupedRandomiser", "Haar", "RangeAnswers", "RangeTree", "grids", "range_shares"]
+# words that are on no list
+__all__ += ["PrefixCandidates", "PrefixSearch", "find"]
+# marginals of rows
+__all__ += ["FeatureRows", "HadamardMarginals", "MarginalAnswers", "marginal_shares"]
+# words put together from fragments
+__all__ += ["FragmentReports", "FragmentSearch", "HashedWords", "puzzle"]
+# marginals from views
+__all__ += ["ViewAnswers", "Views", "view_shares"]
+# sketches of any keys
+__all__ += ["AnyKeys", "Bloom", "CountMeanSketch", "CountSketch", "SketchAnswers", "SketchRandomiser", "sketched"]
 # streams, applications
 __all__ += ["clip", "iterative_bayes", "norm_sub", "read_stream", "simplex"]
 __all__ += ["BitFlip", "BloomCounts", "Decoded", "Device", "OneBitMean", "Rappor", "RoundingDevice", "joint_shares"]

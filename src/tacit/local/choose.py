@@ -77,8 +77,9 @@ def frequencies(
     size = listed if isinstance(listed, int) else len(listed)
     if size < 2:
         raise ParameterError("values must be at least two; one value alone tells nothing")
-    if kind != "auto" and kind not in KINDS:
-        raise ParameterError(f"kind must be auto or one of {', '.join(sorted(KINDS))}, not {kind!r}")
+    known = sorted(each.kind for each in KINDS.values() if each.answered_by == "Estimates")
+    if kind != "auto" and kind not in known:
+        raise ParameterError(f"kind must be auto or one of {', '.join(known)}, not {kind!r}")
     randomiser = best(size, epsilon) if kind == "auto" else KINDS[kind](size, epsilon)
     place = 0
     if default is not None:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting import Event
 from tacit.errors import ParameterError
+from tacit.local.domain import Domain, from_description
 from tacit.local.randomiser import Randomiser, from_parameters
 from tacit.parameters import count
 
@@ -36,15 +37,21 @@ Label = str | int
 
 @dataclass(frozen=True)
 class Protocol:
-    """The public values (texts or whole numbers; a whole number alone stands for 0, 1, 2, ...), the randomiser and the default's place."""
+    """The public values (texts or whole numbers; a whole number alone stands for 0, 1, 2, ...), the randomiser and the default's place.
 
-    values: tuple[Label, ...] | int
+    Instead of a list the values may be a `Domain`, such as numbers between two bounds, which has a default of its own.
+    """
+
+    values: tuple[Label, ...] | int | Domain
     randomiser: Randomiser
     default: int = 0
     _places: dict[Label, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.values, int) and not isinstance(self.values, bool):
+        if isinstance(self.values, Domain):
+            if self.default:
+                raise ParameterError("default must be 0 where the values are a domain, which has its own")
+        elif isinstance(self.values, int) and not isinstance(self.values, bool):
             count("values", self.values, least=2)
         else:
             listed = tuple(self.values)  # type: ignore[arg-type]
@@ -64,23 +71,27 @@ class Protocol:
     @property
     def size(self) -> int:
         """How many values there are."""
+        if isinstance(self.values, Domain):
+            return self.values.size
         return self.values if isinstance(self.values, int) else len(self.values)
 
     @property
     def labels(self) -> Sequence[Label]:
         """The values in their order."""
-        return range(self.values) if isinstance(self.values, int) else self.values
+        return range(self.size) if isinstance(self.values, (int, Domain)) else self.values
 
     @property
     def event(self) -> Event:
         """The price of one report."""
         return self.randomiser.event
 
-    def place(self, value: object) -> int:
-        """The place of a value in the public list, or the default's.
+    def place(self, value: object) -> Any:
+        """The place of a value in the public list, or the default's; for vectors, one place a coordinate.
 
         Only texts and whole numbers are looked up, by their own text or number: True is no 1 here, and neither is 1.0.
         """
+        if isinstance(self.values, Domain):
+            return self.values.place(value)
         if isinstance(value, bool | np.bool_):
             return self.default
         if isinstance(value, int | np.integer):
@@ -93,6 +104,8 @@ class Protocol:
 
     def places(self, values: Iterable[object]) -> NDArray[np.int64]:
         """The places of many values; Arrow's arrays are read as what they hold."""
+        if isinstance(self.values, Domain):
+            return self.values.places(values)
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.ndim == 1 and isinstance(self.values, int):
             return np.where((values >= 0) & (values < self.values), values, self.default).astype(np.int64)
         if isinstance(values, pa.Array | pa.ChunkedArray):
@@ -103,7 +116,8 @@ class Protocol:
 
     def to_json(self) -> str:
         """The protocol as canonical JSON."""
-        found = {"version": VERSION, "values": self.values, "default": self.default, "randomiser": self.randomiser.parameters()}
+        values = self.values.describe() if isinstance(self.values, Domain) else self.values
+        found = {"version": VERSION, "values": values, "default": self.default, "randomiser": self.randomiser.parameters()}
         return json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
     @classmethod
@@ -118,9 +132,11 @@ class Protocol:
         if type(found["version"]) is not int or found["version"] != VERSION:
             raise ParameterError(f"the protocol has version {str(found['version'])[:20]}; this is version {VERSION}")
         values, randomiser = found["values"], found["randomiser"]
-        if not isinstance(randomiser, dict) or not isinstance(values, (int, list)):
-            raise ParameterError("values must be a list or a whole number, and randomiser an object")
+        if not isinstance(randomiser, dict) or not isinstance(values, (int, list, dict)):
+            raise ParameterError("values must be a list, a whole number or an object, and randomiser an object")
         try:
+            if isinstance(values, dict):
+                return cls(from_description(values), from_parameters(randomiser), found["default"])
             return cls(values if isinstance(values, int) else tuple(values), from_parameters(randomiser), found["default"])
         except (TypeError, ValueError) as error:
             raise ParameterError(f"the protocol cannot be read: {error}") from None

@@ -37,8 +37,6 @@ Reports = NDArray[Any]
 Table = NDArray[np.int64]
 Interval = tuple[Fraction, Fraction]
 
-LARGEST = 1 << 32  # values; places and symbols stay far inside 64 bits
-
 #: Kinds of randomisers by the name that travels, filled by `named`.
 KINDS: dict[str, type[Randomiser]] = {}
 
@@ -58,12 +56,16 @@ class Randomiser(ABC):
 
     #: The name that travels in a protocol.
     kind: ClassVar[str] = ""
+    #: For randomisers that are not for frequencies: whose `of(collector)` turns the counts into answers.
+    answered_by: ClassVar[str] = "Estimates"
+    #: Most values; randomisers of a listed domain have fewer, so that places and symbols stay far inside 64 bits.
+    largest: ClassVar[int] = 1 << 64
     #: Most reports that are drawn or read at once; longer arrays are taken in blocks.
     block: ClassVar[int] = 1 << 20
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", count("size", self.size, least=2))
-        if self.size > LARGEST:
+        if self.size > self.largest:
             raise ParameterError("size must be at most 2^32; use a sketch for more values")
         object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
         if self.epsilon > 50:
@@ -77,14 +79,14 @@ class Randomiser(ABC):
         return math.exp(float(self.epsilon))
 
     @property
-    @abstractmethod
     def held(self) -> float:
         """The probability that a report supports the true value."""
+        raise self._supports_nothing()
 
     @property
-    @abstractmethod
     def other(self) -> float:
         """The probability that a report supports a given other value."""
+        raise self._supports_nothing()
 
     @property
     @abstractmethod
@@ -169,9 +171,12 @@ class Randomiser(ABC):
     def add(self, table: Table, reports: Reports) -> None:
         """Count reports into a table."""
 
-    @abstractmethod
     def support(self, table: Table, n: int) -> Table:
         """For each value, how many of the n counted reports support it."""
+        raise self._supports_nothing()
+
+    def _supports_nothing(self) -> ParameterError:
+        return ParameterError(f"reports of kind {self.kind} support no single values; {self.answered_by} answers what they tell")
 
     # --- as text ---
 

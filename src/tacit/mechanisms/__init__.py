@@ -34,7 +34,7 @@ from tacit.lazy import lazily
 
 if TYPE_CHECKING:
     # isort: off
-    from tacit.mechanisms.above_threshold import HaltedError, above_threshold
+    from tacit.mechanisms.above_threshold import AboveThreshold, HaltedError, Sparse, above_threshold
     from tacit.mechanisms.automatic_bounds import automatic_bounds
     from tacit.mechanisms.bounded_mean import bounded_mean, bounded_variance
     from tacit.mechanisms.candidate_selection import candidate_selection
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 
 #: Where the names are at home.
 __getattr__, __dir__ = lazily(__name__, {
-    "above_threshold": ("HaltedError", "above_threshold"),
+    "above_threshold": ("AboveThreshold", "HaltedError", "Sparse", "above_threshold"),
     "automatic_bounds": ("automatic_bounds",),
     "bounded_mean": ("bounded_mean", "bounded_variance"),
     "candidate_selection": ("candidate_selection",),
@@ -125,10 +125,10 @@ __getattr__, __dir__ = lazily(__name__, {
 })  # fmt: skip
 
 __all__ = [
-    "LATTICE_BITS", "BinaryTree", "FoundBounds", "GaussianMechanism", "GaussianSelection",
+    "LATTICE_BITS", "AboveThreshold", "BinaryTree", "FoundBounds", "GaussianMechanism", "GaussianSelection",
     "GeometricMechanism", "HaltedError", "HeavyTail", "Holdings", "KeySelection", "Ladder",
     "LaplaceMechanism", "LaplaceSelection", "Law", "Mechanism", "NoisyMax", "NoisySums", "OptimalSelection",
-    "PermuteAndFlip", "RandomisedResponse", "SipsSelection", "above_threshold",
+    "PermuteAndFlip", "RandomisedResponse", "SipsSelection", "Sparse", "above_threshold",
     "automatic_bounds", "best_selection", "binary_tree", "bits_for", "block_mean", "block_median",
     "bounded_mean", "bounded_variance", "bounds_from", "candidate_selection", "cell_edges", "cell_numbers",
     "clip_rows", "clique_count", "continual_counting", "discrete_gaussian", "edge_flow", "exp_bracket",

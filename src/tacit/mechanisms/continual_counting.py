@@ -31,7 +31,7 @@ from typing import Any, Self
 import numpy as np
 
 from tacit.accounting import Event, NoOp, ParameterError, Repeated, tree_block, tree_blocks, tree_levels, whole_square_root
-from tacit.calculus import Domain, DomainError, Hamming, Measurement, MetricError, Space, Vectors
+from tacit.calculus import L1, Domain, DomainError, Hamming, Integers, Measurement, MetricError, Space, Vectors
 from tacit.exact import root
 from tacit.mechanisms.accuracy import failure, gaussian_error, laplace_sum_error, largest_scale, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
@@ -79,9 +79,13 @@ class Counter:
 
 def _stream_of(space: Space, horizon: int, what: str) -> tuple[int, Fraction | None]:
     """The width of one item in granules and the granularity of a stream of public length; or a refusal."""
-    lower, upper, granularity = bounded_rows(space, what)
-    if not isinstance(space.domain, Vectors) or not isinstance(space.metric, Hamming):
-        raise MetricError(f"{what} needs a stream: a vector of public length under Hamming(), not {space.domain} under {space.metric}")
+    if isinstance(space.metric, L1) and isinstance(space.domain, Vectors) and isinstance(space.domain.element, Integers):
+        # Counts: a unit moves any of them, by the distance in all. The proofs only use how far all items move together.
+        lower, upper, granularity = 0, 1, None
+    else:
+        lower, upper, granularity = bounded_rows(space, what)
+        if not isinstance(space.domain, Vectors) or not isinstance(space.metric, Hamming):
+            raise MetricError(f"{what} needs a stream: a vector of public length under Hamming(), not {space.domain} under {space.metric}")
     if space.domain.length != horizon:
         raise DomainError(f"the stream has {space.domain.length} items and the horizon is {horizon}; make them equal")
     if upper == lower:
@@ -135,7 +139,8 @@ class BinaryTree(_Continual):
     Guarantee
         Statement: d changed items cost the composition of floor(log2 T) + 1 Laplace (or Gaussian) mechanisms, each shifted by d times the
         width of an item's bounds. This covers all T published totals together.
-        Conditions: Hamming distance on a stream of public length, items in public bounds.
+        Conditions: Hamming distance on a stream of public length, items in public bounds; or whole counts without bounds under L1(),
+        where d is the sum of all changes and the width is 1.
         Proved in: Chan, Shi and Song 2011. Blocks of one size are disjoint, so d changed items shift them by d widths in total,
         and spread over several coordinates that is no worse than on one (see the Guarantee of `laplace`).
     """
@@ -241,7 +246,8 @@ class SquareRoot(_Continual):
     Guarantee
         Statement: d changed items cost one Gaussian mechanism of noise multiplier sigma / (d * width * norm), norm the Euclidean norm of
         the coefficients used. This covers all T published totals together.
-        Conditions: Hamming distance on a stream of public length, items in public bounds.
+        Conditions: Hamming distance on a stream of public length, items in public bounds; or whole counts without bounds under L1(),
+        where d is the sum of all changes and the width is 1.
         Proved in: the measurements are integers whose distance is at most d * width * norm, as every column of the triangular filter is a
         piece of the first; rounded Gaussian noise is post-processing of Gaussian noise; the inverse filter is post-processing.
     """

@@ -68,8 +68,8 @@ class NoisySums:
         mechanism with real noise of the same scales. Divided by its scale every coordinate has noise of scale
         1, and the data move the divided vector by at most 1 / multiplier: for the curve of Laplace noise see
         `tacit.mechanisms.laplace`; spherical Gaussian noise leaves one coordinate (Dong, Roth, Su 2022,
-        Theorem 2.7). `add_to_reals` is the same for sums that are no whole numbers: round(x + Z) is drawn as a whole
-        (docs/decisions/0014), so the lattice costs nothing.
+        Theorem 2.7). `add_to_reals` is the same for sums that are no whole numbers: ceil(x) + floor(Z) is drawn
+        (docs/decisions/0022), and what rounding up adds to `moved` is counted by whoever states it.
     """
 
     law: Law
@@ -191,8 +191,8 @@ class NoisySums:
     def add_to_reals(self, sums: NDArray[Any], *, times: float = 1.0, fill: Fill | None = None, block: int = 0) -> NDArray[Any]:
         """Real sums, a vector of floats in their own unit, plus Gaussian noise, rounded to the lattice; times a public number. In place.
 
-        A sum is read in granules as a float64 and cut off at 2^32 of them: whoever states the multiplier counts 2^-20
-        granules a coordinate for that.
+        A sum is read in granules as a float64 and rounded up: two sums come to lie apart by less than their distance, a
+        granule, and 2^-52 of the larger. Whoever states the multiplier counts this for each coordinate.
 
         >>> fine = NoisySums.of_scale("gaussian", 4096, granularity=Fraction(1, 4096))
         >>> noisy = fine.add_to_reals(np.full(1000, 0.3))

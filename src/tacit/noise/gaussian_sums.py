@@ -1,19 +1,20 @@
-"""Real numbers plus Gaussian noise, rounded to whole numbers: exactly, at a few nanoseconds a number.
+"""Real numbers plus Gaussian noise on the whole numbers: exactly, at a few nanoseconds a number.
 
-For real x and real Gaussian Z, round(x + Z) is the textbook mechanism followed by rounding. So real sums need no
-rounding of their own before noise: which numbers come out, and how often, is what real arithmetic would give.
-On whole numbers the law is that of `rounded_gaussian`. The proof is docs/decisions/0014.
+A real x becomes ceil(x) + floor(Z) for a real Gaussian Z of deviation sigma. With ceil(x) in place of x, floor(x + Z)
+is the textbook mechanism followed by rounding, so which numbers come out, and how often, is what real arithmetic
+would give. Rounding up moves two values apart by less than 1, which is charged, and makes up for rounding Z down.
+The proof is docs/decisions/0022.
 
 >>> values = np.array([0.25, -3.5, 1e6])
 >>> noisy = add_gaussian(values.copy(), Fraction(1, 1000))  # so little noise only rounds
->>> noisy.tolist() in ([0, -3, 1e6], [0, -4, 1e6])
+>>> bool((abs(noisy - values) <= 1).all())
 True
 
 **How.** |Z| = 2^b (m + f) as in `tacit.noise.rounded`: a table proposes m, f is uniform, and the pair is accepted with
-probability exp(-f (2 m + f) / (2 s^2)), s = sigma / 2^b. Three words of 16 bits settle nearly every number: the first
-tells m, the second is the sign and the first 15 bits of f, and the third lies outside what can be rejected at all.
-The few per cent that these words leave open get words of 64 bits in float64, with proved margins, and what those leave
-open (one number in about ten million) gets more bits in whole numbers. A rejected pair is drawn anew.
+probability exp(-f (2 m + f) / (2 s^2)), s = sigma / 2^b. Three words settle nearly every number: the first 16 bits
+tell m, 32 bits are the sign and the beginning of f, and 16 bits lie outside what can be rejected at all. Those that are
+not settled get 64 bits more of each word in float64, with proved margins, and what those leave open (one number in
+about 1e13) gets more bits in whole numbers. A rejected pair is drawn anew.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ import threading
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
 from tacit.noise.entropy import WORD, Words
-from tacit.noise.exponential import MARGIN, below, exp_bounds, rough_exp
+from tacit.noise.exponential import MARGIN, rough_exp
 from tacit.noise.rounded import RoundedGaussianLaw
 from tacit.noise.source import note, words
 from tacit.parameters import Number, positive
@@ -37,18 +38,17 @@ from tacit.parameters import Number, positive
 Floats = NDArray[np.float64]
 Fill = Callable[[memoryview, int], None]  # puts so many random bytes into a room that is SPARE longer
 SPARE = 16  # bytes: a cipher asks for a block of room beyond the text
-SHORT = 16  # bits of a short word
-PLACE = SHORT - 1  # first bits of f
+SHORT = 16  # bits of the words that tell m and accept
+PLACE = 31  # first bits of f, beside a sign
+BYTES = 8  # of random bits for each number
 OPEN = 2**SHORT - 1  # stands in the index where the first word does not tell m
 CHUNK = 1 << 16  # numbers at a time: they stay in the processor's cache through all that is done to them
 PIECE = 1 << 13  # doubtful numbers at a time
-LIMIT = 2.0**32  # larger sums are cut off, which brings no two of them further apart
-BLUR = 2.0**-20  # above twice the error of x + Z in float64 at the limit, 2^-21
-NEAR = 2.0**-25  # above the error of (x - floor(x)) + Z in float64, where |Z| stays below 2^25
+LIMIT = 2.0**1000  # larger sums may be cut off
 
 
 class GaussianSumsLaw(RoundedGaussianLaw):
-    """The law of round(x + Z) for real x, Z normal of mean 0 and standard deviation sigma."""
+    """The law of floor(Z), Z normal of mean 0 and standard deviation sigma, added to sums that are rounded up."""
 
     def __init__(self, sigma: Fraction) -> None:
         super().__init__(sigma)
@@ -59,123 +59,118 @@ class GaussianSumsLaw(RoundedGaussianLaw):
         self.index = np.where((cells < 0) | (whole == self.half.count), OPEN, whole).astype(np.uint16)
         # A pair is rejected with probability at most (2 m + 1) / (2 s^2), so not where the coin is at least 2^surplus (m + 1).
         self.surplus = next(bits for bits in range(SHORT + 1) if 2**bits * self.small**2 >= 2**SHORT)
-        self.unit = 2.0 ** (self.bits - PLACE)  # what the last known bit of f is worth
+        self.unit = 2.0 ** (self.bits - PLACE)  # what the last known bit of f is worth: at most 1
 
     @np.errstate(all="ignore")  # no warning may tell of a value
     def add(self, values: NDArray[Any], into: float, out: float, fill: Fill) -> None:
-        """Turn every x of a vector into `out` times round(`into` times x, plus Z)."""
-        doubts: list[tuple[NDArray[np.intp], Floats, NDArray[np.uint16]]] = []
+        """Turn every x of a vector into `out` times (ceil(`into` times x) + floor(Z))."""
+        doubts: list[tuple[NDArray[np.intp], Floats, Short]] = []
         work = _work()
         for start in range(0, len(values), CHUNK):
             piece = values[start : start + CHUNK]
-            x, rounded = work.x[: len(piece)], work.rounded[: len(piece)]
+            n = len(piece)
+            x, z = work.x[:n], work.z[:n]
             if piece.dtype == x.dtype:
                 np.multiply(piece, into, out=x)
             else:  # a cast by itself is faster than within a product
                 np.copyto(x, piece)
                 np.multiply(x, into, out=x)
-            if not float(x @ x) <= LIMIT**2:  # so it is where a number is too large, or none
+            if not abs(float(x.sum())) <= LIMIT:  # so it is where one is not finite; a product of vectors would take threads
                 np.clip(np.nan_to_num(x, copy=False, posinf=LIMIT, neginf=-LIMIT), -LIMIT, LIMIT, out=x)
-            fill(work.bytes, 6 * len(piece))
-            doubts.append(self._settled(x, work, start))
-            np.multiply(rounded, out, out=piece if piece.dtype == rounded.dtype else rounded)
-            if piece.dtype != rounded.dtype:
-                np.copyto(piece, rounded, casting="same_kind")
+            np.ceil(x, out=x)
+            fill(work.bytes, BYTES * n)
+            at, short = self._settled(n, work)
+            if len(at):
+                doubts.append((at + start, x[at], short))
+            np.add(x, z, out=z)  # one rounding of the exact sum at most: what is released is a function of that
+            if piece.dtype == z.dtype:
+                np.multiply(z, out, out=piece)
+            else:
+                np.multiply(z, out, out=z)
+                np.copyto(piece, z, casting="same_kind")
         if doubts:
-            at, sums, short = zip(*doubts, strict=True)
-            places, x, words3 = np.concatenate(at), np.concatenate(sums), np.concatenate(short, axis=1)
+            places, x = np.concatenate([at for at, _, _ in doubts]), np.concatenate([sums for _, sums, _ in doubts])
+            short = Short.joined([own for _, _, own in doubts])
             for start in range(0, len(places), PIECE):
                 part = slice(start, start + PIECE)
-                values[places[part]] = self._settle_all(x[part], words3[:, part], fill) * out
+                values[places[part]] = (x[part] + self._settle_all(short.at(part), fill)) * out
 
-    def _settled(self, x: Floats, work: _Work, start: int) -> tuple[NDArray[np.intp], Floats, NDArray[np.uint16]]:
-        """Put round(x + Z) where three short words tell it into `work.rounded`; where they do not: places, sums and words."""
-        n = len(x)
-        short = np.frombuffer(work.bytes, dtype=np.uint16, count=3 * n).reshape(3, n)
-        first, place, coin = short
-        signed, index, whole, sign, open_ = place.view(np.int16), work.index[:n], work.whole[:n], work.sign[:n], work.open[:n]
-        np.copyto(index, first)
+    def _settled(self, n: int, work: _Work) -> tuple[NDArray[np.intp], Short]:
+        """Put floor(Z) where the short words tell it into `work.z`; where they do not: places and words."""
+        short = work.short(n)
+        whole, coin, index, open_ = work.whole[:n], work.coin[:n], work.index[:n], work.open[:n]
+        np.copyto(index, short.first)
         np.take(self.index, index, out=whole, mode="clip")
-        np.right_shift(coin, self.surplus, out=work.coin[:n])
-        np.less_equal(work.coin[:n], whole, out=open_)
-        # Z lies between y and y + 1 units, y = m 2^15 + (bits of f), or y = -m 2^15 - 1 - (bits of f): the signed word has both.
-        np.right_shift(signed, 15, out=sign)
-        turned = np.bitwise_xor(whole.view(np.int16), sign, out=whole.view(np.int16))
+        np.right_shift(short.coin, self.surplus, out=coin)
+        np.less_equal(coin, whole, out=open_)
+        # Z lies between y and y + 1 units, y = m 2^31 + (bits of f), or y = -m 2^31 - 1 - (bits of f): the signed word has both.
+        sign, turned, z, low = work.sign[:n], work.turned[:n], work.z[:n], work.low[:n]
+        np.right_shift(short.place, 31, out=sign)
+        np.copyto(turned, whole)
+        np.bitwise_xor(turned, sign, out=turned)
         np.subtract(turned, sign, out=turned)
-        y, low = work.y[:n], work.low[:n]
-        np.copyto(y, turned)
-        np.left_shift(y, PLACE, out=y)
-        np.copyto(low, signed)
-        np.add(y, low, out=y)
-        z = work.z[:n]
-        np.copyto(z, y)
-        np.multiply(z, self.unit, out=z)
-        np.add(z, 0.5 - BLUR, out=z)
-        np.add(z, x, out=z)  # below x + Z + 1/2, by less than one unit and 1.5 BLUR
-        rounded = np.floor(z, out=work.rounded[:n])
-        np.subtract(z, rounded, out=z)
-        np.greater(z, 1 - self.unit - 2 * BLUR, out=work.near[:n])
-        np.logical_or(open_, work.near[:n], out=open_)
+        np.copyto(z, turned)
+        np.multiply(z, 2.0**PLACE, out=z)
+        np.copyto(low, short.place)
+        np.add(z, low, out=z)
+        self._rounded(z)
         at = np.flatnonzero(open_)
-        return at + start, x[at], short[:, at]
+        return at, short.at(at)
 
-    def _settle_all(self, x: Floats, short: NDArray[np.uint16], fill: Fill) -> Floats:
-        """round(x + Z), given the three short words of each, with more of them; rejected pairs are drawn anew."""
-        found = np.empty_like(x)
-        left = np.arange(len(x))
+    def _rounded(self, units: Floats) -> None:
+        """floor(Z) from the units that lie below it, in place."""
+        if self.unit != 1:
+            np.multiply(units, self.unit, out=units)
+            np.floor(units, out=units)
+
+    def _settle_all(self, short: Short, fill: Fill) -> Floats:
+        """floor(Z), given the short words of each, with more of them; rejected pairs are drawn anew."""
+        found = np.empty(len(short.first))
+        left = np.arange(len(found))
         while len(left):
-            found[left], kept = self._settled_by(x[left], short, _words(3 * len(left), fill).reshape(3, len(left)))
+            found[left], kept = self._settled_by(short, _words(3 * len(left), fill).reshape(3, len(left)))
             left = left[~kept]
-            short = _words(len(left), fill).view(np.uint16).reshape(4, len(left))[:3]
+            short = Short.of(_words(len(left), fill).view(np.uint8), len(left))
         return found
 
-    def _settled_by(self, x: Floats, short: NDArray[np.uint16], more: Words) -> tuple[Floats, NDArray[np.bool_]]:
-        """round(x + Z) as these words tell it, and whether the pair is accepted."""
-        first, place, coin = short
-        whole = self.half._beyond(self.half.values[self.half.table.lookup(_extended(first, more[0]))])[0].astype(np.float64)
-        negative = place.view(np.int16) < 0
-        leading = np.where(negative, ~place, place)
-        rest, uniform = more[1], _extended(~coin, more[2])
+    def _settled_by(self, short: Short, more: Words) -> tuple[Floats, NDArray[np.bool_]]:
+        """floor(Z) as these words tell it, and whether the pair is accepted."""
+        whole = self.half._beyond(self.half.values[self.half.table.lookup(_extended(short.first, more[0]))])[0].astype(np.float64)
+        negative = short.place < 0
+        leading = np.where(negative, ~short.place, short.place)
+        rest, uniform = more[1], _extended(~short.coin, more[2])
         part = (leading + rest * 2.0**-WORD) * 2.0**-PLACE
         gap = rough_exp(part * (2 * whole + part) * self.rate) - uniform * 2.0**-WORD
-        size = (whole + part) * 2.0**self.bits
-        below_x = np.floor(x)  # apart, so that the rest is small and its sum precise
-        total = (x - below_x) + np.where(negative, -size, size) + 0.5
-        found = np.floor(total) + below_x
-        kept = gap > 0
-        near = (np.abs(gap) <= MARGIN) | (kept & (np.abs(total - np.rint(total)) <= NEAR))
-        for i in np.flatnonzero(near).tolist():
-            exact = self._exactly(x[i], int(whole[i]), bool(negative[i]), int(leading[i]), int(rest[i]), int(uniform[i]))
-            kept[i], found[i] = exact is not None, exact or 0
+        units = whole * 2.0**PLACE + leading
+        found = np.where(negative, -1 - units, units)
+        self._rounded(found)
+        kept: NDArray[np.bool_] = gap > 0
+        for i in np.flatnonzero(np.abs(gap) <= MARGIN).tolist():
+            kept[i] = self._settle(int(whole[i]), int(leading[i]), PLACE, int(rest[i]), int(uniform[i]))
         return found, kept
 
-    def _exactly(self, x: float, whole: int, negative: bool, leading: int, rest: int, uniform: int) -> int | None:
-        """round(x + Z) in whole numbers and fractions, both words extended as far as it takes; None if the pair is rejected."""
-        known, bits_of_f = WORD, leading << WORD | rest
 
-        def more() -> None:
-            nonlocal known, bits_of_f
-            known, bits_of_f = known + WORD, bits_of_f << WORD | int(words(1)[0])
+class Short(NamedTuple):
+    """The words that settle nearly every number: the beginnings of what tells m, of the sign and f, and of 1 - U."""
 
-        def bounds(bits: int) -> tuple[int, int]:
-            while known < bits + WORD:
-                more()
-            unit = Fraction(1, 1 << PLACE + known)
-            least = bits_of_f * unit
-            return exp_bounds(self._exponent(whole, least + unit), bits)[0], exp_bounds(self._exponent(whole, least), bits)[1]
+    place: NDArray[np.int32]
+    first: NDArray[np.uint16]
+    coin: NDArray[np.uint16]
 
-        if not below(uniform, bounds):
-            return None
-        while True:
-            unit = Fraction(1, 1 << PLACE + known)
-            ends = [Fraction(2) ** self.bits * (whole + (bits_of_f + i) * unit) for i in (0, 1)]
-            least, most = (-ends[1], -ends[0]) if negative else ends
-            centre = Fraction(x) + Fraction(1, 2)
-            # The end of the interval is reached with probability 0: a whole number there is not between the two.
-            lower, upper = (centre + least) // 1, -(-(centre + most) // 1) - 1
-            if lower == upper:
-                return lower
-            more()
+    @classmethod
+    def of(cls, room: NDArray[np.uint8] | memoryview, n: int) -> Short:
+        """The words of n numbers, from as many times `BYTES` random bytes."""
+        first, coin = (np.frombuffer(room, dtype=np.uint16, count=n, offset=offset * n) for offset in (4, 6))
+        return cls(np.frombuffer(room, dtype=np.int32, count=n), first, coin)
+
+    @classmethod
+    def joined(cls, parts: list[Short]) -> Short:
+        """The words of several, one after the other."""
+        return cls(*(np.concatenate([part[i] for part in parts]) for i in range(3)))
+
+    def at(self, places: NDArray[np.intp] | slice) -> Short:
+        """The words of some of the numbers."""
+        return Short(self.place[places], self.first[places], self.coin[places])
 
 
 class _Work(threading.local):
@@ -183,14 +178,18 @@ class _Work(threading.local):
 
     def __init__(self) -> None:
         size = CHUNK
-        self.bytes = memoryview(bytearray(6 * size + SPARE))
-        self.x, self.z, self.rounded = (np.empty(size) for _ in range(3))
+        self.bytes = memoryview(bytearray(BYTES * size + SPARE))
+        self.x, self.z, self.low = (np.empty(size) for _ in range(3))
         self.whole, self.coin = (np.empty(size, dtype=np.uint16) for _ in range(2))
-        self.open, self.near = (np.empty(size, dtype=np.bool_) for _ in range(2))
+        self.open = np.empty(size, dtype=np.bool_)
         # Where floats come later whole numbers are at first.
         self.index = self.z.view(np.intp)
-        self.y, self.low = self.rounded.view(np.int32).reshape(2, size)
-        self.sign = self.coin.view(np.int16)
+        self.sign, self.turned = self.low.view(np.int32).reshape(2, size)
+        self._whole = Short.of(self.bytes, size)
+
+    def short(self, n: int) -> Short:
+        """The words of n numbers, from the bytes."""
+        return self._whole if n == CHUNK else Short.of(self.bytes, n)
 
 
 @cache
@@ -219,11 +218,14 @@ def gaussian_sums_law(sigma: Fraction) -> GaussianSumsLaw:
     return GaussianSumsLaw(sigma)
 
 
-def add_gaussian(values: NDArray[Any], sigma: Number, *, into: float = 1.0, out: float = 1.0, fill: Fill | None = None) -> NDArray[Any]:
-    """Turn every x of a float vector into `out` times round(`into` times x, plus Z), in place; Z has deviation sigma.
+def add_gaussian(
+    values: NDArray[Any], sigma: Number, *, into: float = 1.0, out: float = 1.0, fill: Fill | None = None
+) -> NDArray[Any]:
+    """Turn every x of a float vector into `out` times (ceil(`into` times x) + floor(Z)), in place; Z has deviation sigma.
 
-    `into` times x is rounded to float64, and cut off at 2^32 either way, NaN being 0. `fill` is a source of random
-    bytes that is faster than the operating system; none may be weaker.
+    `into` times x is rounded to float64 (NaN is 0; what is not finite, or beyond 2^1000, becomes that). So two values below
+    M come to lie apart by less than `into` times their distance, and 1 + 2^-52 `into` M. `fill` is a source of random bytes
+    that is faster than the operating system; none may be weaker.
 
     >>> bool((add_gaussian(np.zeros(1000), 4096) % 1 == 0).all())
     True

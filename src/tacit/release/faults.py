@@ -196,6 +196,10 @@ WORDS: Mapping[str, str] = {
         "change. An earlier job opened the account of these data; declare account: {{name: ..., budget: "
         "...}} with its terms, and this job's own budget is taken from it"
     ),
+    "text-padded": (
+        "{column} is a char(n), which is kept filled up with blanks: {what} sees them, and other functions do not; "
+        "say CAST({column} AS VARCHAR), which has none at its end"
+    ),
     "type-unsupported": (
         "{column} is of a type ({type}) that questions cannot use, because engines disagree about it, or fail on some "
         "of its values; declare a view that has what you need of it as a number, a text or a date"

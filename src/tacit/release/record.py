@@ -147,6 +147,7 @@ def registry_record(plan: JobPlan, *, date: str, private: bool) -> dict[str, Any
     window = f" within one {unit.window}" if unit.window else ""
     parameters = {"epsilon": plan.cost.upper, "delta": float(plan.delta), "rho": float(plan.charge["rho"]) if currency == "rho" else None}
     posts = sorted({name for output in plan.outputs for name in kinds.of(output).post_processing(output)})
+    given = [words for output in plan.outputs for words in kinds.unprotected(output)]
     products = list(dict.fromkeys(kinds.of(output).PRODUCT for output in plan.outputs))
     found: dict[str, Any] = {
         "url_slug": re.sub(r"[^a-z0-9]+", "-", job.title.lower()).strip("-") or "release",
@@ -165,7 +166,9 @@ def registry_record(plan: JobPlan, *, date: str, private: bool) -> dict[str, Any
         "dp_variant": {
             "variant_name": {"pure": "Pure DP", "approximate": "Approximate DP", "rho": "zCDP"}[currency],
             "data_domain": f"tables with declared columns: {', '.join(sorted(job.columns))}",
-            "unprotected_quantities": "declared bounds, categories and caps; nothing computed from the data",
+            "unprotected_quantities": "; ".join(
+                ["declared bounds, categories and caps; nothing computed from the data", *dict.fromkeys(given)]
+            ),
         },
         "privacy_loss": {
             "privacy_unit": unit.noun + window,

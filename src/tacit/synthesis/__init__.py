@@ -20,9 +20,12 @@ by name or as records of their settings (`AIM(cap=...)`), and `Direct` for a lis
 from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto
 from tacit.synthesis.bins import BoughtCategories, BoughtNumbers
+from tacit.synthesis.blinded import blinded, judged, write_blinded
 from tacit.synthesis.columns import CategoryColumn, DateColumn, NumberColumn
+from tacit.synthesis.constraints import Constraint, Determines, Impossible, Ordered, Sums
 from tacit.synthesis.direct import Direct
 from tacit.synthesis.estimate import EstimationError, Model, NoisyMarginal, fit
+from tacit.synthesis.evaluate import Evaluation, evaluate
 from tacit.synthesis.histogram import Histogram
 from tacit.synthesis.in_engine import EnginePlan, from_session
 from tacit.synthesis.in_engine import plan as engine_plan
@@ -32,13 +35,20 @@ from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_bud
 from tacit.synthesis.mst import MST
 from tacit.synthesis.mwem_pgm import MwemPgm
 from tacit.synthesis.oneshot import OneShot
+from tacit.synthesis.paid_distance import PaidDistance, paid_distance
 from tacit.synthesis.privbayes import PrivBayes
 from tacit.synthesis.sample import counted, sampled
 from tacit.synthesis.synthesizer import METHODS, MarginalCell, Method, Synthesizer, synthesize
+from tacit.synthesis.uncertainty import Combined, NoiseAware, noise_aware, rubin
 
 # The interface and its columns.
 __all__ = ["BoughtCategories", "BoughtNumbers", "CategoryColumn", "DateColumn", "MarginalCell", "NumberColumn"]
 __all__ += ["EnginePlan", "Synthesizer", "engine_plan", "from_session", "synthesize"]
+__all__ += ["Constraint", "Determines", "Impossible", "Ordered", "Sums"]
+# How good a table is: for the curator, or paid for.
+__all__ += ["Evaluation", "PaidDistance", "blinded", "evaluate", "judged", "paid_distance", "write_blinded"]
+# Intervals that know of the noise.
+__all__ += ["Combined", "NoiseAware", "noise_aware", "rubin"]
 # Methods.
 __all__ += ["AIM", "METHODS", "MST", "Auto", "Direct", "Histogram", "Independent", "Method", "MwemPgm", "OneShot"]
 __all__ += ["PrivBayes"]

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tacit.synthesis.estimate import Model, fit
+from tacit.synthesis.estimate import Model
 from tacit.synthesis.junction_tree import Clique, cells
 from tacit.synthesis.measure import Measuring
 from tacit.synthesis.score import distances, model_counts
@@ -48,7 +50,8 @@ def workload_weights(width: int, degree: int) -> dict[Clique, int]:
 
 @dataclass(frozen=True)
 class AIM:
-    """The method's settings; the paper's are the defaults. `cap` is the largest model, in cells."""
+    """The method's settings; the paper's are the defaults. `cap` is the largest model, in cells; marginals with
+    the column number `target` count `weight` times."""
 
     degree: int = 2
     rounds: int = 16
@@ -56,28 +59,32 @@ class AIM:
     steps: int = 60
     last_steps: int = 400
     enough: float = 0.0
+    target: int | None = None
+    weight: int = 3
     selects = True
 
     def fit(self, measuring: Measuring) -> Model:
         """Columns first, then rounds until the budget is spent."""
-        sizes = measuring.sizes
         sigma, epsilon = first_round(measuring.width, measuring.left / 2, self.rounds)
         for column in range(measuring.width):
             measuring.marginal((column,), sigma * measuring.max_rows)
-        model = fit(sizes, measuring.measured, steps=self.steps)
-        weights = workload_weights(measuring.width, self.degree)
+        model = measuring.fit(steps=self.steps)
+        weights = {
+            clique: weight * (self.weight if self.target in clique else 1)
+            for clique, weight in workload_weights(measuring.width, self.degree).items()
+        }
         return self.refine(measuring, model, weights, sigma * measuring.max_rows, epsilon)
 
     def refine(
         self, measuring: Measuring, model: Model, weights: dict[Clique, int], sigma: float, epsilon: float
     ) -> Model:
         """Rounds of select, measure and fit until nothing is left."""
-        sizes, whole = measuring.sizes, measuring.left
+        whole = measuring.left
         candidates = list(weights)
         exact = [measuring.exact(candidate) for candidate in candidates]
         weight = np.array([weights[candidate] for candidate in candidates])
         lengths = np.array([table.size for table in exact])
-        fitting = SizeCheck(sizes)
+        fitting = SizeCheck(measuring.sizes)
         last = False
         while not last:
             price = measuring.selection_cost(epsilon) + measuring.cost_of(sigma)
@@ -86,22 +93,31 @@ class AIM:
                 sigma = measuring.sigma_for(0.9 * measuring.left)
                 epsilon = affordable(measuring, 0.1 * measuring.left * (1 - 1e-9))
             spent = 1 - measuring.left / whole if not last else 1.0
-            held = [one.columns for one in measuring.measured]
-            allowed = np.array([fitting.size(held, c) <= max(self.cap * max(spent, 0.1), 1) for c in candidates])
+            allowed = np.array([fitting.size(measuring.held, c) <= max(self.cap * max(spent, 0.1), 1) for c in candidates])
             open_ = np.flatnonzero(allowed) if allowed.any() else np.arange(measuring.width)
-            penalty = np.rint(weight[open_] * HALF_NORMAL * sigma * lengths[open_]).astype(np.int64)
-            near = model_counts(model, [candidates[i] for i in open_])
-            errors = distances([exact[i] for i in open_], near)
-            pick = int(open_[measuring.choose(weight[open_] * errors - penalty, moved=int(weight.max()), epsilon=epsilon)])
+            penalty = np.rint(weight * HALF_NORMAL * sigma * lengths).astype(np.int64)
+            pick = worst(measuring, model, candidates, exact, open_.tolist(), weight, penalty, epsilon)
             clique = candidates[pick]
             before = model.marginal(clique)
             measuring.marginal(clique, sigma)
             steps = self.last_steps if last else self.steps
-            model = fit(sizes, measuring.measured, steps=steps, warm=model, enough=self.enough)
+            model = measuring.fit(steps=steps, warm=model, enough=self.enough)
             moved = float(np.abs(model.marginal(clique) - before).sum())
             if not last and moved <= HALF_NORMAL * sigma * lengths[pick]:
                 sigma, epsilon = sigma / 2, epsilon * 2
         return model
+
+
+def worst(
+    measuring: Measuring, model: Model, candidates: Sequence[Clique], exact: Sequence[NDArray[np.int64]],
+    open_: Sequence[int], weight: NDArray[np.int64], penalty: NDArray[np.int64], epsilon: float,
+) -> int:
+    """The place of an open candidate that the model gets wrong, weight times its L1 error less a penalty, chosen by
+    the exponential mechanism."""
+    some = list(open_)
+    errors = distances([exact[place] for place in some], model_counts(model, [candidates[place] for place in some]))
+    scores = weight[some] * errors - penalty[some]
+    return some[measuring.choose(scores, moved=int(weight.max()), epsilon=epsilon)]
 
 
 def affordable(measuring: Measuring, cost: float) -> float:

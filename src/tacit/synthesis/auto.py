@@ -1,67 +1,93 @@
-"""The default method: one-shot, and where the budget carries it a second round against the fitted model.
+"""The default method: one-shot, and where the budget carries it more rounds against the fitted model.
 
-The first round is `oneshot`: columns, scores of all pairs against independence, the pairs that pay. Where scores can
-be bought again for little, because their noise is small against the number of rows that was measured, a second round
-scores all pairs against the model, keeps room under the cap for what it finds, and measures what still pays. All steps
-are Gaussian, so the price is exact in mu.
+Columns first, then rounds: score all pairs (against independence, later against the model), measure those that pay,
+fit. The number of rounds and the share of the columns follow from how well scores can be told, the noise of a score
+over the number of rows, which is known once the columns are measured: with little budget one round and half of it
+for the columns, with much five rounds and a fifth. All steps are Gaussian, so the price is exact in mu.
 
->>> worth_refining(rows=50_000, pairs=105, cost=0.0004), worth_refining(rows=50_000, pairs=105, cost=2.4)
-(False, True)
+>>> for epsilon, cost in ((0.1, 0.0004), (1, 0.033), (10, 2.37)):
+...     noise = told(50_000, pairs=105, cost=cost)
+...     print(epsilon, rounds_of(noise), round(columns_of(noise), 2))
+0.1 1 0.49
+1 3 0.21
+10 5 0.17
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.synthesis.estimate import STEPS, Model, estimated_total, fit, one_way
+from tacit.synthesis.estimate import STEPS, Model, estimated_total
 from tacit.synthesis.independent import one_ways
 from tacit.synthesis.measure import Measuring
-from tacit.synthesis.oneshot import measure_best, noisy_distances
+from tacit.synthesis.oneshot import all_pairs, independent_pairs, measure_best, noisy_distances, target_weights
 from tacit.synthesis.score import model_counts
 
-TOLD = 0.005  # scores are worth buying again where their noise is below this share of the rows
+COLUMNS = 0.17  # the least share of the columns
 
 
-def worth_refining(rows: float, pairs: int, cost: float, scores: float = 0.05) -> bool:
-    """Whether the noise of each score, for its share of the budget, is small against the rows."""
-    return math.sqrt(pairs / (scores * cost)) < TOLD * rows
+def told(rows: float, pairs: int, cost: float, scores: float = 0.05) -> float:
+    """The noise of a score of one round of all pairs, as a share of the rows, at this budget for one row."""
+    return math.sqrt(pairs / (scores * cost)) / rows
+
+
+def rounds_of(noise: float) -> int:
+    """How many rounds pay: one where scores are lost in their noise, five where they are nearly exact."""
+    return 1 if noise > 0.02 else 3 if noise > 0.002 else 5
+
+
+def columns_of(noise: float) -> float:
+    """The share of the budget that measures columns."""
+    return min(0.5, COLUMNS + 7 * noise)
 
 
 @dataclass(frozen=True)
 class Auto:
-    """The method's settings: shares for columns and scores, the first round's share of the rest and of the cap."""
+    """The method's settings: the share of scores, the first round's share of the rest, the largest model in cells,
+    steps of the fits, and the number of a target column, whose pairs count `weight` times."""
 
-    columns: float = 0.3
     scores: float = 0.05
-    first: float = 0.85
-    first_cap: float = 0.9
+    first: float = 0.3
+    believe: float = 0.6
+    thrift: float = 0.3
     cap: int = 300_000
-    steps: int = 150
+    steps: int = 100
     last_steps: int = STEPS
     enough: float = 0.65
+    target: int | None = None
+    weight: float = 3.0
     selects = False
 
     def fit(self, measuring: Measuring) -> Model:
-        """Columns, then one or two rounds of scores, pairs and a fit."""
-        whole, sizes = measuring.left, measuring.sizes
-        one_ways(measuring, self.columns * whole)
-        pairs = list(itertools.combinations(range(measuring.width), 2))
-        total = estimated_total(measuring.measured)
+        """Columns, then rounds of scores, pairs and a fit."""
+        whole, width = measuring.left, measuring.width
+        one_ways(measuring, COLUMNS * whole)
+        pairs = all_pairs(width)
         if not pairs:
-            return fit(sizes, measuring.measured, steps=self.last_steps, enough=self.enough)
-        again = worth_refining(total, len(pairs), whole / measuring.max_rows**2, self.scores)
-        alone = [one_way(column, measuring.measured, total) for column in range(measuring.width)]
-        expected = [np.outer(alone[a], alone[b]) / total for a, b in pairs]
-        scored = noisy_distances(measuring, pairs, expected, self.scores * whole / (1 + again))
-        if again:
-            budget = self.first * (measuring.left - self.scores * whole / 2)
-            measure_best(measuring, pairs, scored, budget, int(self.first_cap * self.cap))
-            model = fit(sizes, measuring.measured, steps=self.steps, enough=self.enough)
-            near = [table.astype(np.float64) for table in model_counts(model, pairs)]
-            scored = noisy_distances(measuring, pairs, near, self.scores * whole / 2)
-        measure_best(measuring, pairs, scored, measuring.left, self.cap)
-        return fit(sizes, measuring.measured, steps=self.last_steps, enough=self.enough)
+            one_ways(measuring, measuring.left)
+            return measuring.fit(steps=self.last_steps, enough=self.enough)
+        rows = estimated_total(measuring.measured)
+        noise = told(rows, len(pairs), whole / measuring.max_rows**2, self.scores)
+        more = columns_of(noise) - COLUMNS
+        if more > 0.02:  # less is better spent on pairs
+            one_ways(measuring, more * whole)
+        near = independent_pairs(measuring, pairs)
+        rounds, weights = rounds_of(noise), target_weights(pairs, self.target, self.weight)
+        for number in range(1, rounds + 1):
+            last = number == rounds
+            scored = noisy_distances(measuring, pairs, near, self.scores * whole / rounds)
+            budget = measuring.left - self.scores * whole * (rounds - number) / rounds
+            if not last:
+                budget *= self.first if number == 1 else 1 / (rounds - number + 1)
+            measure_best(
+                measuring, pairs, scored, budget, self.cap * number // rounds,
+                most=None if last else max(3, math.ceil(2.5 * width / rounds)),
+                weights=weights, believe=self.believe, thrift=self.thrift,
+            )  # fmt: skip
+            model = measuring.fit(steps=self.last_steps if last else self.steps, enough=self.enough)
+            if not last:
+                near = [table.astype(np.float64) for table in model_counts(model, pairs)]
+        return model

@@ -54,4 +54,4 @@ class Direct:
         lengths = [math.prod(sizes[column] for column in clique) for clique in self.cliques]
         for clique, share in zip(self.cliques, shares(lengths), strict=True):
             measuring.marginal(clique, measuring.sigma_for(share * budget * (1 - 1e-9)))
-        return fit(sizes, [*measuring.measured, *self.known], steps=self.steps, enough=self.enough)
+        return fit(sizes, [*measuring.measured, *self.known], steps=self.steps, enough=self.enough, possible=measuring.possible)

@@ -31,6 +31,8 @@ from tacit.synthesis.inference import Passing, axes_without, spread
 from tacit.synthesis.junction_tree import Clique, JunctionTree, junction_tree
 
 Floats = NDArray[np.float64]
+#: For some cliques, which of their cells can occur.
+Possible = Mapping[Clique, NDArray[np.bool_]]
 STEPS = 400
 GAUGE = 25
 EMPTY = 1e-15  # a share of all rows that counts as none
@@ -72,6 +74,7 @@ class Model:
     nodes: list[Floats]
     loss: float = 0.0
     potentials: Mapping[Clique, Floats] = field(default_factory=dict)
+    support: list[Floats] | None = None  # positive where constraints leave a row possible
 
     def marginal(self, columns: Sequence[int]) -> Floats:
         """Expected counts over any columns, in the given order. Columns of several nodes are joined along the tree.
@@ -170,32 +173,35 @@ def one_way(column: int, measured: Sequence[NoisyMarginal], total: float) -> Flo
 
 def fit(
     sizes: Sequence[int], measured: Sequence[NoisyMarginal], *, steps: int = STEPS, warm: Model | None = None,
-    total: float | None = None, enough: float = 0.0,
+    total: float | None = None, enough: float = 0.0, possible: Possible | None = None,
 ) -> Model:
     """The model of the measurements; `warm` is an earlier one to start from, of the same or fewer marginals.
 
     The loss of the true counts is about half the number of measured cells. A fit that goes far below follows the
-    noise; with `enough`, steps end once the loss is at most this share of it.
+    noise; with `enough`, steps end once the loss is at most this share of it. Cells that are not `possible` get
+    no row at all.
     """
     if not measured:
-        tree = junction_tree(sizes, [])
+        tree = junction_tree(sizes, possible or {})
         rows = 1.0 if total is None else total
-        return Model(tree, rows, [np.full((sizes[c],), 1.0 / sizes[c]) for (c,) in tree.nodes])
+        nodes = Passing(tree).marginals(barred(tree, possible or {})).nodes
+        return Model(tree, rows, nodes, support=nodes if possible else None)
     single = merged(measured)
     rows = estimated_total(single) if total is None else max(1.0, total)
-    return Descent(sizes, aligned(single, rows), rows, warm).run(steps, enough)
+    return Descent(sizes, aligned(single, rows), rows, warm, possible or {}).run(steps, enough)
 
 
 class Descent:
     """One fit. Marginals and potentials of all factors stand in one vector; a factor is a largest measured clique."""
 
     def __init__(
-        self, sizes: Sequence[int], measured: Sequence[NoisyMarginal], total: float, warm: Model | None
+        self, sizes: Sequence[int], measured: Sequence[NoisyMarginal], total: float, warm: Model | None,
+        possible: Possible,
     ) -> None:
         self.total = total
         cliques = [one.columns for one in measured]
         self.factors = largest(cliques)
-        self.tree = junction_tree(sizes, self.factors)
+        self.tree = junction_tree(sizes, [*self.factors, *possible])
         self.passing = Passing(self.tree)
         self.shapes = {clique: tuple(sizes[c] for c in clique) for clique in self.factors}
         self.slices: dict[Clique, slice] = {}
@@ -229,6 +235,16 @@ class Descent:
             node = self.tree.nodes[home_node]
             self.entering[home_node].append((self.slices[clique], spread(sizes, node, clique)))
             self.leaving.append((self.slices[clique], home_node, axes_without(node, clique)))
+        self.barred = barred(self.tree, possible) if possible else None
+        self.support: list[Floats] | None = None
+        self.dead = np.zeros(self.length, dtype=bool)
+        if self.barred is not None:
+            self.support = self.passing.marginals(self.barred).nodes
+            for where, place, axes in self.leaving:
+                self.dead[where] = self.support[place].sum(axis=axes).ravel() == 0
+            # What was measured where nothing can be is noise, or rows that break the rules: no model can follow it.
+            self.expected -= np.count_nonzero(self.dead & (self.weight > 0)) / 2
+            self.weight[self.dead] = 0.0
         self.theta = self._independent(sizes, measured) if warm is None else self._inherited(warm)
 
     def _independent(self, sizes: Sequence[int], measured: Sequence[NoisyMarginal]) -> Floats:
@@ -271,6 +287,7 @@ class Descent:
             v = z if t == 1 else (1 - t) * x + t * z
             gradient = self._gradient(v)
             gradient[(z < floor) & (gradient > 0)] = 0.0
+            gradient[self.dead] = 0.0
             proposed = theta - a * eta * gradient
             if step % GAUGE == GAUGE - 1:
                 proposed = self._gauge(proposed)
@@ -291,7 +308,7 @@ class Descent:
             raise EstimationError(OVERFLOW)
         final = self._gauge(best_theta)
         potentials = {c: final[where].reshape(self.shapes[c]).copy() for c, where in self.slices.items()}
-        return Model(self.tree, self.total, best_nodes, best, potentials)
+        return Model(self.tree, self.total, best_nodes, best, potentials, self.support)
 
     def _marginals(self, theta: Floats) -> tuple[Floats, list[Floats]]:
         """Expected counts of all factors, and the marginals of the nodes."""
@@ -306,6 +323,8 @@ class Descent:
             for where, among in entering:
                 table += theta[where].reshape(among)
             logs.append(table)
+        if self.barred is not None:
+            logs = [log + closed for log, closed in zip(logs, self.barred, strict=True)]
         nodes = self.passing.marginals(logs).nodes
         found = np.empty(self.length)
         for where, place, axes in self.leaving:
@@ -333,6 +352,17 @@ class Descent:
     def _gauge(self, theta: Floats) -> Floats:
         moved = gauged({c: theta[where].reshape(self.shapes[c]) for c, where in self.slices.items()})
         return np.concatenate([table.ravel() for table in moved.values()])
+
+
+def barred(tree: JunctionTree, possible: Possible) -> list[Floats]:
+    """For every node a table of log-potentials: minus infinity where a constraint forbids the cell, else 0."""
+    found = [np.zeros([tree.sizes[column] for column in node]) for node in tree.nodes]
+    for clique, table in possible.items():
+        home = tree.home(clique)
+        assert home is not None  # the tree was built with every constraint's columns
+        among = spread(tree.sizes, tree.nodes[home], clique)
+        found[home][np.broadcast_to(~table.reshape(among), found[home].shape)] = -math.inf
+    return found
 
 
 def gauged(potentials: Mapping[Clique, Floats]) -> dict[Clique, Floats]:

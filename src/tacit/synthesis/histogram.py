@@ -13,8 +13,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tacit.accounting import ParameterError
-from tacit.synthesis.estimate import Model, estimated_total, simplex
+from tacit.synthesis.estimate import Model, barred, estimated_total, simplex
 from tacit.synthesis.junction_tree import junction_tree
 from tacit.synthesis.measure import Measuring
 
@@ -39,4 +41,7 @@ class Histogram:
         seen = measuring.marginal(everything, measuring.sigma_for(measuring.left))
         total = estimated_total([seen])
         tree = junction_tree(measuring.sizes, [everything])
-        return Model(tree, total, [simplex(seen.values, total) / total])
+        (closed,) = barred(tree, measuring.possible)
+        found = np.zeros(measuring.sizes)
+        found[closed == 0] = simplex(seen.values[closed == 0], total) / total
+        return Model(tree, total, [found], support=None if not measuring.possible else [np.exp(closed)])

@@ -31,9 +31,10 @@ from tacit.accounting import Adjacency, Event, Guarantee, ParameterError
 from tacit.exact import Typed, exact
 from tacit.ledger import paying
 from tacit.synthesis.columns import CategoryColumn, Column, NumberColumn
+from tacit.synthesis.constraints import Constraint, Tables, possible
 from tacit.synthesis.junction_tree import Clique
 from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_budget
-from tacit.synthesis.synthesizer import METHODS, Method, Synthesizer
+from tacit.synthesis.synthesizer import METHODS, Method, Synthesizer, aimed
 from tacit.tables import Brackets, Cut, Desk, EngineError, Session
 
 #: Bins of a column that is declared by its bounds.
@@ -51,11 +52,17 @@ class EnginePlan:
     method: Method
     budget: Guarantee
     event: Event
+    constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def possible(self) -> Tables:
+        """Which cells the constraints leave."""
+        return possible(self.columns, self.constraints)
 
     def fit(self) -> tuple[Any, Measuring]:
         """Count, measure and fit. The caller has paid."""
         sizes = tuple(column.size for column in self.columns)
-        measuring = Measuring(sizes, self._counts(sizes), self.budget, max_rows=self.cut.reach)
+        measuring = Measuring(sizes, self._counts(sizes), self.budget, max_rows=self.cut.reach, possible=self.possible)
         return self.method.fit(measuring), measuring
 
     def _counts(self, sizes: tuple[int, ...]) -> Callable[[Clique], NDArray[np.int64]]:
@@ -79,7 +86,8 @@ class EnginePlan:
 
 
 def plan(
-    desk: Desk, columns: Sequence[str | Column], spend: Guarantee, *, method: str | Method = "auto", rows: str | None = None
+    desk: Desk, columns: Sequence[str | Column], spend: Guarantee, *, method: str | Method = "auto",
+    target: str | None = None, constraints: Sequence[Constraint] = (), rows: str | None = None,
 ) -> EnginePlan:
     """What is fitted for a price; refusals depend on what is declared alone."""
     if desk.unit.adjacency is not Adjacency.ADD_REMOVE:
@@ -93,13 +101,16 @@ def plan(
         raise ParameterError("declare at least one column, and each name once")
     cut = Cut.of(desk, {column.name: _cells(column) for column in declared}, rows=rows, outside=True)
     budget, event = (concentrated_budget if chosen.selects else gaussian_budget)(spend)
-    return EnginePlan(cut, declared, chosen, budget, event)
+    possible(declared, constraints)  # refuses rules that cannot be kept
+    return EnginePlan(cut, declared, aimed(chosen, names, target), budget, event, tuple(constraints))
 
 
 def from_session(
     session: Session, columns: Sequence[str | Column], *, guarantee: Guarantee | str | None = None,
     epsilon: Typed | None = None, delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
-    method: str | Method = "auto", rows: str | None = None, purpose: str = "synthetic table",
+    method: str | Method = "auto", target: str | None = None, constraints: Sequence[Constraint] = (),
+    rows: str | None = None,
+    purpose: str = "synthetic table",
 ) -> Synthesizer:
     """A model of a session's table within a guarantee, paid from its account before a row is read.
 
@@ -107,13 +118,15 @@ def from_session(
     `rows` is a plain count whose rows are meant: 'SELECT COUNT(*) FROM visits WHERE age > 17'.
     """
     spend = session.spend_of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-    planned = plan(session.desk, columns, spend, method=method, rows=rows)
+    planned = plan(session.desk, columns, spend, method=method, target=target, constraints=constraints, rows=rows)
     with paying(
         session.account, planned.event, purpose=purpose, analyst=session.analyst, delta=spend.delta or None, error=EngineError
     ) as payment:
         model, measuring = planned.fit()
     measured, events = tuple(measuring.measured), tuple(measuring.events)
-    return Synthesizer(planned.columns, model, measured, planned.event, events, payment.private)
+    return Synthesizer(
+        planned.columns, model, measured, planned.event, events, payment.private, planned.constraints
+    )
 
 
 def _declared(desk: Desk, name: str) -> Column:

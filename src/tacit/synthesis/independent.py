@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tacit.synthesis.estimate import Model, fit
+from tacit.synthesis.estimate import Model
 from tacit.synthesis.measure import Measuring
 
 
@@ -38,4 +38,4 @@ class Independent:
     def fit(self, measuring: Measuring) -> Model:
         """Measure all columns with the whole budget."""
         one_ways(measuring, measuring.left)
-        return fit(measuring.sizes, measuring.measured, steps=self.steps)
+        return measuring.fit(steps=self.steps)

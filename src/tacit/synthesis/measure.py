@@ -48,7 +48,7 @@ from tacit.calculus import Integers, LInfinity, Space, Vectors
 from tacit.ledger import Budget, Filter, price
 from tacit.mechanisms import NoisySums, exponential
 from tacit.parameters import count
-from tacit.synthesis.estimate import NoisyMarginal
+from tacit.synthesis.estimate import STEPS, Model, NoisyMarginal, Possible, fit
 from tacit.synthesis.junction_tree import Clique
 
 Counts = Callable[[Clique], NDArray[np.int64]]
@@ -95,8 +95,12 @@ def _no_pure(guarantee: Guarantee) -> None:
 class Measuring:
     """Draws marginals and selections from exact counts, within a budget."""
 
-    def __init__(self, sizes: Sequence[int], counts: Counts, budget: Guarantee, *, max_rows: int = 1) -> None:
+    def __init__(
+        self, sizes: Sequence[int], counts: Counts, budget: Guarantee, *, max_rows: int = 1,
+        possible: Possible | None = None,
+    ) -> None:
         self.sizes = tuple(sizes)
+        self.possible = dict(possible or {})  # what rows may be, by declaration
         self.max_rows = count("max_rows", max_rows)
         self.budget = budget
         self.measured: list[NoisyMarginal] = []
@@ -110,6 +114,15 @@ class Measuring:
     def width(self) -> int:
         """The number of columns."""
         return len(self.sizes)
+
+    @property
+    def held(self) -> list[Clique]:
+        """What a model must hold: the cliques that were measured, and those of constraints."""
+        return [*self.possible, *(one.columns for one in self.measured)]
+
+    def fit(self, *, steps: int = STEPS, warm: Model | None = None, enough: float = 0.0) -> Model:
+        """The model of all that was measured, under the constraints (see `estimate.fit`)."""
+        return fit(self.sizes, self.measured, steps=steps, warm=warm, enough=enough, possible=self.possible)
 
     @property
     def whole(self) -> float:

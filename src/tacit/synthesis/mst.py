@@ -14,7 +14,8 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from tacit.synthesis.estimate import STEPS, Model, fit
+from tacit.synthesis.aim import affordable
+from tacit.synthesis.estimate import STEPS, Model
 from tacit.synthesis.measure import Measuring
 from tacit.synthesis.score import distances, model_counts
 
@@ -35,11 +36,13 @@ class MST:
 
     def fit(self, measuring: Measuring) -> Model:
         """Measure columns, choose a tree, measure its pairs, fit."""
-        sizes, width = measuring.sizes, measuring.width
+        width = measuring.width
         single, paired, epsilon = noise(width, measuring.left / 2 * (1 - 1e-9))
+        # In mu a choice costs more than in rho.
+        epsilon = min(epsilon, affordable(measuring, measuring.left / 3 / max(1, width - 1) * (1 - 1e-9)))
         for column in range(width):
             measuring.marginal((column,), single * measuring.max_rows)
-        alone = fit(sizes, measuring.measured, steps=self.steps)
+        alone = measuring.fit(steps=self.steps)
         candidates = list(itertools.combinations(range(width), 2))
         scores = distances([measuring.exact(pair) for pair in candidates], model_counts(alone, candidates))
         part = list(range(width))
@@ -52,4 +55,4 @@ class MST:
             part = [joined if label == gone else label for label in part]
         for pair in chosen:
             measuring.marginal(pair, paired * measuring.max_rows)
-        return fit(sizes, measuring.measured, steps=self.steps, enough=self.enough)
+        return measuring.fit(steps=self.steps, enough=self.enough)

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.synthesis.aim import HALF_NORMAL, SizeCheck, affordable
-from tacit.synthesis.estimate import STEPS, Model, fit
+from tacit.synthesis.aim import HALF_NORMAL, SizeCheck, affordable, worst
+from tacit.synthesis.estimate import STEPS, Model
 from tacit.synthesis.measure import Measuring
-from tacit.synthesis.score import distances, model_counts
 
 
 def round_price(budget: float, rounds: int) -> tuple[float, float]:
@@ -39,23 +38,20 @@ class MwemPgm:
 
     def fit(self, measuring: Measuring) -> Model:
         """From the uniform start, so many rounds on all pairs; a single column is measured as it is."""
-        sizes = measuring.sizes
         candidates = list(itertools.combinations(range(measuring.width), min(2, measuring.width)))
         rounds = self.rounds or measuring.width
         choice, marginal = round_price(measuring.left * (1 - 1e-9), rounds)
         epsilon, sigma = affordable(measuring, choice * (1 - 1e-9)), measuring.sigma_for(marginal)
         exact = [measuring.exact(candidate) for candidate in candidates]
         penalty = np.array([round(HALF_NORMAL * sigma * table.size) for table in exact])
-        fitting = SizeCheck(sizes)
-        model = fit(sizes, [])
+        fitting = SizeCheck(measuring.sizes)
+        model = measuring.fit()
         for number in range(rounds):
-            held = [one.columns for one in measuring.measured]
+            held = measuring.held
             open_ = [i for i, c in enumerate(candidates) if c in held or fitting.size(held, c) <= self.cap]
             open_ = open_ or list(range(len(candidates)))
-            near = model_counts(model, [candidates[i] for i in open_])
-            scores = distances([exact[i] for i in open_], near) - penalty[open_]
-            pick = candidates[open_[measuring.choose(scores, moved=1, epsilon=epsilon)]]
-            measuring.marginal(pick, sigma)
+            pick = worst(measuring, model, candidates, exact, open_, np.ones_like(penalty), penalty, epsilon)
+            measuring.marginal(candidates[pick], sigma)
             steps = self.last_steps if number == rounds - 1 else self.steps
-            model = fit(sizes, measuring.measured, steps=steps, warm=model, enough=self.enough)
+            model = measuring.fit(steps=steps, warm=model, enough=self.enough)
         return model

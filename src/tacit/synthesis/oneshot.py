@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.synthesis.aim import HALF_NORMAL
-from tacit.synthesis.estimate import STEPS, Model, estimated_total, fit, one_way
+from tacit.synthesis.estimate import STEPS, Model, estimated_total, merged, one_way
 from tacit.synthesis.independent import one_ways
 from tacit.synthesis.junction_tree import Clique, cells
 from tacit.synthesis.measure import Measuring
@@ -33,27 +33,52 @@ GRANULES = 64  # of scores in one row: what is expected of a pair is no whole nu
 
 @dataclass(frozen=True)
 class OneShot:
-    """The method's settings: shares of the budget for columns and for scores, and the largest model in cells."""
+    """The method's settings: shares of the budget for columns and for scores, the largest model in cells, and the
+    number of a target column, whose pairs count `weight` times."""
 
     columns: float = 0.3
     scores: float = 0.05
     cap: int = 300_000
     steps: int = STEPS
     enough: float = 0.65
+    target: int | None = None
+    weight: float = 3.0
     selects = False
 
     def fit(self, measuring: Measuring) -> Model:
         """Columns, scores of all pairs, the chosen pairs, one fit."""
         whole = measuring.left
         one_ways(measuring, self.columns * whole)
-        pairs = list(itertools.combinations(range(measuring.width), 2))
+        pairs = all_pairs(measuring.width)
         if pairs:
-            total = estimated_total(measuring.measured)
-            alone = [one_way(column, measuring.measured, total) for column in range(measuring.width)]
-            expected = [np.outer(alone[a], alone[b]) / total for a, b in pairs]
-            scores = noisy_distances(measuring, pairs, expected, self.scores * whole)
-            measure_best(measuring, pairs, scores, measuring.left, self.cap)
-        return fit(measuring.sizes, measuring.measured, steps=self.steps, enough=self.enough)
+            scores = noisy_distances(measuring, pairs, independent_pairs(measuring, pairs), self.scores * whole)
+            weights = target_weights(pairs, self.target, self.weight)
+            measure_best(measuring, pairs, scores, measuring.left, self.cap, weights=weights)
+        return measuring.fit(steps=self.steps, enough=self.enough)
+
+
+def all_pairs(width: int) -> list[Clique]:
+    """Every pair of columns."""
+    return list(itertools.combinations(range(width), 2))
+
+
+def independent_pairs(measuring: Measuring, pairs: Sequence[Clique]) -> list[Floats]:
+    """What the measured columns make one expect of each pair, were they independent but for the constraints."""
+    if measuring.possible:
+        model = measuring.fit(steps=100)
+        return [model.marginal(pair) for pair in pairs]
+    total = estimated_total(measuring.measured)
+    alone = [one_way(column, measuring.measured, total) for column in range(measuring.width)]
+    return [np.outer(alone[a], alone[b]) / total for a, b in pairs]
+
+
+def target_weights(pairs: Sequence[Clique], target: int | None, weight: float) -> Floats:
+    """How much each pair matters: those with the target, where there is one, `weight` times as much.
+
+    >>> target_weights([(0, 1), (1, 2)], 2, 3.0).tolist()
+    [1.0, 3.0]
+    """
+    return np.array([weight if target is not None and target in pair else 1.0 for pair in pairs])
 
 
 def noisy_distances(measuring: Measuring, pairs: Sequence[Clique], expected: Sequence[Floats], cost: float) -> Floats:
@@ -65,34 +90,46 @@ def noisy_distances(measuring: Measuring, pairs: Sequence[Clique], expected: Seq
 
 def supports(measuring: Measuring) -> Floats:
     """How many cells of each column are filled, as far as its noise tells: a cell below the noise counts in part."""
-    found = np.zeros(measuring.width)
-    for one in measuring.measured:
-        if len(one.columns) == 1 and not found[one.columns[0]]:
-            filled = float(np.clip(one.values / (2 * one.sigma), 0, 1).sum())
-            found[one.columns[0]] = min(max(1.0, filled), one.values.size)
+    found = np.ones(measuring.width)
+    for one in merged([one for one in measuring.measured if len(one.columns) == 1]):
+        filled = float(np.clip(one.values / (2 * one.sigma), 0, 1).sum())
+        found[one.columns[0]] = min(max(1.0, filled), one.values.size)
     return found
 
 
 def measure_best(
-    measuring: Measuring, pairs: Sequence[Clique], scores: Floats, budget: float, cap: int
+    measuring: Measuring, pairs: Sequence[Clique], scores: Floats, budget: float, cap: int, *,
+    most: int | None = None, weights: Floats | None = None, believe: float = 1.0, thrift: float = 0.0,
 ) -> list[Clique]:
-    """Choose pairs under the cap by their scores, divide the budget over those that pay, and measure them."""
+    """Choose pairs under the cap by their scores, divide the budget over those that pay, and measure them.
+
+    `most` limits their number, `weights` says how much each matters. A fit averages noise out, so only the share
+    `believe` of a pair's noise is held against it; with `thrift`, gains are divided by that power of a pair's cells,
+    which leaves room under the cap for more of them.
+    """
     filled = supports(measuring)
-    size = np.array([filled[a] * filled[b] for a, b in pairs])
-    noise = measuring.sigma_for(budget) * HALF_NORMAL
-    held = [one.columns for one in measuring.measured]
+    weights = np.ones(len(pairs)) if weights is None else weights
+    size = np.array([filled[a] * filled[b] for a, b in pairs]) * weights
+    scores = scores * weights
+    noise = measuring.sigma_for(budget) * HALF_NORMAL * believe
+    held = measuring.held
     chosen: list[int] = []
     # A pair is worth its score less the noise of its cells, if it were one of as many as there are columns.
-    gains = scores - noise * math.sqrt(measuring.width) * size
+    gains = scores - noise * math.sqrt(min(most or measuring.width, measuring.width)) * size
+    lengths = np.array([float(measuring.sizes[a] * measuring.sizes[b]) for a, b in pairs])
+    gains = np.where(gains > 0, gains / lengths**thrift, gains)
     for place in np.argsort(-gains, kind="stable").tolist():
+        if most is not None and len(chosen) >= most:
+            break
         if scores[place] > 0 and cells(measuring.sizes, [*held, pairs[place]]) <= cap:
             chosen.append(place)
             held.append(pairs[place])
-    if not chosen:
-        chosen = [int(np.argmax(scores))]
+    if not chosen:  # no pair depends on anything that can be told, or none fits: columns by themselves
+        one_ways(measuring, budget * (1 - 1e-9))
+        return []
     noises = size * noise * math.sqrt(budget)
     kept, costs = allocation(scores[chosen], noises[chosen], budget)
-    before = [one.columns for one in measuring.measured]
+    before = measuring.held
     # Fewer cliques can make a larger tree, as elimination is greedy: then the least useful pairs go as well.
     while len(kept) > 1 and cells(measuring.sizes, [*before, *(pairs[chosen[place]] for place in kept)]) > cap:
         chosen = [chosen[place] for place in kept[:-1]]

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from tacit.noise import uniform_integers
 from tacit.synthesis.aim import affordable
-from tacit.synthesis.estimate import STEPS, Model, fit
+from tacit.synthesis.estimate import STEPS, Model
 from tacit.synthesis.junction_tree import Clique, cells
 from tacit.synthesis.measure import Measuring
 
@@ -86,13 +86,13 @@ class PrivBayes:
             joint = [tuple(sorted((column, *parents))) for column, parents in network]
         held: list[Clique] = []
         for clique in dict.fromkeys(joint):
-            fits = cells(sizes, [*held, clique]) <= self.cap
+            fits = cells(sizes, [*measuring.possible, *held, clique]) <= self.cap
             held.append(clique if fits else (next(c for c in clique if all(c not in h for h in held)),))
         cost = measuring.left / len(held) * (1 - 1e-9)
         for clique in held:
             measuring.marginal(clique, measuring.sigma_for(cost))
         assert width == len({column for clique in held for column in clique})
-        return fit(sizes, measuring.measured, steps=self.steps, enough=self.enough)
+        return measuring.fit(steps=self.steps, enough=self.enough)
 
     def network(self, measuring: Measuring, budget: float) -> list[tuple[int, Clique]]:
         """Columns with their parents, in the order in which they entered; the first is drawn at random."""

@@ -37,19 +37,22 @@ def sampled(model: Model, rows: int | None = None, draws: np.random.Generator | 
     draws = generator() if draws is None else draws
     tree = model.tree
     found: Rows = [np.zeros(count, dtype=np.int64) for _ in tree.sizes]
-    for node, shared, table in zip(tree.nodes, tree.separators, model.nodes, strict=True):
+    for place, (node, shared, table) in enumerate(zip(tree.nodes, tree.separators, model.nodes, strict=True)):
         fresh = tuple(column for column in node if column not in shared)
         axes = [node.index(column) for column in (*shared, *fresh)]
         groups = int(np.prod([tree.sizes[column] for column in shared], dtype=np.int64))
         conditional = np.transpose(table, axes).reshape(groups, -1)
         group = cell_numbers(found, tree.sizes, shared, count)
-        chosen = stratified(conditional, group, draws)
+        allowed = None if model.support is None else np.transpose(model.support[place], axes).reshape(groups, -1)
+        chosen = stratified(conditional, group, draws, allowed)
         for column in reversed(fresh):
             chosen, found[column] = np.divmod(chosen, tree.sizes[column])
     return found
 
 
-def stratified(weights: Floats, group: NDArray[np.int64], draws: np.random.Generator) -> NDArray[np.int64]:
+def stratified(
+    weights: Floats, group: NDArray[np.int64], draws: np.random.Generator, allowed: Floats | None = None
+) -> NDArray[np.int64]:
     """For every row a cell of its group's row of weights, in shares as even as whole rows allow."""
     count = len(group)
     order = draws.permutation(count)  # which of the equal rows gets which place must not depend on other columns
@@ -60,8 +63,10 @@ def stratified(weights: Floats, group: NDArray[np.int64], draws: np.random.Gener
     rank = np.arange(count) - starts[grouped]
     place = np.minimum((rank + draws.random(count)) / sizes[grouped], 1 - 1e-9)
     totals = weights.sum(axis=1, keepdims=True)
-    # A group that the model gives no rows, yet has some by rounding: any cell is as good.
-    shares = np.where(totals > 0, weights, 1.0)
+    # A group that the model gives no rows, yet has some by rounding: any cell that can occur is as good.
+    if allowed is None:
+        allowed = np.ones_like(weights)
+    shares = np.where(totals > 0, weights, np.where(allowed.sum(axis=1, keepdims=True) > 0, allowed, 1.0))
     sums = np.cumsum(shares, axis=1)
     sums = sums / sums[:, -1:]
     # From the last cell with a weight on, the sum is 1 exactly: nothing falls behind it.

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -39,6 +40,7 @@ from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto
 from tacit.synthesis.bins import Bought, BoughtCategories, BoughtNumbers, budget_beside, shares_of
 from tacit.synthesis.columns import Cells, Column, Values, same_text
+from tacit.synthesis.constraints import Constraint, possible, settle
 from tacit.synthesis.direct import Direct
 from tacit.synthesis.estimate import Model, NoisyMarginal, merged
 from tacit.synthesis.histogram import Histogram
@@ -50,6 +52,7 @@ from tacit.synthesis.mwem_pgm import MwemPgm
 from tacit.synthesis.oneshot import OneShot
 from tacit.synthesis.privbayes import PrivBayes
 from tacit.synthesis.sample import counted, generator, sampled
+from tacit.tables import Session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,6 +101,7 @@ class Synthesizer:
     event_: Event
     events_: tuple[Event, ...]
     private_: bool
+    constraints: tuple[Constraint, ...] = ()
 
     @property
     def rows_(self) -> float:
@@ -111,11 +115,10 @@ class Synthesizer:
         wanted = None if rows is None else count("rows", rows, least=0)
         draws = generator()
         cells = sampled(self.model, wanted, draws)
-        made = {
-            column.name: pa.array(column.decode(part, draws), type=pa.type_for_alias(column.kind))
-            for column, part in zip(self.columns, cells, strict=True)
-        }
-        return pa.table(made)
+        made = {column.name: column.decode(part, draws) for column, part in zip(self.columns, cells, strict=True)}
+        settle(self.constraints, self.columns, cells, made, draws)
+        kinds = {column.name: pa.type_for_alias(column.kind) for column in self.columns}
+        return pa.table({name: pa.array(values, type=kinds[name]) for name, values in made.items()})
 
     def marginal(self, *names: str, confidence: float = 0.95) -> list[MarginalCell]:
         """Counts over some columns, all cells in order; with intervals where measurements cover these columns."""
@@ -133,6 +136,12 @@ class Synthesizer:
             words = tuple(label[number] for label, number in zip(labels, cell, strict=True))
             found.append(MarginalCell(words, float(table[cell]), low, high))
         return found
+
+    def report(self, path: str | Path) -> None:
+        """Write a page (its name ends in .html) of what was measured and what it cost: released figures only."""
+        from tacit.synthesis.report_page import write
+
+        write(self, path)
 
     def _places(self, names: Sequence[str]) -> tuple[int, ...]:
         known = [column.name for column in self.columns]
@@ -157,23 +166,35 @@ class Synthesizer:
 
 
 def synthesize(
-    rows: Any, columns: Sequence[Column | Bought], *, guarantee: Guarantee | str | None = None,
+    rows: Any, columns: Sequence[Any], *, guarantee: Guarantee | str | None = None,
     epsilon: Typed | None = None, delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
-    method: str | Method = "auto", person: str | None = None, max_rows: int = 1,
+    method: str | Method = "auto", target: str | None = None, constraints: Sequence[Constraint] = (),
+    person: str | None = None, max_rows: int = 1,
     account: Account | None = None, purpose: str = "synthetic table",
 ) -> Synthesizer:
     """A model of the rows (an Arrow table, a pandas or polars frame, or a mapping of columns) within a guarantee.
 
     Every row is one person's, unless `person` names the column that says whose it is: then at most `max_rows` rows of
-    each, drawn at random, are kept, and all noise grows by that factor. The whole price is booked with `account`
-    before a value is read. Columns whose bins or categories are bought (`BoughtNumbers`, `BoughtCategories`) share
-    a twentieth of the budget.
+    each, drawn at random, are kept, and all noise grows by that factor; rows without a person are left out. The
+    whole price is booked with `account` before a value is read. Columns whose bins or categories are bought
+    (`BoughtNumbers`, `BoughtCategories`) share a twentieth of the budget. What depends on the column `target` is
+    kept better than the rest. Every made-up row keeps the `constraints`, which name declared columns.
+    A `Session` in place of rows is `from_session`: it knows its columns, its people and its account.
     """
-    declared = tuple(columns)
+    if isinstance(rows, Session):
+        from tacit.synthesis.in_engine import from_session
+
+        if person is not None or max_rows != 1 or account is not None:
+            raise ParameterError("a session knows its people and its account: leave out person=, max_rows= and account=")
+        return from_session(
+            rows, columns, guarantee=guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu, method=method,
+            target=target, constraints=constraints, purpose=purpose,
+        )  # fmt: skip
+    declared: tuple[Column | Bought, ...] = tuple(columns)
     names = [column.name for column in declared]
     if not names or len(set(names)) < len(names):
         raise ParameterError("declare at least one column, and each name once")
-    chosen = _method(method)
+    chosen = aimed(_method(method), names, target)
     whole = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     most = count("max_rows", max_rows)
     if most > 1 and person is None:
@@ -183,6 +204,9 @@ def synthesize(
     budget, event = budget_beside([one.event(shares[one.name], most) for one in bought], whole, chosen.selects)
     if isinstance(chosen, Direct | Histogram) and not bought:
         chosen.check([column.size for column in declared if not isinstance(column, BoughtNumbers | BoughtCategories)])
+    rules = possible(
+        [None if isinstance(one, BoughtNumbers | BoughtCategories) else one for one in declared], constraints
+    )
     parts = {name: _column(rows, name) for name in names}
     owner = None if person is None else _column(rows, person)
     payment = paying(account, event, purpose=purpose, delta=whole.delta or None)
@@ -196,10 +220,10 @@ def synthesize(
         settled = tuple(_settled(column, values[column.name], owners, shares, most) for column in declared)
         sizes = tuple(column.size for column in settled)
         cells = [column.encode(values[column.name]) for column in settled]
-        measuring = Measuring(sizes, lambda clique: counted(cells, sizes, clique), budget, max_rows=most)
+        measuring = Measuring(sizes, lambda clique: counted(cells, sizes, clique), budget, max_rows=most, possible=rules)
         model = chosen.fit(measuring)
     return Synthesizer(
-        settled, model, tuple(measuring.measured), event, tuple(measuring.events), payment.private
+        settled, model, tuple(measuring.measured), event, tuple(measuring.events), payment.private, tuple(constraints)
     )
 
 
@@ -213,21 +237,38 @@ def _settled(
 
 
 def capped(owners: Values, most: int) -> Cells:
-    """Which rows to keep so that no person has more than so many; rows without a person are one person's.
+    """Which rows to keep so that no person has more than so many; rows without a person are left out, as in tables.
 
     >>> from tacit.noise import test_mode
     >>> with test_mode(1):
-    ...     sorted(capped(["ann", "bob", "ann", None, "ann", None], 1).tolist())[-1] in (3, 5)
-    True
+    ...     capped(["ann", "bob", "ann", None, "ann", None], 3).tolist()
+    [0, 1, 2, 4]
     """
+    keys = [same_text(owner) for owner in owners]
+    owned = np.array([place for place, key in enumerate(keys) if key is not None], dtype=np.int64)
     numbers: dict[Any, int] = {}
-    codes = np.array([numbers.setdefault(same_text(owner), len(numbers)) for owner in owners], dtype=np.int64)
+    codes = np.array([numbers.setdefault(keys[place], len(numbers)) for place in owned.tolist()], dtype=np.int64)
     order = permutation(len(codes))
     order = order[np.argsort(codes[order], kind="stable")]
     grouped = codes[order]
     starts = np.searchsorted(grouped, grouped, side="left")
-    found: Cells = np.sort(order[np.arange(len(order)) - starts < most])
+    found: Cells = np.sort(owned[order[np.arange(len(order)) - starts < most]])
     return found
+
+
+def aimed(method: Method, names: Sequence[str], target: str | None) -> Method:
+    """The method with the place of its target, for those that can weigh one.
+
+    >>> aimed(OneShot(), ["age", "income"], "income").target
+    1
+    """
+    if target is None:
+        return method
+    if target not in names:
+        raise ParameterError(f"the target {target} is not among the columns")
+    if not isinstance(method, Auto | OneShot | AIM):
+        raise ParameterError("this method treats all columns alike; for a target use auto, oneshot or aim")
+    return replace(method, target=names.index(target))
 
 
 def _method(method: str | Method) -> Method:

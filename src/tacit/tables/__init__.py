@@ -5,7 +5,7 @@ release jobs. Both need a `Unit`: whom the guarantee protects, and how much one 
 """
 
 from tacit.tables.answer import MARK, Answer, Figures
-from tacit.tables.cross_counts import Brackets, Cut
+from tacit.tables.cross_counts import Brackets, Cut, Periods
 from tacit.tables.desk import Desk, Price, explained, price_for_accuracy
 from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import Engine
@@ -20,6 +20,6 @@ from tacit.tables.unit import Unit, auto
 
 __all__ = [
     "CSV", "DUCKDB", "MARK", "PARQUET", "Aggregate", "Answer", "Asked", "Brackets", "Column", "Cut", "Desk", "Engine", "EngineError",
-    "Figures", "Key", "Output", "Plan", "Price", "Question", "Recipe", "Refused", "Released", "Schema", "Session", "Source", "TableError",
-    "Unit", "auto", "explained", "known_dialect", "price_for_accuracy",
+    "Figures", "Key", "Output", "Periods", "Plan", "Price", "Question", "Recipe", "Refused", "Released", "Schema", "Session", "Source",
+    "TableError", "Unit", "auto", "explained", "known_dialect", "price_for_accuracy",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ no table.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -28,7 +29,7 @@ from sqlglot import exp
 from tacit import noise
 from tacit.exact import exact
 from tacit.tables.desk import Desk
-from tacit.tables.engines.types import kind_of
+from tacit.tables.engines.types import kind_of, zoned
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.keys import Keys, Listed, literal
 from tacit.tables.plan import multiplicity_of, types_of
@@ -76,7 +77,62 @@ class Whole:
         return tuple(map(str, range(self.low, self.high + 1)))
 
 
-Cells = Sequence[Any] | Brackets | Whole
+#: How far the first day of one period is from that of the next: months, or days.
+STEPS = {"day": (0, 1), "week": (0, 7), "month": (1, 0), "quarter": (3, 0), "year": (12, 0)}
+
+
+@dataclass(frozen=True)
+class Periods:
+    """Days, weeks, months, quarters or years, one after the other from a public first day. What lies outside is in no cell.
+
+    >>> Periods("2026-01-01", "month", 3).names
+    ('2026-01', '2026-02', '2026-03')
+    """
+
+    start: datetime.date
+    step: str
+    count: int
+
+    def __init__(self, start: datetime.date | str, step: str, count: int) -> None:
+        try:
+            first = datetime.date.fromisoformat(start) if isinstance(start, str) else start
+        except ValueError:
+            raise TableError(f"start must be a date such as 2026-01-31, not {start!r}") from None
+        if not isinstance(first, datetime.date) or isinstance(first, datetime.datetime):
+            raise TableError("start must be a date such as 2026-01-31")
+        if step not in STEPS:
+            raise TableError(f"step must be {', '.join(STEPS)}, not {step!r}")
+        if not isinstance(count, int) or isinstance(count, bool) or not 0 < count <= MOST:
+            raise TableError(f"there must be 1 to {MOST} periods, not {count!r}")
+        if STEPS[step][0] and first.day != 1:
+            raise TableError(f"periods of a {step} start on the first day of a month, not on {first.isoformat()}")
+        object.__setattr__(self, "start", first)
+        object.__setattr__(self, "step", step)
+        object.__setattr__(self, "count", count)
+        try:
+            _ = self.edges
+        except (ValueError, OverflowError):
+            raise TableError(f"{count} periods of a {step} from {first.isoformat()} reach beyond the calendar") from None
+
+    @property
+    def edges(self) -> tuple[datetime.date, ...]:
+        """The first day of every period, and the first day after the last."""
+        months, days = STEPS[self.step]
+        found = []
+        for i in range(self.count + 1):
+            month = self.start.year * 12 + self.start.month - 1 + i * months
+            first = datetime.date(month // 12, month % 12 + 1, self.start.day) if months else self.start
+            found.append(first + datetime.timedelta(days=i * days))
+        return tuple(found)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each cell is called: its first day, as far as it is needed."""
+        length = {"month": 7, "quarter": 7, "year": 4}.get(self.step, 10)
+        return tuple(day.isoformat()[:length] for day in self.edges[:-1])
+
+
+Cells = Sequence[Any] | Brackets | Whole | Periods
 
 
 @dataclass(frozen=True)
@@ -91,7 +147,7 @@ class Cut:
 
     @staticmethod
     def of(
-        desk: Desk, columns: Mapping[str, Sequence[Any] | Brackets | None] | Sequence[str], *, rows: str | None = None,
+        desk: Desk, columns: Mapping[str, Sequence[Any] | Brackets | Periods | None] | Sequence[str], *, rows: str | None = None,
         outside: bool = False,
     ) -> Cut:
         """From cells for each column; what is None, or only named, is cut as the desk's columns are declared.
@@ -116,7 +172,7 @@ class Cut:
         types = types_of(replace(base, keys=bare), desk.engine, unit)
         kinds = {key.name: kind_of(types[key.value]) for key in bare}
         cells = {name: _cells(desk, name, cell, kinds[name]) for name, cell in given.items()}
-        names = {name: c.names if isinstance(c, Brackets | Whole) else tuple(c) for name, c in cells.items()}
+        names = {name: c.names if isinstance(c, Brackets | Whole | Periods) else tuple(c) for name, c in cells.items()}
         numbers = {key.name: _number(key, cells[key.name], types[key.value], outside) for key in bare}
         if outside:
             numbers = {name: _or_else(number, len(names[name])) for name, number in numbers.items()}
@@ -188,9 +244,9 @@ def _by_rows(unit: Unit) -> Unit:
     return replace(unit, max_rows=unit.most_rows, max_groups=None, rows_per_group=None)
 
 
-def _cells(desk: Desk, name: str, given: Sequence[Any] | Brackets | None, kind: str) -> Cells:
+def _cells(desk: Desk, name: str, given: Sequence[Any] | Brackets | Periods | None, kind: str) -> Cells:
     bounds = desk.schema.bounds.get(name)
-    if isinstance(given, Brackets):
+    if isinstance(given, Brackets | Periods):
         found: Cells = given
     elif given is not None:
         found = tuple(given)
@@ -209,8 +265,8 @@ def _cells(desk: Desk, name: str, given: Sequence[Any] | Brackets | None, kind: 
     return found
 
 
-def _size(cells: Sequence[Any] | Brackets) -> int:
-    return len(cells.names) if isinstance(cells, Brackets) else len(cells)
+def _size(cells: Sequence[Any] | Brackets | Periods) -> int:
+    return len(cells.names) if isinstance(cells, Brackets | Periods) else len(cells)
 
 
 def _or_else(number: exp.Expression, last: int) -> exp.Expression:
@@ -228,6 +284,8 @@ def _number(key: Key, cells: Cells, sql_type: str, outside: bool = False) -> exp
         return exp.cast(exp.Case(ifs=[*below, last]), "BIGINT")
     if isinstance(cells, Brackets):
         return _place(key, cells, sql_type, outside)
+    if isinstance(cells, Periods):
+        return _period(key, cells, sql_type)
     listed = Listed.of([key.name], [[value] for value in cells], [sql_type])
     ifs = []
     for place, (value,) in enumerate(listed.values):
@@ -254,6 +312,18 @@ def _place(key: Key, cells: Brackets, sql_type: str, outside: bool) -> exp.Expre
         if outside and last:
             below = exp.Not(this=exp.Is(this=value.copy(), expression=exp.null()))
         ifs.append(exp.If(this=exp.And(this=above, expression=below), true=exp.Literal.number(place)))
+    return exp.cast(exp.Case(ifs=ifs), "BIGINT")
+
+
+def _period(key: Key, cells: Periods, sql_type: str) -> exp.Expression:
+    kind = kind_of(sql_type)
+    if kind not in ("date", "timestamp") or zoned(sql_type):
+        raise Refused(f"{key.name} must be a date, or a timestamp without a time zone, to be cut into periods")
+    midnight = datetime.time()
+    edges = [day if kind == "date" else datetime.datetime.combine(day, midnight) for day in cells.edges]
+    below = [exp.LT(this=key.value.copy(), expression=literal(edge, kind)) for edge in edges]
+    ifs = [exp.If(this=below[0], true=exp.null())]
+    ifs += [exp.If(this=condition, true=exp.Literal.number(place)) for place, condition in enumerate(below[1:])]
     return exp.cast(exp.Case(ifs=ifs), "BIGINT")
 
 

@@ -64,6 +64,10 @@ WORDS: Mapping[str, str] = {
     "person-needed": "{what} needs a unit with a person: Unit('patient_id', max_rows=12)",
     "statement-failed": "{engine} could not run the statement; session.explain(...) shows it",
     "table-unknown": "there is no table {table}; the session has {tables}",
+    "text-padded": (
+        "{column} is a char(n), which is kept filled up with blanks: {what} sees them, and other functions do not; "
+        "say CAST({column} AS VARCHAR), which has none at its end"
+    ),
     "type-unsupported": (
         "{column} is of a type ({type}) that questions cannot use, because engines disagree about it, or fail on some "
         "of its values; ask about a view that has what you need of it as a number, a text or a date"

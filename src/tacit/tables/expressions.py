@@ -173,13 +173,16 @@ class _Rewriter:
         return replace(inner, sql=exp.Paren(this=exp.Neg(this=inner.sql)), constant=None)
 
     def remainder(self, node: exp.Expression) -> Value:
-        left, right = forms.narrowed(self.value(node.this)), self.value(node.expression)
-        if left.kind != "integer" or right.kind != "integer" or right.constant is None or right.constant < 1:
+        left, right = self.value(node.this), self.value(node.expression)
+        # A whole number of more than 64 bits has its remainder in its own type.
+        wide = left.kind == "decimal" and left.constant is None and left.size is not None and not left.size[1]
+        if (left.kind != "integer" and not wide) or right.kind != "integer" or right.constant is None or right.constant < 1:
             raise Refused(
                 "MOD and % need a whole number and a positive constant, such as MOD(a, 10); CAST(a AS BIGINT) makes a whole number"
             )
-        sql = exp.Mod(this=forms.cast(left.sql, "BIGINT"), expression=right.sql)
-        return Value(exp.Paren(this=sql), "integer", float(right.constant), 1.0)
+        sql = exp.Mod(this=left.sql if wide else forms.cast(left.sql, "BIGINT"), expression=right.sql)
+        made = forms.cast(exp.Paren(this=sql), "BIGINT") if wide else exp.Paren(this=sql)
+        return Value(made, "integer", float(right.constant), 1.0)
 
     def logic(self, node: exp.Expression) -> Value:
         parts = [node.this] if isinstance(node, exp.Not) else [node.this, node.expression]
@@ -221,7 +224,7 @@ class _Rewriter:
         pattern = node.expression
         if not isinstance(pattern, exp.Literal) or not pattern.is_string or "\\" in pattern.this:
             raise Refused("LIKE needs a constant pattern without a backslash, such as 'a%'")
-        sql: exp.Expression = type(node)(this=forms.as_text(self.value(node.this), "LIKE").sql, expression=pattern.copy())
+        sql: exp.Expression = type(node)(this=forms.seen_whole(self.value(node.this), "LIKE").sql, expression=pattern.copy())
         return Value(exp.Paren(this=sql), "boolean")
 
     def case(self, node: exp.Expression) -> Value:
@@ -273,7 +276,11 @@ class _Rewriter:
         truths = all(v.kind in ("boolean", "null") or (v.kind == "integer" and v.constant in (0, 1)) for v in values)
         if kind == "other" or (kind == "boolean" and ordered and not truths):
             raise Refused(f"{what} cannot use a value of this type; CAST it to a number, a text, a date or a timestamp first")
-        return [forms.as_kind(v, kind, what) for v in values]
+        padded = [v for v in values if v.padded]
+        if plain and padded and any(v.kind == "text" and v.constant is None and not v.padded for v in values):
+            # PostgreSQL compares a char(n) and a varchar without the blanks at their ends, and a char(n) and a text with them.
+            raise Refused(code="text-padded", column=padded[0].name or "a value", what="a comparison with another text")
+        return [forms.as_kind(v, kind, what) for v in (forms.unpadded(values) if kind == "text" else values)]
 
     def cast(self, node: exp.Expression) -> Value:
         wanted, value = node.args["to"], self.value(node.this)
@@ -300,7 +307,7 @@ class _Rewriter:
                 raise Refused(
                     f"CAST({shown} AS {name}) writes numbers differently on each engine; round it to a whole number first, without a length"
                 )
-            return value if value.kind == "text" else Value(forms.cast(value.sql, "TEXT"), "text", name=value.name)
+            return replace(value, padded=False) if value.kind == "text" else Value(forms.cast(value.sql, "TEXT"), "text", name=value.name)
         if name in ("DATE", "TIMESTAMP", "DATETIME", "TIMESTAMPNTZ"):
             return forms.as_date(value, "date" if name == "DATE" else "timestamp")
         if name == "BOOLEAN" and value.kind in ("boolean", "null"):
@@ -434,7 +441,10 @@ class _Rewriter:
 
     def joined(self, node: exp.Expression) -> Value:
         nodes = node.expressions if isinstance(node, exp.Concat) else _operands(node)
-        parts = [forms.cut(_joinable(self.value(part)).sql, 1, LONGEST) for part in nodes]
+        values = [self.value(part) for part in nodes]
+        if isinstance(node, exp.Concat):
+            values = [forms.seen_whole(value, "CONCAT") if value.padded else value for value in values]
+        parts = [forms.cut(_joinable(value).sql, 1, LONGEST) for value in values]
         if node.args.get("coalesce"):
             parts = [exp.Coalesce(this=part, expressions=[exp.Literal.string("")]) for part in parts]
         sql = parts[0]

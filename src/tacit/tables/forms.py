@@ -35,7 +35,7 @@ from sqlglot import exp
 from tacit.tables import decimals
 from tacit.tables.decimals import Size
 from tacit.tables.dialects import FLOATING, OTHER_WEEK, SUNDAY
-from tacit.tables.engines.types import OTHER_TICKS, PLAIN_TEXTS, UNSIGNED, WIDE, bare, kind_of, zoned
+from tacit.tables.engines.types import OTHER_TICKS, PADDED, PLAIN_TEXTS, UNSIGNED, WIDE, bare, kind_of, zoned
 from tacit.tables.errors import Refused, TableError
 
 #: Numbers of greater magnitude are NULL, so that a product of two never overflows (PostgreSQL raises an error where others give infinity).
@@ -78,6 +78,10 @@ PARTS = {
 }
 
 
+#: The digits of a 64-bit integer.
+LONG: Size = (19, 0)
+
+
 @dataclass(frozen=True)
 class Value:
     """A total expression: its kind, and what is certain of its size whatever the rows are.
@@ -86,6 +90,7 @@ class Value:
     a time zone), null, any (of unknown type), other. `wide`: a whole number of 64 bits without a sign, which may be compared as it is.
     `size`: the digits of an integer, decimal or constant (see `tacit.tables.decimals`); a decimal without one is PostgreSQL's, of any
     length. `single`: a float of four bytes. `quotient`: computed here as a float from exact numbers, which PostgreSQL divides as decimals.
+    `padded`: a text that PostgreSQL keeps filled up with blanks, char(n); here they are never seen.
     """
 
     sql: exp.Expression
@@ -98,6 +103,12 @@ class Value:
     size: Size | None = None
     single: bool = False
     quotient: bool = False
+    padded: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind == "integer" and self.size is None:
+            # Without digits it would count as one of PostgreSQL's numbers of any length, and a sum with it would not be checked to fit.
+            object.__setattr__(self, "size", LONG)
 
 
 def column(name: str, sql_type: str | None) -> Value:
@@ -115,7 +126,7 @@ def column(name: str, sql_type: str | None) -> Value:
         most, least = (math.inf, 0.0) if size_ is None else (10.0 ** (size_[0] - size_[1]), 10.0 ** -size_[1])
         return Value(sql, kind, most, least, name=name, size=size_)
     if kind == "text" and name_of not in PLAIN_TEXTS:
-        return Value(cast(sql, "TEXT"), kind, name=name)
+        return Value(cast(sql, "TEXT"), kind, name=name, padded=name_of in PADDED)
     if name_of in OTHER_TICKS:
         return Value(cast(sql, "TIMESTAMP"), kind, name=name)
     own = "instant" if zoned(sql_type) else {"float": "real"}.get(kind, kind)
@@ -217,6 +228,24 @@ def number(value: Value, what: str = "arithmetic") -> Value:
     raise Refused(f"{what} needs numbers, and {value.name or 'an operand'} is a {value.kind}; write {fix}")
 
 
+def seen_whole(value: Value, what: str) -> Value:
+    """A text for what sees blanks at its end; refused where PostgreSQL would see those that fill up a char(n)."""
+    if value.padded:
+        raise Refused(code="text-padded", column=value.name or "a value", what=what)
+    return as_text(value, what)
+
+
+def unpadded(values: list[Value]) -> list[Value]:
+    """Constants beside a char(n) without the blanks at their ends, which PostgreSQL does not compare."""
+    others = [v for v in values if v.constant is None and v.kind != "null"]
+    if not others or not all(v.padded for v in others):
+        return values
+    return [
+        replace(v, sql=exp.Literal.string(v.constant.rstrip(" ")), constant=v.constant.rstrip(" ")) if isinstance(v.constant, str) else v
+        for v in values
+    ]
+
+
 def as_text(value: Value, what: str) -> Value:
     if value.kind == "text":
         return value
@@ -314,7 +343,7 @@ def in_digits(node: exp.Expression, left: Value, right: Value) -> Value | None:
     if not exact(left) or not exact(right) or (left.constant is not None and right.constant is not None):
         return None
     times = isinstance(node, exp.Mul)
-    left, right = written_out(left), written_out(right)
+    left, right = _in_64_bits(written_out(left)), _in_64_bits(written_out(right))
     most = left.most * right.most if times else left.most + right.most
     least = left.least * right.least if times else min(left.least, right.least, 1.0)
     if left.kind == right.kind == "integer" and most < 2.0**63:
@@ -349,6 +378,13 @@ def in_digits(node: exp.Expression, left: Value, right: Value) -> Value | None:
         if decimals.summed(left.size, (1, 0)) is None:
             return None
     return Value(exp.Paren(this=type(node)(this=first, expression=right.sql)), "decimal", most, least, size=size)
+
+
+def _in_64_bits(value: Value) -> Value:
+    """A computed whole number as one of 64 bits, which is what its digits say: an engine may have it in fewer."""
+    if value.kind != "integer" or value.size != LONG or isinstance(value.sql, exp.Column) or value.constant is not None:
+        return value
+    return value if value.sql.meta.get(_LONG) else replace(value, sql=cast(value.sql, "BIGINT"))
 
 
 #: The mark of a sum that is a 64-bit integer.
@@ -515,7 +551,8 @@ def one_of(sql: exp.Expression, values: list[Value]) -> Value:
     size = decimals.common(sizes) if len(sizes) == len(known) and kind in ("integer", "decimal") else None
     if kind == "decimal" and size is None and len(sizes) == len(known):
         kind, sql = "float", cast(sql, "DOUBLE")
-    return Value(sql, kind, max(v.most for v in values), min(v.least for v in values), size=size)
+    padded = any(v.padded for v in values)
+    return Value(sql, kind, max(v.most for v in values), min(v.least for v in values), size=size, padded=padded)
 
 
 def beside_single(value: Value) -> Value:
@@ -532,7 +569,10 @@ def of_decimal(function: type[exp.Expression], value: Value) -> Value | None:
             whole = replace(value, sql=cast(value.sql, "BIGINT"))
             made = in_digits(exp.Add(), value, public(Fraction(0))) if value.most >= 2.0**63 else whole
             return None if made is None else replace(made, sql=exp.Abs(this=made.sql), constant=None)
-        return replace(value, sql=exp.Abs(this=value.sql), constant=None)
+        made_ = exp.Abs(this=value.sql)
+        # Spark rounds to 34 digits on the way and fails where the result does not fit: it is told the type, and goes another way.
+        named = made_ if value.size is None else exp.Cast(this=made_, to=exp.DataType.build(decimals.named(value.size)))
+        return replace(value, sql=named, constant=None)
     if value.kind == "integer" or (value.size is not None and not value.size[1]):
         return value
     if value.size is None:

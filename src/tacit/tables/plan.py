@@ -86,7 +86,7 @@ def _ends(node: exp.Expression, bounds: Mapping[str, Any]) -> Ends:
             if not is_number:
                 return _ALL
             low, high = _ends(node.this, bounds)
-            if decimal and not isinstance(node.this, exp.Literal):
+            if decimal and not isinstance(node.this, (exp.Literal, exp.Abs)):
                 return low - 1, high + 1  # it may round
             if node.args["to"].this in exp.DataType.INTEGER_TYPES and isinstance(node.this, (exp.Paren, exp.Is)) and (low, high) == _ALL:
                 return _truth(node.this)
@@ -405,6 +405,11 @@ def _publishable(keys: Keys, types: Mapping[exp.Expression, str]) -> Keys:
         kind, value = kind_of(types[key.value]), exp.Paren(this=key.value.copy())
         if kind in ("date", "timestamp"):
             found[place] = replace(key, value=dated(Value(value, kind)))
+        elif kind == "float":
+            # 0.0 and -0.0 are one group, and which of them is shown would be the row's that comes first.
+            zero = exp.EQ(this=value.copy(), expression=exp.Literal.number(0))
+            plain = exp.cast(exp.Literal.number(0), types[key.value])
+            found[place] = replace(key, value=exp.Case(ifs=[exp.If(this=zero, true=plain)], default=value))
         elif kind == "decimal" and "(" not in types[key.value]:
             # PostgreSQL's numbers have any number of digits, or are NaN.
             least, most = (exp.Literal.number(f"{sign}1{'0' * 19}") for sign in ("-", ""))

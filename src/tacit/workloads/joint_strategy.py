@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -35,7 +35,7 @@ from tacit.workloads import marginals
 from tacit.workloads.marginals import Columns
 from tacit.workloads.optimal import search
 from tacit.workloads.strategy import Need, Strategy, identity
-from tacit.workloads.workload import Array, Term, Workload
+from tacit.workloads.workload import Array, Cells, Term, Workload
 
 #: The most cells of one table of counts that is made.
 LARGEST = 20_000_000
@@ -43,6 +43,8 @@ LARGEST = 20_000_000
 MOST_ROWS = 2**40
 #: Fractions of scales are multiples of this.
 FINE = 2**40
+#: Least squares over separate products: at most so many unknowns, and so many answers times measurements.
+UNKNOWNS, COMBINED = 1500, 2 * 10**8
 
 Counts = Mapping[Columns, NDArray[Any]]
 
@@ -242,18 +244,28 @@ class EachAlone(JointStrategy):
         return [block for part in self.parts for block in part.measure(counts)]
 
     def answers(self, workload: Workload, released: Sequence[NDArray[Any]], law: Law) -> list[Answers]:
-        found, place = [], 0
-        for term, part, share in zip(workload.terms, self.parts, self.shares, strict=True):
-            blocks = released[place : place + len(part.weights)]
-            place += len(part.weights)
-            (own,) = part.answers(alone(workload, term), blocks, law)
-            scale = 1 / float(share)
-            fourths = None if own.fourths is None else own.fourths * scale**4
-            found.append(Answers(own.values, own.squares * scale**2, fourths))
+        starts = np.cumsum([0, *(len(part.weights) for part in self.parts)]).tolist()
+        planned = [part.columns for part in self.parts] == [alone(workload, term).columns for term in workload.terms]
+        found = []
+        for i, term in enumerate(workload.terms):
+            k = i if planned else covering([part.columns for part in self.parts], term)
+            part, scale = self.parts[k], 1 / float(self.shares[k])
+            own = Workload(workload.cells.only(list(part.columns)), (term,))
+            (answers,) = part.answers(own, released[starts[k] : starts[k + 1]], law)
+            fourths = None if answers.fourths is None else answers.fourths * scale**4
+            found.append(Answers(answers.values, answers.squares * scale**2, fourths))
         return found
 
     def describe(self) -> str:
         return f"{len(self.parts)} groups of questions, each by itself"
+
+
+def covering(tables: Sequence[Columns], term: Term) -> int:
+    """The place of the first table with all columns of a term; refused where there is none."""
+    found = next((i for i, table in enumerate(tables) if set(term.columns) <= set(table)), None)
+    if found is None:
+        raise ParameterError(f"no measured table has all of {', '.join(term.columns)}; there are no answers about them together")
+    return found
 
 
 def alone(workload: Workload, term: Term) -> Workload:
@@ -276,6 +288,108 @@ def each_alone(workload: Workload, law: Law) -> EachAlone | None:
     power = 1 / 3 if law == "laplace" else 1 / 4
     raw = [error**power / float(part.norm(law)) for error, part in zip(errors, parts, strict=True)]
     return EachAlone(tuple(parts), tuple(Fraction(max(1, round(r / max(raw) * FINE)), FINE) for r in raw))
+
+
+@dataclass(frozen=True, eq=False)
+class Joined(EachAlone):
+    """Every term has a product of its own, and all answers are put together by least squares over all of them.
+
+    The unknowns are the residuals of every set of columns that a product tells apart: tables that agree on what they
+    share, and no others, are put together from them. So two products over the same column, or over columns that share
+    only the total, help each other, and their answers agree.
+    """
+
+    cells: Cells
+
+    @cached_property
+    def _basis(self) -> dict[Columns, Array]:
+        """For every product's columns the matrix that makes its table of residuals."""
+        order, sizes = list(self.cells.names), self.cells.sizes
+        tables = list(dict.fromkeys(part.columns for part in self.parts))
+        found: dict[Columns, list[Array]] = {table: [] for table in tables}
+        for subset in marginals.subsets(tables, order):
+            width = math.prod(sizes[c] - 1 for c in subset)
+            for table in tables:
+                block = np.zeros((math.prod(sizes[c] for c in table), width))
+                if set(subset) <= set(table):
+                    each = [_contrasts(sizes[c]) if c in subset else np.full((sizes[c], 1), 1 / sizes[c]) for c in table]
+                    block = np.ones((1, 1))
+                    for matrix in each:
+                        block = np.kron(block, matrix)
+                found[table].append(block)
+        return {table: np.hstack(blocks) for table, blocks in found.items()}
+
+    @cached_property
+    def _rows(self) -> Array:
+        """What is measured of the residuals, each row times its weight."""
+        rows = []
+        for part, share in zip(self.parts, self.shares, strict=True):
+            basis = self._basis[part.columns]
+            blocks = [basis.reshape(*(self.cells.sizes[c] for c in part.columns), -1)]
+            for axis, strategy in enumerate(part.strategies):
+                blocks = [found for block in blocks for found in strategy.measure(block, axis)]
+            rows += [b.reshape(-1, basis.shape[1]) * float(w * share) for b, w in zip(blocks, part.weights, strict=True)]
+        return np.vstack(rows)
+
+    @cached_property
+    def _covariance(self) -> Array:
+        """Of the estimated residuals, for noise of variance 1 at weight 1."""
+        return np.asarray(np.linalg.inv(self._rows.T @ self._rows))
+
+    def _place(self, term: Term) -> tuple[Workload, Columns]:
+        """A term over the cells of the first product whose columns hold it."""
+        columns = list(self._basis)[covering(list(self._basis), term)]
+        return Workload(self.cells.only(list(columns)), (term,)), columns
+
+    def error(self, workload: Workload) -> float:
+        found = 0.0
+        for term in workload.terms:
+            own, columns = self._place(term)
+            gram: Array = np.ones((1, 1))
+            for _, factor in own.factors(term):
+                gram = np.asarray(np.kron(gram, factor.gram()), dtype=np.float64)
+            basis = self._basis[columns]
+            found += term.weight * float(((gram @ basis) * (basis @ self._covariance)).sum())
+        return found
+
+    def answers(self, workload: Workload, released: Sequence[NDArray[Any]], law: Law) -> list[Answers]:
+        sums = np.concatenate([b.astype(np.float64).ravel() * float(w) for b, w in zip(released, self.weights, strict=True)])
+        through = self._covariance @ self._rows.T
+        found = []
+        for term in workload.terms:
+            own, columns = self._place(term)
+            shape = own.cells.shape
+            values = own.answer(term, (self._basis[columns] @ (through @ sums)).reshape(shape))
+            squares, fourths = np.zeros(values.shape), np.zeros(values.shape)
+            step = max(1, 2**22 // max(values.size, 1))
+            for start in range(0, through.shape[1], step):
+                cells = (self._basis[columns] @ through[:, start : start + step]).reshape(*shape, -1)
+                weights = own.answer(term, cells) ** 2
+                squares += weights.sum(axis=-1)
+                fourths += (weights**2).sum(axis=-1)
+            found.append(Answers(np.asarray(values), squares, fourths))
+        return found
+
+    def describe(self) -> str:
+        return f"{len(self.parts)} groups of questions, combined"
+
+
+def _contrasts(size: int) -> Array:
+    """Columns of unit length, orthogonal to each other and to the constant one (Helmert's)."""
+    place = np.arange(1, size)
+    rows = np.where(np.arange(size)[:, None] < place, 1.0, 0.0)
+    rows[place, place - 1] = -place
+    return np.asarray(rows / np.sqrt(place * (place + 1.0)))
+
+
+def joined(alone: EachAlone, workload: Workload) -> EachAlone:
+    """The same measurements with least squares over all of them, where that is affordable."""
+    sizes, tables = workload.cells.sizes, {part.columns for part in alone.parts}
+    unknowns = sum(math.prod(sizes[c] for c in table) for table in tables)
+    measured = sum(math.prod(len(s.measure(np.zeros(s.size), 0)) * s.size for s in part.strategies) for part in alone.parts)
+    if unknowns > UNKNOWNS or measured * workload.questions > COMBINED:
+        return alone
+    return Joined(alone.parts, alone.shares, workload.cells)
 
 
 # --- marginal tables ---
@@ -359,10 +473,15 @@ class Residuals(JointStrategy):
         found = []
         for term in workload.terms:
             table = self.ordered(term)
-            values = marginals.assembled(residuals, table, self.scales.sizes)
-            values = np.transpose(values, [table.index(c) for c in term.columns]) if table else values
-            found.append(Answers(values, np.full(values.shape, self.variance(table)), None))
+            covering(list(self._shares), term)
+            values = _asked_of(term, marginals.assembled(residuals, table, self.scales.sizes), workload)
+            squares = np.full(values.shape, self.variance(table)) if term.marginal else self._spread(term)
+            found.append(Answers(values, squares, None))
         return found
+
+    def _spread(self, term: Term) -> Array:
+        shares = self._shares
+        return spread(term, lambda subset: 1 / float(shares[subset]) ** 2 if shares[subset] else 0.0, self.ordered(term))
 
     def describe(self) -> str:
         return f"{len(self.scales.deviations)} residuals of marginal tables"
@@ -423,14 +542,17 @@ class WholeTables(JointStrategy):
         found = []
         for term in workload.terms:
             table = self.ordered(term)
+            covering(list(self.shares), term)
             for length in range(len(table) + 1):
                 for subset in itertools.combinations(table, length):
                     if subset not in residuals:
                         residuals[subset] = self._residual(subset, noisy)
-            values = marginals.assembled(residuals, table, self.sizes)
-            values = np.transpose(values, [table.index(c) for c in term.columns]) if table else values
-            squares = np.full(values.shape, self.variance(table))
-            found.append(Answers(values, squares, np.full(values.shape, self.fourths(table))))
+            values = _asked_of(term, marginals.assembled(residuals, table, self.sizes), workload)
+            if term.marginal:
+                squares, fourths = np.full(values.shape, self.variance(table)), np.full(values.shape, self.fourths(table))
+                found.append(Answers(values, squares, fourths))
+            else:
+                found.append(Answers(values, spread(term, lambda s: 1 / sum(self.telling(s).values()), table), None))
         return found
 
     def _residual(self, subset: Columns, noisy: Mapping[Columns, NDArray[Any]]) -> Array:
@@ -466,6 +588,34 @@ class WholeTables(JointStrategy):
         return f"{len(self.shares)} marginal tables, combined"
 
 
+def _asked_of(term: Term, table: Array, workload: Workload) -> Array:
+    """The answers of a term from the table of its columns, which stand in the order of the cells."""
+    own = Workload(workload.cells.only(list(term.columns)), (term,)) if term.columns else None
+    return np.asarray(table if own is None else own.answer(term, table))
+
+
+def spread(term: Term, variance: Callable[[Columns], float], order: Columns) -> Array:
+    """The variance of each answer of any questions about a table that is put together from residuals.
+
+    The noise of residual A has the covariance variance(A) times the product of I - J / n over its columns, and is spread
+    evenly over the others: a question q adds |q|^2 - (sum q)^2 / n for a column in A, and (sum q / n)^2 for one that is not.
+    """
+    inside, outside = {}, {}
+    for column, factor in term.factors:
+        rows = factor.matrix()
+        sums = rows.sum(axis=1)
+        inside[column] = (rows**2).sum(axis=1) - sums**2 / factor.size
+        outside[column] = (sums / factor.size) ** 2
+    found = np.zeros(term.shape)
+    for length in range(len(order) + 1):
+        for subset in itertools.combinations(order, length):
+            part = np.asarray(variance(subset))
+            for column, _ in term.factors:
+                part = np.multiply.outer(part, inside[column] if column in subset else outside[column])
+            found = found + part
+    return found
+
+
 # --- choosing ---
 
 
@@ -491,8 +641,8 @@ def candidates(workload: Workload, law: Law) -> list[JointStrategy]:
             found.append(_as_asked(workload, tables))
     else:
         found.append(product_for(workload, law))
-        if len(workload.terms) > 1:
-            found.append(each_alone(workload, law))
+        apart = each_alone(workload, law) if len(workload.terms) > 1 else None
+        found.append(None if apart is None else joined(apart, workload))
     return [one for one in found if one is not None]
 
 

@@ -38,9 +38,11 @@ from tacit.errors import ParameterError
 from tacit.exact import Typed, at_most
 from tacit.ledger import paying
 from tacit.mechanisms import Law, NoisySums
-from tacit.tables import Brackets, Cut, Desk, EngineError, Session
-from tacit.workloads.intervals import half_widths
+from tacit.tables import Brackets, Cut, Desk, EngineError, Periods, Session
+from tacit.workloads.bounds import warnings_for
+from tacit.workloads.intervals import half_widths, lifts
 from tacit.workloads.joint_strategy import JointStrategy, best, candidates, unit_error
+from tacit.workloads.reconstruct import whole_figures
 from tacit.workloads.workload import Array, Cells, Term, Wanted, Workload
 
 #: Scales have at most so many binary digits, so that the event is short to write down.
@@ -104,21 +106,27 @@ class Measured:
             self.workload.terms, self.selection.answers(self.workload, released, self.law), strict=True
         ):
             widths = half_widths(own.squares, own.fourths, self.law, self.confidence) * self.scale
-            found.append(TermAnswers(self.workload.cells, term, own.values, widths))
+            lifted = lifts(own.squares, own.fourths, self.law) * self.scale
+            found.append(TermAnswers(self.workload.cells, term, own.values, widths, lifted))
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class TermAnswers:
-    """The answers of one term, in an array with one axis for each of its columns, and how far each may be off."""
+    """The answers of one term, in an array with one axis for each of its columns, and how far each may be off.
+
+    `lifts` is what an answer that is truly 0 gains, at most and on average, when figures below 0 are moved to 0; None where what was
+    measured follows the data, and that is not known.
+    """
 
     cells: Cells
     term: Term
     values: Array
     widths: Array
+    lifts: Array | None = None
 
-    def to_arrow(self) -> pa.Table:
-        """One line for each answer: what it asks about every column, value, low, high."""
+    def to_arrow(self, whole: NDArray[Any] | None = None) -> pa.Table:
+        """One line for each answer: what it asks about every column, value, low, high; and the whole figure if given."""
         labels = [factor.labels(self.cells.names[column]) for column, factor in self.term.factors]
         columns: dict[str, Any] = {}
         for axis, (column, names) in enumerate(zip(self.term.columns, labels, strict=True)):
@@ -128,7 +136,7 @@ class TermAnswers:
             columns[column] = pa.array(spread.ravel().tolist(), pa.string())
         values, widths = self.values.ravel(), self.widths.ravel()
         columns |= {"value": values, "low": values - widths, "high": values + widths}
-        return pa.table(columns)
+        return pa.table(columns if whole is None else {**columns, "whole": whole.ravel()})
 
 
 def measured(
@@ -168,7 +176,7 @@ def _noisy(
     chosen = select(workload, law)
     moved = reach * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * chosen.norm(law)
     while True:
-        base = _short(multiplier * moved)
+        base = short(multiplier * moved)
         scales = tuple(base / weight for weight in chosen.weights)
         # The largest float below the ratio: a short number to write down, and never above the truth.
         joint = base / moved if law == "laplace" else Fraction(at_most(base / moved))
@@ -178,7 +186,7 @@ def _noisy(
         multiplier *= 1 + Fraction(1, 2**28)  # what roundings and the bracket's own width may cost
 
 
-def _short(value: Fraction) -> Fraction:
+def short(value: Fraction) -> Fraction:
     """The value with few binary digits, rounded up."""
     power = value.numerator.bit_length() - value.denominator.bit_length() - DIGITS
     unit = Fraction(2) ** power
@@ -207,6 +215,10 @@ class WorkloadPlan:
     def expected_error(self) -> float:
         """The root of the mean squared error over all answers."""
         return self.measured.expected_error
+
+    def warnings(self, expected_rows: int) -> list[str]:
+        """Cells that would hold less than the noise, and answers so many and so exact that rows could be rebuilt from them."""
+        return warnings_for(self.measured, expected_rows)
 
     def explain(self) -> str:
         """The plan in words, and the statement."""
@@ -251,6 +263,16 @@ class WorkloadAnswer:
         """The answers of every term, in the order of the workload."""
         return self.measured.answers(self.released)
 
+    @cached_property
+    def whole(self) -> list[NDArray[Any]]:
+        """For every term whole figures, none below 0, that agree in all tables (see `tacit.workloads.reconstruct`).
+
+        They are made of what was published, so they cost nothing. They are biased: a cell without rows gains up to
+        `figures[i].lifts`, and cells with rows lose it. The total is that of the unbiased figures, rounded.
+        """
+        plan = self.measured
+        return whole_figures(plan.workload, plan.selection, self.released, plan.law)
+
     def __repr__(self) -> str:
         lines = [f"{self.measured.workload.questions} answers; a typical one is off by {self.measured.expected_error:.3g}"]
         for own in self.figures:
@@ -258,12 +280,12 @@ class WorkloadAnswer:
             lines.append(f"{about}: {own.values.size} answers, within about {float(own.widths.mean()):.3g} each")
         return "\n".join(lines)
 
-    def table(self, *columns: str) -> pa.Table:
-        """The answers about exactly these columns: value, low, high."""
-        for found in self.figures:
+    def table(self, *columns: str, whole: bool = False) -> pa.Table:
+        """The answers about exactly these columns: value, low, high; with `whole`, the whole figure beside them."""
+        for i, found in enumerate(self.figures):
             if found.term.columns and set(found.term.columns) == set(columns):
-                table = found.to_arrow()
-                return table.select([*columns, "value", "low", "high"])
+                table = found.to_arrow(self.whole[i] if whole else None)
+                return table.select([*columns, "value", "low", "high", *(["whole"] if whole else [])])
         asked = "; ".join(", ".join(f.term.columns) for f in self.figures if f.term.columns)
         raise ParameterError(f"no answers about exactly {', '.join(columns)} were asked for; there are {asked}")
 
@@ -284,12 +306,12 @@ class WorkloadAnswer:
 def plan(
     session: Session, wanted: Wanted, *, guarantee: Guarantee | str | None = None, epsilon: Typed | None = None,
     delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
-    cells: Mapping[str, Sequence[Any] | Brackets | None] | None = None, rows: str | None = None, law: Law | None = None,
+    cells: Mapping[str, Sequence[Any] | Brackets | Periods | None] | None = None, rows: str | None = None, law: Law | None = None,
     purpose: str = "",
 ) -> WorkloadPlan:
     """Plan a workload on a session's table. Nothing is spent and no data is touched.
 
-    `cells` cuts columns that the session does not declare: a list of categories, or `Brackets` for numbers. `rows` is a
+    `cells` cuts columns that the session does not declare: categories, `Brackets` for numbers, `Periods` for dates. `rows` is a
     plain count whose rows are meant, 'SELECT COUNT(*) FROM visits WHERE age > 17'. Columns that no question names
     are not looked at.
     """
@@ -307,7 +329,7 @@ def plan(
 
 
 def bound(
-    desk: Desk, wanted: Wanted, cells: Mapping[str, Sequence[Any] | Brackets | None] | None = None, rows: str | None = None
+    desk: Desk, wanted: Wanted, cells: Mapping[str, Sequence[Any] | Brackets | Periods | None] | None = None, rows: str | None = None
 ) -> tuple[Cut, Workload]:
     """The wanted questions over a desk's columns: how they are cut, and the workload."""
     names = wanted.columns

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from tacit.exact import root
 from tacit.mechanisms import Law
-from tacit.workloads.workload import AllRanges, Array, Factor, Identity, Prefix, Ranges, Total
+from tacit.workloads.workload import AllRanges, Array, Factor, Identity, Prefix, Ranges, Total, overlap_squares
 
 #: Entries of a matrix and weights of levels are multiples of this; the matrix that is priced is the rounded one.
 UNIT = Fraction(1, 2**18)
@@ -177,19 +177,6 @@ class Levels(Strategy):
             squares += (here if above is None else here - above) / eigenvalue
             above = here
         return squares, None
-
-
-def overlap_squares(first: NDArray[np.int64], last: NDArray[np.int64], width: int) -> Array:
-    """For each range of cells the sum, over blocks of so many cells, of its squared overlap with the block.
-
-    >>> overlap_squares(np.zeros(4, dtype=np.int64), np.arange(4), 2).tolist()
-    [1.0, 4.0, 5.0, 8.0]
-    """
-    start, stop = first.astype(np.float64), last + 1.0
-    one, other = np.floor(start / width), np.floor(last / width)
-    head, tail = (one + 1) * width - start, stop - other * width
-    apart = head**2 + tail**2 + (other - one - 1) * float(width) ** 2
-    return np.where(one == other, (stop - start) ** 2, apart)
 
 
 def range_ends(factor: Factor) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:

@@ -196,7 +196,7 @@ class AllRanges(Factor):
         return _ranges_spread(covariance, *np.triu_indices(self.size))
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        return [_range_label(names, i, j) for i in range(self.size) for j in range(i, self.size)]
+        return _range_labels(names, [(i, j) for i in range(self.size) for j in range(i, self.size)])
 
 
 @dataclass(frozen=True)
@@ -228,18 +228,14 @@ class Ranges(Factor):
 
     def heaped(self, block: int) -> float:
         first, last = np.array(self.ends, dtype=np.int64).T
-        total = 0.0
-        for one, other in zip(first, last + 1, strict=True):
-            marks = np.unique(np.r_[one, np.arange(-(-one // block) * block, other, block), other])
-            total += float((np.diff(marks).astype(np.float64) ** 2).sum())
-        return total
+        return float(overlap_squares(first, last, block).sum())
 
     def spread(self, covariance: Array) -> Array:
         first, last = np.array(self.ends).T
         return _ranges_spread(covariance, first, last)
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        return [_range_label(names, first, last) for first, last in self.ends]
+        return _range_labels(names, self.ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,8 +287,26 @@ def _ranges_spread(covariance: Array, first: Any, last: Any) -> Array:
     return np.asarray(sums[high, high] - sums[low, high] - sums[high, low] + sums[low, low])
 
 
-def _range_label(names: Sequence[str], first: int, last: int) -> str:
-    return names[first] if first == last else f"{names[first]} to {names[last]}"
+def overlap_squares(first: NDArray[np.int64], last: NDArray[np.int64], width: int) -> Array:
+    """For each range of cells the sum, over blocks of so many cells, of its squared overlap with the block.
+
+    >>> overlap_squares(np.zeros(4, dtype=np.int64), np.arange(4), 2).tolist()
+    [1.0, 4.0, 5.0, 8.0]
+    """
+    start, stop = first.astype(np.float64), last + 1.0
+    one, other = np.floor(start / width), np.floor(last / width)
+    head, tail = (one + 1) * width - start, stop - other * width
+    apart = head**2 + tail**2 + (other - one - 1) * float(width) ** 2
+    return np.where(one == other, (stop - start) ** 2, apart)
+
+
+def _range_labels(names: Sequence[str], ends: Sequence[tuple[int, int]]) -> list[str]:
+    """What ranges of cells are called: '0 to 18' and '18 to 65' make '0 to 65', any other cells 'first to last'."""
+    parts = [name.split(" to ") for name in names]
+    chained = all(len(part) == 2 for part in parts) and all(one[1] == two[0] for one, two in itertools.pairwise(parts))
+    if chained:
+        return [f"{parts[first][0]} to {parts[last][1]}" for first, last in ends]
+    return [names[first] if first == last else f"{names[first]} to {names[last]}" for first, last in ends]
 
 
 # --- cells ---
@@ -441,14 +455,16 @@ class Workload:
         """The answers of each term from counts in cells, without its weight: arrays of the terms' shapes."""
         if counts.shape != self.cells.shape:
             raise ParameterError(f"counts must have the shape {self.cells.shape}, one entry a cell, not {counts.shape}")
-        found = []
-        for term in self.terms:
-            summed = counts.sum(axis=tuple(i for i, c in enumerate(self.cells.names) if c not in term.columns))
-            for axis, (_, factor) in enumerate(self.told(term)):
-                summed = factor.answer(summed, axis)
-            order = [list(dict(self.told(term))).index(column) for column in term.columns]
-            found.append(np.transpose(summed, order) if order else np.asarray(summed))
-        return found
+        return [self.answer(term, counts) for term in self.terms]
+
+    def answer(self, term: Term, counts: NDArray[Any]) -> NDArray[Any]:
+        """The answers of one term from counts in cells; further axes of the counts stay behind those of the term."""
+        summed = counts.sum(axis=tuple(i for i, c in enumerate(self.cells.names) if c not in term.columns))
+        told = self.told(term)
+        for axis, (_, factor) in enumerate(told):
+            summed = factor.answer(summed, axis)
+        order = [list(dict(told)).index(column) for column in term.columns]
+        return np.transpose(summed, [*order, *range(len(order), summed.ndim)]) if order else np.asarray(summed)
 
     def told(self, term: Term) -> list[tuple[str, Factor]]:
         """The columns of a term in the order of the cells."""

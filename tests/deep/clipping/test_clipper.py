@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from tests.deep.clipping.naive_clipping import agree, clipped, distance, gradients, norms, squares
 from torch import Tensor, nn
 
-from tacit.deep.clipping import ClippedSum, Clipper, ClippingError, automatic, flat, per_layer
+from tacit.deep.clipping import ROUNDING, ClippedSum, Clipper, ClippingError, automatic, flat, per_layer
 from tacit.deep.validate import ModelError
 from tacit.errors import ParameterError
 
@@ -446,3 +447,33 @@ def test_unused_layers_get_zeros() -> None:
 
     result = agree(Unused().double(), data())
     assert not result.sums["unused.weight"].any()
+
+
+@pytest.mark.parametrize(
+    ("model", "single"),
+    [
+        (nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2)), True),
+        (nn.Sequential(nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 2, 2), nn.Flatten(), nn.Linear(6, 2)), False),
+        (nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2)).double(), False),
+    ],
+    ids=["linear", "convolution", "double"],
+)
+def test_sums_are_in_single_precision_only_where_one_group_of_blocks_is_all(model: nn.Module, single: bool) -> None:
+    data = torch.randn(40, 4, dtype=next(model.parameters()).dtype)
+    with Clipper(model, flat(1.0), loss_reduction="sum") as clipper:
+        found = []
+        for narrow in (False, True):
+            clipper.narrow = narrow
+            model(data).sum().backward()
+            found.append(clipper.collect())
+        clipper.narrow = True
+        for _ in range(2):
+            model(data).sum().backward()
+        twice = clipper.collect()
+    assert {value.dtype for value in found[0].sums.values()} == {torch.float64}
+    assert {value.dtype for value in found[1].sums.values()} == {torch.float32 if single else torch.float64}
+    assert {value.dtype for value in twice.sums.values()} == {torch.float64}
+    away = sum(float((found[1].sums[name].double() - found[0].sums[name]).square().sum()) for name in found[0].sums)
+    assert math.sqrt(away) <= 2 * ROUNDING
+    for name, value in twice.sums.items():
+        assert torch.allclose(value, 2 * found[0].sums[name], atol=1e-4)

@@ -88,3 +88,24 @@ def test_a_collection_is_not_touched_by_the_next() -> None:
         second, _ = once(clipper)
     assert together is not None and all(torch.equal(first[name], kept[name]) for name in first)
     assert not torch.equal(first["0.weight"], second["0.weight"])
+
+
+def test_one_group_of_blocks_is_summed_in_single_precision_within_the_same_error() -> None:
+    """As computed, against exact sums in double precision; a second pass goes on in double."""
+    torch.manual_seed(3)
+    weight = nn.Parameter(torch.zeros(6, 9))
+    left, right, factors = torch.randn(160, 1, 6), torch.randn(160, 1, 9) * torch.logspace(-3, 3, 160).view(-1, 1, 1), torch.rand(160)
+    blocks, part = Blocks(rows=20), Outer(weight, right, left)
+    exact = torch.einsum("n,ni,nj->ij", factors.double(), left[:, 0].double(), right[:, 0].double())
+    mass = float((factors.double() * left.double().norm(dim=2)[:, 0] * right.double().norm(dim=2)[:, 0]).sum())
+    sums = Sums({"weight": weight}, torch.float32)
+    sums.add("weight", part, factors, blocks)
+    assert blocks.grouped(160)
+    found = sums.take({"weight": weight})[0]["weight"]
+    assert found.dtype == torch.float32 and float((found.double() - exact).norm()) <= blocks.error(160) * mass
+    wide = sums.widened({"weight": weight})
+    wide.add("weight", part, factors, blocks)
+    twice, together = wide.take({"weight": weight})
+    assert together is not None and twice["weight"].dtype == torch.float64
+    assert float((twice["weight"] - 2 * exact).norm()) <= 2 * blocks.error(160) * mass
+    assert torch.equal(found, sums.take({"weight": weight})[0]["weight"]), "what was handed out is left alone"

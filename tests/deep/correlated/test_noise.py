@@ -360,8 +360,8 @@ def whitened_scores(strategy: Strategy, passes: Passes, epochs: int, noise: floa
     with test_mode(77):
         for _ in range(epochs):
             for step, (x,) in enumerate(private.loader):
-                place[x.numpy()] = step
                 model(x).sum().backward()
+                place[x.numpy()] = step
                 optimizer.step()
                 assert model.layer.weight.grad is not None
                 seen.append(model.layer.weight.grad[0].double().numpy() * float(passes.divisor))

@@ -57,6 +57,11 @@ def test_a_job_publishes_rows_and_marginals(tmp_path: Path, monkeypatch: pytest.
         "{name: r, kind: synthesis, source: visits, columns: [nothing], weight: 1}",
         "{name: r, kind: synthesis, source: other, columns: [region], weight: 1}",
         "{name: r, kind: synthesis, source: visits, columns: [region], method: magic, weight: 1}",
+        "{name: r, kind: synthesis, source: visits, columns: [region, sex], target: nights, weight: 1}",
+        "{name: r, kind: synthesis, source: visits, columns: [region, sex], target: sex, method: mst, weight: 1}",
+        "{name: r, kind: synthesis, source: visits, columns: [region, sex], constraints: [{order: [region, sex]}], weight: 1}",
+        "{name: r, kind: synthesis, source: visits, columns: [region, sex], constraints: [{}], weight: 1}",
+        "{name: r, kind: synthesis, source: visits, columns: [region], constraints: [{impossible: {region: [north, south]}}], weight: 1}",
         "{name: r, kind: synthesis, source: visits, columns: [region], accuracy: {within: 5, confidence: 0.95}}",
         "{name: r, kind: synthesis, source: visits, columns: [cost], bins: {cost: [5, 1]}, weight: 1}",
         "{name: r, kind: synthesis, source: visits, columns: [region], bins: {cost: [1, 5]}, weight: 1}",
@@ -65,3 +70,17 @@ def test_a_job_publishes_rows_and_marginals(tmp_path: Path, monkeypatch: pytest.
 def test_what_makes_no_sense_is_refused_without_data(output: str) -> None:
     with pytest.raises(JobError):
         plan(job_with(output))
+
+
+def test_a_job_with_a_target_and_constraints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rules = (
+        "[{impossible: {region: [north], sex: [f]}}, {order: [nights, cost]}, "
+        "{determines: {source: region, target: sex, values: {south: f}}}]"
+    )
+    job = job_with(ROWS.replace("weight: 3", f"target: cost, weight: 3, bins: {{cost: [0, 2, 4, 8]}}, constraints: {rules}"))
+    done = run(job, tables={"visits": visits()})
+    made = parquet.read_table(done.folder / "rows.parquet").to_pylist()
+    assert {row["sex"] for row in made if row["region"] == "south"} == {"f"}
+    assert not [row for row in made if row["region"] == "north" and row["sex"] == "f"]
+    assert not [row for row in made if None not in (row["nights"], row["cost"]) and row["nights"] > row["cost"]]

@@ -79,6 +79,27 @@ def test_a_job_publishes_consistent_tables(tmp_path: Path, monkeypatch: pytest.M
     assert "region by nights" in page and "agree on them" in page
 
 
+def test_whole_figures_stand_beside_the_unbiased_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(job_with(PAIRS.replace("weight", "whole: true, weight")), tables={"visits": visits()})
+    pairs = csv.read_csv(done.folder / "pairs_sex_nights.csv").to_pylist()
+    single = {line["sex"]: line["whole"] for line in csv.read_csv(done.folder / "pairs_sex.csv").to_pylist()}
+    assert all(isinstance(line["whole"], int) and line["whole"] >= 0 for line in pairs)
+    for sex, value in single.items():
+        assert sum(line["whole"] for line in pairs if line["sex"] == sex) == value
+    assert {"value", "low", "high"} <= set(pairs[0])
+    page = (done.folder / "report.html").read_text()
+    assert "They are biased" in page and "an empty cell gains up to" in page
+    assert "whole figures" in (done.folder / "registry.yaml").read_text()
+
+
+def test_whole_figures_that_cannot_be_are_refused_before_payment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.workloads.reconstruct.MOST_OF_TABLES", 10)
+    found = plan(job_with(PAIRS.replace("weight", "whole: true, weight")))
+    (notice,) = [n for n in found.warnings if n.rule == "no-whole-figures"]
+    assert notice.refuses and "at most 10" in notice.text
+
+
 @pytest.mark.parametrize("output", [PAIRS, STAYS, COSTS])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_a_plan_fits_and_foretells(output: str, adjacency: str, tmp_path: Path) -> None:
@@ -123,3 +144,107 @@ def test_what_is_foretold_is_what_comes(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_makes_no_sense_is_refused_without_data(output: str) -> None:
     with pytest.raises(JobError):
         plan(job_with(output))
+
+
+REGIONS = (
+    "{name: places, kind: workload, source: visits, weight: 3, whole: true, regions: {column: region, by: [sex], "
+    "hierarchy: {upper: [north], lower: [south]}, unprotected: {upper: 3100}}}"
+)
+
+
+def test_regions_name_what_is_not_protected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(job_with(REGIONS), tables={"visits": visits()})
+    lines = {(line["region"], line["sex"]): line for line in csv.read_csv(done.folder / "places_region_sex.csv").to_pylist()}
+    assert len(lines) == 10 and lines["upper", "f"]["whole"] + lines["upper", "m"]["whole"] == 3100
+    for sex in "fm":
+        assert lines["upper", sex]["whole"] + lines["lower", sex]["whole"] == lines["all", sex]["whole"]
+    said = "exact totals of region, given by the curator and not protected: upper"
+    assert said in (done.folder / "report.html").read_text()
+    assert said in " ".join((done.folder / "registry.yaml").read_text().split())
+    record = json.loads((done.folder / "release.json").read_text())
+    assert next(output for output in record["outputs"] if output["name"] == "places")["unprotected"] == [said]
+
+
+@pytest.mark.parametrize(
+    "regions",
+    [
+        "{column: region, hierarchy: {upper: [north], lower: {deep: [south]}}}",
+        "{column: region, hierarchy: {upper: [north]}, unprotected: {nowhere: 1}}",
+        "{column: region, hierarchy: {upper: [north]}, unprotected: {all: 1, north: 2}}",
+        "{column: zzz, hierarchy: {upper: [north]}}",
+        "{column: region, hierarchy: {}}",
+    ],
+)
+def test_regions_that_make_no_sense_are_refused_without_data(regions: str) -> None:
+    with pytest.raises(JobError):
+        plan(job_with(f"{{name: w, kind: workload, source: visits, weight: 1, regions: {regions}}}"))
+    with pytest.raises(JobError):
+        plan(job_with(REGIONS.replace("whole", "ranges: {nights: all}, whole")))
+
+
+def test_a_series_over_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    output = (
+        "{name: weeks, kind: workload, source: visits, weight: 3, whole: true, "
+        "series: {column: day, start: 2026-01-01, step: week, periods: 4, by: [sex]}}"
+    )
+    days = (np.datetime64("2026-01-01") + np.arange(6000) % 40).astype("datetime64[D]")
+    table = visits().append_column("day", pa.array(days))
+    text = JOB.format(output=output, folder="release", adjacency="add-remove").replace("  cost:", "  day: {type: date}\n  cost:")
+    done = run(parse(text), tables={"visits": table})
+    lines = {(str(line["day"]), line["sex"]): line for line in csv.read_csv(done.folder / "weeks_sex_day.csv").to_pylist()}
+    assert len(lines) == 20
+    truth = int(((table["sex"].to_numpy(zero_copy_only=False) == "f") & (np.arange(6000) % 40 < 28)).sum())
+    whole = lines["2026-01-01 to 2026-01-22", "f"]
+    assert abs(whole["value"] - truth) < 200 and whole["whole"] >= 0
+    for wrong in ("step: hour", "start: 2026-99-01", "periods: 0", "column: sex"):
+        name = wrong.split(":")[0]
+        kept = [part for part in ("column: day", "start: 2026-01-01", "step: week", "periods: 4") if not part.startswith(name)]
+        bad = f"{{name: w, kind: workload, source: visits, weight: 1, series: {{{', '.join([*kept, wrong])}}}}}"
+        with pytest.raises(JobError):
+            plan(parse(text.replace(output, bad)))
+
+
+MAP = "{name: map, kind: workload, source: visits, weight: 3, whole: true, map: {x: {column: cost, low: 0, high: 100, cells: 5}, y: {%s}}}"
+
+
+def test_a_map_publishes_cells_and_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = visits()
+    done = run(job_with(MAP % "column: nights, low: 0, high: 8, cells: 4"), tables={"visits": table})
+    cells = csv.read_csv(done.folder / "map_cost_nights.csv").to_pylist()
+    boxes = csv.read_csv(done.folder / "map_cost_nights_2.csv").to_pylist()
+    assert len(cells) == 20 and len(boxes) == 150
+    (everything,) = [line for line in boxes if (line["cost"], line["nights"]) == ("0.0 to 100.0", "0.0 to 8.0")]
+    assert sum(line["value"] for line in cells) == pytest.approx(everything["value"], abs=1e-6)
+    assert sum(line["whole"] for line in cells) == everything["whole"]
+    nights = table["nights"].to_numpy()
+    assert abs(everything["value"] - int(((nights >= 0) & (nights <= 8)).sum())) < 250
+    for wrong in ("cost, low: 0, high: 8", "nights, low: 8, high: 0", "sex, low: 0, high: 8"):
+        with pytest.raises(JobError):
+            plan(job_with(MAP % f"column: {wrong}, cells: 4"))
+
+
+def test_a_view_is_counted_in_place_of_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    view = "SELECT v.sex, w.floor FROM visits v JOIN wards w ON v.region = w.region WHERE v.nights > 2"
+    output = f'{{name: floors, kind: workload, source: visits, view: "{view}", marginals: {{of: [sex, floor], up_to: 2}}, weight: 3}}'
+    text = JOB.format(output=output, folder="release", adjacency="add-remove")
+    text = text.replace("{visits: {path: visits.parquet}}", "{visits: {path: visits.parquet}, wards: {path: wards.parquet, public: true}}")
+    for column in ("patient_id", "region", "sex", "nights", "cost"):
+        text = text.replace(f"  {column}:", f"  visits.{column}:")
+    more = "  wards.floor: {type: text, categories: [upper, lower]}\n  wards.region: {type: text}\n"
+    text = text.replace("  visits.cost:", f"{more}  visits.cost:")
+    table = visits()
+    wards = pa.table({"region": ["north", "south"], "floor": ["upper", "lower"]})
+    done = run(parse(text), tables={"visits": table, "wards": wards})
+    lines = csv.read_csv(done.folder / "floors_sex_floor.csv").to_pylist()
+    for line in lines:
+        region = {"upper": "north", "lower": "south"}[line["floor"]]
+        truth = sum(r["sex"] == line["sex"] and r["region"] == region and r["nights"] > 2 for r in table.to_pylist())
+        assert abs(line["value"] - truth) < 250
+    with pytest.raises(JobError):
+        plan(parse(text.replace("source: visits,", "source: visits, where: 'nights > 1',")))
+    with pytest.raises(JobError):
+        plan(parse(text.replace("v.region = w.region", "v.region < w.region")))

@@ -2,7 +2,8 @@
 
 `audit_model` plays a game with the usual membership attacks and holds the result against a claim. `audit_gradients`,
 `audit_poisoning` and `audit_one_run` use records made for the purpose; `disclosure` asks what else a model gives away.
-The submodules `membership`, `signals`, `roc` and `one_run` hold the attacks, what they measure, and what scores prove.
+The submodules `membership`, `signals`, `roc` and `one_run` hold the attacks, what they measure, and what scores prove;
+`synthetic` attacks synthesizers, and is loaded where it is used.
 """
 
 from tacit.audit.models import disclosure, membership, one_run, roc, signals

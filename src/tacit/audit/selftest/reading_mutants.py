@@ -10,6 +10,7 @@ version the reading is as numpy, Python's `repr` or a clamp would have it, and t
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -17,9 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.accounting import PureDP
 from tacit.audit.claim import Claim
 from tacit.audit.selftest.case import Mutant
-from tacit.calculus import AddRemove, DomainError, Identifiers, Integers, Rows, Space, cap_rows, partition_by, table
+from tacit.calculus import AddRemove, DomainError, Identifiers, Integers, Rows, Space, cap_rows, map_rows, partition_by, table
+from tacit.ledger import paying
 from tacit.mechanisms import sample_aggregate
 from tacit.noise import bernoulli, discrete_laplace
 
@@ -70,6 +73,8 @@ def mutants() -> list[Mutant]:
             lambda data: rows_of_nine(data, clamped=True), lambda data: rows_of_nine(data, clamped=False), (visits, more),
         ),
         split,
+        Mutant("rows: a function that raises", unguarded, mapped, ([1, 2], [1, 0]), bulk=True),
+        Mutant("errors: a record's value in the words", told, withheld_error, (["1", "Ada"], ["1", "Bob"]), bulk=True),
     ]  # fmt: skip
 
 
@@ -123,6 +128,40 @@ def one_part(rows: int, n: int) -> NDArray[np.int64]:
     """The same, where each row draws once."""
     first = np.asarray(bernoulli(Fraction(1, 2), n), dtype=np.int64)
     return _two_counts(rows * first, rows * (1 - first), n)
+
+
+def unguarded(rows: list[int], n: int) -> Draws:
+    """A function fails on one person's row, and instead of an answer comes an error."""
+    try:
+        found = sum(1 // row >= 0 for row in rows)
+    except ZeroDivisionError:
+        return np.full(n, -1)
+    return noisy(lambda data: found)(rows, n)
+
+
+def mapped(rows: list[int], n: int) -> Draws:
+    """The row on which it fails becomes a default."""
+    plan: Any = Space(Rows(Integers()), AddRemove()) >> map_rows(lambda row: 1 // int(row), Integers(0, 1))
+    return noisy(lambda data: len(plan(data)))(rows, n)
+
+
+def told(values: list[str], n: int) -> Draws:
+    """Reading fails on a record, and the error quotes it."""
+    try:
+        np.array(values, dtype=float)
+    except ValueError as error:
+        return np.full(n, zlib.crc32(str(error).encode()))
+    return np.zeros(n, dtype=np.int64)
+
+
+def withheld_error(values: list[str], n: int) -> Draws:
+    """Whatever fails once the data is touched becomes one constant error."""
+    try:
+        with paying(None, PureDP(1)) as payment, payment.touching():
+            np.array(values, dtype=float)
+    except Exception as error:
+        return np.full(n, zlib.crc32(f"{error!r}{error.__cause__!r}".encode()))
+    return np.zeros(n, dtype=np.int64)
 
 
 def _two_counts(first: Draws, second: Draws, n: int) -> NDArray[np.int64]:

@@ -59,6 +59,16 @@ def parts() -> list[Part]:
 
         return table_cases.cases()
 
+    def synthesis() -> list[Case]:
+        from tacit.audit.selftest import synthesis_cases
+
+        return synthesis_cases.cases()
+
+    def synthesis_mutants() -> list[Mutant]:
+        from tacit.audit.selftest import synthesis_cases
+
+        return synthesis_cases.mutants()
+
     def choices() -> list[Case]:
         return [*mechanism_cases.cases(), *selection_cases.cases()]
 
@@ -69,6 +79,7 @@ def parts() -> list[Part]:
         Part("noise", (), "", mechanism_cases.noise_cases, lambda: mutants.MUTANTS),
         Part("mechanisms", (), "", choices, mechanism_mutants),
         Part("tables", ("duckdb", "pyarrow"), "", tables, table_mutants),
+        Part("synthesis", ("duckdb", "pyarrow"), "", synthesis, synthesis_mutants),
         Part("training", ("torch", "cryptography"), "deep", lambda: [*training.cases(), *loop_cases.cases()], list),
         Part("learning", ("sklearn",), "learning", training.learning_cases, reading_mutants.learning_mutants),
     ]

@@ -123,6 +123,7 @@ class Clipper:
         self.largest: int | None = None  # examples at once; a larger batch is run in pieces, twice forward
         self.witness: Callable[..., Any] | None = None  # is told of every training call of the model
         self.rehearsal = False
+        self.narrow = False  # whether sums may come in single precision, where that is within the same error
         self.counting = True  # whether the next examples count: a placeholder for an empty batch does not
         self.book: Pass | None = None  # the pass in progress
         self.recording = False
@@ -340,7 +341,9 @@ class Clipper:
         weights[weights < 2.0**-100] = 0  # a smaller one could lose digits in single precision
         blocks = self._blocks(members, bounds, weights, share)
         if self._sums is None:
-            self._sums = Sums(self._params)
+            self._sums = Sums(self._params, blocks.dtype if self._in_one_group(members, blocks, share) else torch.float64)
+        elif self._sums.dtype != torch.float64:
+            self._sums = self._sums.widened(self._params)
         by_device: dict[tuple[int, torch.device], Tensor] = {}
         for group, name, part in members:
             own = by_device.setdefault((group, part.param.device), weights[group].to(part.param.device))
@@ -348,6 +351,15 @@ class Clipper:
         self._norms.append(norms)
         self._factors.append(factors)
         self._count += units.count
+
+    def _in_one_group(self, members: Sequence[tuple[int, str, Part]], blocks: Blocks, share: float) -> bool:
+        """Whether every sum of this pass is that of one group of blocks, as `Blocks.error` counts it, and none needs another type."""
+        return (
+            self.narrow
+            and share == 1
+            and len({name for _, name, _ in members}) == len(members)
+            and all(part.grouping and part.whole and blocks.grouped(part.terms) for _, _, part in members)
+        )
 
     def _blocks(self, members: Sequence[tuple[int, str, Part]], bounds: Sequence[Bounds], weights: Tensor, share: float) -> Blocks:
         """How to add up this pass: the first may err by `ROUNDING`, all later ones together by as much again."""

@@ -86,6 +86,14 @@ class Blocks:
     rows: int
     dtype: torch.dtype = torch.float32
 
+    def grouped(self, terms: int) -> bool:
+        """Whether so many terms are one group, whose sum is all in `dtype`.
+
+        >>> Blocks(rows=64).grouped(512), Blocks(rows=64).grouped(513)
+        (True, False)
+        """
+        return terms <= GROUP * self.rows
+
     def error(self, terms: int) -> float:
         """The relative error of a sum of so many terms."""
         short = (min(self.rows, terms) + min(GROUP, -(-terms // self.rows)) + 4) * UNIT[self.dtype]
@@ -150,8 +158,12 @@ def weigh(values: Tensor, weights: Tensor) -> Tensor:
 
 
 def add_products(total: Tensor, left: Tensor, right: Tensor, blocks: Blocks) -> None:
-    """Add left' right, both (rows, ...), to `total`, a matrix in double precision."""
+    """Add left' right, both (rows, ...), to `total`, a matrix in double precision, or in that of one group of blocks."""
     if not len(left):
+        return
+    if total.dtype == blocks.dtype and blocks.grouped(len(left)):
+        for first in range(0, len(left), blocks.rows):
+            total.addmm_(left[first : first + blocks.rows].to(blocks.dtype).T, right[first : first + blocks.rows].to(blocks.dtype))
         return
     room = torch.empty(total.shape, dtype=blocks.dtype, device=total.device)
     for start in range(0, len(left), GROUP * blocks.rows):
@@ -179,6 +191,7 @@ class Part(ABC):
     param: Tensor
     start: int = 0
     rows: int
+    grouping = False  # whether `add` adds nothing but blocks, so that one group of them needs no double precision
 
     @property
     def whole(self) -> bool:
@@ -219,6 +232,8 @@ class Part(ABC):
 class Explicit(Part):
     """Per-example gradients as they are."""
 
+    grouping = True
+
     def __init__(self, param: Tensor, gradients: Tensor, *, start: int = 0, norms: Tensor | None = None) -> None:
         self.param, self.gradients, self.start = param, gradients, start
         self.rows = gradients.shape[1] if gradients.ndim > 1 else 0
@@ -252,6 +267,8 @@ class Outer(Part):
     `inputs` is (examples, time, features) and `outputs` (examples, time, rows of the matrix). `norms` may pass on
     norms of the outputs that were needed elsewhere, if time is one step.
     """
+
+    grouping = True
 
     def __init__(self, param: Tensor, inputs: Tensor, outputs: Tensor, *, start: int = 0, norms: Tensor | None = None) -> None:
         dtype = working_dtype(inputs, outputs)
@@ -417,18 +434,20 @@ def combine(parts: Sequence[Part], count: int) -> list[Part]:
 
 
 class Sums:
-    """The sums of one collection in double precision, for the parameters that are trained at its beginning, side by side in one piece.
+    """The sums of one collection, for the parameters that are trained at its beginning, side by side in one piece.
 
-    What is handed out is never written to again.
+    They are kept in double precision, or in another type if each is to be that of one group of blocks. What is handed
+    out is never written to again.
     """
 
-    def __init__(self, params: Mapping[str, Tensor]) -> None:
+    def __init__(self, params: Mapping[str, Tensor], dtype: torch.dtype = torch.float64) -> None:
+        self.dtype = dtype
         trained = {name: param for name, param in params.items() if param.requires_grad}
         self._views: dict[str, Tensor] = {}
         self._together: Tensor | None = None
         if len({param.device for param in trained.values()}) == 1:
             sizes = [param.numel() for param in trained.values()]
-            self._together = torch.zeros(sum(sizes), dtype=torch.float64, device=next(iter(trained.values())).device)
+            self._together = torch.zeros(sum(sizes), dtype=dtype, device=next(iter(trained.values())).device)
             pieces = torch.split(self._together, sizes)
             self._views = {name: piece.view(param.shape) for (name, param), piece in zip(trained.items(), pieces, strict=True)}
         self._side_by_side = self._views.keys() & trained.keys()
@@ -437,9 +456,16 @@ class Sums:
         """Add a part's gradients under the weights to the sum of the parameter `name`."""
         part.add(target(self._view(name, part.param), part), weights, blocks)
 
+    def widened(self, params: Mapping[str, Tensor]) -> Sums:
+        """The same in double precision, to be added to further."""
+        found = Sums(params)
+        for name, view in self._views.items():
+            found._view(name, params[name]).copy_(view)
+        return found
+
     def _view(self, name: str, param: Tensor) -> Tensor:
         if name not in self._views:
-            self._views[name] = torch.zeros_like(param, dtype=torch.float64, requires_grad=False, memory_format=torch.contiguous_format)
+            self._views[name] = torch.zeros_like(param, dtype=self.dtype, requires_grad=False, memory_format=torch.contiguous_format)
         return self._views[name]
 
     def take(self, params: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor | None]:

@@ -57,14 +57,14 @@ from tacit.deep.correlated.design import Error, banded, buffered
 from tacit.deep.correlated.streams import Stream, past_weight, stream_of
 from tacit.deep.errors import TrainingError
 from tacit.deep.ftrl import CyclicPoisson, Passes, Turns
-from tacit.deep.noise import READ, STEPS, add_noise
+from tacit.deep.noise import GRANULE, STEPS, add_noise
 from tacit.deep.samplers import FullBatch, Sampler
 from tacit.mechanisms import NoisySums
 from tacit.parameters import count
 
 UNIT = NoisySums.of_scale("gaussian", STEPS, granularity=Fraction(1, STEPS))  # noise of deviation 1
 KEPT = 2.0**-44  # what keeping and adding up earlier noise, below 64 deviations, loses in double precision, for each step and weight
-FARTHEST = 2.0**19  # deviations: larger sums are cut off
+READ = 2.0**-47  # of the largest sum: it is read, and at most 40 numbers are added to it, in double precision, for both of two neighbours
 Kind = Literal["tree", "square_root", "banded", "buffered"]
 
 
@@ -120,16 +120,16 @@ class Correlated:
                 raise TrainingError(f"the {self.strategy.length} steps of the strategy are used up; plan no more, or set restart=True")
             self._stream = stream_of(self.strategy, parameters)
 
-    def rounding(self, parameters: int) -> float:
-        """What floating point adds to the move of all rows together, in deviations (docs/decisions/0014)."""
+    def rounding(self, parameters: int, farthest: float) -> float:
+        """What floating point adds to the move of all rows together, in deviations (docs/decisions/0022)."""
         steps = self.strategy.length
-        return (READ + steps * past_weight(self.strategy) * KEPT) * math.sqrt(steps * parameters)
+        return (GRANULE + READ * farthest + steps * past_weight(self.strategy) * KEPT) * math.sqrt(steps * parameters)
 
     def add(self, sums: Tensor, noise: NoisySums, times: float) -> Tensor:
         """`times` the sums plus the noise of the next step."""
         assert self._stream is not None
         sigma = noise.spread()
-        read = sums.to(torch.float64).div(sigma).nan_to_num_(0.0, FARTHEST, -FARTHEST).clamp_(-FARTHEST, FARTHEST)
+        read = sums.to(torch.float64).div(sigma)
         found = self._stream.step(read, lambda row: add_noise(row, UNIT))
         self._drawn += 1
         return found.mul(sigma * times)

@@ -218,3 +218,9 @@ def find(name: object) -> Kind:
 def of(planned: OutputPlan) -> Kind:
     """The kind of a planned output."""
     return find(planned.spec.kind)
+
+
+def unprotected(planned: OutputPlan) -> list[str]:
+    """What an output publishes that the guarantee does not cover, in words, if its kind has a function of this name that says so."""
+    said = getattr(of(planned), "unprotected", None)
+    return [] if said is None else list(said(planned))

@@ -28,10 +28,20 @@ from tacit.accounting import Event, Guarantee, to_json
 from tacit.errors import ParameterError
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
-from tacit.release.job_parts import Number, OutputSpec
+from tacit.release.job_parts import Number, OutputSpec, Part
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.page import plain, template
-from tacit.synthesis import EnginePlan, NumberColumn, Synthesizer, engine_plan
+from tacit.synthesis import (
+    Constraint,
+    Determines,
+    EnginePlan,
+    Impossible,
+    NumberColumn,
+    Ordered,
+    Sums,
+    Synthesizer,
+    engine_plan,
+)
 from tacit.tables import Desk, TableError
 
 if TYPE_CHECKING:
@@ -42,6 +52,55 @@ PRODUCT = "Synthetic data"
 SHOWN = 6
 
 
+class DeterminesSpec(Part):
+    """A category that says what another column is."""
+
+    source: str
+    target: str
+    values: dict[str, Any]
+
+
+class RuleSpec(Part):
+    """One rule that every made-up row keeps: exactly one of `order`, `sum`, `impossible` and `determines`."""
+
+    order: tuple[str, ...] | None = None
+    sum: dict[str, tuple[str, ...]] | None = None
+    impossible: dict[str, tuple[Any, ...]] | None = None
+    determines: DeterminesSpec | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists(cls, value: object) -> object:
+        return _tuples(value)
+
+    @model_validator(mode="after")
+    def _one(self) -> RuleSpec:
+        if len([one for one in (self.order, self.sum, self.impossible, self.determines) if one]) != 1:
+            raise ValueError("a constraint is one of order, sum, impossible and determines")
+        if self.sum is not None and len(self.sum) != 1:
+            raise ValueError("a sum names one total: {nights: [weekdays, weekends]}")
+        return self
+
+    @property
+    def constraint(self) -> Constraint:
+        """The rule as synthesis takes it."""
+        if self.order:
+            return Ordered(self.order)
+        if self.sum:
+            ((total, parts),) = self.sum.items()
+            return Sums(total, parts)
+        if self.impossible:
+            return Impossible(self.impossible)
+        assert self.determines is not None  # one of the four is there
+        return Determines(self.determines.source, self.determines.target, self.determines.values)
+
+
+def _tuples(value: object) -> object:
+    if isinstance(value, list):
+        return tuple(_tuples(one) for one in value)
+    return {key: _tuples(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
 class SynthesisSpec(OutputSpec):
     """Made-up rows with some columns of a source. `bins` cuts a column of numbers at these edges instead of evenly."""
 
@@ -49,6 +108,8 @@ class SynthesisSpec(OutputSpec):
     columns: tuple[str, ...] = Field(min_length=1)
     method: Literal["auto", "oneshot", "aim", "mst", "mwem_pgm", "privbayes", "independent", "histogram"] = "auto"
     bins: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
+    target: str | None = None
+    constraints: tuple[RuleSpec, ...] = ()
     where: str | None = Field(default=None, min_length=1, max_length=100_000)
 
     @model_validator(mode="before")
@@ -86,7 +147,10 @@ class SynthesisOutput:
         bins = {name: NumberColumn(name, tuple(float(edge) for edge in edges)) for name, edges in spec.bins.items()}
         rows = f'SELECT COUNT(*) AS n FROM "{spec.source}"' + ("" if spec.where is None else f" WHERE ({spec.where})")
         columns = [bins.get(name, name) for name in spec.columns]
-        return engine_plan(self.desk, columns, portion.spend, method=spec.method, rows=rows)
+        return engine_plan(
+            self.desk, columns, portion.spend, method=spec.method, target=spec.target,
+            constraints=[rule.constraint for rule in spec.constraints], rows=rows,
+        )  # fmt: skip
 
 
 def prepare(block: SynthesisSpec, job: Job, desk: Desk, place: str) -> SynthesisOutput:
@@ -165,7 +229,7 @@ def draw(planned: PlannedSynthesis) -> Record:
     """Measure, fit and make the rows, once."""
     model, measuring = planned.planned.fit()
     measured, events = tuple(measuring.measured), tuple(measuring.events)
-    made = Synthesizer(planned.planned.columns, model, measured, planned.event, events, True)
+    made = Synthesizer(planned.planned.columns, model, measured, planned.event, events, True, planned.planned.constraints)
     marginals = [
         {
             "columns": [planned.planned.columns[place].name for place in one.columns],

@@ -15,6 +15,7 @@ draw, so tables that share a column agree on it.
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -33,8 +34,30 @@ from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec, Part
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.page import plain, template
-from tacit.tables import Brackets, Cut, Desk, TableError
-from tacit.workloads import AllRanges, Marginals, Measured, Prefix, Product, Wanted, Workload, WorkloadAnswer, best, bound, measured
+from tacit.tables import Brackets, Cut, Desk, Periods, TableError
+from tacit.workloads import (
+    AllRanges,
+    Axis,
+    Hierarchy,
+    Invariants,
+    Marginals,
+    Measured,
+    Prefix,
+    Product,
+    RegionsAnswer,
+    View,
+    Wanted,
+    Workload,
+    WorkloadAnswer,
+    best,
+    bound,
+    impossible,
+    measured,
+    wanted_boxes,
+    wanted_cells,
+    wanted_of,
+    wanted_over_time,
+)
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
@@ -42,6 +65,12 @@ if TYPE_CHECKING:
 PRODUCT = "Tables of aggregates"
 #: Groups of answers that the report draws; all of them are in the files.
 SHOWN = 6
+#: The most boxes of a map that are published one by one.
+BOXES = 20_000
+BIASED = (
+    "The files also have whole figures, none below 0, that add up in every table. They are biased: a cell without rows gains up to "
+    "what the table below says, and cells with rows lose it. For averages and tests take the unbiased ones."
+)
 KINDS_OF_RANGES = {"all": AllRanges, "prefix": Prefix}
 
 
@@ -64,11 +93,82 @@ class MarginalsSpec(Part):
         return self
 
 
+class RegionsSpec(Part):
+    """Every node of a public hierarchy over a column's values: names of mappings, and of lists of values at last.
+
+    `by` are columns whose cells are told apart in every node. `unprotected` are totals of nodes that are known and not protected.
+    """
+
+    column: str
+    hierarchy: dict[str, Any] = Field(min_length=1)
+    by: tuple[str, ...] = ()
+    unprotected: dict[str, int] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists(cls, value: object) -> object:
+        by = value.get("by") if isinstance(value, dict) else None
+        return {**value, "by": tuple(by)} if isinstance(value, dict) and isinstance(by, list) else value
+
+    @cached_property
+    def invariants(self) -> Invariants:
+        """The hierarchy with the totals that are not protected, checked."""
+        return Invariants.of(Hierarchy.of(self.hierarchy), self.unprotected)
+
+
+class SeriesSpec(Part):
+    """Counts over time: a date column cut into `periods` of a `step` (day, week, month, quarter, year) from a first day on.
+
+    All stretches of time are answered, or with `asked: prefix` running totals; `by` are columns whose cells are told apart.
+    """
+
+    column: str
+    start: datetime.date | str
+    step: str
+    periods: int
+    by: tuple[str, ...] = ()
+    asked: Literal["ranges", "prefix"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists(cls, value: object) -> object:
+        by = value.get("by") if isinstance(value, dict) else None
+        return {**value, "by": tuple(by)} if isinstance(value, dict) and isinstance(by, list) else value
+
+    @property
+    def cut(self) -> Periods:
+        """The periods, checked."""
+        return Periods(self.start, self.step, self.periods)
+
+
+class AxisSpec(Part):
+    """A column of coordinates, cut into equally wide cells between two public ends."""
+
+    column: str
+    low: float
+    high: float
+    cells: int
+
+    @property
+    def cut(self) -> Axis:
+        """The same, checked."""
+        return Axis(self.column, self.low, self.high, self.cells)
+
+
+class MapSpec(Part):
+    """A map of two columns, measured so that boxes have a small error. Cells are published; all boxes too, where they are few."""
+
+    x: AxisSpec
+    y: AxisSpec
+
+
 class WorkloadSpec(OutputSpec):
-    """Counts of a source's rows: marginal tables, ranges, or both.
+    """Counts of a source's rows: marginal tables, ranges, or both; or regions of a hierarchy; or a series over time; or a map.
 
     `ranges` says for a column `all` (every range of neighbouring cells) or `prefix` (running totals). `cells` cuts a column that
     has neither categories nor whole bounds into brackets: a list of their edges. `where` is a condition in SQL on the rows.
+    `view` is a SELECT over the job's sources, such as a join, whose rows are counted in place of the source's.
+    With `whole`, figures without fractions and none below 0, which agree in all tables, stand beside the unbiased ones.
     """
 
     source: str
@@ -76,6 +176,11 @@ class WorkloadSpec(OutputSpec):
     ranges: dict[str, Literal["all", "prefix"]] = Field(default_factory=dict)
     cells: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
     where: str | None = Field(default=None, min_length=1, max_length=100_000)
+    view: str | None = Field(default=None, min_length=1, max_length=100_000)
+    whole: bool = False
+    regions: RegionsSpec | None = None
+    series: SeriesSpec | None = None
+    map: MapSpec | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -87,13 +192,26 @@ class WorkloadSpec(OutputSpec):
 
     @model_validator(mode="after")
     def _asks(self) -> WorkloadSpec:
-        if self.marginals is None and not self.ranges:
+        if self.view is not None and self.where is not None:
+            raise ValueError("a view has its own WHERE; leave out where")
+        alone = [name for name in ("regions", "series", "map") if getattr(self, name) is not None]
+        if len(alone) > 1 or (alone and (self.marginals is not None or self.ranges)):
+            raise ValueError(f"{alone[0]} stand in an output of their own, without other questions")
+        if self.marginals is None and not self.ranges and not alone:
             raise ValueError("a workload asks for marginals or ranges: marginals: {of: [region, sex], up_to: 2}")
         return self
 
     @property
     def wanted(self) -> Wanted:
         """The questions by the names of columns."""
+        if self.regions is not None:
+            return wanted_of(self.regions.column, self.regions.invariants.nodes, self.regions.by)
+        if self.series is not None:
+            return wanted_over_time(self.series.column, self.series.cut, self.series.by, self.series.asked)
+        if self.map is not None:
+            columns = (self.map.x.column, self.map.y.column)
+            boxes = math.prod(n * (n + 1) // 2 for n in (self.map.x.cells, self.map.y.cells))
+            return wanted_cells(*columns) + wanted_boxes(*columns) if boxes <= BOXES else wanted_cells(*columns)
         asked: list[Wanted] = [Product(**{column: KINDS_OF_RANGES[kind]}) for column, kind in self.ranges.items()]
         if self.marginals is not None:
             asked.insert(0, Marginals(*self.marginals.of, ways=self.marginals.ways, up_to=self.marginals.up_to))
@@ -124,7 +242,9 @@ class WorkloadOutput:
     def select(self, workload: Workload, law: Law) -> Any:
         """The selection of least error, remembered: a job plans an output many times for different prices."""
         if law not in self._chosen:
-            self._chosen[law] = best(workload, law)
+            shown = self.spec.map
+            aim = workload if shown is None else wanted_boxes(shown.x.column, shown.y.column).on(workload.cells)
+            self._chosen[law] = best(aim, law)
         return self._chosen[law]
 
 
@@ -144,7 +264,14 @@ def prepare(block: WorkloadSpec, job: Job, desk: Desk, place: str) -> WorkloadOu
         raise JobError("names no private source of the job", place=f"{place}.source")
     rows = f'SELECT COUNT(*) AS n FROM "{block.source}"' + ("" if block.where is None else f" WHERE ({block.where})")
     try:
-        cells = {column: Brackets(edges) for column, edges in block.cells.items()}
+        rows = rows if block.view is None else View(block.view, block.wanted).rows
+        cells: dict[str, Any] = {column: Brackets(edges) for column, edges in block.cells.items()}
+        if block.regions is not None:
+            cells[block.regions.column] = list(block.regions.invariants.nodes.leaves)
+        if block.series is not None:
+            cells[block.series.column] = block.series.cut
+        if block.map is not None:
+            cells |= {axis.column: Brackets(axis.cut.edges) for axis in (block.map.x, block.map.y)}
         cut, workload = bound(desk, block.wanted, cells, rows)
     except (ParameterError, TableError) as error:
         raise JobError(str(error), place=place) from None
@@ -214,9 +341,14 @@ def plan(output: WorkloadOutput, portion: Portion) -> PlannedWorkload:
 
 def notices(planned: PlannedWorkload, job: Job, place: str) -> list[Notice]:
     """Where the noise of a cell exceeds what is in it on average, the table says little."""
-    rows, found = job.expected.rows, []
+    rows = job.expected.rows
+    found: list[Notice] = []
+    fitted = planned.spec.whole and planned.spec.regions is None  # regions are rounded from the top down, however many
+    why = impossible(planned.measured.workload, planned.measured.selection) if fitted else None
+    if why is not None:
+        found.append(Notice("no-whole-figures", f"{place}.whole", why, refuses=True))
     if rows is None:
-        return []
+        return found
     for term, (title, error) in zip(planned.output.workload.terms, planned.errors.items(), strict=True):
         cells = math.prod(planned.output.workload.cells.sizes[column] for column in term.columns)
         if error > rows / cells:
@@ -245,7 +377,10 @@ def draw(planned: PlannedWorkload) -> Record:
 
 def result(planned: PlannedWorkload, drawn: Record, private: bool, entry: int | None) -> WorkloadAnswer:
     """All answers, by least squares from what was drawn."""
-    return WorkloadAnswer.from_record(planned.measured, drawn["sums"], private, entry)
+    found = WorkloadAnswer.from_record(planned.measured, drawn["sums"], private, entry)
+    if planned.spec.regions is None:
+        return found
+    return RegionsAnswer(found.measured, found.released, private, entry, planned.spec.regions.invariants)
 
 
 def checks(planned: PlannedWorkload, result: WorkloadAnswer) -> list[tuple[str, bool]]:
@@ -258,8 +393,9 @@ def checks(planned: PlannedWorkload, result: WorkloadAnswer) -> list[tuple[str, 
 def files(planned: PlannedWorkload, result: WorkloadAnswer, formats: Sequence[str]) -> dict[str, bytes]:
     """A table for each group of answers, in every format."""
     found: dict[str, bytes] = {}
-    for name, own in zip(planned.file_names, result.figures, strict=True):
-        found |= table_files(name, marked(own.to_arrow(), result.private), formats)
+    for i, (name, own) in enumerate(zip(planned.file_names, result.figures, strict=True)):
+        table = own.to_arrow(result.whole[i] if planned.spec.whole else None)
+        found |= table_files(name, marked(table, result.private), formats)
     return found
 
 
@@ -274,12 +410,19 @@ def recorded(planned: PlannedWorkload, result: WorkloadAnswer) -> Record:
         "noise": planned.noise,
         "measured": planned.measured.selection.describe(),
         "files": planned.file_names,
+        **({"unprotected": unprotected(planned)} if unprotected(planned) else {}),
     }
+
+
+def unprotected(planned: PlannedWorkload) -> list[str]:
+    """Exact figures that the curator gave and that the guarantee does not cover, in words."""
+    asked = planned.spec.regions
+    return [] if asked is None or not asked.unprotected else [asked.invariants.words(asked.column)]
 
 
 def post_processing(planned: PlannedWorkload) -> list[str]:
     """Answers are combined from what was measured."""
-    return ["least squares"]
+    return ["least squares", *(["whole figures, none below 0, that agree"] if planned.spec.whole else [])]
 
 
 def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record:
@@ -291,6 +434,9 @@ def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record
             table = result.figures[i].to_arrow().to_pydict()
             part |= {name: [plain(x) for x in table.pop(name)] for name in ("value", "low", "high")}
             part["groups"] = table
+        lifts = None if result is None else result.figures[i].lifts
+        if lifts is not None:
+            part["lift"] = plain(float(lifts.mean()))
         parts.append(part)
     return {
         "name": planned.name,
@@ -300,10 +446,13 @@ def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record
         "measured": planned.measured.selection.describe(),
         "noise": planned.noise,
         "event": repr(planned.event),
+        "whole": planned.spec.whole,
         "notes": [
             "All answers come from one draw: tables that share columns agree on them.",
             "Figures are unbiased and may be negative; a cell without rows shows noise around 0.",
             "A row with a value in no cell of some column counts in no table.",
+            *([BIASED] if planned.spec.whole else []),
+            *(f"Outside the guarantee: {words}." for words in unprotected(planned)),
         ],
     }
 

@@ -72,7 +72,7 @@ class Postgres:
             found = {column.name: postgres_type(column.type_code) for column in described}
         if found is None:
             raise EngineError("PostgreSQL knows no such table or column; check the names")
-        texts = [name for name, kind in found.items() if kind in ("VARCHAR", "CHAR")]
+        texts = [name for name, kind in found.items() if kind in ("VARCHAR", "CHAR", "NAME")]
         if texts and isinstance(relation, exp.Table):
             alike = self.run(collation_probe(relation, texts)).to_pylist()[0]
             refuse_collated([name for name in texts if alike[name]], relation.name)

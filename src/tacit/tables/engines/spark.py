@@ -151,9 +151,17 @@ def _total(node: exp.Expression) -> exp.Expression:
         return exp.Sum(this=exp.TryCast(this=node.this.copy(), to=exp.DataType.build("DECIMAL(38, 0)"), safe=True))
     if isinstance(node, (exp.Floor, exp.Ceil)):
         return _whole(node)
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Abs) and node.to.this == exp.DataType.Type.DECIMAL:
+        return _unsigned(node)
     if isinstance(node, exp.Literal) and node.is_string and VARIABLE in node.this:
         return _apart(node.this)
     return try_cast(node)
+
+
+def _unsigned(node: exp.Cast) -> exp.Expression:
+    """ABS of a decimal of any length, by its text without the sign: Spark's own rounds to 34 digits, and may fail."""
+    text = exp.Anonymous(this="ltrim", expressions=[exp.Literal.string("-"), exp.cast(node.this.this.copy(), "TEXT")])
+    return exp.TryCast(this=text, to=node.to.copy(), safe=True)
 
 
 def _apart(text: str) -> exp.Expression:

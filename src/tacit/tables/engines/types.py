@@ -26,7 +26,7 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys(("UBIGINT", "UINT64", "HUGEINT", "INT128"), "integer"),
     **dict.fromkeys(("DOUBLE", "FLOAT", "REAL", "DOUBLE PRECISION", "FLOAT64"), "float"),
     **dict.fromkeys(("DECIMAL", "NUMERIC"), "decimal"),
-    **dict.fromkeys(("VARCHAR", "TEXT", "STRING", "CHAR", "UUID", "ENUM"), "text"),
+    **dict.fromkeys(("VARCHAR", "TEXT", "STRING", "CHAR", "NAME", "UUID", "ENUM"), "text"),
     "DATE": "date",
     **dict.fromkeys(("TIMESTAMP", "DATETIME", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITHOUT TIME ZONE"), "timestamp"),
     **dict.fromkeys(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ"), "timestamp"),
@@ -38,6 +38,8 @@ UNSIGNED = frozenset({"UBIGINT", "UINT64"})
 WIDE = frozenset({"HUGEINT", "INT128", *UNSIGNED})
 #: Texts that are texts already; the others are cast to one before anything is done with them.
 PLAIN_TEXTS = frozenset({"VARCHAR", "TEXT", "STRING"})
+#: Texts that are kept filled up with blanks, which some of an engine's functions see and others do not.
+PADDED = frozenset({"CHAR"})
 #: Timestamps of another fineness. They are cast to microseconds, which all engines have: nanoseconds end in the year 2262, and no other
 #: date can be compared with them; seconds reach beyond what microseconds can hold, and such are NULL.
 OTHER_TICKS = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"})
@@ -94,7 +96,7 @@ def duckdb_type(native: str) -> str:
 #: PostgreSQL's numbers of types, which are the same on every server. Domains are told by what they are made of.
 POSTGRES: Mapping[int, str] = {
     16: "BOOLEAN", 21: "SMALLINT", 23: "INTEGER", 20: "BIGINT", 700: "FLOAT", 701: "DOUBLE", 1700: "DECIMAL", 25: "VARCHAR",
-    1043: "VARCHAR", 1042: "CHAR", 19: "CHAR", 2950: "UUID", 1082: "DATE", 1114: "TIMESTAMP", 1184: "TIMESTAMP WITH TIME ZONE",
+    1043: "VARCHAR", 1042: "CHAR", 19: "NAME", 2950: "UUID", 1082: "DATE", 1114: "TIMESTAMP", 1184: "TIMESTAMP WITH TIME ZONE",
     # known by name, so that a refusal can say what it is about
     17: "BYTEA", 18: "CHARACTER BYTE", 26: "OID", 114: "JSON", 3802: "JSONB", 142: "XML", 790: "MONEY", 1083: "TIME",
     1266: "TIME WITH TIME ZONE", 1186: "INTERVAL", 1560: "BIT", 1562: "BIT VARYING", 869: "INET", 650: "CIDR", 829: "MACADDR",

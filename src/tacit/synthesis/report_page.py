@@ -1,0 +1,95 @@
+"""A synthesizer as a page that may be published: what was measured, with noise, what it cost, and what to expect.
+
+It shows released figures only, so it costs nothing. `Synthesizer.report` writes it.
+
+>>> from tacit.noise import test_mode
+>>> from tacit.synthesis import CategoryColumn, synthesize
+>>> with test_mode(1):
+...     made = synthesize({"sex": ["f", "m"] * 50}, [CategoryColumn("sex", ("f", "m"))], mu=1)
+>>> shown = page(made)
+>>> "GDP(mu=" in shown, "NOT PRIVATE" in shown
+(True, True)
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tacit.errors import ParameterError
+from tacit.pictures import BLUE, ORANGE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tacit.synthesis.synthesizer import Synthesizer
+
+PANELS = 12
+
+
+def page(made: Synthesizer) -> str:
+    """A self-contained page."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(loader=PackageLoader("tacit.synthesis"), autoescape=True, undefined=StrictUndefined)
+    names = [column.name for column in made.columns]
+    measured = [
+        {"columns": " by ".join(names[place] for place in one.columns), "cells": one.values.size, "sigma": f"{one.sigma:.4g}"}
+        for one in made.measured_
+    ]
+    held = io.BytesIO()
+    picture(made).savefig(held, format="png", dpi=150)
+    source = "data:image/png;base64," + base64.b64encode(held.getvalue()).decode()
+    columns = [(column.name, column.kind, column.size - 1) for column in made.columns]
+    return environment.get_template("synthesizer.html").render(
+        made=made, measured=measured, columns=columns, picture=source, event=repr(made.event_), rows=f"{made.rows_:,.0f}"
+    )
+
+
+def picture(made: Synthesizer) -> Figure:
+    """The model's counts of single columns, and the measured ones with their intervals."""
+    from matplotlib.figure import Figure
+
+    shown = made.columns[:PANELS]
+    across = min(3, len(shown))
+    down = -(-len(shown) // across)
+    figure = Figure(figsize=(3.1 * across + 0.4, 2.4 * down + 0.5), dpi=150, layout="constrained")
+    for place, column in enumerate(shown):
+        cells = made.marginal(column.name)
+        ax = figure.add_subplot(down, across, place + 1)
+        where = np.arange(len(cells))
+        ax.bar(where, [cell.count for cell in cells], 0.7, color=BLUE, label="model")
+        known = [(spot, cell.low, cell.high) for spot, cell in zip(where, cells, strict=True)]
+        ranges = [(spot, low, high) for spot, low, high in known if low is not None and high is not None]
+        if ranges:
+            middle = [(low + high) / 2 for _, low, high in ranges]
+            wide = [(high - low) / 2 for _, low, high in ranges]
+            spots = [spot for spot, _, _ in ranges]
+            ax.errorbar(spots, middle, wide, fmt="none", ecolor=ORANGE, elinewidth=1.2, label="measured, 95 %")
+        ax.set_title(_short(column.name, 28), fontsize=9, loc="left")
+        step = max(1, len(cells) // 5)
+        labels = [_short(cell.values[0], 10) for cell in cells[::step]]
+        ax.set_xticks(where[::step], labels, fontsize=6, rotation=30, ha="right")
+        ax.tick_params(axis="y", labelsize=6)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+        if place == 0:
+            figure.legend(*ax.get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=8, frameon=False)
+    return figure
+
+
+def _short(text: str, most: int) -> str:
+    plain = "".join(letter if letter.isprintable() else " " for letter in text).replace("$", r"\$")
+    return plain if len(plain) <= most else plain[: most - 1] + "…"
+
+
+def write(made: Synthesizer, path: str | Path) -> None:
+    """The page as a file, whose name must end in .html."""
+    place = Path(path)
+    if place.suffix != ".html":
+        raise ParameterError(f"the file name must end in .html, not {place.name!r}")
+    place.write_text(page(made), encoding="utf-8")
