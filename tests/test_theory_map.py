@@ -32,6 +32,7 @@ SECTIONS = [
     *(f"B12.A4.{item}" for item in range(2, 10)),
     *(f"B12.A5.{item}" for item in range(1, 8)),
     *("B12.A6.4", "B12.A7.1", "B12.A7.2", "B12.E1", "B14.C4.1"),
+    *(f"B2.{item}" for item in ("1", "2", "3.1", "3.2", "3.3", "3.4", "3.5", "6.1", "E3", "E4", "E9")),
     *(f"B15.{item}" for item in ("3.1", "3.3", "4.1", "4.2", "4.3", "5", "6", "7", "8", "E4", "E5", "E6", "E9", "E10")),
     *(f"P{paper}" for paper in range(1, 38)),
 ]

@@ -160,7 +160,7 @@ def test_estimates_are_unbiased_with_the_predicted_variance(kind: Any, epsilon: 
     """3,000 groups of 60 people who hold 0, 0, 1: means within 5 deviations, variances within 3% beside what chance does.
 
     Each of 8 values' variance over the groups has a relative deviation of sqrt(2 / 3000) = 2.6%, their mean over the six values that
-    are not held about 1.1% (values with like supports are dependent; 2 out of 3,000 draws of streams left the limit of 3% + 2%).
+    are not held about 1.1% (values with like supports are dependent, hence the limit of 3% + 2%).
     """
     if kind is LocalHash and epsilon == 8:
         pytest.skip("2,982 symbols for 8 values: every report supports one value or none, which test_hashing covers")

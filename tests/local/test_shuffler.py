@@ -44,3 +44,15 @@ def test_the_collector_counts_a_shuffled_batch() -> None:
     out = Shuffler(PROTOCOL, at_least=100).add(to_batch(PROTOCOL, ["c"] * 100)).release()
     collector = Collector(PROTOCOL).ingest(out).ingest(out)
     assert collector.n == 100 and collector.dropped == {"repeated": 100}
+
+
+def test_replays_without_nonces_do_not_fill_a_batch() -> None:
+    """Ten people's reports, again and again, with and without nonces, singly and sliced, stay ten."""
+    protocol = frequencies(["a", "b"], epsilon=1)
+    batch = to_batch(protocol, ["a"] * 10)
+    shuffler = Shuffler(protocol, at_least=20)
+    for replay in (batch, batch, batch.select(["report"]), batch.slice(2, 5), batch.select(["report"]).slice(1, 3)):
+        shuffler.add(replay)
+    assert shuffler.waiting == 10 and not shuffler.ready and shuffler.dropped == {"repeated": 15, "mixed": 13}
+    with pytest.raises(ParameterError, match="promised"):
+        shuffler.release()

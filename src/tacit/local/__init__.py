@@ -26,6 +26,7 @@ from tacit.local.protocol import Label, Protocol
 from tacit.local.randomiser import Randomiser
 from tacit.local.ranges import GridAnswers, GridCells, GridTree, Haar, RangeAnswers, RangeTree, grids, range_shares
 from tacit.local.rappor import BloomCounts, Decoded, Device, Rappor, joint_shares
+from tacit.local.replicas import Replicas, noised, update_event
 from tacit.local.reports import as_batch, protocol_of, read_batch, read_reports, read_stream, schema, sealed, to_batch, to_report
 from tacit.local.response import Response
 from tacit.local.scalars import Duchi, Hybrid, LocalLaplace, Mean, Piecewise, ScalarRandomiser, best_scalar, means
@@ -82,3 +83,4 @@ __all__ += ["AnyKeys", "Bloom", "CountMeanSketch", "CountSketch", "SketchAnswers
 # streams, applications
 __all__ += ["clip", "iterative_bayes", "norm_sub", "read_stream", "simplex"]
 __all__ += ["BitFlip", "BloomCounts", "Decoded", "Device", "OneBitMean", "Rappor", "RoundingDevice", "joint_shares"]
+__all__ += ["Replicas", "noised", "update_event"]

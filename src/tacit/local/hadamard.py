@@ -27,6 +27,7 @@ class Hadamard(SymbolRandomiser):
     """A place j of the code, all alike, and the bit <j, value> mod 2, true with odds e^epsilon to 1 (Acharya, Sun, Zhang 2019)."""
 
     kind: ClassVar[str] = "hadamard"
+    largest: ClassVar[int] = 1 << 32
 
     @property
     def places(self) -> int:

@@ -50,11 +50,10 @@ class LocalHash(Randomiser):
     symbols: int = 0
 
     kind: ClassVar[str] = "local-hash"
+    largest: ClassVar[int] = 1 << 32
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.size > 2**32:
-            raise ParameterError("size must be at most 2^32 for local hashing")
         chosen = self.symbols or best_symbols(self.epsilon)
         object.__setattr__(self, "symbols", count("symbols", chosen, least=2))
         if self.symbols > 2**16:

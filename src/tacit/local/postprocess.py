@@ -1,4 +1,4 @@
-"""Shares that look like shares: raw estimates made non-negative and to add up, without asking anybody again.
+"""Shares that look like shares: raw estimates made non-negative and to add up, without another report.
 
 Raw estimates are unbiased and may be negative. What is done to them here costs no privacy and lowers the squared error, but brings a
 bias, which raw figures do not have: keep these for sums of many values and for later corrections.

@@ -75,6 +75,7 @@ class Projective(SymbolRandomiser):
     dimension: int = 0
 
     kind: ClassVar[str] = "projective"
+    largest: ClassVar[int] = 1 << 32
     block: ClassVar[int] = 1 << 18
 
     def __post_init__(self) -> None:

@@ -37,8 +37,6 @@ Reports = NDArray[Any]
 Table = NDArray[np.int64]
 Interval = tuple[Fraction, Fraction]
 
-LARGEST = 1 << 32  # values; places and symbols stay far inside 64 bits
-
 #: Kinds of randomisers by the name that travels, filled by `named`.
 KINDS: dict[str, type[Randomiser]] = {}
 
@@ -60,6 +58,8 @@ class Randomiser(ABC):
     kind: ClassVar[str] = ""
     #: For randomisers that are not for frequencies: whose `of(collector)` turns the counts into answers.
     answered_by: ClassVar[str] = "Estimates"
+    #: Most values; randomisers of a listed domain have fewer, so that places and symbols stay far inside 64 bits.
+    largest: ClassVar[int] = 1 << 64
     #: Most reports that are drawn or read at once; longer arrays are taken in blocks.
     block: ClassVar[int] = 1 << 20
     #: Most values it is made for.

@@ -28,6 +28,7 @@ class Response(SymbolRandomiser):
     """The value with probability e^epsilon / (e^epsilon + size - 1), else another one, all alike (Warner 1965; Kairouz et al. 2016)."""
 
     kind: ClassVar[str] = "response"
+    largest: ClassVar[int] = 1 << 32
 
     @property
     def symbols(self) -> int:

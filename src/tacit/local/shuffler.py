@@ -80,7 +80,10 @@ class Shuffler:
 
     def _new(self, read: Read) -> Reports:
         if read.nonces is None:
-            return read.reports
+            # a report could come again without its nonce, and a few people's reports would fill a batch
+            if len(read.reports):
+                self.dropped["mixed"] = self.dropped.get("mixed", 0) + len(read.reports)
+            return read.reports[:0]
         fresh = np.array([nonce not in self._nonces for nonce in read.nonces.tolist()], dtype=np.bool_)
         self._nonces.update(read.nonces.tolist())
         if not fresh.all():

@@ -29,6 +29,8 @@ from tacit.mechanisms import exp_bracket
 class BitRandomiser(Randomiser):
     """A randomiser whose report is a row of bits, one for each value, packed into bytes from the highest bit on."""
 
+    largest: ClassVar[int] = 1 << 32
+
     @property
     def block(self) -> int:  # type: ignore[override]
         """Rows at once: about 2^24 bits."""
