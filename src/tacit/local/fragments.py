@@ -108,7 +108,6 @@ class FragmentReports(GroupedRandomiser):
 
     kind: ClassVar[str] = "fragments"
     answered_by: ClassVar[str] = "FragmentSearch"
-    largest: ClassVar[int] = 1 << 62
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -62,8 +62,6 @@ class Randomiser(ABC):
     largest: ClassVar[int] = 1 << 64
     #: Most reports that are drawn or read at once; longer arrays are taken in blocks.
     block: ClassVar[int] = 1 << 20
-    #: Most values it is made for.
-    largest: ClassVar[int] = LARGEST
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", count("size", self.size, least=2))
