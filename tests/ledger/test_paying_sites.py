@@ -7,11 +7,13 @@ function that calls the room's public function with an account (or None) and mak
 from __future__ import annotations
 
 import ast
+import importlib
 import logging
 import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +38,20 @@ from tacit.ledger import (
     BudgetExceeded,
     InteractiveMeasurement,
     Ledger,
+    LedgerError,
     ReleaseFailed,
     queryable,
 )
+from tacit.local import Client, Protocol, frequencies
 from tacit.release import run
 from tacit.release.errors import OutputFailed
 from tacit.release.job import EXAMPLE, parse
 from tacit.synthesis import CategoryColumn, from_session, synthesizer
 from tacit.tables import Cut, EngineError, Periods, desk
-from tacit.workloads import Marginals, View, plan, stream, views
+from tacit.workloads import Identity, Marginals, Product, View, open_online, plan, plan_dawa, stream, views
 
 SOURCE = Path(tacit.__file__).parent
+distance_module = importlib.import_module("tacit.synthesis.paid_distance")
 ROWS = Space(Rows(Integers()), AddRemove())
 TEXT = "the computation failed after the data was touched. {} stays spent, and the reason is withheld"
 
@@ -415,6 +420,74 @@ def streamed(account: Account, patched: pytest.MonkeyPatch) -> object:
     session = tacit.Session(visits, unit=unit, budget=Budget(epsilon=1), name="visits", ledger=account.ledger)
     patched.setattr(Cut, "counts", explode)
     return stream(session, "day", Periods("1970-01-01", "day", 3), epsilon=1).advance()
+
+
+def counted_session(account: Account) -> tacit.Session:
+    unit, columns = tacit.Unit("patient_id", max_rows=2), {"region": ["north", "south"]}
+    return tacit.Session(VISITS, unit=unit, budget=Budget(epsilon=1), name="visits", ledger=account.ledger, columns=columns)
+
+
+@case("workloads/adaptive.py:AdaptivePlan.run", free=False, error=EngineError)
+def partitioned(account: Account, patched: pytest.MonkeyPatch) -> object:
+    asked_for = plan_dawa(counted_session(account), Marginals("region", ways=1), epsilon=1)
+    patched.setattr(Cut, "counts", explode)
+    return asked_for.run()
+
+
+@case("workloads/online.py:open_online", free=False, error=EngineError)
+def opened_online(account: Account, patched: pytest.MonkeyPatch) -> object:
+    session = counted_session(account)
+    patched.setattr(Cut, "counts", explode)
+    return open_online(session, ["region"], epsilon=1)
+
+
+@case("workloads/online.py:Online._answer", free=False, error=EngineError)
+def asked_online(account: Account, patched: pytest.MonkeyPatch) -> object:
+    counter = open_online(counted_session(account), ["region"], epsilon=1)
+    patched.setattr(counter, "_sparse", Exploding())
+    return counter.ask(Product(region=Identity))
+
+
+class Exploding:
+    halted = False
+    ask = staticmethod(explode)
+
+
+def device(account: Account, values: int | None) -> Client:
+    """A device whose book is the case's."""
+    protocol = frequencies(["north", "south"], epsilon=Fraction(1, 4))
+    made = Client(protocol, ledger=Path(tempfile.mkdtemp()) / "me.db", lifetime="eps=1", values=values)
+    made.account = account.ledger.account("lifetime", Budget(epsilon=1), unit="person", adjacency="replace-one")
+    return made
+
+
+@case("local/client.py:Client._anew", free=False, error=LedgerError)
+def reported_anew(account: Account, patched: pytest.MonkeyPatch) -> object:
+    own = device(account, None)
+    patched.setattr(Client, "_sent", explode)
+    return own.report("north")
+
+
+@case("local/client.py:Client._memorised", free=False, error=LedgerError)
+def reported_again(account: Account, patched: pytest.MonkeyPatch) -> object:
+    own = device(account, 1)
+    patched.setattr(Client, "_remember", explode)
+    return own.report("north")
+
+
+@case("local/client.py:Client._sent", free=False, error=LedgerError)
+def drawn_on_a_device(account: Account, patched: pytest.MonkeyPatch) -> object:
+    own = device(account, 1)
+    patched.setattr(Protocol, "place", explode)
+    return own.report("north")
+
+
+@case("synthesis/paid_distance.py:paid_distance")
+def measured_distance(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(distance_module, "distances", explode)
+    declared = [CategoryColumn("region", ("north", "south"))]
+    rows = pa.table(VISITS)
+    return distance_module.paid_distance(rows, rows, declared, ways=1, total=3, epsilon=1, account=account)
 
 
 @case("synthesis/in_engine.py:from_session", free=False, error=EngineError)

@@ -23,9 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.accounting import Adjacency, Event, Guarantee, Repeated
+from tacit.accounting import Adjacency, Event, Guarantee, NoOp, Repeated
 from tacit.errors import ParameterError
-from tacit.ledger import Account, Budget, Ledger, LedgerError, Spent
+from tacit.ledger import Account, Budget, Ledger, LedgerError, Spent, paying
 from tacit.local.protocol import Protocol
 from tacit.local.reports import sealed
 from tacit.parameters import count
@@ -99,7 +99,7 @@ class Client:
             if known is not None:
                 return bytes(known[0])
         with self.account.paying(self.event, purpose="local report", error=LedgerError):
-            payload = self._drawn(value)
+            payload = self._sent(value, [], 1)[1]
             if period is not None:
                 self._remember(period, b"", payload)
         return payload
@@ -113,21 +113,25 @@ class Client:
             with self.account.paying(self.event, purpose="local reports, memorised", error=LedgerError):
                 self._remember("-1", b"paid", b"")
             rows = [("-1", b"paid", b"")]
-        known = rows[1:]
-        own = str(self.protocol.place(value)).encode()
-        for _, memorised, payload in known:
-            if bytes(memorised) == own:
-                return bytes(payload)
-        if len(known) == values:
-            return bytes(known[-1][2])
-        payload = self._drawn(value)
-        self._remember(str(len(known)), own, payload)
+        known = [(bytes(memorised), bytes(payload)) for _, memorised, payload in rows[1:]]
+        own, payload, fresh = self._sent(value, known, values)
+        if fresh:
+            self._remember(str(len(known)), own, payload)
         return payload
 
-    def _drawn(self, value: object) -> bytes:
+    def _sent(self, value: object, known: list[tuple[bytes, bytes]], most: int) -> tuple[bytes, bytes, bool]:
+        """The value's place as bytes, what is sent for it, and whether that was drawn now. It was paid for.
+
+        What fails in here says nothing of the value.
+        """
         randomiser = self.protocol.randomiser
-        drawn = randomiser.privatise(np.array([self.protocol.place(value)]))
-        return bytes(randomiser.to_bytes(drawn)[0])
+        with paying(None, NoOp(), error=LedgerError):
+            place = self.protocol.place(value)
+            own = np.asarray(place).tobytes()
+            same = [payload for memorised, payload in known if memorised == own]
+            fresh = not same and len(known) < most
+            payload = bytes(randomiser.to_bytes(randomiser.privatise(np.array([place])))[0]) if fresh else (same or [known[-1][1]])[0]
+        return own, payload, fresh
 
     def _remember(self, slot: str, value: bytes, payload: bytes) -> None:
         with self._memo() as memo:

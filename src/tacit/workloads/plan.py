@@ -41,7 +41,7 @@ from tacit.mechanisms import Law, NoisySums
 from tacit.tables import Brackets, Cut, Desk, EngineError, Periods, Session
 from tacit.workloads.bounds import warnings_for
 from tacit.workloads.intervals import half_widths, lifts
-from tacit.workloads.joint_strategy import JointStrategy, best, candidates, unit_error
+from tacit.workloads.joint_strategy import Answers, JointStrategy, best, candidates, unit_error
 from tacit.workloads.reconstruct import whole_figures
 from tacit.workloads.workload import Array, Cells, Term, Wanted, Workload
 
@@ -90,7 +90,19 @@ class Measured:
         """How far the answers of each term may be off, on average over them, with this confidence."""
         zeros = [np.zeros(block) for block in self.shapes]
         found = self.selection.answers(self.workload, zeros, self.law)
-        return [float(half_widths(a.squares, a.fourths, self.law, confidence).mean()) * self.scale for a in found]
+        return [float(self._widths(a, confidence).mean()) for a in found]
+
+    def _widths(self, own: Answers, confidence: float) -> Array:
+        """How far each answer may be off.
+
+        Laplace noise is rounded to whole numbers, so an answer of few sums moves in steps, and the width of the smooth law may end just
+        below one: half a step more never covers too little. Combinations of Gaussian noise are of many sums.
+        """
+        widths = half_widths(own.squares, own.fourths, self.law, confidence) * self.scale
+        if self.law != "laplace" or own.fourths is None:
+            return widths
+        step = np.sqrt(own.fourths / np.maximum(own.squares, 1e-300)) * float(max(self.selection.weights))
+        return np.asarray(widths + step / 2)
 
     @cached_property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -105,7 +117,7 @@ class Measured:
         for term, own in zip(
             self.workload.terms, self.selection.answers(self.workload, released, self.law), strict=True
         ):
-            widths = half_widths(own.squares, own.fourths, self.law, self.confidence) * self.scale
+            widths = self._widths(own, self.confidence)
             lifted = lifts(own.squares, own.fourths, self.law) * self.scale
             found.append(TermAnswers(self.workload.cells, term, own.values, widths, lifted))
         return found
