@@ -47,7 +47,7 @@ def test_shares_are_unbiased_over_public_functions(kind: str) -> None:
     keys = ["a"] * 1200 + ["b"] * 500 + [f"rare {i}" for i in range(300)]
     found = []
     for seed in range(40):
-        protocol = sketched(epsilon=3, kind=kind, rows=4, buckets=16, seed=seed)
+        protocol = sketched(epsilon=3, kind=kind, rows=4, buckets=16, family=seed)
         answers = SketchAnswers.of(Collector(protocol).ingest([to_batch(protocol, keys)]))
         shares, deviation = answers.shares(["a", "b", "absent"])
         found.append(shares)
@@ -101,7 +101,7 @@ def test_any_key_is_taken(kind: str) -> None:
     assert len({len(one) for one in sent}) == 1
     assert Collector(protocol).ingest(sent).n == len(nasty)
     assert Protocol.from_json(protocol.to_json()) == protocol
-    assert sketched(epsilon=1, kind=kind, buckets=64, seed=1).fingerprint != protocol.fingerprint
+    assert sketched(epsilon=1, kind=kind, buckets=64, family=1).fingerprint != protocol.fingerprint
 
 
 def test_questions_that_make_no_sense_are_refused() -> None:

@@ -143,14 +143,14 @@ def test_privunit_is_drawn_right(dimensions: int, epsilon: float) -> None:
 
 def test_a_projection_brings_long_vectors_back() -> None:
     """The mean of 30,000 people's vectors of 40 coordinates through 20: right within noise after the public matrix's own mixing."""
-    protocol = projected(40, 20, epsilon=4, seed=3)
+    protocol = projected(40, 20, epsilon=4, family=3)
     own = np.zeros(40)
     own[[2, 7]] = 0.8, -0.6
     found = MeanVector.of(Collector(protocol).ingest([to_batch(protocol, np.tile(own, (30_000, 1)))]))
     assert isinstance(protocol.values, type(projected(40, 20, epsilon=4).values))
     matrix = protocol.values.matrix  # type: ignore[union-attr]
     assert (np.abs(found.value - matrix.T @ matrix @ own) < 6 * found.deviation).all()
-    mixed = [projected(40, 20, epsilon=4, seed=seed).values.matrix for seed in range(300)]  # type: ignore[union-attr]
+    mixed = [projected(40, 20, epsilon=4, family=seed).values.matrix for seed in range(300)]  # type: ignore[union-attr]
     assert np.mean([m.T @ m @ own for m in mixed], axis=0) == pytest.approx(own, abs=5 * 0.23 / math.sqrt(300) + 0.02)
 
 

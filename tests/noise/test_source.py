@@ -197,7 +197,8 @@ def seeds_in(source: str) -> set[str]:
 
 # An audit is an experiment and must be repeatable; the noise it draws is in test mode then, and what it reports is no release.
 # An estimator takes `random_state` because scikit-learn's tools set it, and refuses any but None outside test mode.
-SEEDED = ("audit/", "cli/audit.py", "learning/")
+# An evaluation of synthetic rows is an experiment too, for the curator's eyes.
+SEEDED = ("audit/", "cli/audit.py", "learning/", "synthesis/blinded.py", "synthesis/evaluate.py")
 
 
 def test_no_signature_takes_a_seed() -> None:
@@ -220,6 +221,9 @@ EXEMPT = {
     "ledger/journal.py": {"secrets"},  # the salt of a book
     "release/rehearsal.py": {"numpy.random", "random"},  # samples of public data, for a baseline; never noise
     "release/dummy.py": {"numpy.random"},  # public data, never noise
+    "synthesis/blinded.py": {"numpy.random"},  # the order of a sheet of rows for the curator; never noise
+    "synthesis/constraints.py": {"numpy.random"},  # values within a cell of a published model: post-processing, never noise
+    "synthesis/evaluate.py": {"numpy.random", "scipy.stats"},  # halves of rows in an experiment for the curator; ranks; never noise
     "synthesis/columns.py": {"numpy.random"},  # values within a cell of a published model: post-processing, never noise
     "synthesis/sample.py": {"numpy.random"},  # rows drawn from a published model: post-processing, never noise
     "tables/dummy.py": {"numpy.random"},  # made-up rows, never noise

@@ -64,15 +64,15 @@ class AnyKeys(Domain):
 
 
 @lru_cache(maxsize=32)
-def _functions(seed: int, number: int) -> NDArray[np.uint64]:
+def _functions(family: int, number: int) -> NDArray[np.uint64]:
     """Public odd multipliers and summands, a pair a function."""
-    drawn = np.frombuffer(hashlib.shake_256(f"tacit sketch {seed} {number}".encode()).digest(16 * number), dtype="<u8").reshape(number, 2)
+    drawn = np.frombuffer(hashlib.shake_256(f"tacit sketch {family} {number}".encode()).digest(16 * number), dtype="<u8").reshape(number, 2)
     return np.stack([drawn[:, 0] | np.uint64(1), drawn[:, 1]], axis=1)
 
 
-def _hashed(values: NDArray[np.int64], seed: int, number: int, which: NDArray[np.int64] | int, bits: int) -> NDArray[np.int64]:
+def _hashed(values: NDArray[np.int64], family: int, number: int, which: NDArray[np.int64] | int, bits: int) -> NDArray[np.int64]:
     """The top bits of a x + b: places are hashes already, so these are as good as random buckets."""
-    functions = _functions(seed, number)[which]
+    functions = _functions(family, number)[which]
     with np.errstate(over="ignore"):
         mixed = functions[..., 0] * values.astype(np.uint64) + functions[..., 1]
     return (mixed >> np.uint64(64 - bits)).astype(np.int64)
@@ -112,7 +112,7 @@ class CountMeanSketch(GroupedRandomiser, SketchRandomiser):
 
     rows: int = 16
     buckets: int = 1024
-    seed: int = 0
+    family: int = 0
     inner: str = "auto"
 
     kind: ClassVar[str] = "count-mean-sketch"
@@ -123,14 +123,14 @@ class CountMeanSketch(GroupedRandomiser, SketchRandomiser):
         super().__post_init__()
         object.__setattr__(self, "rows", count("rows", self.rows))
         object.__setattr__(self, "buckets", _checked(self.buckets))
-        object.__setattr__(self, "seed", count("seed", self.seed, least=0))
+        object.__setattr__(self, "family", count("family", self.family, least=0))
         _ = self.parts
 
     def _parts(self) -> list[Randomiser]:
         return [oracle(self.buckets, self.epsilon, self.inner)] * self.rows
 
     def mapped(self, group: int, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        return _hashed(values, self.seed, self.rows, group, (self.buckets - 1).bit_length())
+        return _hashed(values, self.family, self.rows, group, (self.buckets - 1).bit_length())
 
     @property
     def collisions(self) -> float:
@@ -152,7 +152,7 @@ class CountSketch(SymbolRandomiser, SketchRandomiser):
 
     rows: int = 16
     buckets: int = 1024
-    seed: int = 0
+    family: int = 0
 
     kind: ClassVar[str] = "count-sketch"
     answered_by: ClassVar[str] = "SketchAnswers"
@@ -162,7 +162,7 @@ class CountSketch(SymbolRandomiser, SketchRandomiser):
         super().__post_init__()
         object.__setattr__(self, "rows", count("rows", self.rows))
         object.__setattr__(self, "buckets", _checked(self.buckets))
-        object.__setattr__(self, "seed", count("seed", self.seed, least=0))
+        object.__setattr__(self, "family", count("family", self.family, least=0))
 
     @property
     def symbols(self) -> int:
@@ -191,7 +191,7 @@ class CountSketch(SymbolRandomiser, SketchRandomiser):
 
     def signed(self, values: NDArray[np.int64], which: NDArray[np.int64] | int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The bucket of a key in a row, and its sign as a bit: one more bit of the same hash."""
-        both = _hashed(values, self.seed, self.rows, which, 1 + (self.buckets - 1).bit_length())
+        both = _hashed(values, self.family, self.rows, which, 1 + (self.buckets - 1).bit_length())
         return both >> 1, both & 1
 
     def distribution(self, value: int, *, bits: int = 128) -> dict[int, Interval]:
@@ -238,7 +238,7 @@ class Bloom(SketchRandomiser):
 
     buckets: int = 128
     hashes: int = 2
-    seed: int = 0
+    family: int = 0
 
     kind: ClassVar[str] = "bloom"
     block: ClassVar[int] = 1 << 12
@@ -247,7 +247,7 @@ class Bloom(SketchRandomiser):
         super().__post_init__()
         object.__setattr__(self, "buckets", _checked(self.buckets))
         object.__setattr__(self, "hashes", count("hashes", self.hashes))
-        object.__setattr__(self, "seed", count("seed", self.seed, least=0))
+        object.__setattr__(self, "family", count("family", self.family, least=0))
         if self.buckets < 8:
             raise ParameterError("buckets must be at least 8, whole bytes")
 
@@ -285,7 +285,7 @@ class Bloom(SketchRandomiser):
         """The filters of keys, a row each."""
         found = np.zeros((len(values), self.buckets), dtype=np.bool_)
         for function in range(self.hashes):
-            found[np.arange(len(values)), _hashed(values, self.seed, self.hashes, function, (self.buckets - 1).bit_length())] = True
+            found[np.arange(len(values)), _hashed(values, self.family, self.hashes, function, (self.buckets - 1).bit_length())] = True
         return found
 
     def distribution(self, value: int, *, bits: int = 128) -> dict[tuple[int, ...], Interval]:
@@ -324,7 +324,7 @@ class Bloom(SketchRandomiser):
         return (mean - chance) / (1 - chance), math.sqrt(self.variance(n) * self.hashes / fewest)
 
 
-def sketched(*, epsilon: Number, kind: str = "hcms", rows: int = 16, buckets: int = 1024, seed: int = 0) -> Protocol:
+def sketched(*, epsilon: Number, kind: str = "hcms", rows: int = 16, buckets: int = 1024, family: int = 0) -> Protocol:
     """A protocol for shares of any keys: "cms", "hcms", "auto" (the best randomiser for the buckets), "count-sketch" or "bloom".
 
     >>> sketched(epsilon=1, kind="count-sketch").randomiser.width
@@ -332,11 +332,11 @@ def sketched(*, epsilon: Number, kind: str = "hcms", rows: int = 16, buckets: in
     """
     inner = {"cms": "symmetric-unary", "hcms": "hadamard", "auto": "auto"}
     if kind in inner:
-        return Protocol(AnyKeys(), CountMeanSketch(KEYS, epsilon, rows, buckets, seed, inner[kind]))
+        return Protocol(AnyKeys(), CountMeanSketch(KEYS, epsilon, rows, buckets, family, inner[kind]))
     if kind == "count-sketch":
-        return Protocol(AnyKeys(), CountSketch(KEYS, epsilon, rows, buckets, seed))
+        return Protocol(AnyKeys(), CountSketch(KEYS, epsilon, rows, buckets, family))
     if kind == "bloom":
-        return Protocol(AnyKeys(), Bloom(KEYS, epsilon, buckets, seed=seed))
+        return Protocol(AnyKeys(), Bloom(KEYS, epsilon, buckets, family=family))
     raise ParameterError(f"kind must be cms, hcms, auto, count-sketch or bloom, not {kind!r}")
 
 

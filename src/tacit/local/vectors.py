@@ -143,20 +143,20 @@ class UnitVectors(Domain):
 class Projected(Domain):
     """BoundedVectors of length at most 1, multiplied by a public matrix of signs over the root of `coordinates`, which are fewer.
 
-    The matrix is that of the public `seed`; longer vectors are scaled to length 1. Coordinates beyond `reach` deviations of a random
+    The matrix is that of the public number `family`; longer vectors are scaled to length 1. Coordinates beyond `reach` deviations of a random
     matrix are cut off. The mean is brought back with the transposed matrix, right on average over matrices.
     """
 
     dimensions: int
     coordinates: int
-    seed: int = 0
+    family: int = 0
     reach: int = 4
     points: int = 2**16 + 1
 
     kind: ClassVar[str] = "projected"
 
     def __post_init__(self) -> None:
-        for name, least in (("dimensions", 2), ("coordinates", 1), ("seed", 0), ("reach", 1)):
+        for name, least in (("dimensions", 2), ("coordinates", 1), ("family", 0), ("reach", 1)):
             object.__setattr__(self, name, count(name, getattr(self, name), least=least))
         object.__setattr__(self, "points", Numbers(-1, 1, self.points).points)
         if self.dimensions * self.coordinates > 2**28:
@@ -169,7 +169,7 @@ class Projected(Domain):
     @property
     def matrix(self) -> Array:
         """The public matrix, a row a coordinate."""
-        return _signs(self.seed, self.coordinates, self.dimensions) / math.sqrt(self.coordinates)
+        return _signs(self.family, self.coordinates, self.dimensions) / math.sqrt(self.coordinates)
 
     @property
     def _limit(self) -> float:
@@ -193,8 +193,8 @@ class Projected(Domain):
 
 
 @lru_cache(maxsize=4)
-def _signs(seed: int, rows: int, columns: int) -> Array:
-    name = f"tacit projection {seed} {rows} {columns}".encode()
+def _signs(family: int, rows: int, columns: int) -> Array:
+    name = f"tacit projection {family} {rows} {columns}".encode()
     bits = np.frombuffer(hashlib.shake_256(name).digest(-(-rows * columns // 8)), dtype=np.uint8)
     return np.asarray(1 - 2.0 * np.unpackbits(bits, count=rows * columns).reshape(rows, columns), dtype=np.float64)
 
@@ -618,13 +618,13 @@ def unit_vectors(dimensions: int, *, epsilon: Number) -> Protocol:
     return Protocol(holding, PrivUnit(holding.size, epsilon, holding.dimensions))
 
 
-def projected(dimensions: int, coordinates: int, *, epsilon: Number, seed: int = 0) -> Protocol:
+def projected(dimensions: int, coordinates: int, *, epsilon: Number, family: int = 0) -> Protocol:
     """A protocol for the mean of long vectors of length at most 1, of which one coordinate after a public projection is reported.
 
     >>> projected(1000, 20, epsilon=1).randomiser.dimensions
     20
     """
-    holding = Projected(dimensions, coordinates, seed)
+    holding = Projected(dimensions, coordinates, family)
     return Protocol(holding, SampledCoordinates(holding.size, epsilon, holding.coordinates))
 
 
