@@ -299,6 +299,8 @@ def explained(plan: Plan, text: str, rows: int, confidence: float) -> str:
     chance = f"(an even chance with {plan.selection.people_needed} people)" if plan.selection else ""
     private = f", of which those that pass the selection appear {chance}" if plan.selection else ""
     lines.append(f"2. rows are {where}clamped, rounded to integers and added up in {keys}{private}")
+    if any(aggregate.value is not None for aggregate in plan.question.aggregates):
+        lines.append("   a value that is NULL or NaN adds nothing; only COUNT of a value counts NaN, as the engine does")
     lines.append(f"3. noise: {plan.split.law}, together {plan.event!r}")
     for share in plan.shares:
         change = share.measure.most * float(share.measure.granularity)
