@@ -1,6 +1,8 @@
-"""A mutant of questions about odd types: an engine that fails where a secret holds, which is an answer without noise.
+"""Mutants of questions about odd types, ties and joins.
 
-The real code stands beside it, on the same rows: there the question is refused by its types, before anything is paid.
+An engine that fails where a secret holds is an answer without noise; a choice among a person's rows that looks at where they lie moves
+with everyone's rows; a join that compares less than was counted makes more rows than are priced. The real code stands beside each, on
+the same rows.
 
 >>> [mutant.name for mutant in mutants()][0]
 'tables: a type that is matched by how its name begins'
@@ -8,18 +10,23 @@ The real code stands beside it, on the same rows: there the question is refused 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from tacit.accounting import Guarantee
 from tacit.audit.claim import Claim
 from tacit.audit.selftest.case import Mutant
-from tacit.tables import Desk, EngineError, Source, TableError, Unit
+from tacit.tables import Desk, EngineError, Source, TableError, Unit, from_clause, joins
+from tacit.tables.relation import Relation
 
 #: So many answers: what the fault shows, it shows in every one.
 TRIALS = 150
@@ -48,12 +55,70 @@ def _outcome(types: Mapping[str, str]) -> Answers:
     return run
 
 
+def _answers(desk: Desk, text: str, n: int) -> NDArray[np.float64]:
+    """n answers to a count, each with noise of its own."""
+    plan = desk.plan(desk.question(text), Guarantee(epsilon=1))
+    drawn = (desk.answer(plan, desk.draw(plan)[0], delta=Fraction(0), private=True) for _ in range(n))
+    return np.array([float(answer.figures["n"].value[0]) for answer in drawn])
+
+
+def _choice(order: Callable[[Relation], list[exp.Expression]] | None) -> Answers:
+    """How many people's chosen row has the text 'a', where each has two rows alike but for it; `order` replaces what tells rows apart.
+
+    The person leaves, and then the other rows lie the other way round: as in a table that was written anew.
+    """
+
+    def run(there: bool, n: int) -> NDArray[np.float64]:
+        rows = [(person, text) for person in range(60) for text in ("a", "b") if there or person]
+        rows = rows if there else rows[::-1]
+        people = pa.table({"id": [row[0] for row in rows], "c": [row[1] for row in rows], "k": [1] * len(rows)})
+        first = "SELECT id, c, ROW_NUMBER() OVER (PARTITION BY id ORDER BY k) AS p FROM t"
+        text = f"SELECT COUNT(*) AS n FROM ({first}) w WHERE p = 1 AND c = 'a'"
+        with contextlib.ExitStack() as stack:
+            for module in (from_clause, joins) if order is not None else ():
+                stack.enter_context(mock.patch.object(module, "told_apart", order))
+            return _answers(Desk.of(Source.of(people, name="t"), Unit("id", max_rows=1), loss=False), text, n)
+
+    return run
+
+
+def _join(counted: Callable[..., exp.Expression] | None) -> Answers:
+    """How many rows one visit becomes in a join with codes that differ by nanoseconds; `counted` replaces what is counted there."""
+
+    def run(there: bool, n: int) -> NDArray[np.float64]:
+        moments = pa.array(range(500), pa.timestamp("ns"))
+        visits = pa.table({"at": pa.array([0] * int(there), pa.timestamp("us"))})
+        source = Source.several({"visits": visits, "codes": pa.table({"at": moments})}, public=["codes"])
+        with mock.patch.object(joins, "_one_where_equal", counted) if counted is not None else contextlib.nullcontext():
+            return _answers(Desk.of(source, Unit.row(), loss=False), "SELECT COUNT(*) AS n FROM visits v JOIN codes c ON v.at = c.at", n)
+
+    return run
+
+
+def _missing_or_not(relation: Relation) -> list[exp.Expression]:
+    """The old order: only whether a value is there."""
+    return [exp.Is(this=exp.column(field.name, quoted=True), expression=exp.null()) for field in relation.fields or ()]
+
+
+def _by_column(own: Any, other: Any, sql: exp.Expression) -> exp.Expression:
+    """The old count: the column itself, whatever the join compares."""
+    return exp.column(own.name, quoted=True)
+
+
 def mutants() -> list[Mutant]:
-    """A fault, caught by what it does to the outcome."""
+    """Faults, each caught by what it does to the outcome."""
     one = Claim.of(epsilon=1)
     return [
         Mutant(
             "tables: a type that is matched by how its name begins", _outcome({"tags": "VARCHAR"}), _outcome({}), (64, 30), one, TRIALS,
             "A list of texts counts as a text, and the engine fails where a row gets as far.", bulk=True,
+        ),
+        Mutant(
+            "tables: ties broken by where everyone's rows lie", _choice(_missing_or_not), _choice(None), (True, False), one, TRIALS,
+            "One person leaves, and another row of each other person is kept.", bulk=True,
+        ),
+        Mutant(
+            "tables: a join that compares less than is counted", _join(_by_column), _join(None), (True, False), one, TRIALS,
+            "Codes that differ by nanoseconds are one in the join, so one row becomes 500.", bulk=True,
         ),
     ]  # fmt: skip
