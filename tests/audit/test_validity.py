@@ -47,6 +47,7 @@ ELSEWHERE = {
     "roc.summary": "collects tpr_at",
     "roc.roc_figure": "draws the band",
     "attack.validation_size": "a size, not a bound",
+    "synthetic.audit_measurements": "plays the game and hands the scores to coin_evidence, which is counted",
 }
 
 
