@@ -377,6 +377,10 @@ def test_the_blanks_of_a_char_are_refused_or_as_in_plain_sql(place: Place) -> No
             assert caught.value.code == "text-padded"
         with pytest.raises(Refused):
             desk.question(f"SELECT COUNT(CASE WHEN x LIKE 'a%' THEN 1 END) AS n FROM (SELECT id, {c} AS x FROM every_plain) w")
+        for mixed in (f"CASE WHEN bo THEN vc ELSE {c} END = 'a'", f"COALESCE(vc, {c}) = 'a'", f"{c} = vc"):
+            with pytest.raises(Refused) as caught:
+                desk.question(f"SELECT COUNT(CASE WHEN {mixed} THEN 1 END) AS n FROM every_plain")
+            assert caught.value.code == "text-padded"
         with pytest.raises(Refused):
             by_person = f"SELECT id, MAX({c}) AS x FROM every_plain GROUP BY id"
             desk.question(f"SELECT COUNT(CASE WHEN x LIKE 'a%' THEN 1 END) AS n FROM ({by_person}) w")

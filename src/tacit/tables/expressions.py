@@ -277,9 +277,10 @@ class _Rewriter:
         if kind == "other" or (kind == "boolean" and ordered and not truths):
             raise Refused(f"{what} cannot use a value of this type; CAST it to a number, a text, a date or a timestamp first")
         padded = [v for v in values if v.padded]
-        if plain and padded and any(v.kind == "text" and v.constant is None and not v.padded for v in values):
+        if padded and any(v.kind == "text" and v.constant is None and not v.padded for v in values):
             # PostgreSQL compares a char(n) and a varchar without the blanks at their ends, and a char(n) and a text with them.
-            raise Refused(code="text-padded", column=padded[0].name or "a value", what="a comparison with another text")
+            both = "a comparison with another text, or a choice between the two"
+            raise Refused(code="text-padded", column=padded[0].name or "a value", what=both)
         return [forms.as_kind(v, kind, what) for v in (forms.unpadded(values) if kind == "text" else values)]
 
     def cast(self, node: exp.Expression) -> Value:
