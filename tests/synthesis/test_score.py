@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tacit.noise import test_mode as seeded
 from tacit.synthesis.estimate import NoisyMarginal, fit
@@ -34,3 +35,12 @@ def test_the_model_is_counted_on_its_own_rows() -> None:
         both, first = model_counts(model, [(0, 1), (0,)])
     assert np.abs(both - table).max() <= 1
     assert np.abs(first - [60, 40]).max() <= 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("wide", [1e17, 1e19, 1e300, np.inf, np.nan])
+def test_no_expectation_makes_a_distance_overflow(wide: float) -> None:
+    """At a tiny price what noise makes one expect can lie beyond 64 bits; a row then moved the distance by 2^64."""
+    expected = np.array([[wide, -1.0], [2.0, wide]])
+    before, after = (int(distances([np.array(c)], [expected], granules=64)[0]) for c in ([[0, 0], [3, 1]], [[1, 0], [3, 1]]))
+    assert before > 0 and abs(after - before) == 64

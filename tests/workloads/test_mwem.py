@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from tacit.accounting import Guarantee
+from tacit.calculus import Measurement
 from tacit.errors import ParameterError
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.noise import test_mode as seeded
 from tacit.tables import Session, Unit
-from tacit.workloads import AllRanges, Cells, Identity, Marginals, Mwem, Predicates, Product, Ranges, plan_mwem, with_mwem
+from tacit.workloads import AllRanges, Cells, Identity, Marginals, Mwem, Predicates, Prefix, Product, Ranges, plan_mwem, with_mwem
 from tacit.workloads.mwem import GRANULES, best_rounds
 
 CELLS = Cells.of({"a": 64})
@@ -131,3 +133,38 @@ def test_refusals_depend_on_the_questions_and_the_price() -> None:
         with_mwem(Product(a=Identity).on(CELLS), Guarantee(epsilon=1), start=np.zeros(64))
     with pytest.raises(ParameterError, match="at most"):
         with_mwem(Product(a=Identity, b=Identity).on(Cells.of({"a": 4000, "b": 4000})), Guarantee(epsilon=1))
+
+
+def scored(plan: Mwem, counts: list[int], monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], int]:
+    """The scores that the first choice is made from, exactly, and how far the price lets them move."""
+    seen: list[tuple[list[int], int]] = []
+    release = Measurement.release
+
+    def listening(self: Any, scores: Any, moved: Any) -> Any:
+        seen.append(([int(score) for score in scores], int(moved)))
+        return release(self, scores, moved)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Measurement, "release", listening)
+        plan.draw({plan.tables[0]: np.array(counts)})
+    return seen[0]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("rows", [10**3, 6 * 10**17, 10**18, 10**30])
+def test_no_declared_number_of_rows_makes_scores_overflow(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guesses beyond 64 bits became the least integer, and one row then turned the order of the scores around."""
+    plan = with_mwem(Product(a=Prefix).on(Cells.of({"a": 3})), Guarantee(epsilon=1), rounds=1, expected_rows=rows)
+    (before, moved), (after, _) = (scored(plan, counts, monkeypatch) for counts in ([0, 0, 0], [1, 0, 0]))
+    assert min(before) >= 0 and max(abs(x - y) for x, y in zip(before, after, strict=True)) <= moved
+
+
+@pytest.mark.parametrize("weight", [2**14 + 1, 2**30 + 1, 2**52 + 1])
+def test_large_weights_are_added_up_without_rounding(weight: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [[weight - 2, weight, 1], [0, -1, 0]]
+    plan = with_mwem(Product(a=Predicates.of(rows)).on(Cells.of({"a": 3})), Guarantee(epsilon=1), rounds=1, expected_rows=1000)
+    for near in range(2**31, 2**31 + 5):
+        counts, more = [2**31 + 1, near, 2**30], [2**31 + 1, near + 1, 2**30]
+        (before, moved), (after, _) = scored(plan, counts, monkeypatch), scored(plan, more, monkeypatch)
+        assert moved == weight * GRANULES
+        assert [abs(x - y) for x, y in zip(before, after, strict=True)] == [moved, GRANULES]  # both answers lie far from the guess

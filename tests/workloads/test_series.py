@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import threading
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.mechanisms import BinaryTree, square_root
 from tacit.mechanisms.continual_counting import PRECISION, coefficients
 from tacit.noise import test_mode as seeded
-from tacit.tables import EngineError, Periods, Refused, Session, TableError, Unit
+from tacit.tables import Cut, EngineError, Periods, Refused, Session, TableError, Unit
 from tacit.workloads import series, stream
 from tacit.workloads.series import _cheapest
 
@@ -217,3 +219,27 @@ def test_replaced_units_move_twice_as_far() -> None:
     assert Fraction(one[0].sigma) == pytest.approx(2 * Fraction(other[0].sigma), rel=1e-9)
     space = Space(Vectors(Integers(), 8), L1())
     assert square_root(8, 1).bind(space).event(2).noise_multiplier == square_root(8, 1).bind(space).event(1).noise_multiplier / 2
+
+
+def test_two_threads_publish_two_periods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both used to count the first period: its rows moved the totals by twice what was paid for."""
+    session = opened(tmp_path, visits(np.repeat([0, 7, 14], [5, 60, 700])))
+    weeks = stream(session, "day", Periods(START, "week", 3), rho=1)
+    together, counts, pushed = threading.Barrier(2), Cut.counts, []
+    push = weeks._counter.push
+
+    def slowly(self: Cut, tables: Any) -> Any:
+        found = counts(self, tables)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            together.wait(0.3)
+        return found
+
+    monkeypatch.setattr(Cut, "counts", slowly)
+    monkeypatch.setattr(weeks._counter, "push", lambda item: (pushed.append(item), push(item))[1])
+    threads = [threading.Thread(target=weeks.advance) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert pushed == [5, 60]
+    assert [one.period for one in weeks.published] == ["2026-01-01", "2026-01-08"]

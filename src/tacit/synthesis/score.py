@@ -25,10 +25,12 @@ def distances(
     exact: Sequence[NDArray[np.int64]], expected: Sequence[NDArray[Any]], *, granules: int = 1
 ) -> NDArray[np.int64]:
     """|x - y|_1 of each candidate in granules of 1 / `granules` row; y is rounded to whole granules first."""
-    found = [
-        int(np.abs(granules * counts - np.rint(granules * np.asarray(other)).astype(np.int64)).sum())
-        for counts, other in zip(exact, expected, strict=True)
-    ]
+    found = []
+    for counts, other in zip(exact, expected, strict=True):
+        # Kept where the sum over all cells has room in 64 bits: an overflow would move by far more than a row.
+        most = 2**61 // max(1, counts.size)
+        whole = np.clip(np.nan_to_num(np.rint(granules * np.asarray(other, dtype=np.float64))), -most, most).astype(np.int64)
+        found.append(int(np.abs(granules * counts - whole).sum()))
     return np.array(found, dtype=np.int64)
 
 

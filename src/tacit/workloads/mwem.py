@@ -34,7 +34,7 @@ from tacit.mechanisms import NoisySums, exponential
 from tacit.parameters import count
 from tacit.tables import Session
 from tacit.workloads.adaptive import AdaptivePlan, Given, Record, planned
-from tacit.workloads.joint_strategy import widened
+from tacit.workloads.joint_strategy import MOST_ROWS, widened
 from tacit.workloads.plan import TermAnswers
 from tacit.workloads.strategy import range_ends
 from tacit.workloads.workload import Array, Factor, Wanted, Workload
@@ -109,7 +109,7 @@ class Mwem:
         rows = int(self.rows)
         if not self.public:
             rows = NoisySums.of_multiplier("laplace", 1 / Fraction(self.rows), moved=self.reach).add(int(table.sum()))
-        exact = self._flat(self.workload.answers(table)).astype(table.dtype)
+        exact = self._exact(table)
         moved = self.reach * self.largest * GRANULES
         space = Space(Vectors(Integers(), len(exact)), LInfinity())
         chooser = exponential(self.choice / moved).bind(space)
@@ -117,8 +117,7 @@ class Mwem:
         asked: list[tuple[list[Array], int]] = []
         now = self._begin(rows)
         for _ in range(self.rounds):
-            guessed = np.rint(self._flat(self.workload.answers(now)) * GRANULES)
-            scores = np.abs(exact * GRANULES - guessed.astype(table.dtype))
+            scores = np.abs(exact * GRANULES - self._guessed(now, table.dtype))
             pick = int(chooser.release(scores, moved).value)
             value = int(self.measurement.add(int(exact[pick])))
             record["asked"].append(pick)
@@ -126,6 +125,33 @@ class Mwem:
             asked.append((self.question(pick), value))
             now = self._learnt(now, asked, rows)
         return record
+
+    def _exact(self, table: NDArray[Any]) -> NDArray[Any]:
+        """The true answers, in whole numbers of the table's type.
+
+        Float sums are exact up to 2^53. Beyond, a rounding could move an answer further than a person's rows may.
+        """
+        if self.largest * MOST_ROWS <= 2**53:
+            return self._flat(self.workload.answers(table)).astype(table.dtype)
+        found = []
+        for term in self.workload.terms:
+            own = table.sum(axis=tuple(i for i, c in enumerate(self.workload.cells.names) if c not in term.columns))
+            told = self.workload.told(term)
+            for axis, (_, factor) in enumerate(told):
+                if range_ends(factor) is None:
+                    rows = np.vectorize(int, otypes=[object])(factor.matrix())
+                    own = np.moveaxis(np.tensordot(rows, own.astype(object), axes=(1, axis)), 0, axis)
+                else:
+                    own = factor.answer(own, axis)
+            order = [list(dict(told)).index(column) for column in term.columns]
+            found.append(np.transpose(own, order) if order else np.asarray(own))
+        return self._flat(found).astype(table.dtype)
+
+    def _guessed(self, now: Array, kind: np.dtype[Any]) -> NDArray[Any]:
+        """What the estimate answers, in granules, kept where scores do not overflow, which would turn their order around."""
+        most = self.largest * GRANULES * MOST_ROWS
+        found = np.clip(np.nan_to_num(np.rint(self._flat(self.workload.answers(now)) * GRANULES)), -most, most)
+        return np.array([int(value) for value in found], dtype=object) if kind.hasobject else found.astype(kind)
 
     @staticmethod
     def _flat(answers: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -145,6 +145,8 @@ class Known:
         else:  # a Gaussian part is a little lighter than the Laplace one that stands for it here
             twice = np.where([law == "laplace" for law in self.laws], parts, parts / 2)
             wide = float(half_widths(np.array([twice.sum()]), np.array([(twice**2).sum()]), "laplace", confidence)[0])
+            # Half a step more, as in a plan's intervals: answers of few whole sums move in steps.
+            wide += math.sqrt(float((twice**2).sum() / max(twice.sum(), 1e-300))) / float(self.scales.min()) / 2
         value = float(weights @ self.values)
         return OnlineAnswer(value, "known", value - wide, value + wide)
 

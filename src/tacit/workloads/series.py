@@ -25,6 +25,7 @@ True
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -199,6 +200,7 @@ class Stream:
         self.published: list[Published] = []
         self._session, self._cut, self._column = session, cut, column
         self._counter, self._payment = counter, payment
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Stream({len(self.published)} of {self.periods.count} periods published, {self._payment.event!r})"
@@ -220,17 +222,20 @@ class Stream:
 
     def advance(self) -> Published:
         """Count the next period and publish the running total. A period is counted once; rows that come later are lost to it."""
-        time = len(self.published)
-        if time == self.periods.count:
-            raise ParameterError(f"all {time} periods were published; open another stream, which is another spend")
-        with self._payment.touching():
-            counts = self._cut.counts([(self._column,)])[(self._column,)]
-            total = float(self._counter.push(int(counts[time])))
-        found = Published(self.periods.names[time], total, total - self.width, total + self.width)
-        self.published.append(found)
-        if len(self.published) == self.periods.count:
-            self._payment.commit()
-        return found
+        # Two threads at once would count one period twice, which moves more than was paid for.
+        with self._lock:
+            time = self._counter.time
+            if time == self.periods.count:
+                raise ParameterError(f"all {time} periods were published; open another stream, which is another spend")
+            width = self.width
+            with self._payment.touching():
+                counts = self._cut.counts([(self._column,)])[(self._column,)]
+                total = float(self._counter.push(int(counts[time])))
+            found = Published(self.periods.names[time], total, total - width, total + width)
+            self.published.append(found)
+            if time + 1 == self.periods.count:
+                self._payment.commit()
+            return found
 
     def picture(self, path: pictures.Path | None = None) -> Figure:
         """What was published so far."""
