@@ -125,7 +125,9 @@ class Rappor:
 class Device:
     """One person's RAPPOR: the cohort, and a permanent answer for each of the first `values` different values.
 
-    A value beyond these is reported as the last of them, so that the lifetime price, `event`, holds whatever is reported.
+    A value beyond these is reported as the last of them. With one value the lifetime price, `event`, holds whatever is reported. With more
+    it holds between histories that change and come back at the same reports: averages of reports show when the value changed, which is
+    not in the price.
     """
 
     def __init__(self, rappor: Rappor, *, values: int = 1) -> None:
