@@ -175,3 +175,13 @@ def test_rows_counted_by_the_column_are_too_few(place: Place, monkeypatch: pytes
     monkeypatch.setattr(joins, "_one_where_equal", by_column)
     found = matched(place, _of(place, "ts"), _of(place, "ns"), ("'2024-01-01 00:00:00'",), nanoseconds(500))
     assert found == (500, 1)
+
+
+@pytest.mark.parametrize("place", ["duckdb"], indirect=True)
+def test_neighbours_of_128_bits_do_not_meet(place: Place) -> None:
+    """As floats, the largest whole numbers are one; compared as they are, they are not."""
+    huge = _of(place, "s128")
+    for name, values in (("join_visits", (2**127 - 1, 2**127 - 2, 5)), ("join_codes", (2**127 - 1,))):
+        every_type.put(place, name, [_called(huge)], [[str(i), f"CAST('{v}' AS HUGEINT)"] for i, v in enumerate(values)])
+    desk = desk_on(place, Unit("id", max_rows=1), "join_visits", "join_codes", public=frozenset({"join_codes"}))
+    assert sums(place, desk, ASKED) == [[1]]

@@ -118,7 +118,7 @@ def column(name: str, sql_type: str | None) -> Value:
         return Value(sql, "any", name=name)
     kind, name_of = kind_of(sql_type), bare(sql_type)
     if kind == "integer":
-        wide, bits = name_of in UNSIGNED, decimals.BITS.get(name_of, 64 if name_of in UNSIGNED else 128)
+        wide, bits = name_of in UNSIGNED, decimals.BITS.get(name_of, 64 if name_of in UNSIGNED else 127 if name_of == "HUGEINT" else 128)
         size = decimals.size_of(name_of) or (39, 0)
         return Value(sql, "decimal" if name_of in WIDE else "integer", 2.0**bits, 1.0, name=name, wide=wide, size=size)
     if kind == "decimal":
@@ -653,7 +653,12 @@ def exactly(values: list[Value], plain: bool) -> list[Value] | None:
 def comparable(values: list[Value]) -> bool:
     """Whether whole numbers may be compared as they are, one of them without a sign: doubles would take neighbours for equal."""
     whole = all(v.kind in ("integer", "null") or v.wide or (v.constant is not None and _fits_unsigned(v.constant)) for v in values)
-    return whole and any(v.wide for v in values)
+    return (whole and any(v.wide for v in values)) or (all(_huge(v) for v in values) and len({v.most for v in values}) == 1)
+
+
+def _huge(value: Value) -> bool:
+    """Whether this is a column of 128 bits; two of one type are compared without a conversion, which could fail."""
+    return bool(value.name) and value.kind == "decimal" and value.size == (39, 0) and value.most >= 2.0**127
 
 
 def _fits_unsigned(constant: Any) -> bool:
