@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 import sqlite3
 import subprocess
@@ -142,3 +144,40 @@ def test_a_kill_at_any_statement_leaves_no_report_that_was_not_booked(tmp_path: 
             break
     else:
         pytest.fail("the run was never finished")
+
+
+def test_what_the_price_of_two_values_covers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All histories of three reports of two values, by the draws that the device really sends: laws of what is seen, enumerated.
+
+    The price holds between histories that change at the same reports, and between no others, as the statement says.
+    """
+    protocol = Protocol(frequencies(["a", "b"], epsilon=1).values, Response(2, 1))
+    law = {place: [float(sum(protocol.randomiser.distribution(place)[said])) / 2 for said in (0, 1)] for place in (0, 1)}
+    values: list[int] = []
+
+    def numbered(self: Response, places: np.ndarray) -> np.ndarray:
+        values.append(int(places[0]))
+        return np.array([len(values) - 1], dtype=np.uint8)
+
+    monkeypatch.setattr(Response, "privatise", numbered)
+    laws: dict[tuple[int, ...], dict[tuple[int, ...], dict[tuple[int, ...], float]]] = {}
+    for number, history in enumerate(itertools.product("ab", repeat=3)):
+        values.clear()
+        own = Client(protocol, ledger=tmp_path / f"{number}.db", lifetime="eps=3", values=2)
+        slots = tuple(payload(own.report(value))[0] for value in history)
+        seen: dict[tuple[int, ...], float] = {}
+        for drawn in itertools.product((0, 1), repeat=len(values)):
+            sent = tuple(drawn[slot] for slot in slots)
+            seen[sent] = seen.get(sent, 0) + math.prod(law[place][said] for place, said in zip(values, drawn, strict=True))
+        laws.setdefault(slots, {})[tuple(values)] = seen
+    assert len(laws) == 4 and sum(map(len, laws.values())) == 8
+    for (slots, one), (others, two) in itertools.product(laws.items(), repeat=2):
+        for p, q in itertools.product(one.values(), two.values()):
+            worst = max(share / q[sent] if sent in q else math.inf for sent, share in p.items())
+            if slots == others:
+                assert worst <= math.exp(2) * (1 + 1e-12)
+            elif set(slots) == {0, 1}:
+                assert worst == math.inf or len(set(others)) == 2
+    stays, changes = next(iter(laws[0, 0, 0].values())), next(iter(laws[0, 1, 0].values()))
+    assert (0, 1, 0) in changes and (0, 1, 0) not in stays
+    assert "*when* a value changes shows" in str(Client.__doc__)

@@ -12,7 +12,7 @@ import pytest
 from tacit.accounting import Repeated
 from tacit.errors import ParameterError
 from tacit.local.rappor import BloomCounts, Device, Rappor, joint_shares
-from tacit.mechanisms.verify import max_divergence
+from tacit.mechanisms.verify import exp_bracket, max_divergence
 
 
 def reports(rappor: Rappor, words: list[str]) -> list[tuple[int, np.ndarray]]:
@@ -22,6 +22,17 @@ def reports(rappor: Rappor, words: list[str]) -> list[tuple[int, np.ndarray]]:
 def test_the_prices_of_the_paper() -> None:
     rappor = Rappor(bits=128, hashes=2, f=0.5, p=0.5, q=0.75)
     assert rappor.lifetime_epsilon == pytest.approx(4.394449, abs=5e-7) and rappor.epsilon == pytest.approx(1.074286, abs=5e-7)
+
+
+@pytest.mark.parametrize("small", [Fraction(1, 10**k) for k in (1, 2, 3, 4, 8, 12, 18)])
+def test_prices_near_nothing_are_not_below_the_laws(small: Fraction) -> None:
+    """f near 1, or p near q: ratios near 1, which floating-point chances lose. The oracle is the ratio itself, in fractions."""
+    for f, p, q in ((1 - small, Fraction(1, 3), Fraction(2, 3)), (Fraction(1, 2), Fraction(2, 5), Fraction(2, 5) + small / 7)):
+        rappor = Rappor(bits=8, hashes=1, f=f, p=p, q=q)
+        one, zero = f * (p + q) / 2 + (1 - f) * q, f * (p + q) / 2 + (1 - f) * p
+        for price, ratio in ((rappor.lifetime_epsilon, ((2 - f) / f) ** 2), (rappor.epsilon, one * (1 - zero) / (zero * (1 - one)))):
+            assert exp_bracket(price, 400)[0] >= ratio
+            assert exp_bracket(price * (1 - 1e-8), 400)[1] < ratio
 
 
 @pytest.mark.parametrize("parameters", [(Fraction(1, 2), Fraction(1, 2), Fraction(3, 4)), (Fraction(1, 4), Fraction(1, 5), Fraction(4, 5))])

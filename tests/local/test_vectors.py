@@ -190,3 +190,15 @@ def test_questions_that_make_no_sense_are_refused() -> None:
         UnitVectors(2)
     with pytest.raises(ParameterError):
         PrivUnit(UNIT, 20, 64)
+
+
+@pytest.mark.parametrize("cosine", [0.2, 0.95, 0.998])
+def test_the_deviation_of_a_direction_covers_every_coordinate(cosine: float) -> None:
+    """Three dimensions, where a cosine is uniform: spreads along and across by closed form, for caps that are not the best one."""
+    one, n, odds = PrivUnit(2**31 + 1, 8, 3, round(cosine * 2**32)), 100, math.exp(8)
+    whole = odds * (1 - cosine) / 2 + (1 + cosine) / 2
+    length = (odds - 1) * (1 - cosine**2) / 4 / whole
+    square = (odds * (1 - cosine**3) + 1 + cosine**3) / 6 / whole
+    along, across = square / length**2 - 1, (1 - square) / 2 / length**2
+    _, deviation = one.mean(np.zeros(3, dtype=np.int64), n)
+    assert deviation == pytest.approx(np.full(3, math.sqrt(max(along, across) / n)), rel=1e-6)

@@ -2,8 +2,9 @@
 
 The lifetime budget is declared first; without one there is no client. Every report is booked before the value is looked at, and a
 refusal depends on the book alone. A device that memorises draws once for each value and sends the same randomised value again and
-again, so years of reports tell no more than the first: it books, once, the price of as many different values as it will ever report.
-What comes after these is reported as the last of them.
+again: it books, once, the price of as many different values as it will ever report. What comes after these is reported as the last of
+them. With one value, the default, years of reports tell no more than the first. With more, two different reports show that the value
+changed, and when: this is not in the price.
 
 >>> import pathlib, tempfile
 >>> from tacit.local import frequencies
@@ -43,9 +44,11 @@ class Client:
     Guarantee
         Statement: all reports together, however many, cost k times `protocol.event` where the device memorises, and otherwise that
         event times the number of payments in the book; never more than the lifetime budget.
-        Conditions: the replacement of the person's values, all of them; the file is the only one of this person.
-        Proved in: a memorised report is a function of one draw for each value; what is sent beyond k values repeats the last draw, so
-        it is post-processing of k draws whose values are chosen by the person's history (adaptive composition).
+        Conditions: the file is the only one of this person. For k = 1 and for values=None, the replacement of all the person's values
+        by any others. For k > 1, by others that change and come back at the same reports: *when* a value changes shows, and no finite
+        price covers that, since a person whose value stays never sends two different reports.
+        Proved in: which of the k draws is sent, and when, is a function of when values change and come back (what is sent beyond k values
+        repeats the last draw). Given that, the reports are post-processing of k draws.
     """
 
     def __init__(

@@ -80,8 +80,9 @@ class PrefixCandidates(Domain):
 class PrefixSearch:
     """A search for words of at most `length` letters of an alphabet; `step` letters are added a round, and at most `keep` prefixes kept.
 
-    `miss` is the chance, at the most, that anything is kept in any round that too few people hold: a candidate that not one person
-    holds, or for `privtrie` one below the share `least`. `inner` names the randomiser of the rounds.
+    `miss` is the chance, at the most, that anything is kept in any round that not one person holds, or for `privtrie` that a word below
+    the share `least` is found: a word so near to `least` that its portions do not decide is left out. `inner` names the randomiser of
+    the rounds.
     """
 
     alphabet: str
@@ -221,6 +222,8 @@ def _portions(people: list[str], order: NDArray[np.int64], search: PrefixSearch,
                 if mean - wide * spread < least < mean + wide * spread:
                     still.append(prefix)
             open_ = still
-        decided = [each for each, (mean, spread) in answers.items() if mean - wide * spread >= least or (mean >= least and each in open_)]
+        # a prefix that is still open grows on where it may be heavy; a word that is still open is no answer
+        maybe = set(open_) if round_ < rounds - 1 else set()
+        decided = [each for each, (mean, spread) in answers.items() if mean >= least + (0.0 if each in maybe else wide * spread)]
         kept = sorted(decided, key=lambda each: -answers[each][0])[: search.keep]
     return [(prefix.rstrip(END), *answers[prefix]) for prefix in kept]

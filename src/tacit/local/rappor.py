@@ -30,11 +30,20 @@ from scipy.special import ndtr
 from tacit import noise
 from tacit.accounting import Event, PureDP, Repeated
 from tacit.errors import ParameterError
-from tacit.exact import exact
+from tacit.exact import at_least, exact
+from tacit.mechanisms.verify import log_bracket
 from tacit.parameters import Number, count, probability
 
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]
+
+
+def _price(times: int, ratio: Fraction) -> float:
+    """So many times the logarithm of a ratio above 1, rounded up: near 1, floating-point chances would lose it."""
+    more = ratio - 1
+    if more < Fraction(1, 2**10):
+        return times * at_least(more - more**2 / 2 + more**3 / 3) * (1 + 1e-15)  # what follows in the series is negative
+    return times * log_bracket((ratio, ratio)).upper * (1 + 1e-15)
 
 
 @dataclass(frozen=True)
@@ -69,22 +78,26 @@ class Rappor:
         if not 0 < self.f < 1 or not 0 < self.p < self.q < 1:
             raise ParameterError("f must be between 0 and 1, and p below q, both between 0 and 1")
 
-    def _reported(self) -> tuple[float, float]:
+    def _chances(self) -> tuple[Fraction, Fraction]:
         """The chance of a 1 in a report where the true bit is 1, and where it is 0."""
-        f, p, q = float(self.f), float(self.p), float(self.q)
+        f, p, q = Fraction(self.f), Fraction(self.p), Fraction(self.q)
         return f * (p + q) / 2 + (1 - f) * q, f * (p + q) / 2 + (1 - f) * p
+
+    def _reported(self) -> tuple[float, float]:
+        one, zero = self._chances()
+        return float(one), float(zero)
 
     @property
     def lifetime_epsilon(self) -> float:
         """What all reports of one value tell together."""
-        half = float(self.f) / 2
-        return 2 * self.hashes * math.log((1 - half) / half) * (1 + 1e-15)
+        half = Fraction(self.f) / 2
+        return _price(2 * self.hashes, (1 - half) / half)
 
     @property
     def epsilon(self) -> float:
         """What one report tells."""
-        one, zero = self._reported()
-        return self.hashes * math.log(one * (1 - zero) / (zero * (1 - one))) * (1 + 1e-15)
+        one, zero = self._chances()
+        return _price(self.hashes, one * (1 - zero) / (zero * (1 - one)))
 
     @property
     def event(self) -> Event:
@@ -125,7 +138,9 @@ class Rappor:
 class Device:
     """One person's RAPPOR: the cohort, and a permanent answer for each of the first `values` different values.
 
-    A value beyond these is reported as the last of them, so that the lifetime price, `event`, holds whatever is reported.
+    A value beyond these is reported as the last of them. With one value the lifetime price, `event`, holds whatever is reported. With more
+    it holds between histories that change and come back at the same reports: averages of reports show when the value changed, which is
+    not in the price.
     """
 
     def __init__(self, rappor: Rappor, *, values: int = 1) -> None:

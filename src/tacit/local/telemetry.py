@@ -2,7 +2,8 @@
 
 A device reports one bit for a mean, or a few for a histogram. Where it reports every day it first rounds the number at a point of its
 own, drawn once (alpha-point rounding), and remembers the bit of each rounded number: small changes change nothing, and a lifetime costs
-at most one report for each rounded number (Ding, Kulkarni, Yekhanin 2017).
+at most one report for each rounded number. A change of the bit shows that the number changed, which is not in that price (Ding,
+Kulkarni, Yekhanin 2017).
 
 >>> hours = OneBitMean(largest=24, epsilon=1)
 >>> bits = hours.privatise([8, 9, 7] * 10_000)
@@ -84,7 +85,8 @@ class RoundingDevice:
     """One person's device for `OneBitMean` every day: rounds at its own point to multiples of `step`, and remembers each one's bit.
 
     The rounding point is drawn once, so rounded numbers are right on average over people. The bits of all multiples are functions of
-    one draw each: whatever is reported over a lifetime costs at most `event`.
+    one draw each, so a lifetime costs at most `event`, between histories whose rounded numbers change and come back on the same days.
+    A bit that changes shows that the number did: no finite price covers that, since a number that stays never changes its bit.
     """
 
     def __init__(self, oracle: OneBitMean, step: int) -> None:

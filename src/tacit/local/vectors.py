@@ -143,8 +143,8 @@ class UnitVectors(Domain):
 class Projected(Domain):
     """BoundedVectors of length at most 1, multiplied by a public matrix of signs over the root of `coordinates`, which are fewer.
 
-    The matrix is that of the public number `family`; longer vectors are scaled to length 1. Coordinates beyond `reach` deviations of a random
-    matrix are cut off. The mean is brought back with the transposed matrix, right on average over matrices.
+    The matrix is that of the public number `family`; longer vectors are scaled to length 1. Coordinates beyond `reach` deviations of a
+    random matrix are cut off. The mean is brought back with the transposed matrix, right on average over matrices.
     """
 
     dimensions: int
@@ -562,8 +562,9 @@ class PrivUnit(VectorRandomiser):
 
     def mean(self, table: Table, n: int) -> tuple[Array, Array]:
         t = table / (n * FINE * self.length)
-        # along the direction itself the spread is larger than across, where it is what most coordinates have
-        return t, np.full(self.dimensions, math.sqrt(max(self.error / self.dimensions, self._along) / n))
+        # a coordinate's spread lies between those along the person's direction and across it; the best cap makes them alike
+        across = (self.error - self._along) / (self.dimensions - 1)
+        return t, np.full(self.dimensions, math.sqrt(max(across, self._along) / n))
 
     @property
     def _along(self) -> float:

@@ -274,3 +274,15 @@ def test_several_reports_of_one_person_count_together() -> None:
 def test_the_events_travel() -> None:
     for event in (LocalReport(1), LocalReport(2, 0.05, 0.4, 0.1), Shuffled(RandomizedResponse(1, 16), 1000)):
         assert from_json(to_json(event)) == event
+
+
+@pytest.mark.parametrize(
+    "blanket", [Blanket(20, 0.5, 1e-18, 0.3), Blanket(30, 0.9, 1e-20, 0.2), response(40, 100), response(40, 2), clones(45), response(60, 3)]
+)
+def test_tiny_masses_against_large_odds_are_not_lost(blanket: Blanket) -> None:
+    """One person, in closed form; more, from below: one report that favours the first value and all others outside the blanket."""
+    for epsilon in (0.5, 5.0, blanket.epsilon - 1):
+        alone = blanket.factor * blanket.mass * blanket.one * (math.exp(blanket.epsilon) - math.exp(epsilon))
+        assert premium(blanket, 1, epsilon) == pytest.approx(alone, rel=1e-9)
+        for people in (5, 25):
+            assert premium(blanket, people, epsilon) >= alone * (1 - blanket.mass) ** (people - 1) * (1 - 1e-12)

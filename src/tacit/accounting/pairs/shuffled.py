@@ -87,7 +87,8 @@ def _atoms(blanket: Blanket, epsilon: float) -> tuple[Array, Array]:
     values = np.array([0.0, first, 1 - odds * a, -odds * more, -more])
     rest = max(0.0, 1 - 2 * blanket.one - blanket.both)
     masses = np.array([1 - blanket.mass, *(blanket.mass * np.array([blanket.one, blanket.one, blanket.both, rest]))])
-    kept = masses > 1e-17
+    kept = masses > 1e-17  # what rounding leaves of nothing
+    kept[1] = True  # all of delta comes from here, and a tiny mass stands against odds as large
     return values[kept], masses[kept] / masses[kept].sum()
 
 
