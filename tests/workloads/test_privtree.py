@@ -169,3 +169,12 @@ def test_refusals_depend_on_the_questions_and_the_price() -> None:
     with pytest.raises(ParameterError, match="no price"):
         with_privtree(Product(a=AllRanges).on(three), Guarantee(mu=1))
     assert gridded([[math.nan], [0.5]], [(0, 1)], 2).tolist() == [0, 1]
+
+
+def test_a_price_without_use_is_refused_before_the_data() -> None:
+    """At 1e-16 the steps of the levels left 64 bits, which failed after the payment."""
+    workload = Product(x=Identity).on(Cells.of({"x": 64}))
+    with pytest.raises(ParameterError, match="too small"):
+        with_privtree(workload, Guarantee(epsilon=Fraction(1, 10**16)))
+    least = with_privtree(workload, Guarantee(epsilon=Fraction(1, 2**35)))
+    assert len(least.draw({("x",): np.zeros(64, dtype=np.int64)})["leaves"]) >= 1

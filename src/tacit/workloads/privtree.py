@@ -48,6 +48,8 @@ from tacit.workloads.workload import Array, Wanted, Workload
 GRANULES = 256
 #: The most cells of the grid.
 LARGEST = 2**24
+#: The least price of a row in the tree: below, the steps of its levels leave 64 bits.
+LEAST_EPSILON = Fraction(1, 2**36)
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,10 @@ class Tree:
     shape: tuple[int, ...]
     epsilon: Fraction
     reach: int = 1
+
+    def __post_init__(self) -> None:
+        if self.epsilon / self.reach < LEAST_EPSILON:
+            raise ParameterError("the share of the price for the tree is too small to tell full boxes from empty ones; give more")
 
     @property
     def fan(self) -> int:
