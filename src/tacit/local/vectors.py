@@ -143,7 +143,7 @@ class UnitVectors(Domain):
 class Projected(Domain):
     """BoundedVectors of length at most 1, multiplied by a public matrix of signs over the root of `coordinates`, which are fewer.
 
-    The matrix is that of the public number `family`; longer vectors are scaled to length 1. Coordinates beyond `reach` deviations of a
+    The matrix is that of the public `family`; longer vectors are scaled to length 1. Coordinates beyond `reach` deviations of a
     random matrix are cut off. The mean is brought back with the transposed matrix, right on average over matrices.
     """
 

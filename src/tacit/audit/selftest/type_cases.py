@@ -25,8 +25,7 @@ from sqlglot import exp
 from tacit.accounting import Guarantee
 from tacit.audit.claim import Claim
 from tacit.audit.selftest.case import Mutant
-from tacit.tables import Desk, EngineError, Source, TableError, Unit, from_clause, joins
-from tacit.tables.relation import Relation
+from tacit.tables import Desk, EngineError, Source, TableError, Unit
 
 #: So many answers: what the fault shows, it shows in every one.
 TRIALS = 150
@@ -62,7 +61,7 @@ def _answers(desk: Desk, text: str, n: int) -> NDArray[np.float64]:
     return np.array([float(answer.figures["n"].value[0]) for answer in drawn])
 
 
-def _choice(order: Callable[[Relation], list[exp.Expression]] | None) -> Answers:
+def _choice(order: Callable[[Any], list[exp.Expression]] | None) -> Answers:
     """How many people's chosen row has the text 'a', where each has two rows alike but for it; `order` replaces what tells rows apart.
 
     The person leaves, and then the other rows lie the other way round: as in a table that was written anew.
@@ -75,8 +74,8 @@ def _choice(order: Callable[[Relation], list[exp.Expression]] | None) -> Answers
         first = "SELECT id, c, ROW_NUMBER() OVER (PARTITION BY id ORDER BY k) AS p FROM t"
         text = f"SELECT COUNT(*) AS n FROM ({first}) w WHERE p = 1 AND c = 'a'"
         with contextlib.ExitStack() as stack:
-            for module in (from_clause, joins) if order is not None else ():
-                stack.enter_context(mock.patch.object(module, "told_apart", order))
+            for module in ("from_clause", "joins") if order is not None else ():
+                stack.enter_context(mock.patch(f"tacit.tables.{module}.told_apart", order))
             return _answers(Desk.of(Source.of(people, name="t"), Unit("id", max_rows=1), loss=False), text, n)
 
     return run
@@ -89,13 +88,13 @@ def _join(counted: Callable[..., exp.Expression] | None) -> Answers:
         moments = pa.array(range(500), pa.timestamp("ns"))
         visits = pa.table({"at": pa.array([0] * int(there), pa.timestamp("us"))})
         source = Source.several({"visits": visits, "codes": pa.table({"at": moments})}, public=["codes"])
-        with mock.patch.object(joins, "_one_where_equal", counted) if counted is not None else contextlib.nullcontext():
+        with mock.patch("tacit.tables.joins._one_where_equal", counted) if counted is not None else contextlib.nullcontext():
             return _answers(Desk.of(source, Unit.row(), loss=False), "SELECT COUNT(*) AS n FROM visits v JOIN codes c ON v.at = c.at", n)
 
     return run
 
 
-def _missing_or_not(relation: Relation) -> list[exp.Expression]:
+def _missing_or_not(relation: Any) -> list[exp.Expression]:
     """The old order: only whether a value is there."""
     return [exp.Is(this=exp.column(field.name, quoted=True), expression=exp.null()) for field in relation.fields or ()]
 
