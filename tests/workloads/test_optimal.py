@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.workloads import AllRanges, Cells, Identity, Prefix, Product, best
+from tacit.workloads import AllRanges, Cells, Identity, Predicates, Prefix, Product, best
 from tacit.workloads.joint_strategy import unit_error
 from tacit.workloads.optimal import gaussian_optimum, p_identity, search, singular_value_bound, weighted_tree
 from tacit.workloads.strategy import Dense, Need, identity, rms, squared_error
@@ -63,3 +63,9 @@ def test_a_search_is_never_worse_than_single_cells(law) -> None:  # type: ignore
         need = Need.of(factor)
         assert squared_error(search(need, law), need, law) <= squared_error(identity(factor.size), need, law) * (1 + 1e-4)
     assert squared_error(search(Need.of(AllRanges(32)), "laplace"), Need.of(AllRanges(32)), "laplace") <= 10726.5
+
+
+def test_cells_that_no_question_counts_leave_a_strategy() -> None:
+    """One predicate over three of five cells: it is measured by itself, whatever the other cells are."""
+    found = gaussian_optimum(Need.of(Predicates.of([[1, 0, 1, 1, 0]])))
+    assert np.isfinite(found.matrix).all() and found.error == pytest.approx(1, rel=5e-3)

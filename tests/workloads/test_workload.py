@@ -103,3 +103,8 @@ def test_norms_of_all_ranges() -> None:
 def test_bad_questions_are_refused(wrong) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ParameterError):
         wrong()
+
+
+def test_a_question_about_no_cell_is_refused() -> None:
+    with pytest.raises(ParameterError, match="counts no cell"):
+        Predicates.of([[0, 0], [1, 0]])

@@ -45,7 +45,7 @@ from tacit.workloads.adaptive import Given
 from tacit.workloads.intervals import half_widths
 from tacit.workloads.joint_strategy import JointStrategy, widened
 from tacit.workloads.mwem import Mwem, updated
-from tacit.workloads.plan import WorkloadAnswer
+from tacit.workloads.plan import FEW_STEPS, WorkloadAnswer
 from tacit.workloads.workload import Array, Cells, Wanted, Workload
 
 #: The most cells: questions and what is known are kept as vectors over all of them.
@@ -145,8 +145,12 @@ class Known:
         else:  # a Gaussian part is a little lighter than the Laplace one that stands for it here
             twice = np.where([law == "laplace" for law in self.laws], parts, parts / 2)
             wide = float(half_widths(np.array([twice.sum()]), np.array([(twice**2).sum()]), "laplace", confidence)[0])
-            # Half a step more, as in a plan's intervals: answers of few whole sums move in steps.
-            wide += math.sqrt(float((twice**2).sum() / max(twice.sum(), 1e-300))) / float(self.scales.min()) / 2
+            used = np.abs(weights[np.abs(weights) > 1e-12])
+            if len(used) == 1:  # one whole sum moves in steps: the least number of them that covers
+                wide = float(used[0]) * math.ceil(wide / float(used[0]) - 0.5 - 1e-9)
+            elif float(self.scales.min()) < FEW_STEPS:  # as a plan's intervals
+                square, fourth = float(twice.sum()), float((twice**2).sum())
+                wide += math.sqrt(fourth / square) / float(self.scales.min()) / 2 * math.sqrt(fourth) / square
         value = float(weights @ self.values)
         return OnlineAnswer(value, "known", value - wide, value + wide)
 

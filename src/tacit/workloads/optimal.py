@@ -73,7 +73,9 @@ def gaussian_optimum(need: Need, steps: int = 200) -> Optimum:
     """
     gram = need.gram()
     # A column of questions that are few has a singular Gram matrix; the strategy must still tell all cells apart.
-    gram = gram + np.eye(len(gram)) * max(1e-12 * float(np.trace(gram)) / len(gram), 1e-300)
+    # Where a cell is in no question, that takes more than rounding: it is told apart by a millionth of what the others are.
+    ridge = 1e-12 if float(np.diag(gram).min()) > 0 else 1e-6
+    gram = gram + np.eye(len(gram)) * max(ridge * float(np.trace(gram)) / len(gram), 1e-300)
     v = np.sqrt(np.diag(gram))
     gap = GAP if len(gram) <= 64 else WIDER_GAP
     best: tuple[float, Array] | None = None
@@ -91,7 +93,7 @@ def gaussian_optimum(need: Need, steps: int = 200) -> Optimum:
             best = (trace * widest, square / widest)
         if best[0] <= least * (1 + gap):
             break
-        v = np.diag(middle).copy()
+        v = np.maximum(np.diag(middle), 1e-12 * float(np.diag(middle).max()))
     assert best is not None
     values, vectors = eigh(best[1], check_finite=False)
     return Optimum(best[0], least, np.sqrt(values.clip(min=0.0))[:, None] * vectors.T, multipliers)

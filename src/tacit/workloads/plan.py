@@ -45,6 +45,8 @@ from tacit.workloads.joint_strategy import Answers, JointStrategy, best, candida
 from tacit.workloads.reconstruct import whole_figures
 from tacit.workloads.workload import Array, Cells, Term, Wanted, Workload
 
+#: Noise of a smaller scale, in steps of its sums, is too coarse to be taken as smooth.
+FEW_STEPS = 2
 #: Scales have at most so many binary digits, so that the event is short to write down.
 DIGITS = 60
 
@@ -95,14 +97,20 @@ class Measured:
     def _widths(self, own: Answers, confidence: float) -> Array:
         """How far each answer may be off.
 
-        Laplace noise is rounded to whole numbers, so an answer of few sums moves in steps, and the width of the smooth law may end just
-        below one: half a step more never covers too little. Combinations of Gaussian noise are of many sums.
+        Laplace noise is rounded to whole numbers, so an answer of one sum moves in steps, and the width of the smooth law may end just
+        below one: it is moved to the least step that covers. Combinations of several sums are taken as smooth, unless the noise itself
+        is hardly more than a step; then they get part of a step more, the less the more sums there are.
         """
         widths = half_widths(own.squares, own.fourths, self.law, confidence) * self.scale
         if self.law != "laplace" or own.fourths is None:
             return widths
-        step = np.sqrt(own.fourths / np.maximum(own.squares, 1e-300)) * float(max(self.selection.weights))
-        return np.asarray(widths + step / 2)
+        weight = float(max(self.selection.weights))
+        step = np.sqrt(own.fourths / np.maximum(own.squares, 1e-300)) * weight
+        alone = (own.fourths > (1 - 1e-9) * own.squares**2) & (step > 0)
+        # |noise| rounds to at most k steps where it is below k + 1/2
+        whole = step * np.ceil(widths / np.maximum(step, 1e-300) - 0.5 - 1e-9)
+        part = step / 2 * np.sqrt(own.fourths) / np.maximum(own.squares, 1e-300) if self.scale < FEW_STEPS * weight else 0.0
+        return np.where(alone, whole, widths + part)
 
     @cached_property
     def shapes(self) -> list[tuple[int, ...]]:

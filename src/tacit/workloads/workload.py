@@ -254,6 +254,8 @@ class Predicates(Factor):
         found = np.array(rows, dtype=np.float64)
         if found.ndim != 2 or 0 in found.shape or not np.isfinite(found).all():
             raise ParameterError("predicates must be a matrix of finite numbers, one row a question, one column a cell")
+        if not found.any(axis=1).all():
+            raise ParameterError("predicates has a question that counts no cell; leave it out, its answer is 0")
         return Predicates(found.shape[1], found)
 
     @property
