@@ -7,7 +7,7 @@ import pytest
 from tests.local.oracles import supports
 
 from tacit.local import Hadamard
-from tacit.local.hadamard import _transformed
+from tacit.local.hadamard import walsh
 
 
 @pytest.mark.parametrize("size", [2, 3, 16, 17, 100])
@@ -20,7 +20,7 @@ def test_supports_by_their_definition(size: int) -> None:
 
 def test_the_transform_twice_is_the_length() -> None:
     table = np.arange(64) ** 2 % 37
-    assert (_transformed(_transformed(table)) == 64 * table).all()
+    assert (walsh(walsh(table)) == 64 * table).all()
 
 
 def test_the_sampled_place_without_zero_is_not_used() -> None:

@@ -76,10 +76,10 @@ class Hadamard(SymbolRandomiser):
 
     def support(self, table: Table, n: int) -> Table:
         # a report (j, b) supports v where <j, v> = b, so supporters less the others are the transform of the differences
-        return (_transformed(table)[: self.size] + n) // 2
+        return (walsh(table)[: self.size] + n) // 2
 
 
-def _transformed(table: Table) -> Table:
+def walsh(table: Table) -> Table:
     """The Walsh-Hadamard transform, in whole numbers."""
     found, half = table.copy(), 1
     while half < len(found):

@@ -22,6 +22,7 @@ from tacit import noise
 from tacit.accounting import LocalReport
 from tacit.errors import ParameterError
 from tacit.local.fields import LARGEST, Field, field, prime_power
+from tacit.local.hadamard import walsh
 from tacit.local.randomiser import Interval, Reports, SymbolRandomiser, Table, local_report, named, shares
 from tacit.parameters import Number, count
 
@@ -190,28 +191,18 @@ class Projective(SymbolRandomiser):
         transform = np.fft.rfftn(table.reshape(shape).astype(np.float64)) if f.prime > 2 else None
         worth = f.prime ** np.arange(f.degree - 1, -1, -1)
         total = np.full(self.size, float(n))
-        walsh = _walsh(table) if transform is None else None
+        signs = walsh(table) if transform is None else None
         for z in range(1, f.order):
             scaled = f.times[z, self._points]  # each digit of z u_v
             # an element's number has its lowest digit last, as the axes of the table do
             name = f.dual[scaled][:, :, ::-1] @ worth
-            if walsh is not None:
+            if signs is not None:
                 index = name @ (f.order ** np.arange(t - 1, -1, -1))
-                total += walsh[index]
+                total += signs[index]
             else:
                 assert transform is not None
                 total += _real_part(transform, f.dual[scaled][:, :, ::-1].reshape(self.size, -1), f.prime)
         return np.rint(total / f.order).astype(np.int64)
-
-
-def _walsh(table: Table) -> NDArray[np.float64]:
-    found, half = table.astype(np.float64), 1
-    while half < len(found):
-        pairs = found.reshape(-1, 2, half)
-        upper, lower = pairs[:, 0].copy(), pairs[:, 1].copy()
-        pairs[:, 0], pairs[:, 1] = upper + lower, upper - lower
-        half *= 2
-    return found
 
 
 def _real_part(transform: NDArray[np.complex128], index: NDArray[np.int64], prime: int) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ from tacit.local.choose import frequencies
 from tacit.local.collector import Collector
 from tacit.local.domain import Domain, domain
 from tacit.local.grouped import GroupedRandomiser, oracle
-from tacit.local.hadamard import _transformed
+from tacit.local.hadamard import walsh
 from tacit.local.protocol import Protocol
 from tacit.local.randomiser import Interval, Randomiser, Reports, SymbolRandomiser, Table, local_report, named, shares
 from tacit.parameters import Number, count, positive, probability
@@ -148,7 +148,7 @@ class Haar(SymbolRandomiser):
         """The unbiased coefficients of each level: what the left half of a node holds more than the right, in shares."""
         factor = self.height * self.scale / n
         levels = [table[2**level - 1 : 2 ** (level + 1) - 1] for level in range(self.height)]
-        return [_transformed(each).astype(np.float64) * factor for each in levels]
+        return [walsh(each).astype(np.float64) * factor for each in levels]
 
 
 def range_shares(size: int, *, epsilon: Number, method: str = "tree", branching: int = 4, inner: str = "auto") -> Protocol:

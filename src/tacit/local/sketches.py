@@ -32,7 +32,7 @@ from tacit.errors import ParameterError
 from tacit.local.collector import Collector
 from tacit.local.domain import Domain, domain
 from tacit.local.grouped import GroupedRandomiser, oracle
-from tacit.local.hadamard import _transformed
+from tacit.local.hadamard import walsh
 from tacit.local.protocol import Protocol
 from tacit.local.randomiser import Interval, Randomiser, Reports, SymbolRandomiser, Table, named
 from tacit.mechanisms import exp_bracket
@@ -222,7 +222,7 @@ class CountSketch(SymbolRandomiser, SketchRandomiser):
     def key_shares(self, table: Table, n: int, places: NDArray[np.int64]) -> tuple[Array, float]:
         total = np.zeros(len(places))
         for row in range(self.rows):
-            sketch = _transformed(table[row * self.buckets : (row + 1) * self.buckets])
+            sketch = walsh(table[row * self.buckets : (row + 1) * self.buckets])
             bucket, sign = self.signed(places, row)
             total += sketch[bucket] * (1 - 2 * sign)
         return total * (self.scale / n), math.sqrt(self.variance(n))

@@ -269,6 +269,27 @@ class WorkloadPlan:
         return WorkloadAnswer(self.measured, tuple(released), payment.private, payment.entry)
 
 
+@dataclass(frozen=True, eq=False)
+class FrontPlan:
+    """A plan for one kind of question (time, maps) around the plan of its workload. No data was touched."""
+
+    inner: WorkloadPlan
+
+    @property
+    def event(self) -> Event:
+        """What is done to the data."""
+        return self.inner.event
+
+    @property
+    def expected_error(self) -> float:
+        """The root of the mean squared error over all answers."""
+        return self.inner.expected_error
+
+    def explain(self) -> str:
+        """The plan in words, and the statement."""
+        return self.inner.explain()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class WorkloadAnswer:
     """All answers of a workload, from sums that were measured once."""

@@ -41,7 +41,7 @@ from tacit.exact import Typed
 from tacit.ledger import Payment, paying
 from tacit.mechanisms import BinaryTree, Law, square_root
 from tacit.tables import Brackets, Cut, EngineError, Periods, Refused, Session
-from tacit.workloads.plan import WorkloadAnswer, WorkloadPlan, plan, short
+from tacit.workloads.plan import FrontPlan, WorkloadAnswer, plan, short
 from tacit.workloads.workload import AllRanges, Identity, Prefix, Product, Wanted
 
 if TYPE_CHECKING:
@@ -63,26 +63,11 @@ def wanted_over_time(column: str, periods: Periods, by: Sequence[str] = (), aske
 
 
 @dataclass(frozen=True, eq=False)
-class SeriesPlan:
+class SeriesPlan(FrontPlan):
     """A plan for all stretches of time. No data was touched."""
 
-    inner: WorkloadPlan
     column: str
     periods: Periods
-
-    @property
-    def event(self) -> Event:
-        """What is done to the data."""
-        return self.inner.event
-
-    @property
-    def expected_error(self) -> float:
-        """The root of the mean squared error over all stretches."""
-        return self.inner.expected_error
-
-    def explain(self) -> str:
-        """The plan in words, and the statement."""
-        return self.inner.explain()
 
     def run(self) -> SeriesAnswer:
         """Pay, count, add noise."""

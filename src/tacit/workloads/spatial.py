@@ -29,14 +29,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit import pictures
-from tacit.accounting import Event, Guarantee
+from tacit.accounting import Guarantee
 from tacit.errors import ParameterError
 from tacit.exact import Typed
 from tacit.mechanisms import Law
 from tacit.parameters import count
 from tacit.tables import Brackets, Session
 from tacit.workloads.intervals import half_widths
-from tacit.workloads.plan import WorkloadAnswer, WorkloadPlan, plan
+from tacit.workloads.plan import FrontPlan, WorkloadAnswer, plan
 from tacit.workloads.workload import AllRanges, Array, Identity, Product, Ranges, Term, Wanted, Workload
 
 if TYPE_CHECKING:
@@ -80,26 +80,11 @@ def wanted_cells(x: str, y: str) -> Wanted:
 
 
 @dataclass(frozen=True, eq=False)
-class GridPlan:
+class GridPlan(FrontPlan):
     """A plan for all boxes of a map. No data was touched."""
 
-    inner: WorkloadPlan
     x: Axis
     y: Axis
-
-    @property
-    def event(self) -> Event:
-        """What is done to the data."""
-        return self.inner.event
-
-    @property
-    def expected_error(self) -> float:
-        """The root of the mean squared error over all boxes."""
-        return self.inner.expected_error
-
-    def explain(self) -> str:
-        """The plan in words, and the statement."""
-        return self.inner.explain()
 
     def run(self) -> GridAnswer:
         """Pay, count, add noise."""

@@ -242,6 +242,7 @@ class ShuffledPair(FinitePair):
         deltas = np.minimum.accumulate([premium(self.blanket, self.people, e, 3e-5) for e in epsilons])
         return from_profile(list(zip(epsilons, deltas.tolist(), strict=True)))
 
+    # The law takes a second and single questions do without it, so the two attributes of a finite pair are worked out when asked for.
     @cached_property
     def losses(self) -> Array:  # type: ignore[override]
         """The losses of the law that compositions use."""
