@@ -1,7 +1,8 @@
 """Local reports: clients and collectors of every randomiser for frequencies, and certified prices of shuffled reports.
 
 Processor seconds for a million people and 10,000 values at epsilon 1; slow randomisers are measured on fewer people and scaled. The peers
-pure-ldp and multi-freq-ldpy run beside ours where they are installed, each with its own arrays.
+pure-ldp and multi-freq-ldpy run beside ours in an environment of their own (`--alone` leaves them out). `--large` counts a hundred million
+reports in 64 shards.
 
     .venv/bin/python benchmarks/bench_local.py
 """
@@ -13,14 +14,31 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import json
 import math
+import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
 from tacit.accounting import Adjacency, LocalReport, RandomizedResponse, Repeated, Shuffled, account
-from tacit.local import Hadamard, LocalHash, Projective, Randomiser, Subset, Unary, best
+from tacit.local import (
+    Collector,
+    Hadamard,
+    LocalHash,
+    Projective,
+    Protocol,
+    Randomiser,
+    Response,
+    Subset,
+    Unary,
+    as_batch,
+    best,
+)
 
 PEOPLE, VALUES = 1_000_000, 10_000
 #: A randomiser, on how many people it is measured, and the most seconds of its clients and its collector (issue 18).
@@ -67,22 +85,82 @@ def shuffled() -> None:
         print(f"{name:<44} {found.lower:>13.6g} {found.upper:>12.6g} {time.process_time() - start:>6.2f}")
 
 
+def streams() -> None:
+    """Reports a second from Arrow batches, what the collector needs of memory, and shards in any order."""
+    print(f"\n{'collector, from Arrow':<44} {'reports/s':>12} {'asked':>10}")
+    for name, oracle, reports, batches, asked in (
+        ("hadamard, 10,000 values", Hadamard(VALUES, 1), 1 << 20, 8, 1e7),
+        ("projective, 10,000 values", Projective(VALUES, 1), 1 << 20, 8, 1e7),
+        ("response, 16 values", Response(16, 1), 1 << 20, 8, 1e7),
+        ("unary, 1,024 values", Unary(1024, 1), 1 << 16, 4, 1e6),
+    ):
+        protocol = Protocol(oracle.size, oracle)
+        drawn = oracle.privatise(np.random.default_rng(2).integers(0, oracle.size, reports))
+        parts = [as_batch(protocol, np.roll(drawn, k, axis=0), nonces=False) for k in range(batches)]
+        collector = Collector(protocol, nonces=False)
+        spent = seconds(lambda c=collector, p=parts: c.ingest(p))
+        rate = collector.n / spent
+        print(f"{name:<44} {rate:>12.3g} {asked:>10.0e}  {'yes' if rate >= asked else 'NO'}")
+
+
+def shards(reports: int = 10**8, count: int = 64) -> None:
+    """So many Hadamard reports in shards, merged in three orders: the same bytes; memory does not grow with the reports."""
+    protocol = Protocol(1024, Hadamard(1024, 1))
+    collectors, made, counted = [], 0.0, 0.0
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for shard in range(count):
+        collector = Collector(protocol, nonces=False)
+        left = reports // count + (shard < reports % count)
+        while left:
+            held = np.full(min(left, 1 << 20), shard, dtype=np.int64)
+            start = time.process_time()
+            batch = as_batch(protocol, protocol.randomiser.privatise(held), nonces=False)
+            made += time.process_time() - start
+            counted += seconds(lambda c=collector, b=batch: c.ingest(b))
+            left -= len(held)
+        collectors.append(collector)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    seen = set()
+    for order in (range(count), range(count - 1, -1, -1), np.random.default_rng(3).permutation(count)):
+        whole = Collector(protocol, nonces=False)
+        for k in order:
+            whole.merge(collectors[k])
+        seen.add(whole.to_bytes())
+    off = np.abs(whole.estimate().share[:count] - 1 / count).max() / whole.estimate().deviation[0]
+    print(
+        f"\n{whole.n:,} Hadamard reports in {count} shards: made in {made:.1f} s, counted in {counted:.1f} s ({whole.n / counted:.3g}/s), "
+        f"{grown:.0f} MB more; {len(seen)} different state(s) of three orders; shares off by at most {off:.1f} deviations"
+    )
+
+
 def peers() -> None:
+    """pure-ldp and multi-freq-ldpy on the same tasks, in an environment of their own."""
+    here = Path(__file__).resolve().parent / "peers"
+    sys.path.insert(0, str(here))
+    import environments
+
+    environments.PEERS["local"] = ("pure-ldp==1.2.0", "multi-freq-ldpy==0.2.5", "statsmodels", "xxhash<3.1")
     try:
-        from pure_ldp.frequency_oracles.hadamard_response import HadamardResponseClient, HadamardResponseServer
-    except ImportError as error:
-        print(f"\npure-ldp: not run ({error}); install pure-ldp in an environment of its own and run this there")
+        python = str(environments.interpreter("local"))
+    except environments.Unavailable as why:
+        print(f"\npeers: {why}")
         return
-    people, values = 20_000, np.random.default_rng(1).integers(0, VALUES, 20_000)
-    server = HadamardResponseServer(1, VALUES)
-    client = HadamardResponseClient(1, VALUES, server.get_hash_funcs())
-    sent: list[object] = []
-    making = seconds(lambda: sent.extend(client.privatise(int(v) + 1) for v in values)) * PEOPLE / people
-    counting = seconds(lambda: [server.aggregate(one) for one in sent]) * PEOPLE / people
-    print(f"\npure-ldp Hadamard response: clients {making:.1f} s, collector {counting:.1f} s")
+    for size in (1024, VALUES):
+        done = subprocess.run([python, str(here / "local_frequencies.py"), str(size), "1"], capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(f"\npeers: did not answer ({done.stderr.strip().splitlines()[-1:]})")
+            return
+        print(f"\n{size:,} values, a million people, peers:  {'clients, s':>12} {'server, s':>12}")
+        for row in json.loads(done.stdout.strip().splitlines()[-1]):
+            told = row.get("failed") or f"{row['clients']:>12.1f} {row['server']:>12.2f}"
+            print(f"  {row['package']:<18} {row['kind']:<20} {told}")
 
 
 if __name__ == "__main__":
     oracles()
+    streams()
     shuffled()
-    peers()
+    if "--large" in sys.argv:
+        shards()
+    if "--alone" not in sys.argv:
+        peers()

@@ -150,7 +150,7 @@ def draws(repeated: int = 2000) -> bool:
                     inside += int((np.abs(off) <= width).sum())
                     total += off.size
                 errors.append(squared)
-        score = (float(np.mean(errors)) - plan.total_error) / (float(np.std(errors)) / math.sqrt(repeated))
+        score = (float(np.mean(errors)) - plan.total_error * plan.rounding) / (float(np.std(errors)) / math.sqrt(repeated))
         share = inside / total
         good = abs(score) < 3 and abs(share - 0.95) < 0.01
         met &= good

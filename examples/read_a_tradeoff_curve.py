@@ -19,7 +19,7 @@ for fpr in (0.0001, 0.001, 0.01, 0.1):
     print(f"{fpr:15g}   {worst.tpr(fpr).upper:13.5f}   {gaussian.tpr(fpr).upper:14.5f}")
 
 # An attacker who starts from 50:50 is right so often; the promise alone allows far more than the noise does.
-print(f"posterior from 50 %: {worst.posterior(0.5).upper:.4f} by the promise alone, {gaussian.posterior(0.5).upper:.4f} by the noise")
+print(f"an even guess is right: {worst.accuracy(0.5).upper:.4f} by the promise alone, {gaussian.accuracy(0.5).upper:.4f} by the noise")
 
 plot_tradeoff(worst, guarantee=(epsilon, delta), path="tradeoff_promise.png")
 plot_tradeoff(gaussian, guarantee=(epsilon, delta), path="tradeoff_gaussian.png")

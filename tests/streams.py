@@ -28,12 +28,12 @@ import duckdb
 import numpy as np
 import pytest
 
-from tacit.noise import entropy
+from tacit.noise import source
 from tacit.noise.draws import POOLS_OF_THIS_PROCESS as POOLS
-from tacit.noise.entropy import SYSTEM, Words
+from tacit.noise.source import SYSTEM, Words
 
 VARIABLE = "TACIT_TEST_STREAM"
-from_system = entropy.fresh
+from_system = source.fresh
 connect, execute = duckdb.connect, duckdb.DuckDBPyConnection.execute
 #: The number of the stream that each open DuckDB follows, and the number and the seed of the stream of now.
 followed: WeakKeyDictionary[duckdb.DuckDBPyConnection, int] = WeakKeyDictionary()
@@ -41,7 +41,7 @@ now: tuple[int, float] = (0, 0.0)
 
 
 class Named:
-    """Stands in for `entropy.fresh`: words of a generator that starts from a name. A forked child goes back to the operating system."""
+    """Stands in for `source.fresh`: words of a generator that starts from a name. A forked child goes back to the operating system."""
 
     def __init__(self, name: str) -> None:
         self.generator = np.random.PCG64([zlib.crc32(name.encode()), *name.encode()])
@@ -79,7 +79,7 @@ def start(name: str) -> None:
     global now
     wanted = os.environ.get(VARIABLE, "")
     name = f"{wanted} {name}"
-    entropy.fresh = from_system if wanted == "live" else Named(name)
+    source.fresh = from_system if wanted == "live" else Named(name)
     SYSTEM.forget()
     POOLS.forget()
     seed = zlib.crc32(name.encode())
@@ -94,13 +94,13 @@ def start(name: str) -> None:
 def aside(name: str) -> Iterator[None]:
     """A stream of this name inside; afterwards the stream outside goes on as if nothing had been drawn."""
     torch = sys.modules.get("torch")
-    kept = (entropy.fresh, dict(SYSTEM.__dict__), dict(POOLS.__dict__), random.getstate(), np.random.get_state())
+    kept = (source.fresh, dict(SYSTEM.__dict__), dict(POOLS.__dict__), random.getstate(), np.random.get_state())
     weights = None if torch is None else torch.get_rng_state()
     start(name)
     try:
         yield
     finally:
-        entropy.fresh = kept[0]
+        source.fresh = kept[0]
         SYSTEM.__dict__.update(kept[1])
         POOLS.__dict__.update(kept[2])
         random.setstate(kept[3])

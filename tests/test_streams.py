@@ -15,7 +15,7 @@ from hypothesis.internal.conjecture import providers
 from tests.streams import VARIABLE, aside, from_system, start
 
 from tacit import noise
-from tacit.noise import entropy
+from tacit.noise import source
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def drawn() -> list[Any]:
     """From the buffer, past the buffer, from a pool, and from the generators that are not ours."""
     wide = noise.discrete_laplace(10**12, size=3).tolist()
-    return [wide, noise.discrete_laplace(10**12), entropy.fresh(3).tolist(), random.random(), np.random.random()]
+    return [wide, noise.discrete_laplace(10**12), source.fresh(3).tolist(), random.random(), np.random.random()]
 
 
 def test_a_name_is_a_stream() -> None:
@@ -72,7 +72,7 @@ def test_live_draws_come_from_the_operating_system(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv(VARIABLE, "live")
     start("one")
     first = drawn()
-    assert entropy.fresh is from_system
+    assert source.fresh is from_system
     start("one")
     assert drawn()[:3] != first[:3]
 
@@ -113,7 +113,7 @@ def test_rows_that_duckdb_draws_follow_the_stream() -> None:
 def test_words_are_spread_over_all_bits() -> None:
     """A stand-in that left bits unset would make every test on top of it meaningless."""
     start("one")
-    words = entropy.fresh(1000)
+    words = source.fresh(1000)
     assert words.flags.writeable and words.dtype == np.uint64 and len(set(words.tolist())) == 1000
     assert int(np.bitwise_or.reduce(words)) == 2**64 - 1 and int(np.bitwise_and.reduce(words)) == 0
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
+import json
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+ABSENT = ["section", "why"]
+LIVE = 2  # rows whose code or test has changed that `make test` traces again; `make test-slow` traces all rows
 PAGE = ROOT / "docs" / "theory.md"
 HEADER = ["source section", "what", "code", "test"]
 
@@ -22,19 +28,27 @@ SECTIONS = [
     *(f"E{erratum}" for erratum in range(1, 22)),
     *(f"B1.{item}" for item in range(4, 15)),
     *(f"B1.E{erratum}" for erratum in (1, 2, 4, 5, 6, 7, 8, 12, 14, 15)),
-    *("B4.5.1", "B4.5.2", "B4.6", "B4.4.1", "B4.7", "B4.7.0", "B4.7.1", "B4.7.2", "B4.7.3"),
-    *("B4.3", "B4.4.3g", "B4.4.3t", "B4.4.4m", "B4.8.3v"),
-    "B9.4.2",
-    *("B4.8.1", "B4.8.2", "B4.E13", "B4.E14", "B4.E18"),
+    *("B4.5.1", "B4.5.2", "B4.6", "B4.4.1", "B4.7", "B4.7.0", "B4.7.1", "B4.7.2", "B4.7.3", "B4.7.4"),
+    *("B4.3", "B4.3r", "B4.4.3g", "B4.4.3t", "B4.4.4m", "B4.8.3v"),
+    "B9.4.2", "B9.4.2n",
+    *(f"B9.{item}" for item in ("3.1a", "3.1b", "3.1c", "3.2", "3.2t", "3.3a", "3.3b", "6", "E1", "E2", "E3", "E5", "E7", "E26")),
+    *("B4.8.1", "B4.8.2", "B4.8.3", "B7.3", "B7.E4", "B7.E6", "B7.E7", "B7.E12", "B4.E13", "B4.E14", "B4.E18"),
+    *(f"B11.{item}" for item in ("1", "2.1", "2.2", "2.3", "2.4", "3", "E15", "E16", "E17", "E23", "E24")),
     *(f"B6.{item}" for item in ("1", "2.1", "2.2", "3.1", "3.2", "4", "5", "E1", "E2", "E3", "E8", "E9", "E11")),
     *("B1.2", "B1.3", "B4.2", "B4.2.1", "B4.4.2", "B4.4.3", "B4.4.4", "B4.4.5", "B5.2", "B5.3.1", "B5.3.2", "B5.3.3", "B5.4.1", "B5.4.2"),
     *("B5.6", "B5.E16", "B7.2", "B7.4", "B7.5", "B7.6", "B7.7", "B8.3", "B1.E11"),
+    *("B8.2", "B8.2m", "B8.3d", "B8.E5"),
+    *("B8.1", "B8.1.3", "B8.3a", "B8.3q", "B8.3f", "B8.4", "B9.5"),
     *(f"B12.A4.{item}" for item in range(2, 10)),
     *(f"B12.A5.{item}" for item in range(1, 8)),
     *("B12.A6.4", "B12.A7.1", "B12.A7.2", "B12.E1", "B14.C4.1"),
-    *(f"B2.{item}" for item in ("1", "2", "3.1", "3.2", "3.3", "3.4", "3.5", "6.1", "E3", "E4", "E9")),
+    *(f"B2.{item}" for item in ("1", "2", *(f"3.{k}" for k in range(1, 7)), "4.1", "4.2", "4.3", *(f"5.{k}" for k in range(1, 7)))),
+    *(f"B2.{item}" for item in ("6.1", "6.2", "6.3", "E3", "E4", "E9", "E10", "E16")),
     *(f"B15.{item}" for item in ("3.1", "3.3", "4.1", "4.2", "4.3", "5", "6", "7", "8", "E4", "E5", "E6", "E9", "E10")),
-    *(f"P{paper}" for paper in range(1, 38)),
+    *(f"B10.{item}" for item in ("3", "4", "5.2", "5.3", "5.4", "5.5", "E10", "E12", "E13", "E14", "E20", "E21", "E22")),
+    *(f"B17.{item}" for item in ("2", "2.4", "3d", "3c", "3g", "4", "4.4", "5.1", "5.2", "5.3", "E1", "E2", "E3", "E4")),
+    *("B13.1", "B16.2", "B16.3", "B16.4", "B16.5.1", "B16.5.2", "B16.5.3"),
+    *(f"P{paper}" for paper in range(1, 42)),
 ]
 # Sections that have no code yet, each on purpose: the row says where they will live. The list may only shrink.
 PLANNED: frozenset[str] = frozenset()
@@ -177,3 +191,127 @@ def test_the_tables_are_read() -> None:
     ]
     with pytest.raises(AssertionError, match="3 cells"):
         rows_of(f"{head}| 1.1 | what | code |\n")
+
+
+# --- every section of the sources -------------------------------------------------------------------------------------------------
+
+
+def absent(text: str) -> dict[str, str]:
+    """The sections without code of their own, with the reason."""
+    found, inside = dict[str, str](), False
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().split("|")[1:-1]] if line.startswith("|") else []
+        inside = cells == ABSENT or (inside and len(cells) == 2)
+        if inside and cells != ABSENT and not set("".join(cells)) <= {"-", " "}:
+            found[cells[0].split()[0]] = cells[1]
+    return found
+
+
+def covered(section: str, labels: set[str]) -> bool:
+    """Whether a row stands for the section, for a part of it, or for the section that it is a part of."""
+    above = {section.rsplit(".", depth)[0] for depth in range(1, section.count("."))}
+    below = {label for label in labels if label.startswith(section) and not label[len(section) : len(section) + 1].isdigit()}
+    return bool(below or above & labels)
+
+
+def missing(sections: list[str], labels: set[str], explained: dict[str, str]) -> list[str]:
+    return [section for section in sections if not covered(section, labels) and not explained.get(section)]
+
+
+def test_every_heading_of_the_sources_has_a_row_or_a_reason() -> None:
+    listed = [entry["section"] for entry in json.loads((ROOT / "tests" / "theory_sections.json").read_text(encoding="utf-8"))]
+    assert len(listed) > 200 and {entry.split(".")[0] for entry in listed} >= {f"B{chapter}" for chapter in range(1, 18) if chapter != 3}
+    labels, explained = {row.section for row in ROWS}, absent(PAGE.read_text(encoding="utf-8"))
+    assert missing(listed, labels, explained) == []
+    assert [section for section in explained if section not in listed] == [], "a reason for a section that the sources do not have"
+    assert [section for section in explained if covered(section, labels)] == [], "a section with a row needs no reason"
+
+
+def test_a_missing_section_is_caught() -> None:
+    assert missing(["B4.8.3", "B7.3", "B16.5"], {"B4.8.3v", "B7.30"}, {"B16.5": "law"}) == ["B7.3"]
+    assert missing(["B5.2.3"], {"B5.2"}, {}) == [] and missing(["B16.5"], set(), {"B16.5": ""}) == ["B16.5"]
+
+
+# --- every test executes what its row names -----------------------------------------------------------------------------------------
+
+
+def tracing() -> ModuleType:
+    """`tools/theory_trace.py` as a module."""
+    if "theory_trace" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("theory_trace", ROOT / "tools" / "theory_trace.py")
+        assert spec is not None and spec.loader is not None
+        sys.modules["theory_trace"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["theory_trace"])
+    return sys.modules["theory_trace"]
+
+
+def test_every_row_was_traced_and_its_tests_execute_its_names() -> None:
+    """By what was found when the rows were last traced; `python tools/theory_trace.py` renews it."""
+    trace = tracing()
+    kept, wrong = trace.known(), list[str]()
+    waiting = set(json.loads((ROOT / "tests" / "theory_untraced.json").read_text(encoding="utf-8")))
+    for row in trace.rows():
+        found = kept.get(row["section"], {})
+        if row["section"] in waiting:
+            continue
+        if set(found) != set(row["tests"]):
+            wrong.append(f"{row['section']} was not traced with these tests")
+            continue
+        executed = {name for entry in found.values() for name in entry["executed"]}
+        wrong += [f"{row['section']}: {name} is executed by none of its tests" for name in row["names"] if name not in executed]
+        wrong += [f"{row['section']}: {test} executes none of its names" for test, entry in found.items() if not entry["executed"]]
+    assert wrong == []
+
+
+def test_rows_that_wait_to_be_traced_exist() -> None:
+    """The list of rows that were never traced, or not to the end, may only shrink: `python tools/theory_trace.py` works it off."""
+    waiting = json.loads((ROOT / "tests" / "theory_untraced.json").read_text(encoding="utf-8"))
+    assert [section for section, why in waiting.items() if section not in SECTIONS or not why] == []
+
+
+def test_rows_that_changed_are_traced_again() -> None:
+    trace = tracing()
+    kept = trace.known()
+    waiting = set(json.loads((ROOT / "tests" / "theory_untraced.json").read_text(encoding="utf-8")))
+    changed = [row for row in trace.rows() if row["section"] not in waiting and trace.stale(row, kept)]
+    _, wrong = trace.check(changed[:LIVE], kept)
+    assert wrong == {}
+
+
+@pytest.mark.slow
+def test_all_rows_traced() -> None:
+    trace = tracing()
+    _, wrong = trace.check(trace.rows(), trace.known(), everything=True)
+    assert wrong == {}
+
+
+SOUND = {"section": "E6", "names": ["accounting.theorems.composition.leaky_randomised_response"],
+         "tests": ["tests/conformance/test_errata_composition.py::test_e6_randomised_response_has_a_plus"]}
+
+
+def test_a_test_that_never_calls_the_code_is_caught() -> None:
+    """One process for three rows: a true one, one that names a function its test never calls, and one with a stub in its place."""
+    trace = tracing()
+    test = SOUND["tests"][0]
+    never = "accounting.pairs.finite.randomised_response"
+    stubbed = ["tests/theory_stub.py::test_with_the_stub_in_place"]
+    entries, wrong = trace.check([SOUND, {"section": "lie", "names": [never], "tests": [test]},
+                                  {"section": "stub", "names": SOUND["names"], "tests": stubbed}], {})
+    assert entries["E6"][test]["executed"] == SOUND["names"] and "E6" not in wrong
+    assert f"{never} is executed by none of its tests" in wrong["lie"]
+    assert any("is executed by none" in fault or "fails" in fault for fault in wrong["stub"])
+
+
+def test_a_changed_function_or_test_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacit.accounting.theorems import composition
+
+    trace = tracing()
+    test = SOUND["tests"][0]
+    kept = {"E6": {test: {"executed": SOUND["names"], "fingerprint": trace.fingerprint(SOUND["names"], test)}}}
+    assert trace.stale(SOUND, kept) == []
+
+    def leaky_randomised_response(epsilon: float, delta: float) -> None:
+        """A stub."""
+
+    monkeypatch.setattr(composition, "leaky_randomised_response", leaky_randomised_response)
+    assert trace.stale(SOUND, kept) == [test]

@@ -45,7 +45,21 @@ WORDS: Mapping[str, str] = {
         "mu admits Gaussian noise, GDP guarantees and pure steps, and {event} is none of them: its trade-off curve "
         "is above no Gaussian one without slack; use rho, or epsilon with delta"
     ),
+    "shares-too-small": (
+        "{clients} shares of discrete Gaussian noise with sigma {sigma} are too small for {dimension} coordinates: their sum is too far "
+        "from one draw to be priced; use Skellam noise, or scale values up before they are rounded"
+    ),
     "package-missing": "{package} is not installed; run: pip install {install}",
+    "bounds-without-names": (
+        "bounds are given by column name, but X has no names; give a data frame, or one pair of bounds for all columns"
+    ),
+    "bounds-of-other-columns": (
+        "bounds must have one pair for each column of X and no other: missing {missing}, unknown {extra}"
+    ),
+    "account-left-behind": (
+        "this model was loaded without its account {account!r}, and a fit would not be paid for; "
+        "give it an account first"
+    ),
     "width-undeclared": (
         "X is a list of rows, and nothing says how many features a row has: give bounds with one number for each "
         "feature, or give an array or a data frame"
@@ -57,6 +71,10 @@ WORDS: Mapping[str, str] = {
     "step-sees-all-rows": (
         "step {step} was given all rows at once and may carry one row into another; use tacit.learning.Pipeline, "
         "which runs such a step row by row"
+    ),
+    "function-raises": (
+        "the function raised {type} on {share} of {inputs} inputs, so it was never attacked; it receives {receives}. "
+        "Give data of its own with data=, or the form it takes with form='pandas', 'list' or 'arrow'"
     ),
     "values-not-numbers": "{what} holds no numbers; convert it to numbers with public units first",
 }
@@ -72,7 +90,11 @@ def _worded(template: str, facts: Mapping[str, object]) -> str:
     return template.format(**{**facts, **joined})
 
 
-class Refusal(Exception):
+class TacitError(Exception):
+    """The base of every exception that Tacit raises on purpose: `except tacit.TacitError` catches them all."""
+
+
+class Refusal(TacitError):
     """What is refused: `message` in the words of Python and, where it has one, a `code` with its `facts`."""
 
     words: ClassVar[Mapping[str, str]] = {}

@@ -72,7 +72,26 @@ def dress(ax: Axes, title: str, xlabel: str, ylabel: str) -> None:
 
 
 def finish(figure: Figure, path: Path | None) -> Figure:
-    """Write the figure where a path is given."""
+    """Write the figure where a path is given; a notebook shows it."""
     if path is not None:
         figure.savefig(path)
+    return inline(figure)
+
+
+def inline(figure: Figure) -> Figure:
+    """The figure, which a notebook shows by itself: pyplot, which would do so, was never asked.
+
+    >>> from matplotlib.figure import Figure
+    >>> inline(Figure())._repr_png_()[:4]
+    b'\\x89PNG'
+    """
+
+    def drawn() -> bytes:
+        from io import BytesIO
+
+        stream = BytesIO()
+        figure.savefig(stream, format="png")
+        return stream.getvalue()
+
+    figure._repr_png_ = drawn  # type: ignore[attr-defined]
     return figure

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from tacit.accounting import Adjacency, ApproxDP, Composed, Event, Gaussian, Laplace, PureDP, Repeated, UnsupportedError, account
+from tacit.accounting.closed_form import exact_pure
 from tacit.accounting.theorems import gaussian as gaussian_profile
 from tacit.accounting.theorems.composition import advanced
-from tacit.accounting.theorems.methods import exact_pure
 from tacit.calculus import (
     AddRemove,
     Categories,

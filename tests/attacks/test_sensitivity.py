@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from scipy.special import betaincinv
 
 from tacit.accounting import Adjacency, Event, ParameterError, PureDP
-from tacit.accounting.theorems.methods import exact_pure
+from tacit.accounting.closed_form import exact_pure
 from tacit.calculus import (
     L1,
     L2,

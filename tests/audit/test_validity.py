@@ -47,6 +47,8 @@ ELSEWHERE = {
     "roc.summary": "collects tpr_at",
     "roc.roc_figure": "draws the band",
     "attack.validation_size": "a size, not a bound",
+    "canary_clients.audit_clients": "plays the game and hands the scores to audit_one_run, which is counted",
+    "credible.credible": "a Bayesian interval, no bound; its calibration is counted in test_credible",
     "synthetic.audit_measurements": "plays the game and hands the scores to coin_evidence, which is counted",
 }
 

@@ -248,9 +248,12 @@ def figures(folder: Path) -> dict[str, str]:
 
 
 def of_code(record: dict[str, Any]) -> dict[str, Any]:
-    """release.json without what names the code, the book and the wording: versions, hashes, notes, and how the job is spelt now."""
+    """release.json without what names the code, the book and the wording, and without what was added since: versions, hashes, notes, how
+    the job is spelt now, the laws of figures and the data dictionary."""
     kept = {name: value for name, value in record.items() if name not in ("code", "ledger", "job")}
-    kept["outputs"] = [{name: value for name, value in output.items() if name != "notes"} for output in record["outputs"]]
+    later = ("notes", "columns", "figures", "biased")
+    kept["outputs"] = [{name: value for name, value in output.items() if name not in later} for output in record["outputs"]]
+    kept["files"] = [file for file in record["files"] if file != "datapackage.json"]
     kept["unit"] = {name: value for name, value in record["unit"].items() if name != "text"}
     return kept
 

@@ -108,7 +108,8 @@ def test_an_old_run_that_was_stopped_is_finished_without_a_second_draw(tmp_path:
     # Data of an old account is known by more from now on: its rows, and that they were read.
     assert [row[1] for row in now[len(paid) :]] == ["identity", "identity", "commit"], "nothing is paid twice"
     # What the old run drew is what is published. The outputs it had not begun are drawn now, from a seed of their own.
-    assert books.figures(done.folder)["by_region"] == write.kept("release")["figures"]["by_region"]
+    drawn, kept = books.figures(done.folder)["by_region"], write.kept("release")["figures"]["by_region"]
+    assert write.same(kept, drawn, write.ROUNDING["release"])  # a second draw differs by far more
     assert set(books.figures(done.folder)) == {"by_region", "by_ward", "middle"}
 
 

@@ -84,7 +84,7 @@ def test_epsilon_in_plain_words() -> None:
     text = result.stdout
     assert "epsilon = 2.381597 at delta = 1e-05" in text
     cost = account(Repeated(Sampled(Poisson(Fraction(256, 60000)), Gaussian(1.1)), 14062))
-    rate, posterior, advantage = cost.tpr(0.01).upper, cost.posterior(0.5).upper, cost.advantage().upper
+    rate, posterior, advantage = cost.tpr(0.01).upper, cost.accuracy(0.5).upper, cost.advantage().upper
     words = [word for line in text.splitlines() if "at most" in line or "more than" in line for word in line.split()]
     shown = [float(word) for word in words if "." in word[:-1]]
     true = [100 * rate, 100 * posterior, 100 * advantage]

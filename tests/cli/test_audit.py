@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import tacit
 from tacit.cli import main
 
 CODE = """
@@ -160,3 +165,32 @@ def test_records_from_files(training: Path, tmp_path: Path) -> None:
 def test_an_unknown_game_is_named(training: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "model", f"{training}:Blind", "--data", f"{training}:DATA", "--claim", "eps=1", "--game", "chess"]) == 2
     assert "fixed-model" in capsys.readouterr().err
+
+
+def test_the_selftest_takes_in_every_room_below_audit() -> None:
+    """A module `selftest.py` outside `audit` is listed, and what it has is tried with the rest."""
+    source, listed = Path(tacit.__file__).parent, importlib.import_module("tacit.cli.audit").SELFTESTS
+    found = {".".join(("tacit", *path.relative_to(source).with_suffix("").parts)) for path in source.rglob("selftest.py")}
+    assert found == set(listed)
+    names = [case.name for name in listed for case in importlib.import_module(name).part().cases()]
+    assert len(names) == len(set(names)) > 0
+
+
+def test_a_case_of_a_room_below_audit_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["selftest", "--quick", "--only", "health: cohort", "--json"]) == 0
+    assert [row["case"] for row in json.loads(capsys.readouterr().out)["cases"]] == ["health: cohort count"]
+
+
+def test_code_that_never_ran_ends_with_status_2_and_the_type(tmp_path: Path) -> None:
+    """It passed with status 0: every attack on one and the same exception finds nothing."""
+    file = tmp_path / "vendor.py"
+    file.write_text(
+        "from tacit.noise import discrete_laplace\n"
+        "def release(frame):\n    return int(frame['value'].notna().sum()) + discrete_laplace(1)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
+    command = [sys.executable, "-W", "ignore", "-m", "tacit.cli", "audit", f"{file}:release", "--claim", "eps=1", "--trials", "100"]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert found.returncode == 2 and "TypeError" in found.stderr and "--form pandas" in found.stderr
+    ran = subprocess.run([*command, "--form", "pandas", "--seed", "1"], capture_output=True, text=True, env=environment)
+    assert ran.returncode == 0 and "receives a pandas data frame (value)" in ran.stdout

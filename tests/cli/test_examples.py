@@ -14,10 +14,15 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS: dict[str, tuple[list[str], list[str]]] = {
     "composition_theorems.py": (["composition_theorems.png"], ["100     10   5.75653  5.75611         5.22154        4.77457"]),
     "dp_sgd_budget.py": (["dp_sgd_budget.png"], ["noise multiplier 1.0574", "spends epsilon 1.99999", '"rate": "8/1875"']),
+    "survival_curves.py": (["survival_curves.png"], ["Laplace(noise_multiplier=Fraction(1, 1))", "drug: median", "LogRank(statistic="]),
     "read_a_tradeoff_curve.py": (["tradeoff_promise.png", "tradeoff_gaussian.png"], ["multiplier for the same promise: 1.99"]),
 }
 # Run once, where what they show is checked too.
-ELSEWHERE = {"attacks_on_releases.py": "audit/demonstrations/test_demonstrations.py", "logistic_regression.py": "learning/test_example.py"}
+ELSEWHERE = {
+    "attacks_on_releases.py": "audit/demonstrations/test_demonstrations.py", "logistic_regression.py": "learning/test_example.py",
+    "energy_figures.py": "applications/energy/test_pictures.py",
+    "hidden_pictures.py": "applications/vision/test_example.py",
+}  # fmt: skip
 
 
 def test_every_example_is_listed() -> None:

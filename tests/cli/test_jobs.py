@@ -240,6 +240,15 @@ def test_rehearse_is_marked(job: Path) -> None:
     assert not (job.parent / "tacit.db").exists()
 
 
+def test_rehearse_writes_who_pays_as_a_page(job: Path) -> None:
+    page = job.parent / "who.html"
+    ask("rehearse", job, "--rows", 400, "--runs", 2, "--by", "region", "--html", page)
+    text = page.read_text(encoding="utf-8")
+    assert "NOT PRIVATE" in text and "<svg" in text and "Who pays for the noise, by region" in text
+    assert "judged wrongly against a threshold" in text  # what every report of tables foretells by size
+    assert "--by" in complaint("rehearse", job, "--rows", 50, "--runs", 1, "--html", page)
+
+
 def test_rehearse_says_who_pays(job: Path) -> None:
     found = answer("rehearse", job, "--rows", 400, "--runs", 2, "--by", "region")["by"]
     assert found["key"] == "region" and {(row["value"], row["figure"]) for row in found["errors"]} == {

@@ -164,3 +164,43 @@ def test_the_group_loads_without_a_database_package() -> None:
     code = "import sys, tacit.cli.ledger; print('sqlalchemy' in sys.modules, 'scipy' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment).stdout == "False False\n"
+
+
+# --- the officer's desk --------------------------------------------------------------------------------------
+
+
+def test_the_officers_report_in_every_form(book: Path, tmp_path: Path) -> None:
+    page = tmp_path / "officer.html"
+    assert run("report", book, "--html", page, "--title", "Hospital").exit_code == 0
+    assert "Hospital" in page.read_text() and "NOT PRIVATE" in page.read_text()
+    answers = json.loads(run("report", book, "--format", "nist").stdout)
+    assert answers["guide"] == "NIST SP 800-226" and "patient" in answers["answers"][0]["answer"]
+    assert {record["name"] for record in json.loads(run("report", book, "--format", "registry").stdout)} >= {"hospital", "visits"}
+    assert run("report", book, "--format", "csv").stdout.startswith("entry,time,account")
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text("[]")
+    assert run("report", book, "--audit", wrong).exit_code == 2
+    assert run("report", book, "--html", tmp_path / "no" / "folder.html").exit_code == 2
+
+
+def test_officers_decide_on_the_command_line(book: Path, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography")
+    olga, omar, waiting = tmp_path / "olga.pem", tmp_path / "omar.pem", tmp_path / "decision.json"
+    assert run("enrol", book, "Olga", "--key", olga, "--new-key").exit_code == 0
+    assert (olga.stat().st_mode & 0o777) == 0o600
+    assert run("enrol", book, "Olga", "--key", olga, "--new-key").exit_code == 2  # a key is never overwritten
+    assert run("enrol", book, "Omar", "--key", omar, "--new-key", "--by", olga).exit_code == 0
+    assert run("analyst", book, "ann", "frozen", "--reason", "under review", "--key", omar).exit_code == 0
+    alone = run("analyst", book, "ann", "active", "--reason", "cleared", "--key", omar)
+    assert alone.exit_code == 2 and "two officers" in alone.output
+    assert run("analyst", book, "ann", "active", "--reason", "cleared", "--key", omar, "--pending", waiting).exit_code == 0
+    assert run("countersign", book, waiting, "--key", olga).exit_code == 0
+    assert run("amend", book, "visits", "--budget", "rho=0.05", "--reason", "a second table", "--key", olga).exit_code == 0
+    assert run("amend", book, "visits", "--purposes", "weekly table; audit", "--reason", "policy", "--key", olga).exit_code == 0
+    assert run("close", book, "months", "--reason", "finished", "--key", omar).exit_code == 0
+    with Ledger.open(book) as ledger:
+        rules = ledger.governance.rules()
+        assert ledger.verify().ok and rules.analysts["ann"][0] == "active"
+        assert ledger.account("visits").budget == Budget(rho="0.05")
+        assert sorted(rules.purposes.popitem()[1]) == ["audit", "weekly table"] and len(rules.closed) == 1
+    assert run("close", book, "months", "--reason", "x", "--key", book).exit_code == 2

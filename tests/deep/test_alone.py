@@ -192,10 +192,10 @@ def test_mutant_a_check_of_the_outputs_alone_misses_the_loss(monkeypatch: pytest
     whole = Tape._play
 
     def outputs_only(self: Tape, leaves: Any) -> Any:
-        inputs, outputs, _ = whole(self, leaves)
-        return inputs, outputs, []
+        return whole(self, leaves)._replace(gradients=[])
 
     monkeypatch.setattr(Tape, "_play", outputs_only)
+    monkeypatch.setattr(Tape, "_joined", lambda *given: False)
     private = run(Words, True)
     train(private, BAD["token mean"][2])
     assert private.steps == 4
@@ -384,6 +384,119 @@ class Mixing(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
         return gradient - gradient.mean(0)
+
+
+class Inside(nn.Module):
+    """A layer of a model with a backward pass of its own."""
+
+    def __init__(self, function: type[torch.autograd.Function]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.function.apply(x)  # type: ignore[no-untyped-call]
+        return found
+
+
+class Signed(Mixing):
+    """Every record's gradient keeps its norm, and gets a sign from all."""
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient * torch.sign(torch.sin(1e4 * gradient.sum()))
+
+
+class Turned(Mixing):
+    """The last record's gradient is the first one's."""
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient.flip(0)
+
+
+class Straight(Mixing):
+    """A straight-through estimator, record by record."""
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient.clamp(-1, 1) * 2
+
+
+class Hooked(nn.Module):
+    """A hook on a tensor inside the model, or on its node of the graph."""
+
+    def __init__(self, node: bool) -> None:
+        super().__init__()
+        self.node = node
+
+    def forward(self, x: Tensor) -> Tensor:
+        found = x * 1
+        if found.requires_grad and self.node:
+            found.grad_fn.register_hook(lambda into, out: tuple(None if g is None else g - g.mean(0) for g in into))
+        elif found.requires_grad:
+            found.register_hook(lambda gradient: gradient / gradient.abs().max())
+        return found
+
+
+def inside(layer: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 8), layer, nn.Tanh(), nn.Linear(8, CLASSES))
+
+
+def only_a_bias(layer: nn.Module) -> nn.Module:
+    """Of a bias alone all that the mean was taken off of adds up to nothing."""
+
+    class Moved(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = nn.Parameter(torch.zeros(4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + self.bias
+
+    return nn.Sequential(Moved(), layer, nn.Linear(4, CLASSES).requires_grad_(False))
+
+
+BACKWARDS: dict[str, Callable[[], nn.Module]] = {
+    "centred": lambda: inside(Inside(Mixing)),
+    "signs": lambda: inside(Inside(Signed)),
+    "turned round": lambda: inside(Inside(Turned)),
+    "hook on a tensor": lambda: inside(Hooked(False)),
+    "hook on a node": lambda: inside(Hooked(True)),
+    "a bias alone": lambda: only_a_bias(Inside(Mixing)),
+}
+
+
+@pytest.mark.parametrize("physical", [None, 7])
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_a_backward_pass_that_joins_records_is_refused(name: str, physical: int | None) -> None:
+    """Forward each record is on its own, so that neither outputs nor the loss show it."""
+    private = run(BACKWARDS[name], False, {"physical_batch": physical, "allow_unseen": True})
+    with pytest.raises(TrainingError, match="backward pass joins records"):
+        train(private, GOOD["mean"][2])
+    assert private.steps == 0
+
+
+@pytest.mark.parametrize("physical", [None, 7])
+def test_a_backward_pass_of_its_own_for_each_record_passes(physical: int | None) -> None:
+    private = run(lambda: inside(Inside(Straight)), False, {"physical_batch": physical})
+    train(private, GOOD["shuffled"][2])
+    assert private.steps == 4
+
+
+def test_mutant_a_check_without_the_backward_pass_misses_what_is_joined_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tape, "_joined", lambda *given: False)
+    for make in BACKWARDS.values():
+        private = run(make, False)
+        train(private, GOOD["mean"][2])
+        assert private.steps == 4
+
+
+def test_a_record_that_is_not_finite_does_not_decide_the_check() -> None:
+    """Its gradient counts for nothing, and no refusal tells that it is there."""
+    private = run(plain, False)
+    private.loader.dataset.tensors[0][5] = 1e38 * torch.ones(4)
+    train(private, GOOD["mean"][2])
+    assert private.steps == 4
 
 
 def joined_backward(private: PrivateTraining, batch: Any) -> None:

@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from tacit.accounting import Adjacency, Guarantee, ParameterError, account
+from tacit.calculus import codes_of
 from tacit.learning import (
     DecisionTreeClassifier,
     HuberRegressor,
@@ -28,7 +29,7 @@ from tacit.learning import (
     Ridge,
 )
 from tacit.learning.estimator import RowSpace, interval
-from tacit.learning.reading import codes_of, declared_classes
+from tacit.learning.reading import declared_classes
 from tacit.ledger import Budget, BudgetExceeded, Ledger, ReleaseFailed
 from tacit.noise import SeedRefusedError, test_mode
 
@@ -110,8 +111,12 @@ def test_seeds_are_refused_outside_test_mode_and_marked_inside(name: str) -> Non
         first = clone(model).fit(X, Y)
         second = clone(model).fit(X, Y)
         third = clone(model).set_params(random_state=4).fit(X, Y)
-    assert not first.private_ and np.array_equal(first.coef_, second.coef_) and not np.array_equal(first.coef_, third.coef_)
-    assert not np.array_equal(fresh(name).fit(X, Y).coef_, fresh(name).fit(X, Y).coef_) or name == "lasso"
+    # 60 rows are too few for a slope in some of them, so the intercept is looked at too
+    def drawn(fitted: Any) -> list[float]:
+        return [*np.ravel(fitted.coef_), *np.ravel(fitted.intercept_)]
+
+    assert not first.private_ and drawn(first) == drawn(second) and drawn(first) != drawn(third)
+    assert drawn(fresh(name).fit(X, Y)) != drawn(fresh(name).fit(X, Y)) or name == "lasso"
 
 
 def test_the_book_is_asked_first_and_a_clone_spends_from_the_same_account(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tacit.accounting import ParameterError
-from tacit.learning.reading import codes_of, column_of, declared_classes, declared_width, label_numbers, matrix
+from tacit.calculus import codes_of
+from tacit.learning.reading import column_of, declared_classes, declared_width, label_numbers, matrix
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,9 @@ from sklearn.model_selection import GridSearchCV
 from tests.ledger.leaks import leak, secret, shown
 
 import tacit
-from tacit import learning
+from tacit import fairness, learning
 from tacit.accounting import PureDP
+from tacit.applications import energy, health, vision
 from tacit.calculus import AddRemove, Integers, Measurement, Rows, Space
 from tacit.deep import FullBatch, make_private, make_user_private, pate
 from tacit.deep.clipping import Clipper
@@ -46,7 +47,16 @@ from tacit.local import Client, Protocol, frequencies
 from tacit.release import run
 from tacit.release.errors import OutputFailed
 from tacit.release.job import EXAMPLE, parse
-from tacit.synthesis import CategoryColumn, from_session, synthesizer
+from tacit.synthesis import (
+    CategoryColumn,
+    Level,
+    from_session,
+    neural_synthesizer,
+    relational,
+    synthesize_tables,
+    synthesizer,
+    tables_from_session,
+)
 from tacit.tables import Cut, EngineError, Periods, desk
 from tacit.workloads import Identity, Marginals, Product, View, open_online, plan, plan_dawa, stream, views
 
@@ -99,7 +109,7 @@ def sites() -> set[str]:
     found = set()
     for path in sorted(SOURCE.rglob("*.py")):
         module = path.relative_to(SOURCE).as_posix()
-        if module.startswith("audit/selftest/"):  # attacks on made-up rows, which show what they did
+        if module.startswith("audit/selftest/") or module.endswith("/selftest.py"):  # attacks on made-up rows, which show what they did
             continue
         found |= {
             f"{module}:{name}" for name in callers(ast.parse(path.read_text(encoding="utf-8")), "paying")
@@ -184,6 +194,88 @@ def asked_in_a_programme(account: Account | None) -> object:
     return queryable([1, 2, 3], ROWS, purse(account)).sequence([PureDP(0.25)]).ask(costly(explode, 0.125))
 
 
+# --- fairness -----------------------------------------------------------------------------------------------
+
+
+def grouped(account: Account | None, patched: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Terms of a release by group, in which placing people into groups fails."""
+    patched.setattr(fairness.Groups, "codes", explode)
+    return {"groups": {"sex": ["F", "M"]}, "sensitive_features": ["F", "M"], "account": account, "epsilon": 0.5}
+
+
+@case("fairness/private_rates.py:private_rates")
+def rated(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    return fairness.private_rates([1, 0], [1, 0], **grouped(account, patched))
+
+
+@case("fairness/calibration.py:private_calibration")
+def calibrated(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    return fairness.private_calibration([0.5, 0.5], [1, 0], **grouped(account, patched))
+
+
+@case("fairness/multicalibration.py:multicalibrate")
+def multicalibrated(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    return fairness.multicalibrate([0.5, 0.5], [1, 0], **grouped(account, patched), delta=1e-7)
+
+
+@case("fairness/impact.py:disparate_impact")
+def compared_by_group(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    return fairness.disparate_impact([1, 0], [1, 0], y=[1, 0], **grouped(account, patched))
+
+
+@case("fairness/game.py:fair_mixture")
+def mixed(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    return fairness.fair_mixture(np.ones((2, 2)), [1, 0], **grouped(account, patched), rounds=2)
+
+
+@case("fairness/thresholds.py:EqualizedOdds.fit")
+def corrected_by_group(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    terms = grouped(account, patched)
+    features = terms.pop("sensitive_features")
+    model = learning.LogisticRegression(epsilon=0.25, delta=1e-7, bounds=(-1, 1), classes=[0, 1])
+    return fairness.EqualizedOdds(model, **terms).fit(X[:2], [1, 0], sensitive_features=features)
+
+
+# --- pictures, tracks and gaze ------------------------------------------------------------------------------
+
+PIXELATE = vision.Pixelize(cell=2, pixels=1, epsilon=0.25)
+PRESENCE = vision.Presence(keyframes=2, epsilon=1)
+GAZE = vision.GazeStream(radius=1, window=1, epsilon=0.25)
+PICTURE = np.zeros((4, 4), np.uint8)
+
+
+def for_unit(account: Account | None, unit: str) -> Account | None:
+    """An account of the same book for pixels, objects or points."""
+    if account is None:
+        return None
+    return account.ledger.account(unit, Budget(epsilon=1, delta="1e-5"), unit=unit, adjacency="replace-one")
+
+
+@case("applications/vision/images.py:release")
+def picture_hidden(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(vision.Pixelize, "hidden", explode)
+    return vision.release(PIXELATE, PICTURE, account=for_unit(account, PIXELATE.unit))
+
+
+@case("applications/vision/video.py:release_frames")
+def frames_hidden(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(vision.Pixelize, "hidden", explode)
+    unit = f"{PIXELATE.unit}, in each of 2 frames"
+    return vision.release_frames(PIXELATE, [PICTURE] * 2, account=for_unit(account, unit))
+
+
+@case("applications/vision/tracks.py:release_tracks")
+def tracks_randomised(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(vision.Presence, "reports", explode)
+    return vision.release_tracks(PRESENCE, np.ones((40, 2), int), account=for_unit(account, PRESENCE.unit))
+
+
+@case("applications/vision/gaze.py:release_gaze")
+def gaze_hidden(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(vision.GazeStream, "hidden", explode)
+    return vision.release_gaze(GAZE, np.zeros((2, 2)), account=for_unit(account, GAZE.unit))
+
+
 # --- estimators ---------------------------------------------------------------------------------------------
 
 X = np.random.default_rng(0).uniform(-1, 1, size=(40, 2))
@@ -208,7 +300,7 @@ MODELS: dict[str, Callable[[Account | None], Any]] = {
         f"LogisticRegression {solver}": lambda a, solver=solver: learning.LogisticRegression(  # type: ignore[misc]
             **PURE, solver=solver, account=a
         )
-        for solver in ("sums", "cube")
+        for solver in ("sums", "cube", "tilted")
     },
     "LinearSVC": lambda a: learning.LinearSVC(**LABELLED, account=a),
     "DecisionTree": lambda a: learning.DecisionTreeClassifier(**PURE, account=a),
@@ -218,7 +310,7 @@ MODELS: dict[str, Callable[[Account | None], Any]] = {
         f"LinearRegression {solver}": lambda a, solver=solver: learning.LinearRegression(  # type: ignore[misc]
             **MEASURED, solver=solver, account=a
         )
-        for solver in ("descent", "moments", "objective")
+        for solver in ("staged", "descent", "moments", "objective")
     },
     "Ridge": lambda a: learning.Ridge(**MEASURED, account=a),
     "Lasso": lambda a: learning.Lasso(**MEASURED, account=a),
@@ -238,6 +330,15 @@ def fitted(name: str) -> Callable[..., object]:
 
 
 CASES.extend(Case(FITTING, fitted(name), f"fit {name}") for name in MODELS)
+
+
+@case("learning/search.py:PrivateSearchCV.fit")
+def searched(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    search = learning.PrivateSearchCV(learning.LogisticRegression(**LABELLED), {"solver": ["descent"]}, mean_trials=2, account=account)
+    search.price(X)  # on zeros
+    patched.setattr(learning.PrivateSearchCV, "price", lambda self, X: PureDP(0.1))
+    patched.setattr(learning.RowSpace, "scale", explode)
+    return search.fit(X, Y)
 
 
 @case(FITTING)
@@ -386,7 +487,7 @@ def trained_after_the_entry_was_closed(account: Account | None) -> object:
 VISITS = {"patient_id": [1, 1, 2], "region": ["north", "south", "north"]}
 
 
-@case("tables/session.py:Session._answered", free=False, error=EngineError)
+@case("tables/session.py:Session._answered", "tables/session.py:Session.paying", free=False, error=EngineError)
 def asked_in_sql(account: Account, patched: pytest.MonkeyPatch) -> object:
     unit = tacit.Unit("patient_id", max_rows=2)
     session = tacit.Session(VISITS, unit=unit, budget=Budget(epsilon=1), name="visits", ledger=account.ledger)
@@ -403,6 +504,47 @@ def asked_as_a_workload(account: Account, patched: pytest.MonkeyPatch) -> object
     )
     patched.setattr(Cut, "counts", explode)
     return plan(session, Marginals("region", ways=1), epsilon=1).run()
+
+
+@case("applications/health/cohort.py:cohort_count", free=False, error=EngineError)
+def counted_as_a_cohort(account: Account, patched: pytest.MonkeyPatch) -> object:
+    session = tacit.Session(
+        VISITS, unit=tacit.Unit("patient_id", max_rows=2), budget=Budget(epsilon=1), name="visits", ledger=account.ledger
+    )
+    patched.setattr(Cut, "counts", explode)
+    return health.cohort_count(session, "SELECT COUNT(*) FROM visits", epsilon=1, at_most=100)
+
+
+@case("applications/health/survival.py:KaplanMeier.fit")
+def fitted_as_a_survival_curve(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(health.SurvivalPlan, "tables_of", explode)
+    return health.KaplanMeier(epsilon=1, bins=[0, 1, 2], account=account).fit([0.5, 1.5], [1, 0])
+
+
+@case("applications/health/contingency.py:contingency_test")
+def independence_tested(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(health.ContingencyPlan, "draw", explode)
+    return health.contingency_test(["a"], ["b"], rows=["a", "c"], columns=["b", "d"], epsilon=1, account=account)
+
+
+@case("applications/health/gwas.py:top_snps")
+def variants_chosen(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(health.Genotypes, "blocks", explode)
+    study = health.Genotypes.of_array([[0, 1], [2, 1]], status=[2, 1])
+    own = None if account is None else account.ledger.account("study", Budget(epsilon=1), adjacency="replace-one")
+    return health.top_snps(study, k=1, cases=1, controls=1, epsilon=1, gamma=1, account=own)
+
+
+@case("applications/health/beacon.py:Beacon.query")
+def asked_of_a_beacon(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    variant = health.Variant("1", 5, "A", "T")
+    return health.Beacon(explode, at_most=10, epsilon=1).query(variant, account)
+
+
+@case("applications/health/clinical.py:clinical_card")
+def put_on_a_card(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(importlib.import_module("tacit.applications.health.clinical"), "_histogram", explode)
+    return health.clinical_card([1, 0], {"model": [0.2, 0.4]}, epsilon=1, account=account)
 
 
 @case("workloads/views.py:ViewsPlan.run", free=False, error=EngineError)
@@ -501,11 +643,168 @@ def synthesized_in_an_engine(account: Account, patched: pytest.MonkeyPatch) -> o
     return from_session(session, ["region"], epsilon=1)
 
 
+@case("synthesis/relational_engine.py:tables_from_session", free=False, error=EngineError)
+def tables_in_an_engine(account: Account, patched: pytest.MonkeyPatch) -> object:
+    columns = {"region": ["north", "south"]}
+    budget = Budget(epsilon=1, delta="1e-6")
+    session = tacit.Session(
+        VISITS, unit=tacit.Unit("patient_id", max_rows=2), budget=budget, name="visits", ledger=account.ledger, columns=columns
+    )
+    patched.setattr(Cut, "counts", explode)
+    return tables_from_session(session, [Level("patients", ["region"], key="patient_id", rows_of="visits"),
+        Level("visits", ["region"], of="patients", by="patient_id", most=2)], epsilon=1)  # fmt: skip
+
+
+@case("synthesis/relational.py:synthesize_tables")
+def tables_synthesized(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(relational, "counted", explode)
+    levels = [Level("visits", [CategoryColumn("region", ("north", "south"))], key="patient_id")]
+    return synthesize_tables({"visits": pa.table(VISITS)}, levels, epsilon=1, delta=1e-6, account=account)
+
+
 @case("synthesis/synthesizer.py:synthesize")
 def synthesized(account: Account | None, patched: pytest.MonkeyPatch) -> object:
     patched.setattr(synthesizer, "counted", explode)
     declared = [CategoryColumn("region", ("north", "south"))]
     return synthesizer.synthesize(pa.table(VISITS), declared, epsilon=1, delta=1e-6, account=account)
+
+
+@case("applications/energy/private_case.py:release_case")
+def released_case(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(energy.CasePlan, "draw", explode)
+    own = account and account.ledger.account("loads", Budget(epsilon=1), unit=energy.protected_unit(5), adjacency="replace-one")
+    return energy.release_case(energy.Network.nine_buses(), change=5, epsilon=1, cost=5216, account=own)
+
+
+@case("applications/energy/regions.py:DispatchPlan.release")
+def released_regions(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(energy.DispatchPlan, "exact", explode)
+    own = account and account.ledger.account("sums", Budget(epsilon=1), unit=energy.protected_unit(5), adjacency="replace-one")
+    plan = energy.plan_regions(energy.Network.nine_buses(), {"all": [5, 7, 9]}, change=5, epsilon=1, box=(30, 150))
+    return plan.release(own)
+
+
+def charging(account: Account) -> tacit.Session:
+    rows = energy.read_acn(energy.made_up_month())
+    return tacit.Session(rows, unit=tacit.Unit.row(), budget=Budget(epsilon=2), name="charging", ledger=account.ledger)
+
+
+@case("applications/energy/charging.py:request_histogram", free=False, error=EngineError)
+def counted_requests(account: Account, patched: pytest.MonkeyPatch) -> object:
+    session = charging(account)
+    patched.setattr(Cut, "counts", explode)
+    return energy.request_histogram(session, range(0, 101, 10), epsilon=1)
+
+
+@case("applications/energy/charging.py:busiest_day", free=False, error=EngineError)
+def chosen_day(account: Account, patched: pytest.MonkeyPatch) -> object:
+    session = charging(account)
+    patched.setattr(Cut, "counts", explode)
+    return energy.busiest_day(session, "2019-11-01", days=30, clamp=100, epsilon=1)
+
+
+@case("synthesis/neural_synthesizer.py:train")
+def trained_rows(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(neural_synthesizer, "counted", explode)
+    declared = [CategoryColumn("region", ("north", "south"))]
+    return synthesizer.synthesize(pa.table(VISITS), declared, epsilon=1, delta=1e-6, method="dpgan", account=account)
+
+
+# --- federations --------------------------------------------------------------------------------------------
+
+ROUND: dict[str, Any] = {"clients": 10, "epsilon": 0.5, "delta": 1e-7}
+UPDATES: dict[str, Any] = {"size": 2, "clip": 1.0, "rounds": 1}
+
+
+def federation() -> Any:
+    from tacit import federated
+
+    assert federated.InProcessGrid  # loads Flower, whose packages warn of their own future, before the case looks for warnings
+    return federated
+
+
+def client_policy() -> Any:
+    terms = {"budget": "eps=1, delta=1e-5", "expires": "2099-01-01", "clip": 2, "noise": 0.01, "trust": ("central",)}
+    return federation().Policy("p", **terms, workloads=("any",), code=("any",))
+
+
+@case("federated/policy.py:ClientBook._payment")
+def trained_on_a_device(account: Account | None) -> object:
+    made = federation().plan(**ROUND, **UPDATES)
+    book = federation().ClientBook(None if account is None else Path(tempfile.mkdtemp()) / "me.db", client_policy())
+    book._account = account
+    with book.enter(made, run="r", turn=1).touching():
+        explode()
+    return None
+
+
+@case("federated/simulate.py:simulate")
+def simulated(account: Account | None) -> object:
+    return federation().simulate(federation().plan(**ROUND, **UPDATES), np.zeros(2), explode, account=account)
+
+
+def exploding_grid() -> Any:
+    federation()
+    from flwr.clientapp import ClientApp
+
+    grid = federation().InProcessGrid(ClientApp(), nodes=10)
+    grid.send_and_receive = explode
+    return grid
+
+
+@case("federated/strategy.py:Private.start")
+def ran_private_rounds(account: Account | None) -> object:
+    federation()
+    from flwr.app import Array, ArrayRecord
+    from flwr.serverapp.strategy import FedAvg
+
+    logging.getLogger("flwr").setLevel(logging.CRITICAL)
+    strategy = federation().Private(FedAvg(), federation().plan(**ROUND, **UPDATES), account)
+    return strategy.start(exploding_grid(), ArrayRecord({"w": Array(np.zeros(2))}))
+
+
+@case("federated/analytics.py:ClientQuestion.ask")
+def asked_clients(account: Account | None) -> object:
+    return federation().count(**ROUND).ask(exploding_grid(), account, window="2026")
+
+
+@case("federated/analytics.py:ClientQuestion.simulate")
+def asked_values(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(federation().ClientQuestion, "_total", explode)
+    return federation().count(**ROUND).simulate([[0]], account)
+
+
+@case("federated/analytics.py:WordSearch.found")
+def searched_words(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(federation().WordSearch, "_found", explode)
+    return federation().heavy_hitters("ab", 2, **ROUND).found(["a"], account)
+
+
+@case("federated/evaluation.py:ModelQuestion.ask")
+def evaluated_on_clients(account: Account | None) -> object:
+    federation()
+    from flwr.app import Array, ArrayRecord
+
+    question = federation().evaluation(most_loss=1, **ROUND)
+    return question.ask(exploding_grid(), ArrayRecord({"w": Array(np.zeros(2))}), account, window="2026")
+
+
+@case("federated/evaluation.py:ModelQuestion.simulate")
+def evaluated_at_hand(account: Account | None) -> object:
+    return federation().evaluation(most_loss=1, **ROUND).simulate((explode() for _ in range(1)), account)
+
+
+@case("federated/buffered.py:BufferedRounds.__init__")
+def buffered_updates(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    module = importlib.import_module("tacit.federated.sums")
+    patched.setattr(module.CentralSum, "add", explode)
+    return federation().BufferedRounds(federation().plan(**ROUND, **UPDATES), np.zeros(2), account).offer(1, b"")
+
+
+@case("federated/threats.py:KeyLog.release", free=False)
+def handed_out_a_key(account: Account, patched: pytest.MonkeyPatch) -> object:
+    patched.setattr(federation().KeyLog, "_handed", explode)
+    return federation().KeyLog(client_policy(), account).release(federation().plan(**ROUND, **UPDATES), code="ab")
 
 
 @case("release/running.py:_Run.pay", free=False, error=OutputFailed, resumable=True)

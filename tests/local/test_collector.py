@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -371,3 +372,50 @@ def test_nothing_of_what_was_dropped_is_kept(tmp_path: Path, caplog: pytest.LogC
 
 def test_the_detectable_share() -> None:
     assert detectable(FEW, 10_000) == pytest.approx(2.393980 * math.sqrt(FEW.randomiser.variance(10_000)), rel=1e-5)
+
+
+def counted_until(path: Path, protocol: Protocol, batches: list[pa.RecordBatch], stop: int) -> bool:
+    """Count batches in a process of its own, which ends without a word before its `stop`-th statement; whether it came to its end."""
+    child = os.fork()
+    if child == 0:  # nothing of pytest may run in here
+        calls = 0
+
+        def watched(method: str):  # type: ignore[no-untyped-def]
+            def run(self: sqlite3.Connection, *given: object) -> object:
+                nonlocal calls
+                calls += 1
+                if calls == stop:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return getattr(sqlite3.Connection, method)(self, *given)
+
+            return run
+
+        kind = type("Watched", (sqlite3.Connection,), {name: watched(name) for name in ("execute", "executemany")})
+        plain = sqlite3.connect
+        sqlite3.connect = lambda *a, **k: plain(*a, **{**k, "factory": kind})  # type: ignore[assignment]
+        Collector(protocol, path).ingest(batches)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("nonces", [True, False])
+def test_a_kill_at_any_statement_loses_no_batch_and_counts_none_twice(tmp_path: Path, nonces: bool) -> None:
+    """A SIGKILL before every statement that counting three batches makes; all of them are sent again afterwards, and once more."""
+    protocol = frequencies(["a", "b", "c"], epsilon=1)
+    batches = [to_batch(protocol, ["a"] * 40 + ["c"] * k, nonces=nonces) for k in (10, 20, 30)]
+    whole = Collector(protocol).ingest(batches).table
+    seen = set()
+    for stop in range(1, 100):
+        path = tmp_path / f"{nonces}{stop}.db"
+        ended = counted_until(path, protocol, batches, stop)
+        survivor = Collector(protocol, path)
+        seen.add(survivor.n)
+        assert survivor.n in (0, 50, 110, 180)  # whole batches
+        for _ in range(2):
+            survivor = Collector(protocol, path).ingest(batches)
+            assert survivor.n == 180 and (survivor.table == whole).all()
+        if ended:
+            break
+    else:
+        pytest.fail("the run was never finished")
+    assert seen == {0, 50, 110, 180} and stop > 20

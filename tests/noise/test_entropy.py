@@ -13,8 +13,8 @@ import pytest
 from tests.noise.reference import LIVE, binomial_p
 from tests.streams import from_system as fresh
 
-from tacit.noise import entropy
-from tacit.noise.entropy import BUFFER, OperatingSystem
+from tacit.noise import source as source_module
+from tacit.noise.source import BUFFER, OperatingSystem
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
@@ -23,7 +23,7 @@ if "same number" in sys.argv:
     os.getpid = lambda: 1
 from tacit import noise
 from tacit.noise.draws import POOLS_OF_THIS_PROCESS as pools
-from tacit.noise.entropy import SYSTEM as system
+from tacit.noise.source import SYSTEM as system
 from tacit.noise.source import words
 
 def take():
@@ -58,7 +58,7 @@ for kind in zip(*found):
 @pytest.fixture(autouse=True)
 def live(monkeypatch: pytest.MonkeyPatch) -> None:
     """The words of these tests are the operating system's, not those of the test's own stream: they are what is tested."""
-    monkeypatch.setattr(entropy, "fresh", fresh)
+    monkeypatch.setattr(source_module, "fresh", fresh)
 
 
 def forked(*settings: str) -> list[str]:
@@ -116,7 +116,7 @@ def test_a_thread_waits_while_another_takes(monkeypatch: pytest.MonkeyPatch) -> 
             waited.append(other.is_alive())
         return fresh(count)
 
-    monkeypatch.setattr(entropy, "fresh", slow)
+    monkeypatch.setattr(source_module, "fresh", slow)
     first = source.words(10).tolist()
     other.join()
     assert waited == [True] and len({*first, *second}) == 20
@@ -138,7 +138,7 @@ def test_the_buffer_is_refilled_and_large_requests_pass_it_by(monkeypatch: pytes
         asked.append(count)
         return fresh(count)
 
-    monkeypatch.setattr(entropy, "fresh", counted)
+    monkeypatch.setattr(source_module, "fresh", counted)
     source = OperatingSystem()
     for size in (1, BUFFER - 1, 1, 3 * BUFFER, 1, 0):
         assert len(source.words(size)) == size

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from scipy.stats import chi2
 
 from tacit.errors import ParameterError
-from tacit.noise import add_gaussian, gaussian, rounded, rounded_gaussian, test_mode, words
+from tacit.noise import add_gaussian, gaussian, rounded_gaussian, test_mode, words
 from tacit.noise import gaussian_sums as module
 from tacit.noise.exponential import exp_bounds
 from tacit.noise.gaussian_sums import LIMIT, OPEN, PLACE, SHORT, GaussianSumsLaw, Short, _from_system, gaussian_sums_law
@@ -25,9 +25,8 @@ SURE = 1e-9  # a right sampler fails one of these comparisons with this probabil
 @pytest.fixture
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Cells of up to a standard deviation in place of 1/64: a third of the pairs is rejected, so that every stage is seen in few draws."""
-    for owner in (gaussian, rounded):
-        monkeypatch.setattr(owner, "LARGEST", 2)
-    caches = gaussian.gaussian_law, rounded.rounded_gaussian_law, gaussian_sums_law
+    monkeypatch.setattr(gaussian, "LARGEST", 2)
+    caches = gaussian.gaussian_law, gaussian.rounded_gaussian_law, gaussian_sums_law
     for cache in caches:
         cache.cache_clear()
     yield

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from tacit.noise import rounded_gaussian, rounded_laplace, test_mode
-from tacit.noise.rounded import RoundedGaussianLaw, rounded_gaussian_law, shift
+from tacit.noise.gaussian import RoundedGaussianLaw, rounded_gaussian_law, shift
 
 mpmath.mp.dps = 40
 

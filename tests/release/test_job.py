@@ -101,7 +101,7 @@ def test_an_unknown_field_is_named_with_its_place(old: str, new: str, place: str
         ("FROM visits, weight: 1", "FROM visits", "outputs[1]", "weight"),
         ("FROM visits, weight: 1", "FROM visits, weight: 0", "outputs[1]", "greater than 0"),
         ("{path: visits.parquet}", "{url: 'postgresql://ann:hunter2@db/x'}", "sources.visits", "table"),
-        ("{path: visits.parquet}", "{path: visits.parquet, public: true}", "", "nobody to protect"),
+        ("{path: visits.parquet}", "{path: visits.parquet, public: true}", "", "no people to protect"),
         ("[csv, parquet]", "[]", "publication", "formats"),
         ("[csv, parquet]", "[excel]", "publication.formats", ""),
         ("confidence: 0.95", "confidence: 1.0", "publication.confidence", ""),

@@ -152,7 +152,11 @@ def test_figures_are_those_published(done: JobRun, page: str) -> None:
         answer = done.answers[output["name"]]
         for name, figure in output["figures"].items():
             assert figure["value"] == answer.figures[name].value.tolist()
-            assert figure["low"] == answer.figures[name].low.tolist() and figure["high"] == answer.figures[name].high.tolist()
+            # ends are rounded away from the figure, by less than one unit here
+            for drawn, low in zip(answer.figures[name].low.tolist(), figure["low"], strict=True):
+                assert drawn - 1 < low <= drawn
+            for drawn, high in zip(answer.figures[name].high.tolist(), figure["high"], strict=True):
+                assert drawn <= high < drawn + 1
     north = done.answers["by_region"].figures["visits"]
     assert f"{north.value[0]:.4g}" in text_of(page)
 
@@ -177,7 +181,7 @@ def test_the_promise_is_an_upper_bound(done: JobRun) -> None:
     delta = float(done.plan.delta)
     assert float(record["promise"]["epsilon"]) >= cost.epsilon(delta).upper
     assert float(record["total"]["lower"]) <= cost.epsilon(delta).upper <= float(record["total"]["upper"])
-    assert float(record["promise"]["posterior"][:-2]) / 100 >= cost.posterior(0.5).lower
+    assert float(record["promise"]["accuracy"][:-2]) / 100 >= cost.accuracy(0.5).lower
     # any event of the plan is an attack on the whole: the best one on its largest part finds no more than the bound allows
     alone = account(done.answers["by_region"].event, Adjacency.ADD_REMOVE).tpr(0.01)
     assert alone.lower <= float(record["promise"]["rate"][:-2]) / 100 <= 0.01 * math.exp(cost.epsilon(delta).upper) + delta + 1e-4
@@ -315,3 +319,18 @@ def test_what_is_not_protected_depends_on_the_unit() -> None:
     assert "each month is protected by itself" in said(Unit("id", max_rows=3, window="month", when="day"))
     assert "How many people there are" in said(Unit("id", max_rows=3, adjacency=Adjacency.REPLACE_ONE))
     assert re.search("possible values of region", said(Unit.row()))
+
+
+def test_a_page_for_each_audience(tmp_path: Path) -> None:
+    """The public sees the promise and the tables, an officer the promise and the record; the figures are the same."""
+    from tacit.release.report import AUDIENCES, for_audience
+
+    record = describe(plan(parse(EXAMPLE)), {}, Facts(made="2026-01-01"))
+    whole = render(record)
+    for audience, shown in AUDIENCES.items():
+        page = for_audience(record, audience)
+        for part in ("promise", "tables", "budget", "review", "record"):
+            assert (f'<section id="{part}">' in page) == (part in shown) and (f'href="#{part}"' in page) == (part in shown)
+    assert for_audience(record, "all") == whole and record["promise"]["epsilon"] in for_audience(record, "public")
+    with pytest.raises(JobError, match="audience"):
+        for_audience(record, "press")

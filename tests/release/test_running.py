@@ -27,7 +27,7 @@ from tacit.tables import Desk
 from tacit.tables.errors import EngineError
 
 JOB = changed()
-FILES = {"by_region.csv", "by_region.parquet", "overall.csv", "overall.parquet", "release.json", "registry.yaml"}
+FILES = {"by_region.csv", "by_region.parquet", "overall.csv", "overall.parquet", "release.json", "registry.yaml", "datapackage.json"}
 
 
 class Stopped(BaseException):

@@ -22,6 +22,7 @@ import pytest
 from tests.release import jobs
 from tests.release.crashes import Disk, Picture, _tree
 
+from tacit import disk
 from tacit.accounting import Composed, from_json
 from tacit.ledger import Ledger, LedgerError
 from tacit.release import running, work
@@ -37,7 +38,7 @@ JOB = jobs.changed(
     ("formats: [csv, parquet]", "formats: [csv]"),
 )
 NAMES = {"run", "overall"}
-FILES = {"run.csv", "overall.csv", "release.json", "registry.yaml"}
+FILES = {"datapackage.json", "run.csv", "overall.csv", "release.json", "registry.yaml"}
 VISITS, OTHERS = jobs.visits(20), jobs.visits(90)
 Draws = list[tuple[str, tuple[int, ...]]]
 
@@ -275,7 +276,7 @@ def test_two_runs_at_once(start: Path, tmp_path: Path, draws: Draws, monkeypatch
         base = shutil.copytree(start, tmp_path / str(locks))
         del draws[:]
         if not locks:
-            monkeypatch.setattr(work, "fcntl", None)
+            monkeypatch.setattr(disk, "fcntl", None)
         inside = []
 
         def second(step: running.RunStep, base: Path = base, inside: list[Any] = inside) -> None:

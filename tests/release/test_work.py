@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.release import work
+from tacit import disk
 from tacit.release import work as folders
 from tacit.release.errors import JobError, OutputLost
 from tacit.release.kinds import table
@@ -73,7 +73,7 @@ def test_a_second_process_is_told_to_wait(tmp_path: Path) -> None:
 
 def test_without_locks_the_first_line_has_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes at once on a system without locks: both see that nothing is begun, and one of them draws."""
-    monkeypatch.setattr(work, "fcntl", None)
+    monkeypatch.setattr(disk, "fcntl", None)
     first, second = (Work.beside(tmp_path / "out", "abc") for _ in range(2))
     assert first.token == second.token
     assert not first.begun("a") and not second.begun("a")

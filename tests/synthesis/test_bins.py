@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit.accounting import Composed, Guarantee, ParameterError
+from tacit.accounting import Composed, Gaussian, Guarantee, ParameterError
 from tacit.ledger import price
 from tacit.noise import test_mode as seeded
 from tacit.synthesis.bins import BoughtCategories, BoughtNumbers, budget_beside, shares_of
 from tacit.synthesis.columns import CategoryColumn
-from tacit.synthesis.measure import RELATION
+from tacit.synthesis.measure import RELATION, gaussian_budget
 from tacit.synthesis.synthesizer import synthesize
 
 VALUES = np.random.default_rng(0).lognormal(3, 1, 20000)
@@ -58,6 +58,32 @@ def test_categories_that_many_people_have_are_found_and_the_rest_is_other() -> N
         BoughtCategories("illness").event(Guarantee(rho=1), 1)
 
 
+def test_a_range_that_nearly_reaches_zero_begins_there() -> None:
+    """Months from 0 to 119, few of them 0 or 1: the noise of the search hides these, and bins must have room for them."""
+    months = [place % 118 + 2 for place in range(14_000)] + [0, 1] * 30
+    with seeded(1):
+        column = BoughtNumbers("months", whole=True).column(months, [], Guarantee(rho="0.0003"), 1)
+        far = BoughtNumbers("year", whole=True).column([1900 + place % 100 for place in range(14_000)], [], Guarantee(rho=1), 1)
+    assert column.edges[0] == 0 and far.edges[0] >= 1024  # a range that does not come near 0 stays where it is
+
+
+def test_lists_of_categories_are_paid_for_in_noise() -> None:
+    """Ten categories of a tenth each, one of four purchases from a tenth of the budget, epsilon 1, 13,000 people: all are found.
+
+    A rule that is private by epsilon alone would need log(1 / delta) / epsilon people, over 2,000 of a category's 1,300.
+    """
+    whole = Guarantee(epsilon=1, delta="1e-9")
+    ages = BoughtCategories("age")
+    share = shares_of([ages, *(BoughtCategories(name) for name in "bcd")], whole, Fraction(1, 10))[0]
+    with seeded(1):
+        found = ages.column([str(place % 10) for place in range(13_000)], [], share, 1)
+    assert set(found.values) == set("0123456789")
+    event = ages.event(share, 1)
+    assert isinstance(event, Composed) and isinstance(event.events[0], Gaussian)
+    used = price(event.events[0], ["mu2"], RELATION)["mu2"] / gaussian_budget(whole)[0].limits["mu2"]
+    assert used < Fraction(1, 40)  # no more than its share, in the currency of what is measured
+
+
 @pytest.mark.parametrize("selects", [False, True])
 @pytest.mark.parametrize("guarantee", [Guarantee(rho="0.1"), Guarantee(mu="0.5"), Guarantee(epsilon=1, delta="1e-9")])
 def test_purchases_and_measurements_stay_within_the_guarantee(guarantee: Guarantee, selects: bool) -> None:
@@ -85,3 +111,26 @@ def test_from_raw_columns_to_rows() -> None:
     assert np.median(made_cost[made_ill == "flu"]) > 3 * np.median(made_cost[made_ill == "none"])
     with pytest.raises(ParameterError, match="no price in rho"):
         synthesize(table, [BoughtCategories("illness"), BoughtNumbers("cost")], guarantee=whole, method="mst")
+
+
+def test_one_odd_value_is_no_category_and_no_error() -> None:
+    pandas = pytest.importorskip("pandas")
+    odd = [pandas.NA, pandas.NaT, np.array([1, 2]), [1], None, float("nan")]
+    with seeded(1):
+        for value in odd:
+            found = BoughtCategories("x").column([value, *["a", "b"] * 500], range(1001), Guarantee(epsilon=1, delta=1e-6), 1)
+            assert found.values == ("a", "b")
+
+
+def test_bought_categories_are_those_that_rows_are_counted_in() -> None:
+    with seeded(1):
+        found = BoughtCategories("x").column([1.0, 2.0] * 500, range(1000), Guarantee(epsilon=1, delta=1e-6), 1)
+    assert found.encode([1.0, 2.0, 3.0]).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("bounds", [(1e18, 1e18 + 4096), (1e18, 1e18 + 128), (-(2.0**60), -(2.0**60) + 2**14)])
+@pytest.mark.parametrize("whole", [False, True])
+def test_bounds_between_which_there_are_few_floats_still_make_a_column(bounds: tuple[float, float], whole: bool) -> None:
+    with seeded(1):
+        found = BoughtNumbers("x", bounds, whole=whole).column(np.full(500, bounds[0]), range(500), Guarantee(rho=0.5), 1)
+    assert (np.diff(found.edges) > 0).all()

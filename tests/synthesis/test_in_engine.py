@@ -13,7 +13,8 @@ import pytest
 from tacit.accounting import Guarantee
 from tacit.errors import ParameterError
 from tacit.ledger import Budget, BudgetExceeded, Ledger
-from tacit.synthesis import CategoryColumn, NumberColumn, counted, engine_plan, from_session, synthesize
+from tacit.synthesis import CategoryColumn, EnginePlan, NumberColumn, counted, engine_plan, from_session, synthesize
+from tacit.synthesis.in_engine import counts_of
 from tacit.synthesis.synthesizer import capped
 from tacit.tables import Session, Unit
 
@@ -26,6 +27,10 @@ def opened(folder: Path, table: Any, unit: Unit | None = None) -> Session:
     return Session(
         table, unit=unit or Unit("id", max_rows=1), budget=budget, name="people", ledger=book, columns=SCHEMA
     )
+
+
+def counted_by(planned: EnginePlan) -> Any:
+    return counts_of(planned.cut, tuple(c.name for c in planned.columns), tuple(c.size for c in planned.columns))
 
 
 def strange() -> dict[str, list[Any]]:
@@ -45,7 +50,7 @@ def test_the_engine_counts_what_memory_counts(tmp_path: Path) -> None:
     sizes = tuple(column.size for column in planned.columns)
     cells = [column.encode(rows[column.name]) for column in planned.columns]
     for clique in [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)]:
-        np.testing.assert_array_equal(planned._counts(sizes)(clique), counted(cells, sizes, clique))
+        np.testing.assert_array_equal(counted_by(planned)(clique), counted(cells, sizes, clique))
 
 
 def test_rows_have_the_measured_tables(tmp_path: Path) -> None:
@@ -68,8 +73,7 @@ def test_a_person_with_many_rows_counts_for_the_cap(tmp_path: Path) -> None:
     table = pa.table({"id": [1] * 500 + [2], "sex": ["f"] * 500 + ["m"], "age": [40] * 501, "cost": [1.0] * 501})
     session = opened(tmp_path, table, Unit("id", max_rows=3))
     planned = engine_plan(session.desk, ["sex", "age"], Guarantee(epsilon=1, delta="1e-6"))
-    sizes = tuple(column.size for column in planned.columns)
-    assert planned._counts(sizes)((0,)).tolist() == [3, 1, 0] and planned.cut.reach == 3
+    assert counted_by(planned)((0,)).tolist() == [3, 1, 0] and planned.cut.reach == 3
 
 
 def test_rows_without_a_person_are_left_out_in_memory_and_in_an_engine(tmp_path: Path) -> None:
@@ -78,7 +82,7 @@ def test_rows_without_a_person_are_left_out_in_memory_and_in_an_engine(tmp_path:
     planned = engine_plan(opened(tmp_path, table, Unit("id", max_rows=2)).desk, ["sex"], Guarantee(mu=1))
     kept = capped(ids, 2).tolist()
     column = planned.columns[0]
-    assert planned._counts((column.size,))((0,)).tolist() == [2, 2, 0]
+    assert counted_by(planned)((0,)).tolist() == [2, 2, 0]
     assert np.bincount(column.encode([sex[row] for row in kept]), minlength=column.size).tolist() == [2, 2, 0]
 
 

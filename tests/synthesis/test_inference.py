@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import ParameterError
-from tacit.synthesis.inference import Passing
+from tacit.synthesis.inference import Faces, Passing
 from tacit.synthesis.junction_tree import JunctionTree, junction_tree
 
 SIZES = (2, 3, 2, 4, 2)
@@ -78,3 +78,22 @@ def test_excluding_every_row_is_an_error() -> None:
     contradiction = [np.array([[0.0, -np.inf]] * 2), np.array([[-np.inf] * 2, [0.0] * 2])]
     with pytest.raises(ParameterError, match="no row is possible"):
         passing.marginals(contradiction)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (9, 30, 8, 3), (1, 7000, 1), (30, 1, 2, 150)])
+def test_shared_sums_are_the_sums(shape: tuple[int, ...]) -> None:
+    """Small and large tables, over every set of axes, and the way back; einsum is the oracle."""
+    draws = np.random.default_rng(1)
+    node = tuple(range(len(shape)))
+    every = [part for size in range(len(shape) + 1) for part in itertools.combinations(node, size)]
+    faces = Faces(shape, node, every)
+    table = draws.random(shape)
+    found = faces.of(table)
+    parts = {part: draws.random([shape[axis] for axis in part]) for part in every[1:]}
+    for part in every:
+        np.testing.assert_allclose(found[part], np.einsum(table, node, part), rtol=1e-12)
+    spread_out = sum(np.einsum(part, axes, np.ones(shape), node, node) for axes, part in parts.items())
+    np.testing.assert_allclose(faces.spread_over(parts), spread_out, rtol=1e-12)
+    kept = {axes: part.copy() for axes, part in parts.items()}
+    faces.spread_over(parts)
+    assert all(np.array_equal(kept[axes], part) for axes, part in parts.items())  # nothing is added in place

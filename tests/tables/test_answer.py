@@ -86,3 +86,21 @@ def test_a_dollar_in_a_name_is_no_formula(tmp_path: Path) -> None:
     odd = replace(answer(2), keys={"$x$": ["$\\frac$", "$"]})
     odd.plot(path=str(tmp_path / "odd.png"))
     assert (tmp_path / "odd.png").stat().st_size > 1000
+
+
+def test_hypothetical_outcomes_have_the_law_of_the_noise(tmp_path: Path) -> None:
+    """Of many draws, the stated share lies in the interval; the pictures are written and show themselves."""
+    import tacit
+
+    for budget, law in (("eps=50", "laplace"), ("rho=50", "gaussian")):
+        session = tacit.Session.sandbox(rows=300, budget=budget)
+        price = {"epsilon": 5} if law == "laplace" else {"rho": 5}
+        answer = session.sql("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", **price)  # type: ignore[arg-type]
+        assert {part.law for part in answer.noise} == {law}
+        drawn = answer.outcomes("n", draws=4000, edition=1)
+        inside = (drawn >= answer.figures["n"].low) & (drawn <= answer.figures["n"].high)
+        assert abs(inside.mean() - 0.95) < 0.02
+        figure = answer.plot_outcomes("n", path=str(tmp_path / f"{law}.png"))
+        assert len(figure.axes) == 12 and figure._repr_png_()[:4] == b"\x89PNG"
+    with pytest.raises(TableError, match="no figure"):
+        answer.plot_outcomes("m")

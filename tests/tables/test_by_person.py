@@ -75,7 +75,7 @@ def test_aggregates_of_a_persons_rows(data: duckdb.DuckDBPyConnection, aggregate
         ("SELECT id, SUM(code) AS s FROM visits GROUP BY id", "needs numbers"),
         ("SELECT id, COUNT(*) AS n FROM visits GROUP BY ROLLUP (id)", "ROLLUP"),
         ("SELECT id + 1 AS who, COUNT(*) AS n FROM visits GROUP BY id + 1", "must GROUP BY the person"),
-        ("SELECT COUNT(*) AS n FROM visits", "aggregates over everybody"),
+        ("SELECT COUNT(*) AS n FROM visits", "aggregates over all people"),
         ("SELECT id, COUNT(*) AS n FROM visits GROUP BY 3", "place of a column"),
     ],
 )

@@ -97,7 +97,7 @@ def test_left_joins_keep_the_rows_of_the_first_side(data: duckdb.DuckDBPyConnect
         ("SELECT COUNT(*) FROM visits CROSS JOIN codes", "needs ON or USING"),
         ("SELECT COUNT(*) FROM visits v JOIN codes c ON v.code < c.code", "an equality"),
         ("SELECT COUNT(*) FROM visits v FULL JOIN codes c ON v.code = c.code", "INNER JOIN and LEFT JOIN"),
-        ("SELECT COUNT(*) FROM codes c LEFT JOIN visits v ON v.code = c.code", "rows that nobody owns"),
+        ("SELECT COUNT(*) FROM codes c LEFT JOIN visits v ON v.code = c.code", "rows without an owner"),
         ("SELECT COUNT(*) FROM visits v JOIN codes c ON x.code = c.code", "not a table of this FROM"),
         ("SELECT COUNT(*) FROM visits v JOIN codes c ON v.nothing = c.code", "no column nothing"),
     ],

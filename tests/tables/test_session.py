@@ -69,7 +69,6 @@ def test_over_budget_is_refused_before_the_data() -> None:
     ("text", "options", "words"),
     [
         ("SELECT AVG(age) FROM visits", {}, "bounds"),
-        (COUNT, {"bound": {}}, "no option"),
         (COUNT, {"epsilon": None}, "epsilon"),
         (COUNT, {"rho": 1, "epsilon": None}, "epsilon"),
         (COUNT, {"weights": {"m": 1}}, "weights"),
@@ -87,6 +86,16 @@ def test_what_cannot_be_answered_is_refused_with_the_fix(text: str, options: dic
     session = silent(session_on(ROWS, UNIT))
     with pytest.raises((TableError, LedgerError), match=words):
         session.sql(text, **{"epsilon": 1, "keys": {"region": REGIONS}, **options})
+    assert session.left()["epsilon"] == 100
+
+
+def test_an_option_that_is_none_is_refused_by_name() -> None:
+    session = silent(session_on(ROWS, UNIT))
+    wrong: dict[str, Any] = {"bound": {}}
+    with pytest.raises(TypeError, match="bound"):
+        session.sql(COUNT, epsilon=1, **wrong)
+    with pytest.raises(TableError, match="no option"):
+        session.plan(COUNT, epsilon=1, **wrong)
     assert session.left()["epsilon"] == 100
 
 
@@ -335,7 +344,7 @@ def test_a_question_that_is_asked_again_is_neither_parsed_nor_planned_again(monk
     first = session.sql(COUNT, epsilon=1, keys={"region": REGIONS})
     with monkeypatch.context() as patch:
         patch.setattr(desk_module, "parse", None)
-        patch.setattr(desk_module.plans, "make", None)
+        patch.setattr(desk_module.plans, "prepare", None)
         again = session.sql(COUNT, epsilon=1, keys={"region": list(REGIONS)})
         assert again.entry != first.entry and again.statement == first.statement
         assert again["n"].tolist() != first["n"].tolist()  # the noise is new: equal with a chance below 1e-6

@@ -131,12 +131,14 @@ def test_what_is_paid_for_is_the_sum_of_the_parts() -> None:
     for text in ("eps=0.5", "eps=1, delta=1e-6", "rho=0.02"):
         for replaced in (False, True):
             spend = Guarantee.parse(text)
-            plan = with_dawa(workload, spend, reach=3, replaced=replaced)
-            assert spend.admits(plan.event, plan.adjacency)
-            assert not spend.share("0.98").admits(plan.event, plan.adjacency)
-            assert plan.partition.scale == 2 * 3 * (1 + replaced) / plan.partition.epsilon
-            counted = plan.buckets((0, 10, 30))
-            assert plan.spend.admits(counted.event, plan.adjacency)
+            for how in ("halving", "cheapest"):
+                plan = with_dawa(workload, spend, reach=3, replaced=replaced, search=how)
+                assert spend.admits(plan.event, plan.adjacency)
+                assert not spend.share("0.98").admits(plan.event, plan.adjacency)
+                least = {"halving": 4, "cheapest": 2}[how] * 3 * (1 + replaced) / plan.partition.epsilon
+                assert least <= plan.partition.scale <= least * (1 + plan.partition.epsilon)
+                counted = plan.buckets((0, 10, 30))
+                assert plan.spend.admits(counted.event, plan.adjacency)
     assert plan.adjacency is Adjacency.REPLACE_ONE
 
 
@@ -197,12 +199,12 @@ def heavy_tailed(size: int) -> np.ndarray:
 def test_half_the_error_on_sparse_histograms_and_little_lost_on_rough_ones() -> None:
     size, epsilon = 2048, 0.1
     plan = with_dawa(Product(a=AllRanges).on(Cells.of({"a": size})), Guarantee(epsilon="0.1"))
-    rough = np.where(np.arange(size) % 2, 1000, 0)
+    rough = np.where(np.arange(size) % 2, 5000, 0)
     ratios = {}
     for name, counts in {"sparse": heavy_tailed(size), "flat": np.full(size, 20), "rough": rough}.items():
         with seeded(9):
             ratios[name] = ranges_error(plan, plan.draw({("a",): counts}), counts) / plain_error(size, epsilon)
-    assert ratios["sparse"] <= 0.55 and ratios["flat"] <= 0.55 and ratios["rough"] <= 1.4
+    assert ratios["sparse"] <= 0.5 and ratios["flat"] <= 0.5 and ratios["rough"] <= 1.5
 
 
 def test_the_textbooks_property_constant_data_need_few_buckets() -> None:
@@ -217,6 +219,8 @@ def test_refusals_depend_on_the_questions_and_the_price() -> None:
         with_dawa(Marginals("a", "b", ways=2).on(two), Guarantee(epsilon=1))
     with pytest.raises(ParameterError, match="at most 4096"):
         with_dawa(Product(a=AllRanges).on(Cells.of({"a": 5000})), Guarantee(epsilon=1))
+    with pytest.raises(ParameterError, match="search"):
+        with_dawa(Product(a=AllRanges).on(two), Guarantee(epsilon=1), search="best")
     with pytest.raises(ParameterError, match="no price"):
         with_dawa(Product(a=AllRanges).on(two), Guarantee(mu=1))
     with pytest.raises(ParameterError, match="too small"):

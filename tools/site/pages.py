@@ -3,7 +3,7 @@
 CONTRIBUTING.md, CHANGELOG.md and the page on benchmarks are pages of the site although they are not in docs/.
 Links between them and docs/ are written for the repository and rewritten here for the site.
 
-A page of the reference holds one line, `::: tacit.room`. It becomes the room's docstring and then every name
+A page of the reference holds one line, `::: tacit.room` (or `::: tacit.room.field`). It becomes the room's docstring and then every name
 of its `__all__`, grouped by the module that defines it. The code is read, not imported.
 """
 
@@ -130,4 +130,4 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     name = page.file.src_uri
     origin = next((origin for origin, place in GUESTS.items() if place == name), f"docs/{name}")
     text = relinked(markdown, origin, name)
-    return re.sub(r"^::: (tacit\.\w+)$", lambda found: reference(found[1]), text, flags=re.MULTILINE)
+    return re.sub(r"^::: (tacit(?:\.\w+)+)$", lambda found: reference(found[1]), text, flags=re.MULTILINE)

@@ -14,12 +14,16 @@ curve from below and above; `Guarantee` says how much privacy is meant. Upper en
 that need them, and pictures, strategies and some theorems when they are first used.
 """
 
+# Imports inside functions: engines, proofs and pictures take longer to load than pricing a question, and
+# flint is an extra.
+
 from typing import TYPE_CHECKING
 
 from tacit.accounting.account import Cost, account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
 from tacit.accounting.calibrate import calibrate
+from tacit.accounting.closed_form import as_typed, exact_pure, exact_rho, squared_mu, stated_sum
 from tacit.accounting.compare import Comparison, Inapplicable, compare, laplace_and_gaussian, rounded_up
 from tacit.accounting.events.interchange import from_dp_event, from_json, to_dp_event, to_json
 from tacit.accounting.events.leaves import (
@@ -28,6 +32,7 @@ from tacit.accounting.events.leaves import (
     ApproxDP,
     DiscreteGaussian,
     DiscreteLaplace,
+    DistributedDiscreteGaussian,
     Exponential,
     Gaussian,
     Laplace,
@@ -39,6 +44,7 @@ from tacit.accounting.events.leaves import (
     PureDP,
     RandomizedResponse,
     RenyiDP,
+    Skellam,
     Staircase,
     TruncatedCDP,
 )
@@ -63,7 +69,7 @@ from tacit.accounting.events.tree import (
 )
 from tacit.accounting.guarantee import APPROXIMATE, MU, PURE, RENYI, RHO, Guarantee, cost_of, order_of
 from tacit.accounting.theorems.gaussian import mu_for, sigma_for
-from tacit.accounting.theorems.methods import METHODS, as_typed, exact_pure, exact_rho, squared_mu, stated_sum
+from tacit.accounting.theorems.methods import METHODS
 from tacit.accounting.tradeoff import GdpReport, attack_at_most, attack_rate
 from tacit.errors import (
     AccountingError,
@@ -114,10 +120,11 @@ __getattr__, __dir__ = lazily(__name__, {
 
 __all__ = [  # noqa: RUF022 (grouped)
     # what is done to the data
-    "GDP", "ZCDP", "ApproxDP", "Composed", "DiscreteGaussian", "DiscreteLaplace", "Event", "Exponential",
-    "Gaussian", "Group", "Laplace", "Leaf", "LeakyRandomizedResponse", "LocalReport", "MatrixMechanism",
-    "MixtureOfGaussians", "NoOp", "NonPrivate", "PrivacyProfile", "PureDP", "RandomizedResponse", "RenyiDP",
-    "Repeated", "Sampled", "Selection", "Shuffled", "Staircase", "TruncatedCDP", "Worst",
+    "GDP", "ZCDP", "ApproxDP", "Composed", "DiscreteGaussian", "DiscreteLaplace",
+    "DistributedDiscreteGaussian", "Event", "Exponential", "Gaussian", "Group", "Laplace", "Leaf",
+    "LeakyRandomizedResponse", "LocalReport", "MatrixMechanism", "MixtureOfGaussians", "NoOp", "NonPrivate",
+    "PrivacyProfile", "PureDP", "RandomizedResponse", "RenyiDP", "Repeated", "Sampled", "Selection",
+    "Shuffled", "Skellam", "Staircase", "TruncatedCDP", "Worst",
     "from_dp_event", "from_json", "to_dp_event", "to_json",
     "Poisson", "RandomAllocation", "Scheme", "TruncatedPoisson", "WithReplacement", "WithoutReplacement",
     # what it costs

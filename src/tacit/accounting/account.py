@@ -10,7 +10,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -21,6 +21,7 @@ import numpy as np
 
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound, Estimate
+from tacit.accounting.closed_form import exact_pure, exact_rho
 from tacit.accounting.engines import compose
 from tacit.accounting.events.tree import Event
 from tacit.accounting.pairs.mixture import MixturePair
@@ -31,6 +32,7 @@ from tacit.accounting.tradeoff import GdpReport, best_attack, fitted
 from tacit.errors import AccountingError, ParameterError, UnsupportedError
 from tacit.parameters import number, probability
 
+_RARE = 1e-9  # batches that are cut this seldom, against delta, may as well be disclosed
 _ROUGH = 1e-4  # how narrow, relatively, the deltas are to be from which mu is read
 
 
@@ -76,14 +78,27 @@ class Cost:
     @overload
     def epsilon(self, delta: float, *, method: str | None, certify: bool = False) -> Bound | Estimate: ...
 
-    def epsilon(self, delta: float, *, method: str | None = None, certify: bool = False) -> Bound | Estimate:
-        """The smallest epsilon >= 0 for which the event is (epsilon, delta)-DP.
+    @overload
+    def epsilon(self, delta: Sequence[float], *, method: None = None, certify: bool = False) -> list[Bound]: ...
+
+    def epsilon(
+        self, delta: float | Sequence[float], *, method: str | None = None, certify: bool = False
+    ) -> Bound | Estimate | list[Bound]:
+        """The smallest epsilon >= 0 for which the event is (epsilon, delta)-DP; a list of them for a list of deltas.
 
         `method` picks one theorem (see `tacit.accounting.theorems.methods.METHODS`); the default is the tightest valid one. The central
         limit is
         no theorem about epsilon: it gives an `Estimate`, which has no upper end. `certify=True` gives a bracket proved in ball arithmetic
         (needs the extra `proof`).
+
+        >>> from tacit.accounting import Gaussian
+        >>> [round(found.upper, 6) for found in account(Gaussian(1)).epsilon([1e-5, 1e-6])]
+        [4.377178, 4.886554]
         """
+        if isinstance(delta, (list, tuple, np.ndarray)):
+            if method is not None:
+                raise ParameterError("a list of deltas goes without method; compare(event, deltas) has a row for every theorem")
+            return [self.epsilon(float(one), certify=certify) for one in delta]
         target = float(probability("delta", delta))
         if method is not None and method != "pld":
             return methods.epsilon(method, self.event, self.adjacency, self.parts, target)
@@ -91,13 +106,31 @@ class Cost:
             raise ParameterError(code="delta-needed", parameter="delta")
         if certify:
             return self._certified("epsilon", target)
-        if target == 0 and (exact := methods.exact_pure(self.event, self.adjacency, null_record=self.null_record)) is not None:
+        if target == 0 and (exact := exact_pure(self.event, self.adjacency, null_record=self.null_record)) is not None:
             return _outwards(exact, "sum of pure guarantees")
         if target == 0 and self.parts.renyi:
             top = float(renyi_curve(self.parts)(np.array([math.inf]))[0])
             return Bound(0.0, top * (1 + 1e-12), "Rényi divergence of infinite order")
         with _in_range():
-            return self._with_leak(target) if self.parts.leak else self._epsilon(target)
+            return self._at(target)
+
+    @cached_property
+    def _uncut(self) -> Cost | None:
+        """The same event with all cut batches disclosed: the better bound where cuts are rare against delta."""
+        parts = self.parts.uncut()
+        return None if parts is None else Cost(self.event, self.adjacency, parts, self.null_record)
+
+    def _at(self, delta: float) -> Bound:
+        if self._uncut is None:
+            return self._with_leak(delta) if self.parts.leak else self._epsilon(delta)
+        leak = self._uncut.parts.leak
+        rare = self._uncut._with_leak(delta) if 0 < leak < delta else None
+        if rare is not None and (leak <= _RARE * delta or rare.upper == 0):
+            return rare
+        own = self._epsilon(delta)
+        if rare is None:
+            return own
+        return Bound(max(own.lower, min(rare.lower, own.upper)), own.upper, own.method) if own.upper <= rare.upper else rare
 
     def bound(self, delta: float, method: str | None = None) -> Bound:
         """Epsilon by one theorem, for use where a guarantee is needed: an estimate is refused.
@@ -113,6 +146,10 @@ class Cost:
 
     def epsilon_one_way(self, delta: float) -> float:
         """The upper end for the direction in which a record is removed: a cheap guide for searches, not a guarantee on its own."""
+        if self.parts.renyi and not (self.parts.allocations or self.parts.leak or delta == 0):
+            from tacit.accounting.theorems.conversions import epsilon_from_curve
+
+            return epsilon_from_curve(renyi_curve(self.parts), delta)  # the upper end alone; the lower one may take much longer
         if self.parts.renyi or self.parts.allocations or self.parts.leak or delta == 0 or self._concentrates():
             return self.epsilon(delta).upper
         with _in_range():
@@ -133,7 +170,9 @@ class Cost:
     def _delta_within(self, epsilon: float, tolerance: float) -> Bound:
         if (epsilon, tolerance) not in self._known:
             with _in_range():
-                self._known[epsilon, tolerance] = self._delta(epsilon, tolerance)
+                own = self._delta(epsilon, tolerance)
+                rare = own if self._uncut is None else self._uncut._delta(epsilon, tolerance)
+                self._known[epsilon, tolerance] = rare if rare.upper < own.upper else own
         return self._known[epsilon, tolerance]
 
     def profile(self, epsilons: Iterable[float]) -> list[Bound]:
@@ -305,7 +344,7 @@ class Cost:
         >>> account(Gaussian(2)).rho().upper
         0.125
         """
-        exact_value = methods.exact_rho(self.event, self.adjacency, null_record=self.null_record)
+        exact_value = exact_rho(self.event, self.adjacency, null_record=self.null_record)
         if exact_value is not None:
             return _outwards(exact_value, "closed form")
         if self.parts.allocations or self.parts.leak:
@@ -400,11 +439,56 @@ class Cost:
         """The largest gap between true- and false-positive rate of any attack: the total variation distance, delta(0)."""
         return self.delta(0.0)
 
-    def posterior(self, prior: float = 0.5) -> Bound:
+    def posterior(self, prior: float = 0.5, delta: float = 0) -> Bound:
+        """What an attacker can come to believe at most about one person, who believed it with `prior` before.
+
+        It is the probability that the attacker gives to the claim ("she is in the data", or "she is not") after
+        seeing the release. With `delta`, the bound holds except with that probability over the release; without,
+        always, which needs a finite epsilon at delta = 0.
+
+        >>> from tacit.accounting import Gaussian, PureDP
+        >>> round(account(PureDP(1)).posterior(0.01).upper, 4)
+        0.0267
+        >>> found = account(Gaussian(1)).posterior(0.01, delta=1e-5)
+        >>> round(found.lower, 3), round(found.upper, 3)
+        (0.446, 0.591)
+
+        Guarantee
+            The odds of the claim are multiplied by exp(L), where L is the privacy loss of the release. For every
+            t: delta(t) <= P(L > t), because (1 - exp(t - L))+ is at most 1 where L > t; and for s < t,
+            P(L > t) <= delta(s) / (1 - exp(s - t)), by Markov's inequality for (1 - exp(s - L))+. The lower end
+            takes the loss epsilon(delta), the upper end the least t for which the second bound is at most delta
+            (Kasiviswanathan and Smith 2014, Lemma 3.3, with the profile in place of one of its points).
+        """
+        p, tail = float(probability("prior", prior)), float(probability("delta", delta))
+        if p in (0.0, 1.0):
+            return Bound(p, p, "trivial")
+        least = self.epsilon(tail)
+        most = least.upper if tail == 0 else self._loss_quantile(tail, least.upper)
+        return Bound(_raised_odds(p, least.lower) - 1e-15, min(1.0, _raised_odds(p, most) + 1e-15), least.method)
+
+    def _loss_quantile(self, tail: float, epsilon: float) -> float:
+        """A t which the privacy loss exceeds with probability at most `tail`; `epsilon` is epsilon(tail).
+
+        Each candidate is a theorem by itself, so the best of a few is taken and no search has to converge.
+        """
+        if tail >= 1 or math.isinf(epsilon):
+            return epsilon if tail < 1 else 0.0
+        found = math.inf
+        with suppress(AccountingError):  # a loss that is never larger, where there is one
+            found = self.epsilon(0).upper
+        for share in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7):
+            # delta(s) <= share * tail, and 1 - exp(s - t) = share
+            found = min(found, self.epsilon(share * tail).upper - math.log1p(-share))
+        return found
+
+    def accuracy(self, prior: float = 0.5) -> Bound:
         """How often the best attacker who starts from `prior` is right about one person's membership.
 
+        Who always bets on the likelier claim is right with probability max(prior, 1 - prior) already.
+
         >>> from tacit.accounting import Gaussian
-        >>> round(account(Gaussian(1)).posterior(0.5).upper, 10)
+        >>> round(account(Gaussian(1)).accuracy(0.5).upper, 10)
         0.6914624613
         """
         p = float(probability("prior", prior))
@@ -412,6 +496,15 @@ class Cost:
             return Bound(1.0, 1.0, "trivial")
         found = self.delta(math.log1p(-p) - math.log(p))
         return Bound(max(p, 1 - p, 1 - p + p * found.lower) - 1e-15, min(1.0, 1 - p + p * found.upper + 1e-15), found.method)
+
+
+def _raised_odds(prior: float, loss: float) -> float:
+    """A probability whose odds were multiplied by exp(loss).
+
+    >>> _raised_odds(0.5, 0.0), _raised_odds(0.5, math.inf)
+    (0.5, 1.0)
+    """
+    return 1.0 / (1.0 + math.exp(-min(loss, 700.0)) * (1 - prior) / prior) if loss < math.inf else 1.0
 
 
 @contextmanager

@@ -23,7 +23,7 @@ class Adjacency(Enum):
 
     ADD_REMOVE = "add-remove"  # one record is present or absent
     REPLACE_ONE = "replace-one"  # one record is exchanged for any other; the size is public
-    ZERO_OUT = "zero-out"  # one record is exchanged for the fixed null record; the size is public
+    ZERO_OUT = "zero-out"  # one record is exchanged for the null record, which adds nothing; the size is public
 
     def __repr__(self) -> str:
         return f"Adjacency.{self.name}"
@@ -52,7 +52,8 @@ class Adjacency(Enum):
 def hops(stated: Adjacency, asked: Adjacency, *, null_record: bool = False) -> int:
     """How many steps of the `stated` relation make one step of the `asked` relation.
 
-    A replacement is a removal and an addition, so it costs a group of two. The way back, from a relation
+    A replacement is a removal and an addition, so it costs a group of two. A record that is zeroed out adds
+    nothing, as an absent one does, so noise that hides an addition hides that. The way back, from a relation
     that keeps the size fixed to one that reveals it, exists only where a null record stands for an absent
     one (Steinke 2022, section 3.6: releasing n is free under replacement and infinite under addition).
 
@@ -66,7 +67,7 @@ def hops(stated: Adjacency, asked: Adjacency, *, null_record: bool = False) -> i
     if stated is Adjacency.REPLACE_ONE and asked is Adjacency.ZERO_OUT:
         return 1
     if asked is Adjacency.ZERO_OUT:
-        return 1 if null_record else 2
+        return 1
     if null_record:
         return 1
     raise AdjacencyError(code="relation-not-covered", stated=stated, asked=asked)

@@ -48,7 +48,12 @@ def calibrate(
             return found
     if integer:
         _check(low, high)
-        return _integer(excess, max(1, math.ceil(low)), math.floor(high), max(1, round(min(max(start, low), high))))
+        bottom, top = max(1, math.ceil(low)), math.floor(high)
+        first = min(max(1, round(start), bottom), top)
+        fast = None
+        if epsilon is not None and method is None:
+            fast = _excess(make, epsilon, delta, rho, mu, adjacency, null_record, method, quick=True)
+        return _integer(excess, bottom, top, first, fast)
     return _search(excess, low, high, start, tolerance)
 
 
@@ -155,29 +160,54 @@ def _bracketed(excess: Callable[[float], float], good: tuple[float, float], bad:
     return math.exp(a)
 
 
-def _integer(excess: Callable[[float], float], low: int, high: int, start: int) -> int:
-    """The largest (or smallest) whole number that meets the target, by doubling and bisection."""
-    cache: dict[int, bool] = {}
+def _integer(excess: Callable[[float], float], low: int, high: int, start: int, quick: Callable[[float], float] | None = None) -> int:
+    """The largest (or smallest) whole number that meets the target.
 
-    def meets(n: int) -> bool:
-        if n not in cache:
-            cache[n] = excess(n) <= 0
-        return cache[n]
+    Cost against parameter is nearly straight on log axes, so a few secants find the place; `quick`, a bound on the excess from below,
+    finds it first, and the excess itself has the last word.
+    """
+    known: dict[int, float] = {}
 
-    rising = excess(min(2 * start, high)) >= excess(start)  # then the largest that fits is wanted, else the smallest
-    if meets(low) != rising:
-        if not rising:
+    def at(n: int) -> float:
+        if n not in known:
+            known[n] = (quick or excess)(n)
+        return known[n]
+
+    if low == high:
+        if excess(low) <= 0:
             return low
         raise UnsupportedError(f"even {low} exceeds the target; add noise or relax the target")
-    near, far = low, min(max(start, low), high)
-    while meets(far) == rising:
-        if far == high:
-            if rising:
-                return high
-            raise UnsupportedError(f"even {high} exceeds the target; widen the limits or relax the target")
-        near, far = far, min(2 * far, high)
-    good, bad = (near, far) if rising else (far, near)
-    while abs(good - bad) > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if meets(middle) else (good, middle)
-    return good
+    second = min(2 * start, high) if start < high else max(start // 2, low)
+    rising = (at(second) >= at(start)) == (second > start)  # then the largest that fits is wanted, else the smallest
+    good, bad = (low, high) if rising else (high, low)
+    for n in (start, second):
+        if at(n) <= 0:
+            good = max(good, n) if rising else min(good, n)
+        else:
+            bad = min(bad, n) if rising else max(bad, n)
+    if at(good) > 0:
+        raise UnsupportedError(f"even {good} exceeds the target; add noise or relax the target")
+    if at(bad) <= 0:  # everything meets it
+        good = bad
+    last = 0
+    for i in range(200):
+        if abs(good - bad) <= 1:
+            break
+        a, b = math.log(good), math.log(bad)
+        fa, fb = at(good), at(bad)
+        near = sorted(known, key=lambda n: abs(known[n]))[:2]
+        guess = 0.5 * (a + b)
+        if i % 4 != 3 and known[near[0]] != known[near[1]]:
+            (x0, f0), (x1, f1) = ((math.log(n), known[n]) for n in near)
+            guess = x0 - f0 * (x1 - x0) / (f1 - f0)
+        elif i % 4 != 3 and abs(fa) < 40 and abs(fb) < 40:
+            guess = (a * fb - b * fa) / (fb - fa)
+        n = round(math.exp(min(max(guess, min(a, b)), max(a, b))))
+        if n == last and at(n) <= 0:  # the border is next to it, most likely
+            n += 1 if rising else -1
+        n = min(max(n, min(good, bad) + 1), max(good, bad) - 1)
+        last = n
+        good, bad = (n, bad) if at(n) <= 0 else (good, n)
+    if quick is None or excess(good) <= 0:
+        return good
+    return _integer(excess, low, high, start)

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
+from html import escape
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ class Row:
     figures: tuple[Figure, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """A table of theorems; the first row is the tightest valid figure, which `account(event).epsilon(delta)` returns."""
 
@@ -72,6 +73,25 @@ class Comparison:
             if row.method == method and delta in self.deltas:
                 return row.figures[self.deltas.index(delta)]
         raise ParameterError(f"no figure for method {method!r} at delta {delta}; methods: {', '.join(r.method for r in self.rows)}")
+
+    def __str__(self) -> str:
+        """What was compared and the table.
+
+        >>> print(str(compare(Gaussian(1), [1e-5])).splitlines()[0])
+        Gaussian(noise_multiplier=1), add-remove: epsilon at each delta by every theorem
+        """
+        return f"{self.event!r}, {self.adjacency.value}: epsilon at each delta by every theorem\n\n{self.to_text()}"
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(word)}</th>" for word in ("method", *(f"delta {d:g}" for d in self.deltas), ""))
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in (row.method, *map(_cell, row.figures), row.description)) + "</tr>"
+            for row in self.rows
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     def to_text(self) -> str:
         """The table in plain text: published ends, rounded up; estimates marked ~; below it, why some theorems are silent.

@@ -34,10 +34,10 @@ from typing import Any
 from tacit.accounting.account import account
 from tacit.accounting.adjacency import Adjacency
 from tacit.accounting.bound import Bound
+from tacit.accounting.closed_form import as_typed, exact_rho, one_release, squared_mu, stated_sum
 from tacit.accounting.events.leaves import GDP, ZCDP, ApproxDP, PureDP, RenyiDP
 from tacit.accounting.events.tree import Event
 from tacit.accounting.theorems.gaussian import mu_for, mu_from_rho, sigma_for
-from tacit.accounting.theorems.methods import as_typed, exact_rho, squared_mu, stated_sum
 from tacit.errors import AccountingError, AdjacencyError, ParameterError
 from tacit.exact import Typed, at_least, at_most, exact, from_text, root, shown, to_text
 
@@ -580,14 +580,17 @@ def order_of(part: str) -> Fraction:
 
 
 @lru_cache(maxsize=512)
-def cost_of(event: Event, adjacency: Adjacency, delta: float) -> Bound:
-    """The epsilon of an event at delta, remembered: a question is priced when planned and when answered.
+def cost_of(event: Event, adjacency: Adjacency, delta: float, *, null_record: bool = False) -> Bound:
+    """The epsilon of an event at delta, remembered: a question is priced when planned, booked and answered.
+
+    One release with Gaussian or Laplace noise has a closed form; anything else is worked out by `account`.
 
     >>> from tacit.accounting import Gaussian
     >>> round(cost_of(Gaussian(2), Adjacency.ADD_REMOVE, 1e-6).upper, 6)
     2.254085
     """
-    return account(event, adjacency).epsilon(delta)
+    known = one_release(event, adjacency, delta, null_record=null_record)
+    return known if known is not None else account(event, adjacency, null_record=null_record).epsilon(delta)
 
 
 @lru_cache(maxsize=512)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit.accounting.adjacency import Adjacency, hops
+from tacit.accounting.closed_form import LARGEST_LOSS, exact_pure
 from tacit.accounting.events import leaves
 from tacit.accounting.events import tree as ev
 from tacit.accounting.events.tree import Poisson, RandomAllocation, TruncatedPoisson, WithoutReplacement, WithReplacement
@@ -50,6 +51,7 @@ class Step:
 
     `floor` holds the pairs that some mechanism described by the event really attains; without it the pairs themselves are attained.
     `concentrated`, where there is one, bounds the divergences of the mechanism itself, which may be below those of its pair.
+    `uncut` are the same mechanism's pairs were no batch cut, and the chance of one that is: as good where cuts are very rare.
     """
 
     remove: Pair
@@ -57,6 +59,7 @@ class Step:
     count: int = 1
     floor: tuple[Pair, Pair] | None = None
     concentrated: Concentrated | None = None
+    uncut: tuple[Step, float] | None = None
 
     def lower(self) -> tuple[Pair, Pair]:
         """The pairs a lower bound may use."""
@@ -101,8 +104,15 @@ class Resolved:
             self.leak * count,
         )
 
+    def uncut(self) -> Resolved | None:
+        """The same with every cut batch disclosed, where that is another bound."""
+        if all(s.uncut is None for s in self.steps):
+            return None
+        steps = tuple(s if s.uncut is None else replace(s.uncut[0], count=s.count) for s in self.steps)
+        return replace(self, steps=steps, leak=self.leak + sum(s.count * s.uncut[1] for s in self.steps if s.uncut is not None))
+
     def plus(self, other: Resolved) -> Resolved:
-        """Both."""
+        """What both trees compose."""
         return Resolved(self.steps + other.steps, self.renyi + other.renyi, self.allocations + other.allocations, self.leak + other.leak)
 
 
@@ -210,13 +220,15 @@ def _leaf(event: ev.Leaf, group: int) -> Resolved:
             return _step(mixture.gaussian(1 / float(event.mu), group)) if event.mu else Resolved()
         case leaves.Laplace():
             theta = group / float(event.noise_multiplier)
-            # beyond this the density's scale underflows, and the worst pure mechanism costs as good as the same
-            return _step(laplace(theta)) if theta < 600 else _step(finite.leaky_randomised_response(theta, 0.0), tight=False)
+            # beyond this the worst pure mechanism costs as good as the same
+            return _step(laplace(theta)) if theta < LARGEST_LOSS else _step(finite.leaky_randomised_response(theta, 0.0), tight=False)
         case leaves.DiscreteGaussian():
             sigma, shift = float(event.sigma), group * event.sensitivity
             noise = finite.discrete_gaussian(sigma, shift)
             known = Concentrated(lambda a: finite.discrete_gaussian_divergence(sigma, shift, a), 0.5 * (shift / sigma) ** 2 * (1 + 1e-15))
             return Resolved((Step(noise, noise.reverse(), concentrated=known),))
+        case leaves.DistributedDiscreteGaussian() | leaves.Skellam():
+            return _distributed(event, group)
         case leaves.DiscreteLaplace():
             return _step(finite.discrete_laplace(float(event.scale), group * event.sensitivity))
         case leaves.PureDP():
@@ -272,6 +284,37 @@ def _leaf(event: ev.Leaf, group: int) -> Resolved:
     raise UnsupportedError(f"no proof is known for {type(event).__name__} on groups of {group}")
 
 
+#: The most that shares of discrete Gaussian noise may differ from one draw over all coordinates (tau d), and the tau below which the
+#: difference is less than the rounding that every bracket allows for.
+_CLOSE, _EQUAL = 1e-3, 1e-20
+#: Variances up to which a lower end is worked out. Losses of Gaussian noise lie on a lattice, which composes
+#: quickly; those of Skellam noise do not.
+_GAUSSIAN_FLOOR, _SKELLAM_FLOOR = 1e7, 2e4
+
+
+def _distributed(event: leaves.DistributedDiscreteGaussian | leaves.Skellam, group: int) -> Resolved:
+    """Noise in shares: Rényi curves of vectors from above, and from below the law of a query that moves one coordinate."""
+    from tacit.accounting.theorems import distributed
+
+    far, wide = group * float(event.sensitivity), group * float(event.l1_sensitivity or 0)
+    one = min(math.floor(far), math.floor(wide))  # whole numbers, so one coordinate can move by this much
+    if isinstance(event, leaves.Skellam):
+        variance = float(event.variance)
+        floor = finite.skellam(variance, one) if one and variance <= _SKELLAM_FLOOR else Trivial()
+        return Resolved(renyi=(RenyiStep(lambda a: distributed.skellam(a, variance, far, wide), 1, (floor, floor.reverse())),))
+    sigma, clients, dimension = float(event.sigma), event.clients, event.dimension
+    tau = distributed.gaussian_closeness(sigma, clients) if clients == 1 or sigma >= distributed.LEAST_SIGMA else math.inf
+    if tau * dimension > _CLOSE:
+        raise UnsupportedError(code="shares-too-small", sigma=sigma, clients=clients, dimension=dimension)
+    whole = sigma * math.sqrt(clients)
+    attained = one and tau <= _EQUAL and whole**2 <= _GAUSSIAN_FLOOR
+    floor = finite.discrete_gaussian(whole, one) if attained else Trivial()
+    rho = distributed.discrete_gaussian_sum_rho(sigma, clients, far, wide, dimension)
+    return Resolved(renyi=(RenyiStep(
+        lambda a: distributed.discrete_gaussian_sum(a, sigma, clients, far, wide, dimension), 1, (floor, floor.reverse()), rho
+    ),))  # fmt: skip
+
+
 def _step(pair: Pair, *, tight: bool = True) -> Resolved:
     return Resolved((Step(pair, pair.reverse(), 1, None if tight else (Trivial(), Trivial())),))
 
@@ -287,13 +330,20 @@ def _profile_pair(event: leaves.PrivacyProfile) -> Pair:
     return finite.from_profile(rows)
 
 
+#: An epsilon of single reports beyond which shuffling is not counted: of 1e9 people, one in 1e12 crowds has one clone.
+_NO_CROWD = 50
+
+
 def _shuffled(event: ev.Shuffled, group: int) -> Resolved:
     """The blanket of the report, or of any report of its epsilon; exact laws of concrete data from below."""
     from tacit.accounting.pairs import shuffled
-    from tacit.accounting.theorems.methods import exact_pure
 
     report, people = event.event, event.n
     floor: tuple[Pair, Pair] = (Trivial(), Trivial())
+    alone = exact_pure(report, Adjacency.REPLACE_ONE) if _is_local(report) else None
+    if alone is not None and alone > _NO_CROWD:
+        # no crowd there is hides so clear a report, and what its sender alone tells is a bound for any crowd
+        return _step(finite.leaky_randomised_response(group * float(alone), 0.0), tight=False)
     match report:
         case leaves.RandomizedResponse():
             blanket = shuffled.response(float(report.epsilon), report.categories)
@@ -302,12 +352,11 @@ def _shuffled(event: ev.Shuffled, group: int) -> Resolved:
             mass = float(report.blanket)
             blanket = shuffled.Blanket(float(report.epsilon), mass, float(report.alpha or 0) / mass, float(report.both))
         case _:
-            epsilon = exact_pure(report, Adjacency.REPLACE_ONE) if _is_local(report) else None
-            if epsilon is None:
+            if alone is None:
                 raise UnsupportedError(
                     "only local reports are shuffled; state one person's report as LocalReport(epsilon) or RandomizedResponse"
                 )
-            blanket = shuffled.clones(float(epsilon))
+            blanket = shuffled.clones(float(alone))
     pair = shuffled.ShuffledPair(blanket, people)
     step = Step(pair, pair, 1, floor)
     return Resolved((step,)) if group == 1 else _grouped(step, group)
@@ -397,24 +446,60 @@ def _poisson(inner: ev.Event, stated: Adjacency, rate: float, asked: Adjacency, 
 def _truncated_poisson(
     inner: ev.Event, stated: Adjacency, scheme: TruncatedPoisson, asked: Adjacency, null_record: bool, group: int
 ) -> Resolved:
-    """Poisson sampling whose batches are cut: the chance of a batch that is too long, as if it were disclosed outright.
+    """Poisson sampling whose batches are cut at random.
 
-    Fix which others are drawn, O of them. With O < batch nothing is cut on either side, and the pair is that of Poisson sampling. With
-    O = batch only the batch with the record is too long: (1-q) M against M, which for alpha >= 1 tells nothing one way and at most q
-    the other. So HS_alpha <= P(O < batch) HS_alpha(Poisson) + t with t = P(Bin(size, q) > batch) = P(O > batch) + q P(O = batch), in both
-    directions and whatever is cut; and P(O < batch) <= 1 - t. For replacements O = batch tells nothing, and the same holds.
-    For k records at once all batches with O > batch - k count as disclosed. No factor e^eps multiplies t, as it does for a total variation.
+    Gaussian sums have a pair of their own (decision 0067). For any other event it is revealed how many others were drawn: where
+    fewer than `batch`, the pair is that of Poisson sampling; where more, the record takes the place of another with probability
+    at most q, which is a group of two. The latter costs at least as much, so fewer records cost less. The same holds for a replacement,
+    which is one of two records wherever it matters. Under zero-out both batches are cut alike, and the record is in them with
+    probability at most q. For groups all batches that might be cut count as disclosed.
     """
     from tacit.accounting.theorems import amplification
 
     rate = float(scheme.rate)
+    if scheme.batch >= scheme.size or rate == 0:
+        return _poisson(inner, stated, rate, asked, null_record, group)
+    if stated is asked is Adjacency.ZERO_OUT and group == 1:
+        return _poisson(inner, stated, rate, asked, null_record, group)
+    k = group * hops(stated, asked, null_record=null_record)
+    base = resolve(inner, stated) if stated is not Adjacency.REPLACE_ONE else None
+    priced = base is not None and not (base.renyi or base.allocations or base.leak)
+    if base is not None and priced and rate < 1 and (k == 1 or (asked is Adjacency.REPLACE_ONE and group == 1)):
+        known = _poisson(inner, stated, rate, asked, null_record, group).steps[0]
+        leak = math.exp(amplification.log_binomial_tail(scheme.size, rate, scheme.batch))
+        return Resolved((replace(_cut(inner, stated, scheme, base, asked), uncut=(known, leak)),))
     plain = _poisson(inner, stated, rate, asked, null_record, group)
-    k = 1 if asked is Adjacency.REPLACE_ONE else group * hops(stated, asked, null_record=null_record)
-    if k > 1 and rate < 1 and _gaussian_mu(resolve(inner, stated)) is None:
+    if k > 1 and rate < 1 and base is not None and _gaussian_mu(base) is None and asked is not Adjacency.REPLACE_ONE:
         single = resolve(ev.Sampled(Poisson(rate), inner), stated).steps[0]
         return _grouped(single, k, math.exp(amplification.log_binomial_tail(scheme.size, rate, scheme.batch)))
     above = scheme.batch if k == 1 else max(scheme.batch - k, -1)
     return replace(plain, leak=plain.leak + math.exp(amplification.log_binomial_tail(scheme.size, rate, above)))
+
+
+def _cut(inner: ev.Event, stated: Adjacency, scheme: TruncatedPoisson, base: Resolved, asked: Adjacency) -> Step:
+    """One record added or removed, or replaced, where batches are cut."""
+    from tacit.accounting.pairs import sampled, truncated
+
+    rate, size, batch = float(scheme.rate), scheme.size, scheme.batch
+    mu, law = _gaussian_mu(base), truncated.cuts(rate, size, batch)
+    usual = law.before < law.full  # more batches are cut than not: as if all were
+    chance = 1.0 if usual else min(1.0, law.cut * (1 + 1e-12))
+    if asked is Adjacency.REPLACE_ONE:
+        whole = resolve(inner, Adjacency.REPLACE_ONE)
+        if mu is not None:
+            parts: list[Pair] = [mixture.poisson_gaussian_replaced(rate, 1 / mu), sampled.FixedSizeGaussian(rate, 2 * mu)]
+        else:
+            swapped = _one_step(whole, inner).remove
+            parts = [sampled.Mirrored(sampled.PoissonPair(swapped, rate))] * 2
+        pair: Pair = sampled.Revealed(parts, [1 - chance, chance])
+        return Step(pair, pair.reverse(), 1, (Trivial(), Trivial()))
+    if mu is not None and not usual:
+        pair = truncated.CutGaussian(rate, 1 / mu, size=size, batch=batch)
+        return Step(pair, pair.reverse(), 1, truncated.attained_cuts(rate, 1 / mu, size=size, batch=batch))
+    alone, swap = _one_step(base, inner), _one_step(resolve(inner, stated, group=2), inner)
+    both = [sampled.poisson(step.remove, step.add, rate) for step in (alone, swap)]
+    mixed = [sampled.Revealed([both[0][i], both[1][i]], [1 - chance, chance]) for i in (0, 1)]
+    return Step(mixed[0], mixed[1], 1, (Trivial(), Trivial()))
 
 
 def _without_replacement(inner: ev.Event, rate: float, asked: Adjacency, null_record: bool, group: int) -> Resolved:

@@ -15,8 +15,12 @@ The folders `mechanisms`, `models` and `leakage` hold more of the same; `demonst
 and `selftest` attacks Tacit itself. The last three are loaded where they are used.
 """
 
+# Imports inside functions: torch and scikit-learn are extras, and pictures and data frames are needed by few
+# attacks.
+
 from tacit.audit import mechanisms, models, rates
 from tacit.audit.claim import Claim, Evidence, Verdict, held_against, judge
+from tacit.audit.credible import Credible, credible, private_probability
 from tacit.audit.experiment import generator
 from tacit.audit.mechanisms import LawPair, MechanismReport, attack, audit_mechanism, audit_until, band, certify, worst_pair
 from tacit.audit.models import (
@@ -34,9 +38,9 @@ from tacit.audit.page import Page, page_of
 from tacit.audit.rates import OperatingPoint, epsilon_of, mu_of, operating_point
 
 __all__ = [
-    "Claim", "Evidence", "Game", "LawPair", "MechanismReport", "MembershipGame", "ModelReport",
+    "Claim", "Credible", "Evidence", "Game", "LawPair", "MechanismReport", "MembershipGame", "ModelReport",
     "OperatingPoint", "Page", "Verdict", "attack", "audit_gradients", "audit_mechanism", "audit_model", "audit_one_run",
-    "audit_poisoning", "audit_until", "band", "certify", "coin_evidence", "demonstrations", "epsilon_of", "generator",
-    "held_against", "judge", "leakage", "mechanisms", "models", "mu_of", "operating_point", "page_of", "rank_attack",
+    "audit_poisoning", "audit_until", "band", "certify", "coin_evidence", "credible", "demonstrations", "epsilon_of", "generator",
+    "held_against", "judge", "leakage", "mechanisms", "models", "mu_of", "operating_point", "page_of", "private_probability", "rank_attack",
     "rates", "selftest", "worst_pair",
 ]

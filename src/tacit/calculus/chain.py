@@ -125,7 +125,7 @@ class Space:
         return granule(self.domain.element if isinstance(self.domain, Vectors) else self.domain)
 
     def complete(self, data: Any) -> Any:
-        """A member of the domain, whatever was given; where distances count people, without the rows of nobody.
+        """A member of the domain, whatever was given; where distances count people, without rows that have no owner.
 
         >>> from tacit.calculus import Identifiers, Integers, table
         >>> visits = Space(table(id=Integers(0, 9)), Identifiers("id"))

@@ -152,9 +152,9 @@ def keys(data: Any) -> list[Hashable]:
 
 
 def owners(data: Any, column: str) -> list[Hashable | None]:
-    """Who owns each row, by the column that names people; None where nobody does.
+    """Who owns each row, by the column that names people; None where it has no owner.
 
-    A missing identifier (None, NaN, NaT) and one that cannot be read name nobody, in every step alike.
+    A missing identifier (None, NaN, NaT) and one that cannot be read name no person, in every step alike.
 
     >>> owners({"id": [7, None, float("nan"), "7"]}, "id")
     [('int', '0x7'), None, None, ('str', '7')]

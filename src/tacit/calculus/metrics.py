@@ -107,7 +107,7 @@ class Identifiers(Metric):
 
     One person may own any number of rows, so nothing can be released before a cap: `cap_rows(column, most)`.
     Identifiers are never clamped, rounded or read as something else, which would make one person of two: a row
-    whose identifier is missing, or is not in its domain as it is, belongs to nobody and is left out.
+    whose identifier is missing, or is not in its domain as it is, has no owner and is left out.
 
     >>> Identifiers("id").distance({"id": [1, 1, 2]}, {"id": [2]})
     1

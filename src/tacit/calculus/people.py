@@ -1,7 +1,7 @@
 """Steps for people who own many rows: cap how many of them count, or make one row of each person.
 
 Which rows of a person are kept depends on that person's own rows alone, by a keyed hash of their content. Other people's
-rows do not matter, nor do the number and the order of the rows. A row without an identifier belongs to nobody and is left out.
+rows do not matter, nor do the number and the order of the rows. A row without an identifier has no owner and is left out.
 
 >>> from tacit.calculus import Identifiers, Integers, Space, count, table
 >>> visits = Space(table(id=Integers(), cost=Integers(0, 50)), Identifiers("id"))

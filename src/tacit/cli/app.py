@@ -24,8 +24,11 @@ import typer
 from typer.core import TyperGroup
 
 from tacit import __version__
-from tacit.cli import demo, jobs
+from tacit.cli import demo, jobs, mcp, serve
 from tacit.cli.audit import audit_app, selftest
+from tacit.cli.energy import energy_app
+from tacit.cli.fairness import fairness_app
+from tacit.cli.health import health_app
 from tacit.cli.ledger import ledger_app
 from tacit.cli.local import local_app
 from tacit.cli.options import (
@@ -42,6 +45,7 @@ from tacit.cli.options import (
     shown_examples,
     takes,
 )
+from tacit.cli.vision import vision_app
 
 
 class Commands(TyperGroup):
@@ -121,7 +125,7 @@ def complain(message: str, *, as_json: bool) -> None:
 
 app = typer.Typer(
     cls=Commands,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Publish from sensitive data under one budget: release jobs, the ledger, and what any computation costs.",
@@ -132,6 +136,11 @@ app = typer.Typer(
 app.add_typer(audit_app, name="audit")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(local_app, name="local")
+# Fields: each has a file here, whose commands import its package when they run.
+app.add_typer(energy_app, name="energy")
+app.add_typer(fairness_app, name="fairness")
+app.add_typer(health_app, name="health")
+app.add_typer(vision_app, name="vision")
 
 
 def _version(wanted: bool) -> None:
@@ -212,6 +221,8 @@ _question(
 app.command(epilog=shown_examples("selftest --quick", "selftest --only sparse --json"))(selftest)
 jobs.register(app)
 demo.register(app)
+serve.register(app)
+mcp.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -38,6 +38,15 @@ class DefaultToMechanism(TyperGroup):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             args = ["mechanism", *args]
         return super().resolve_command(ctx, args)
+
+
+#: Modules of rooms below `audit` whose function `part` gives cases and mutants for the self-test; imported when it runs.
+SELFTESTS = (
+    "tacit.applications.energy.selftest",
+    "tacit.fairness.selftest",
+    "tacit.applications.health.selftest",
+    "tacit.applications.vision.selftest",
+)  # fmt: skip
 
 
 audit_app = typer.Typer(
@@ -65,6 +74,9 @@ def mechanism(
         str | None,
         typer.Option("--data", help="Try neighbours of this data set (CSV, Parquet, or path:name of a Python value).", metavar="FILE"),
     ] = None,
+    form: Annotated[
+        str | None, typer.Option("--form", help="What the function receives: list (of rows), pandas or arrow.", metavar="FORM")
+    ] = None,
     trials: Annotated[int, typer.Option("--trials", min=40, help="How often to run it on each of two neighbours.")] = 10_000,
     confidence: Confidence = 0.95,
     timing: Annotated[int, typer.Option("--timing", min=0, help="How many pairs of calls to time; 0 leaves the clock out.")] = 0,
@@ -90,6 +102,7 @@ def mechanism(
             confidence=confidence,
             seed=seed,
             timing=timing,
+            form=cast("Any", form),
         )
     if html is not None:
         Path(html).write_text(page_of(report, target).to_html(), encoding="utf-8")
@@ -121,8 +134,9 @@ def selftest(
     from tacit.audit import selftest as suite
     from tacit.cli import output
 
+    more = [importlib.import_module(name).part() for name in SELFTESTS]
     with output.bar("attacking") as progress:
-        report = suite.run(quick=quick, fresh=fresh, only=only, progress=progress)
+        report = suite.run(quick=quick, fresh=fresh, only=only, progress=progress, more=more)
     if not report.outcomes and not report.catches:
         raise OptionError(f"--only: no case and no mutant has {only!r} in its name; run without it to see all names")
     if html is not None:
@@ -161,6 +175,9 @@ def model(
     ] = "fixed-model",
     runs: Annotated[int | None, typer.Option("--runs", min=2, help="Records asked about, or models trained in the other games.")] = None,
     references: Annotated[int, typer.Option("--references", min=0, help="Reference models that the attacker trains.")] = 8,
+    record: Annotated[
+        int | None, typer.Option("--record", min=0, help="The row that a game with a fixed record is about; else the most exposed.")
+    ] = None,
     neighbours: Annotated[str, typer.Option("--neighbours", help="The claim's relation: add-remove or replace-one.")] = "add-remove",
     confidence: Confidence = 0.95,
     workers: Annotated[int, typer.Option("--workers", min=1, help="How many models to train at once.")] = 1,
@@ -175,9 +192,9 @@ def model(
     from tacit.audit import Claim, Game, audit_model
 
     try:
-        played = Game(game.replace("-", " "))
+        played = Game(game)
     except ValueError:
-        names = ", ".join(one.value.replace(" ", "-") for one in Game)
+        names = ", ".join(one.value for one in Game)
         raise OptionError(f"--game must be one of {names}, not {game!r}") from None
     report = audit_model(
         train,
@@ -186,6 +203,7 @@ def model(
         game=played,
         runs=runs,
         references=references,
+        record=record,
         confidence=confidence,
         seed=seed,
         workers=workers,

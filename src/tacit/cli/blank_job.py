@@ -103,8 +103,13 @@ def text(source: str, found: Mapping[str, str], *, table: str | None = None, del
         "# Sizes that are known in public, for predictions and warnings only; take the # away and fill them in.",
         "# expected: {people: 10000, rows: 40000}",
         "",
+        "# For a release that is made again every month, about the same people, with {period} in path, title and folder (in quotes):",
+        "# series: {name: visits, every: month, budget: {epsilon: 12, delta: 1e-5}, per: total}",
+        "",
         "# What is public about the columns, from a code book. Numbers need bounds: [low, high] before they are summed or averaged;",
         "# texts need categories: [a, b] before they are grouped by, or keys: private in the output. Delete columns that you do not use.",
+        "# Files are rarely clean: encoding: mixed (or latin-1), format: dd.mm.yyyy or 1.234,56, missing: [-9, 999], other: Other.",
+        "# Then: tacit check-data tells what does not fit (NOT PRIVATE, for your eyes alone).",
         "columns:",
         *(f"  {_word(column)}: {{type: {_word(kind)}{_whose(column, called)}}}{_hint(kind)}" for column, kind in found.items()),
         "",
@@ -137,15 +142,19 @@ def _grouped(called: str, found: Mapping[str, str]) -> list[str]:
     ]
 
 
-def refuse_blanks(path: str) -> None:
-    """Refuse a job that still has a blank, with its line."""
+def blanks(path: str) -> list[int]:
+    """The lines of a job that still have a blank."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):
-        return  # the reader of jobs says what is wrong
-    for number, line in enumerate(lines, 1):
-        if BLANK in line.partition("#")[0]:
-            raise OptionError(f"{path}: line {number} still has a blank ({BLANK}); it is a decision that only you can take: fill it in")
+        return []  # the reader of jobs says what is wrong
+    return [number for number, line in enumerate(lines, 1) if BLANK in line.partition("#")[0]]
+
+
+def refuse_blanks(path: str) -> None:
+    """Refuse a job that still has a blank, with its line."""
+    for number in blanks(path)[:1]:
+        raise OptionError(f"{path}: line {number} still has a blank ({BLANK}); it is a decision that only you can take: fill it in")
 
 
 def _catalogue(url: str, table: str | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The commands for release jobs: init, validate, plan, run, report, explain, rehearse.
+"""The commands for release jobs: init, validate, check-data, plan, run, report, series, explain, rehearse.
 
     tacit init visits.parquet --out job.yaml
     tacit plan job.yaml
@@ -26,7 +26,7 @@ from tacit.cli.options import OptionError, in_options, shown, shown_examples
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tacit.release import Job, JobError
+    from tacit.release import Job, JobError, JobPlan, Standing
     from tacit.tables import EngineError
 
 JobFile = Annotated[str, typer.Argument(help="The job, a YAML file.", metavar="JOB")]
@@ -34,6 +34,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.", sho
 Book = Annotated[
     str | None,
     typer.Option("--ledger", help="The book that pays: a file, or a database URL.", metavar="BOOK", envvar="TACIT_LEDGER"),
+]
+Period = Annotated[
+    str | None, typer.Option("--period", help="The period of a series, such as 2026-02; fills in {period} in the job.", metavar="PERIOD")
 ]
 PANEL = "Release jobs"
 
@@ -43,9 +46,12 @@ def register(app: typer.Typer) -> None:
     for name, command, examples in (
         ("init", init, ("init visits.parquet --out job.yaml", "init postgresql+psycopg://host/clinic --table visits")),
         ("validate", validate, ("validate job.yaml", "validate job.yaml --strict --json")),
+        ("check-data", check_data, ("check-data job.yaml", "check-data job.yaml --period 2026-02 --out notes/feb.not-private.txt")),
         ("plan", plan, ("plan job.yaml", "plan job.yaml --quick --json")),
-        ("run", run, ("run job.yaml --ledger tacit.db", "run job.yaml --yes --json")),
+        ("run", run, ("run job.yaml --ledger tacit.db", "run job.yaml --yes --json", "run job.yaml --period 2026-02")),
         ("report", report, ("report release", "report release --out page.html")),
+        ("series", series, ("series 2026-* --output by_region --figure visits --lag 12", ("series 2026-* --output all --figure n "
+                                                                                         "--most-step 50"))),
         ("explain", explain, ("explain job.yaml by_region",)),
         ("rehearse", rehearse, ("rehearse job.yaml --runs 50 --by region", "rehearse job.yaml --public visits=last-year.parquet")),
     ):
@@ -98,13 +104,13 @@ def _found(error: JobError, path: str) -> JobError:
     return error.within(path, f"{place[0]}{error.place[place.end() :]} ({name})")
 
 
-def loaded(path: str) -> Job:
+def loaded(path: str, period: str | None = None) -> Job:
     """A job without blanks, checked."""
     from tacit.cli.blank_job import refuse_blanks
     from tacit.release import load
 
     refuse_blanks(path)
-    return load(path)
+    return load(path, period=period)
 
 
 # --- before anything is paid ----------------------------------------------------------------------------------------------------------
@@ -136,16 +142,27 @@ def init(
 def validate(
     job: JobFile,
     strict: Annotated[bool, typer.Option("--strict", help="End with status 1 if there is a warning.")] = False,
+    period: Period = None,
     as_json: Json = False,
 ) -> None:
-    """Check a job without touching data: fields, questions, budget, and what is likely to disappoint."""
+    """Check a job without touching data: fields, questions, budget, and what is likely to disappoint. All errors are told at once."""
     from tacit.cli import output
 
+    faults = _faults(job, period)
+    if len(faults) > 1:
+        if as_json:
+            output.print_json({"valid": False, "errors": faults})
+        else:
+            err = output.console(stderr=True)
+            err.print(f"{job}: {len(faults)} errors", style="bold red")
+            for fault in faults:
+                err.print(f"  {fault}", highlight=False)
+        raise typer.Exit(2)
     with answered(as_json, job):
         from tacit.release import plan as planned
 
         with output.working("checking"):
-            warnings = [str(notice) for notice in planned(loaded(job), base=Path(job).parent).warnings]
+            warnings = [str(notice) for notice in planned(loaded(job, period), base=Path(job).parent).warnings]
     if as_json:
         output.print_json({"valid": True, "warnings": warnings})
     else:
@@ -157,12 +174,61 @@ def validate(
         raise typer.Exit(1)
 
 
+def _faults(path: str, period: str | None) -> list[str]:
+    """Everything that is wrong with a job, as far as it can be told at once: blanks, then fields, then what each output cannot have."""
+    from tacit.cli.blank_job import blanks
+    from tacit.release import JobError, all_faults, faults_of_outputs, parse, text_of
+
+    found = [f"line {number}: still has a blank; it is a decision that only you can take" for number in blanks(path)]
+    try:
+        text = text_of(path)
+    except JobError:
+        return found  # said by the reader of jobs
+    faults = all_faults(text, period=period)
+    if not found and not faults:
+        faults = faults_of_outputs(parse(text, period=period), base=Path(path).parent)
+    return found + [": ".join(part for part in (fault.place, in_options(fault)) if part) for fault in faults]
+
+
+def check_data(
+    job: JobFile,
+    period: Period = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", help="Write it into a new file that ends with .not-private.txt or .not-private.json.", metavar="FILE"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """The job's data beside what it declares: types, categories, bounds, missing values, caps. NOT PRIVATE: for the curator alone."""
+    from tacit.cli import output
+
+    with answered(as_json, job):
+        from tacit.release import check_data as checked
+        from tacit.release import check_in_words, save_check
+
+        asked, base = loaded(job, period), Path(job).resolve().parent
+        with output.working("reading the data"):
+            found = checked(asked, base=base)
+        if out is not None:
+            save_check(found, Path(out), base / asked.publication.folder)
+    if as_json:
+        output.print_json(found.to_record())
+        return
+    shown = output.console()
+    first, *rest = check_in_words(found).splitlines()
+    shown.print(first, style="bold red")
+    for line in rest:
+        shown.print(line, style="yellow" if line.startswith("! ") else None, highlight=False, markup=False, soft_wrap=True)
+
+
 def plan(
     job: JobFile,
     quick: Annotated[bool, typer.Option("--quick", help="Leave out what would make it better.")] = False,
+    ledger: Book = None,
+    period: Period = None,
     as_json: Json = False,
 ) -> None:
-    """What a job would cost and how exact it would be; no data is touched and nothing is spent."""
+    """What a job would cost, how exact it would be, and whether the ledger would pay; no data is touched and nothing is spent."""
     from tacit.cli import output
 
     with answered(as_json, job):
@@ -170,13 +236,40 @@ def plan(
         from tacit.release import suggestions
 
         with output.working("planning"):
-            asked = loaded(job)
+            asked = loaded(job, period)
             found = planned(asked, base=Path(job).parent)
             better = [] if quick else suggestions(asked, found, base=Path(job).parent)
+            stands = _standing(found, ledger, Path(job).parent)
     if as_json:
-        output.print_json({**output.plan_record(found), "suggestions": [str(line) for line in better]})
+        told = None if stands is None else output.standing_record(stands)
+        output.print_json({**output.plan_record(found), "suggestions": [str(line) for line in better], "ledger": told})
         return
     output.print_plan(found, [str(line) for line in better])
+    if stands is not None:
+        out = output.console()
+        out.print("In the ledger", style="bold")
+        for line in stands.lines():
+            out.print(f"  {line}", style="yellow" if "REFUSED" in line or "same unit" in line else None, highlight=False)
+        out.print("")
+
+
+def _standing(found: JobPlan, ledger: str | None, base: Path) -> Standing | None:
+    """Where the job stands in the book that would pay; None where there is no book yet. Nothing is made by looking."""
+    from tacit.ledger import Ledger, LedgerError
+    from tacit.release import standing_of
+
+    place = ledger
+    if place is None:
+        place = str(base / "tacit.db") if (base / "tacit.db").is_file() else None
+    if place is None:
+        return None
+    try:
+        with Ledger.open(address(place), create=False) as book:
+            return standing_of(found, book)
+    except LedgerError as error:
+        if error.code == "ledger-missing":
+            return None
+        raise
 
 
 def explain(
@@ -214,6 +307,7 @@ def rehearse(
         list[str] | None, typer.Option("--public", help="Public data in place of made-up rows.", metavar="SOURCE=FILE")
     ] = None,
     by: Annotated[str | None, typer.Option("--by", help="Also for each value of this key: who pays.", metavar="KEY")] = None,
+    html: Annotated[str | None, typer.Option("--html", help="With --by: write who pays as a page.", metavar="FILE")] = None,
     as_json: Json = False,
 ) -> None:
     """Repeat a job on made-up or public data: its errors, beside a 40 % sample and suppression of small groups. NOT PRIVATE."""
@@ -231,6 +325,10 @@ def rehearse(
             known = sorted({key for keys in found.keys.values() for key in keys})
             raise OptionError(f"--by: no output of {job} is grouped by {by!r}; the keys are {', '.join(known) or 'none'}")
         groups = {name: found.by(name, by) for name in outputs if by is not None}
+        if html is not None:
+            if by is None:
+                raise OptionError("--html: the page is about the groups of a key; say which, --by KEY")
+            Path(html).write_text(found.page(by), encoding="utf-8")
     if as_json:
         output.print_json(output.rehearsal_record(found, by, groups))
         return
@@ -252,6 +350,13 @@ def run(
     new_dataset: Annotated[
         bool, typer.Option("--new-dataset", help="These are other people's rows, though the book knows rows like them.")
     ] = False,
+    period: Period = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Publish although totals do not add up; the report says why it was held back.")
+    ] = False,
+    correction: Annotated[
+        str | None, typer.Option("--correction", help="Publish once more what is published, for this reason.", metavar="REASON")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Pay for a job, run it, check it and publish all of it or nothing. An interrupted run goes on where it was."""
@@ -262,7 +367,7 @@ def run(
         from tacit.release import plan as planned
         from tacit.release import run as finished
 
-        asked = loaded(job)
+        asked = loaded(job, period)
         if not yes:
             with output.working("planning"):
                 found = planned(asked, base=Path(job).parent)
@@ -276,7 +381,10 @@ def run(
         book = None if ledger is None else Ledger.open(address(ledger))
         with output.progress(len(asked.outputs)) as step, _interruptible(as_json):
             place, missing = Path(job).resolve().parent, lost.replace("-", " ")
-            done = finished(asked, base=place, ledger=book, progress=step, lost=missing, analyst=analyst, new_dataset=new_dataset)
+            done = finished(
+                asked, base=place, ledger=book, progress=step, lost=missing, analyst=analyst, new_dataset=new_dataset, accept=accept,
+                correction=correction,
+            )
     if as_json:
         output.print_json(output.run_record(done))
         return
@@ -334,6 +442,42 @@ def report(
         output.print_report(record, wrong, place / NAME if out is None else Path(out))
     if wrong:
         raise typer.Exit(1)
+
+
+def series(
+    folders: Annotated[list[str], typer.Argument(help="The folders of the releases of a series.", metavar="FOLDER...")],
+    output_name: Annotated[str, typer.Option("--output", help="The output.", metavar="NAME")],
+    figure: Annotated[str, typer.Option("--figure", help="Its figure.", metavar="NAME")],
+    lag: Annotated[
+        int | None, typer.Option("--lag", min=1, help="Differences against so many periods before: 12 for a year of months.")
+    ] = None,
+    width: Annotated[int | None, typer.Option("--width", min=0, help="Means over so many neighbours on either side.")] = None,
+    most_step: Annotated[
+        float | None, typer.Option("--most-step", min=0, help="Smooth; the truth moves by at most this from one period to the next.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """A figure over the periods of a series: changes, or smoothed, with honest intervals. Made of releases alone; costs nothing."""
+    from tacit.cli import output
+
+    if sum(option is not None for option in (lag, width, most_step)) != 1:
+        raise OptionError("give one of --lag (changes), --width (means) and --most-step (smoothed)")
+    with answered(as_json):
+        from tacit.release import differences, read_series, smoothed
+
+        found = read_series(folders, output_name, figure)
+        made = differences(found, lag) if lag is not None else smoothed(found, most_step=most_step, width=width)
+    if as_json:
+        about = {"what": made.what, "confidence": made.confidence, "notes": list(made.notes)}
+        output.print_json({"output": output_name, "figure": figure, **about, "rows": made.rows()})
+        return
+    out = output.console()
+    out.print(f"{output_name}.{figure}: {made.what}", style="bold")
+    rows = [[row["period"], row["group"], *(output.short(row[end]) for end in ("value", "low", "high"))] for row in made.rows()]
+    output.print_table(out, ["period", "group", figure, "low", "high"], rows)
+    out.print(f"\n  {made.confidence:.4g} intervals for the noise", highlight=False)
+    for note in made.notes:
+        out.print(f"  {note}", style="yellow", highlight=False)
 
 
 # --- public and made-up data ------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
+from tacit.errors import TacitError
+
 if TYPE_CHECKING:  # the command must answer --help without the accountant
     from tacit.accounting import Refusal
 
@@ -32,7 +34,7 @@ _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _LONGEST = 80  # characters; a longer number is a mistake, and its powers of ten could fill the memory
 
 
-class OptionError(Exception):
+class OptionError(TacitError):
     """A request that cannot be understood; the message is one line that names the option and the fix."""
 
 
@@ -237,6 +239,11 @@ OPTIONS = {
 
 #: The refusals that name a parameter, a function or a keyword of Python, in the words of the command.
 WORDS: Mapping[str, str] = {
+    "analyst-needed": "several analysts use this book ({analysts}), and the user of the system is none of them; say who asks",
+    "function-raises": (
+        "the function raised {type} on {share} of {inputs} inputs, so it was never attacked; it receives {receives}. Give data of its "
+        "own with --data, or the form it takes with --form pandas, list or arrow"
+    ),
     "allocation-not-replaced": (
         "random allocation is proved for add/remove and zero-out; ask for --adjacency add-remove"
     ),
@@ -253,6 +260,11 @@ WORDS: Mapping[str, str] = {
     "fixed-size-is-public": (
         "sampling without replacement keeps the size of the data public, so it has no guarantee for "
         "add/remove; ask for --adjacency replace-one, or --scheme poisson"
+    ),
+    "held-back": (
+        "the release is held back, because its totals do not add up: {reasons}. Nothing is published, and what was drawn is kept. Look at "
+        "the data with tacit check-data; run again with --accept to publish it as it is, or mend the data and run it as a correction or "
+        "another period, which pays anew"
     ),
     "ledger-missing": "there is no ledger here; check the path (tacit run makes a new one)",
     "output-failed": (

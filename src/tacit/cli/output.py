@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from tacit.release import JobPlan, JobRun, OutputPlan, Rehearsal
+    from tacit.release import JobPlan, JobRun, OutputPlan, Rehearsal, Standing
     from tacit.tables import Output
 
 RELATIONS = {
@@ -35,11 +35,11 @@ RELATIONS = {
 }
 
 
-def console() -> Console:
+def console(*, stderr: bool = False) -> Console:
     """Where answers go; colours only on a terminal that has them, lines never broken."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False, stderr=stderr)
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def plain_words(cost: Cost, known: Sequence[tuple[float, float]] = ()) -> list[s
     return [
         f"Letting 1 % of outsiders pass for members, the best membership attack finds at most {percent(rate)} of the members.",
         "An attacker who starts from 50:50 is right about a person's membership "
-        f"at most {percent(cost.posterior(0.5).upper)} of the time.",
+        f"at most {percent(cost.accuracy(0.5).upper)} of the time.",
         f"No attack finds a share of the members that exceeds its share of false alarms by more than {percent(advantage)[:-2]} points.",
     ]
 
@@ -196,6 +196,18 @@ def plan_record(found: JobPlan) -> dict[str, Any]:
     }
 
 
+def standing_record(found: Standing) -> dict[str, Any]:
+    """Where a job stands in the ledger, as one JSON object."""
+    return {
+        "account": found.name,
+        "known": found.known,
+        "period": found.period,
+        "left": {name: float(amount) for name, amount in found.left.items()},
+        "refused": found.refused,
+        "alike": list(found.alike),
+    }
+
+
 def _output_record(found: OutputPlan) -> dict[str, Any]:
     from tacit.release.kinds.table import TablePlan
 
@@ -214,13 +226,18 @@ def _output_record(found: OutputPlan) -> dict[str, Any]:
 
 def print_plan(found: JobPlan, better: list[str]) -> None:
     """The plan for people: a line for each figure."""
+    from tacit.release import kinds
     from tacit.release.kinds.table import TablePlan
 
     out = console()
     out.print(found.job.title, style="bold")
     at = f" at delta {float(found.delta):g}" if found.delta else ""
     out.print(f"  costs epsilon {rounded_up(found.cost.upper, 6)}{at} for all outputs together, with {found.noise} noise")
-    out.print(f"  the ledger will book {charge(found)}\n")
+    other = kinds.deployment(found.outputs)
+    if other is None:
+        out.print(f"  the ledger will book {charge(found)}\n")
+    else:
+        out.print(f"  {other.model}: {other.unit['short']}, {other.unit['cap']}\n  {other.booked}\n")
     confidence = f"{found.job.publication.confidence:.4g}"
     rows = []
     # Parts are stretched until all outputs together just fit, so they may add up to more than one.
@@ -345,6 +362,8 @@ def run_record(done: JobRun) -> dict[str, Any]:
         "resumed": done.resumed,
         "files": done.record["files"],
         "warnings": list(done.notes),
+        "accepted": list(done.accepted),
+        "biased": {output["name"]: output["biased"] for output in done.record["outputs"] if output.get("biased")},
     }
 
 
@@ -369,7 +388,9 @@ def print_report(record: dict[str, Any], wrong: dict[str, str], page: Path) -> N
     out.print(f"  promised   epsilon at most {record['total']['upper']}{at}")
     out.print(f"  protects   {record['unit']['short']}, {record['unit']['cap']}")
     who = record["unit"].get("one", "one person")
-    out.print(f"  a 50:50 guess about {who} becomes right at most {record['promise']['posterior']} of the time")
+    promise = record["promise"]  # older records call it a posterior
+    right = promise.get("accuracy", promise.get("posterior"))
+    out.print(f"  a 50:50 guess about {who} becomes right at most {right} of the time")
     for table in record["outputs"]:
         rows = f", {table['rows']} row{'' if table['rows'] == 1 else 's'}" if "rows" in table else ""
         left_out = "" if table.get("answered", True) else ", left out"

@@ -15,6 +15,8 @@
 True
 """
 
+# Imports inside functions: scipy and pictures are needed by a few functions only.
+
 from tacit.deep.errors import needs
 
 with needs("torch", "torch"):
@@ -27,7 +29,7 @@ from tacit.deep.errors import TrainingError
 from tacit.deep.ftrl import FTRL, CyclicPoisson, Passes
 from tacit.deep.history import History, NoiseDrownsSignal
 from tacit.deep.partial import add_adapters, merge_adapters, train_only
-from tacit.deep.pate import Ensemble, GaussianVotes, LaplaceVotes
+from tacit.deep.pate import Ensemble, GaussianVotes, LaplaceVotes, partition
 from tacit.deep.private import PrivateTraining, make_private, make_private_with_epsilon
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, Sampler
 from tacit.deep.tune import Trials, tune
@@ -68,6 +70,7 @@ __all__ = [
     "make_private_with_epsilon",
     "make_user_private",
     "merge_adapters",
+    "partition",
     "per_layer",
     "train_only",
     "tune",

@@ -3,7 +3,8 @@
 Clipping bounds what a record does only if the loss of each record depends on that record alone. A class weight, a mean over the tokens
 that are not ignored, mixup or a contrastive loss lets records see each other, and nothing in the model shows it. So at the steps 1, 2, 4,
 8, ... the loop's torch calls are kept, from the batch to `backward()`, and repeated with one row of the batch made up from the others.
-Only that row's input, output and gradient may change.
+Only that row's input, output and gradient may change. The model's own backward pass is repeated too, with half of the rows made up, as a
+function with a backward pass of its own, or a hook, may join records there alone: no gradient of a parameter by another record may change.
 
 >>> x, y = torch.randn(6, 3), torch.tensor([0, 1, 0, 1, 0, 1])
 >>> model = torch.nn.Linear(3, 2)
@@ -28,18 +29,24 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from tacit.deep.clipping.clipper import Rehearsed
 from tacit.deep.clipping.passes import Rebuild, flatten
+from tacit.errors import TacitError
+
+#: The model's arguments and the gradients of its outputs, differentiated.
+Differentiate = Callable[[Any, Any, Sequence[Tensor | None]], Rehearsed]
 
 INPUTS = "the model's input for one record changes with the other records of its batch"
 OUTPUTS = "the model's output for one record changes with the other records of its batch"
 GRADIENTS = "the gradient of one record changes with the other records of its batch"
+BACKWARD = "the model's backward pass joins records: inside it the gradient of one record changes with the other records of its batch"
 ORDER = "records of a batch change their places, and with them their owners"
 UNSEEN = "the way from the batch to the loss cannot be followed, so it is not known whether records see each other"
 FIXES = {
@@ -51,9 +58,12 @@ FIXES = {
     GRADIENTS: "write the loss as a mean over records of terms that each depend on one: cross_entropy(..., reduction='none'), "
     "summed over a record's tokens, divided by a fixed length and scaled by a record's own weight, then .mean(); no mean over tokens with "
     "ignore_index, no class weight=, no negatives from the batch",
+    BACKWARD: "leave out hooks on tensors, and let the backward pass of every autograd.Function treat each record on its own",
     ORDER: "leave the rows of a batch in the order in which the loader hands them out: a user's records lie side by side",
 }
 MOST = 10_000  # calls that are kept
+PRECISE = (torch.float32, torch.float64)
+FINE, ROUGH = 1e-5, 2e-2  # rounding, in these and in half precision
 SET = ("__set__", "requires_grad_", "retain_grad", "register_hook")
 MADE = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy, torch.frombuffer)  # tensors of what is none
 
@@ -87,15 +97,38 @@ def due(step: int) -> bool:
     return step & (step - 1) == 0
 
 
-class Played(RuntimeError):
+class Unplayable(TacitError, RuntimeError):
     """The tape cannot be played again."""
+
+
+class Played(NamedTuple):
+    """What came of playing it: the model's inputs, its outputs and the loss's gradients by them; and what its last call was given, with
+    the state of chance before it."""
+
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    gradients: list[Tensor]
+    given: Any
+    by_output: Sequence[Tensor | None]
+    state: Tensor
+
+    @property
+    def seen(self) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """What must stay as it is where a record does."""
+        return self.inputs, self.outputs, self.gradients
+
+    @property
+    def rough(self) -> bool:
+        """Whether numbers of half precision are among them."""
+        return any(t.is_floating_point() and t.dtype not in PRECISE for part in self.seen for t in part)
 
 
 class Tape(TorchFunctionMode):
     """What a loop does with one batch. Keeps the batch, the calls and the state of torch's generator at the beginning."""
 
-    def __init__(self, batch: Any) -> None:
+    def __init__(self, batch: Any, differentiate: Differentiate | None = None) -> None:
         super().__init__()
+        self.differentiate = differentiate  # the model's backward pass as it is in training; None leaves it out
         self.leaves, _ = flatten(batch)
         self.kept = [leaf.detach().clone() for leaf in self.leaves]
         self.calls: list[Call] = []
@@ -166,15 +199,48 @@ class Tape(TorchFunctionMode):
             order = torch.randperm(count, generator=generator)
             for changed in (order[:1], order[1:2], order[2:3], order[: count // 2], order[count // 2 :]):
                 other = self._play([_changed(leaf, changed, count, generator) for leaf in self.kept])
-                for message, before, after in zip((INPUTS, OUTPUTS, GRADIENTS), base, other, strict=True):
+                for message, before, after in zip((INPUTS, OUTPUTS, GRADIENTS), base.seen, other.seen, strict=True):
                     rows = _differ(before, after, count)
                     if len(rows) > len(changed):
                         return message
                     if position and not set(rows) <= set(changed.tolist()):
                         return ORDER
+            if self.differentiate is not None and self._joined(base, order, count, generator):
+                return BACKWARD
             return UNSEEN if self._strays() else None
         except Exception:  # the error may hold values
             return UNSEEN
+
+    def _joined(self, base: Played, order: Tensor, count: int, generator: torch.Generator) -> bool:
+        """Whether the model's own backward pass lets a half of the records change the gradients of the other half."""
+        first, rough = self._differentiated(base), ROUGH if base.rough else FINE
+        for changed in (order[: count // 2], order[count // 2 :]):
+            played = self._play([_changed(leaf, changed, count, generator) for leaf in self.kept])
+            other = self._differentiated(played)
+            # Whose rows these are in the model: the loop may have put them into another order.
+            moved = {row for before, after in zip(base.seen, played.seen, strict=True) for row in _differ(before, after, count)}
+            others = torch.tensor([row for row in range(count) if row not in moved], dtype=torch.long)
+            odd = first.dropped() | other.dropped()
+            norms, ours = torch.nan_to_num(first.norms()[others]), torch.nan_to_num(other.norms()[others])
+            if ((norms - ours).abs() > rough * (norms + ours) + 1e-30).any():
+                return True
+            # Of all together, in case their norms stay: each under a weight of its own, so that not all cancels.
+            weights = torch.zeros(count, dtype=torch.float64)
+            weights[others] = 0.5 + torch.rand(len(others), generator=generator, dtype=torch.float64)
+            weights[odd] = 0
+            away = rough * float((weights[others, None] * (norms + ours)).sum()) + 1e-30
+            for one, two in zip(first.sums(weights), other.sums(weights), strict=True):
+                if float((one - two).norm()) > away:
+                    return True
+        return False
+
+    def _differentiated(self, played: Played) -> Rehearsed:
+        assert self.differentiate is not None
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(played.state)
+            run = self.runs[-1]
+            args, kwargs = played.given
+            return cast("Rehearsed", run._replace(func=self.differentiate).again((args, kwargs, played.by_output), {}))
 
     def _strays(self) -> bool:
         """Whether something besides tensors and unchanged numbers has a way from the batch to the loss."""
@@ -199,7 +265,7 @@ class Tape(TorchFunctionMode):
         later = (number for call in self.calls[i + 1 :] for number in _numbers(call.given))
         return isinstance(found, float | int) and not isinstance(found, bool) and any(number == found for number in later)
 
-    def _play(self, leaves: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    def _play(self, leaves: Sequence[Tensor]) -> Played:
         """The model's inputs, outputs, and the loss's gradients by the outputs, for other leaves."""
         now: dict[int, Tensor] = {id(old): new.clone() for old, new in zip(self.leaves, leaves, strict=True)}
         numbers: dict[Any, Any] = {}
@@ -214,9 +280,10 @@ class Tape(TorchFunctionMode):
                 old, rebuild = flatten(call.given)
                 if any(call is run for run in self.runs):
                     if call is self.runs[-1] and not any(id(tensor) in now for tensor in old):
-                        raise Played
+                        raise Unplayable
                     own = [now.get(id(tensor), tensor) for tensor in old]
-                    args, kwargs = rebuild(own)
+                    args, kwargs = given = rebuild(own)
+                    state = torch.get_rng_state()
                     with torch.no_grad():
                         again = call.again(args, kwargs)
                     inputs = [tensor.detach() for tensor in own]
@@ -229,12 +296,13 @@ class Tape(TorchFunctionMode):
             wanted = [output for output in outputs if output.requires_grad]
             loss = now.get(id(self.loss))
             if loss is None:
-                raise Played
+                raise Unplayable
             gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
             if all(gradient is None for gradient in gradients) or any(_otherwise(before, now[id(before)]) for before in followed):
-                raise Played
+                raise Unplayable
         found = [torch.zeros_like(output) if gradient is None else gradient for output, gradient in zip(wanted, gradients, strict=True)]
-        return inputs, [output.detach() for output in outputs], found
+        # What was written to after the model had it would be another input now.
+        return Played(inputs, [output.detach() for output in outputs], found, given, gradients, state)
 
     def _repeat(
         self, place: int, call: Call, old: Sequence[Tensor], rebuild: Rebuild, now: dict[int, Tensor], numbers: dict[Any, Any]
@@ -242,9 +310,9 @@ class Tape(TorchFunctionMode):
         """One call again, if something in it comes from the batch or from chance."""
         name, result = getattr(call.func, "__name__", ""), call.found
         if any(tensor.grad_fn is not None and id(tensor) not in now for tensor in old):
-            raise Played  # it has a way to the model that no call here is part of
+            raise Unplayable  # it has a way to the model that no call here is part of
         if name == "register_hook" and any(id(tensor) in now for tensor in old):
-            raise Played
+            raise Unplayable
         if name in SET:
             return
         touched = any(id(tensor) in now for tensor in old)
@@ -323,7 +391,7 @@ def _differ(before: Sequence[Tensor], after: Sequence[Tensor], count: int) -> li
         if not one.ndim or len(one) != count or one.shape != other.shape:
             continue
         left, right = (torch.nan_to_num(value.detach().double().reshape(count, -1)) for value in (one, other))
-        rough = 1e-5 if one.dtype in (torch.float32, torch.float64) else 2e-2
+        rough = FINE if one.dtype in PRECISE else ROUGH
         if left.shape[1]:
             away = (left - right).abs().amax(1) > rough * (left.abs().amax(1) + right.abs().amax(1)) + 1e-30
             rows.update(torch.nonzero(away).flatten().tolist())

@@ -37,11 +37,11 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from functools import reduce
 from itertools import combinations
 from operator import or_
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -149,7 +149,7 @@ class DistributedTraining(PrivateTraining):
         for tensor in [*model.parameters(), *model.buffers()]:
             dist.broadcast(tensor.detach(), self._first, group=group)
         self._ids = None if ids is None else list(ids)
-        if self._ids is not None and len(self._ids) != len(self.loader.dataset):  # type: ignore[arg-type]
+        if self._ids is not None and len(self._ids) != len(cast(Sized, self.loader.dataset)):
             raise ParameterError("ids must have one entry for each record of this rank")
         self._apart = False  # whether the ranks' records were compared
 

@@ -58,8 +58,9 @@ class Passes:
     No amplification is credited, and none is needed: which steps a record takes part in may be known to the attacker. The order must not
     change from pass to pass, or a record could come twice within a few steps and correlated noise would cost more.
 
-    Under add/remove every record draws its place by itself, so that nobody's place depends on who else is there; batches are nearly equal
-    and `size` is only the public number the divisor is made from. Under zero-out the number of records is public, and batches are equal.
+    Under add/remove every record draws its place by itself, so that no place depends on which other records are
+    there; batches are nearly equal and `size` is only the public number the divisor is made from. Under zero-out
+    the number of records is public, and batches are equal.
 
     >>> from tacit.accounting import Gaussian
     >>> passes = Passes(steps=100, size=60000)

@@ -10,7 +10,7 @@ update, and the run is a random walk that costs privacy: the history says so onc
 >>> history.drowned, round(history.signal_to_noise[-1], 2)
 (False, 4.9)
 
-Training loss and accuracy on private data are not here: printing them is a release of its own that nobody priced. Note what was measured on
+Training loss and accuracy on private data are not here: printing them is a release of its own, without a price. Note what was measured on
 public data with `note`.
 """
 

@@ -87,5 +87,13 @@ def add_noise(sums: Tensor, noise: NoisySums, times: float = 1.0) -> Tensor:
     >>> bool(abs(values.mean() - 15) < 0.1), bool(abs(values.std() - 1) < 0.1)
     (True, True)
     """
-    noise.add_to_reals(sums.numpy(), times=times, fill=Stream().fill)
+    streams: list[Stream] = []
+
+    def fill(room: memoryview, count: int) -> None:
+        # The key is drawn with the noise, not before: whoever watches a mechanism sees all of its draws.
+        if not streams:
+            streams.append(Stream())
+        streams[0].fill(room, count)
+
+    noise.add_to_reals(sums.numpy(), times=times, fill=fill)
     return sums

@@ -204,7 +204,7 @@ class PrivateTraining:
         self._buffers = buffers(self.model)
         self.left()
         if drawn and batch is not None and (due(self.steps + 1) or not self._judged):
-            self._tape = Tape(batch)
+            self._tape = Tape(batch, self._clipper.again)
             self._tape.__enter__()  # type: ignore[no-untyped-call]
             self._clipper.witness = self._tape.model
 

@@ -27,11 +27,11 @@ next one to be handed out, so that every draw is one step. How many records a ba
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -329,7 +329,7 @@ class PrivateLoader:
         self._fetch = Fetch(data, collate)
         self._listener = listener
         self._workers = workers
-        records = len(data)  # type: ignore[arg-type]
+        records = len(cast(Sized, data))
         if not records and not isinstance(data, TensorDataset):
             raise ParameterError("the data has no record to tell the shape of an empty batch from; give tensors, or at least one record")
         self._batches = sampler.batches(records)

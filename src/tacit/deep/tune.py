@@ -69,7 +69,7 @@ class Trials:
         return Selection(trial, self.mean, self.shape)
 
     def draw(self) -> int:
-        """A number of trials. Secret: it is part of the guarantee that nobody learns it."""
+        """A number of trials. Secret: the guarantee holds only as long as it is not known."""
         if self.shape == math.inf:
             return _poisson(Fraction(self.mean))
         if self.mean == 1:

@@ -28,11 +28,11 @@ Guarantee
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -119,7 +119,7 @@ class UserData(Dataset[Any]):
     """A data set of users: an item is the rows of one. Its `collate` fetches the records of a batch of users and notes whose they are."""
 
     def __init__(self, records: Dataset[Any], users: ArrayLike, most: int, collate: Callable[[list[Any]], Any] | None = None) -> None:
-        if len(np.asarray(users)) != len(records):  # type: ignore[arg-type]
+        if len(np.asarray(users)) != len(cast(Sized, records)):
             raise ParameterError("users must have one entry for each record of the data")
         self.records = records
         self.rows = by_user(users, most)

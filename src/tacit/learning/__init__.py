@@ -10,6 +10,9 @@ constants are proved.
 1
 """
 
+# Imports inside functions: pandas is needed only where a data frame comes in.
+
+from tacit.calculus import codes_of
 from tacit.learning.estimator import PrivateEstimator, RowSpace
 from tacit.learning.linear import losses
 from tacit.learning.linear.classifiers import LinearSVC, LogisticRegression
@@ -18,7 +21,7 @@ from tacit.learning.linear.perturbation import ObjectivePerturbation, OutputPert
 from tacit.learning.linear.regressors import HuberRegressor, Lasso, LinearRegression, PoissonRegressor, QuantileRegressor, Ridge
 from tacit.learning.naive_bayes import GaussianNB
 from tacit.learning.pipeline import Pipeline, RowByRow, pipeline_event
-from tacit.learning.reading import codes_of
+from tacit.learning.search import PrivateSearchCV
 from tacit.learning.textbook.descent import GradientDescent, StochasticDescent
 from tacit.learning.textbook.exponential_erm import ExponentialERM
 from tacit.learning.textbook.frank_wolfe import FrankWolfe
@@ -37,7 +40,7 @@ __all__ = ["DecisionTreeClassifier", "GaussianNB", "GradientBoostingClassifier",
 __all__ += ["LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegressor", "QuantileRegressor"]
 __all__ += ["PCA", "KMeans", "MinMaxScaler", "NystroemFeatures", "RandomFourierFeatures", "StandardScaler"]
 __all__ += ["Pipeline", "PrivateEstimator", "RandomForestClassifier", "Ridge", "RowByRow", "RowSpace"]
-__all__ += ["codes_of", "pipeline_event"]
+__all__ += ["PrivateSearchCV", "codes_of", "pipeline_event"]
 # Private convex optimisation: losses, sets, solvers, and what no solver can beat.
 __all__ += ["Box", "Everything", "L1Ball", "L2Ball", "Loss", "losses"]
 __all__ += ["ExponentialERM", "FollowTheLeader", "FrankWolfe", "GradientDescent", "ObjectivePerturbation"]

@@ -26,7 +26,7 @@ array([[-1.,  0.],
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting import Adjacency, Bound, Event, Guarantee, ParameterError
 from tacit.learning.reading import column_of, declared_classes, declared_width, float_matrix
 from tacit.learning.scikit import BaseEstimator, ClassifierMixin, check_is_fitted, clone
-from tacit.ledger import Account, paying, withheld
+from tacit.ledger import Account, Ledger, paying, withheld
 from tacit.mechanisms import clip_rows
 from tacit.noise import SeedRefusedError, is_private, test_mode
 from tacit.parameters import count, number, positive
@@ -45,8 +45,8 @@ from tacit.parameters import count, number, positive
 Array = NDArray[np.float64]
 #: Labels of classes: numbers, texts, whatever the caller declares.
 Labels = NDArray[np.generic]
-#: (lower, upper), each one number or one for each feature.
-Bounds = Sequence[ArrayLike] | NDArray[np.generic]
+#: (lower, upper), each one number or one for each feature; or such a pair of numbers for each column by its name.
+Bounds = Sequence[ArrayLike] | NDArray[np.generic] | Mapping[str, Sequence[float]]
 UNKNOWN_ROWS = 1000  # plans choose shares and steps for so many rows where the number is private
 
 
@@ -96,6 +96,26 @@ class RowSpace:
         """A linear function of scaled rows as one of the rows themselves: (coefficients, intercepts)."""
         original = np.where(self.half > 0, coef / np.where(self.half > 0, self.half, 1.0), 0.0)
         return original, intercept - original @ self.centre
+
+
+def by_column(bounds: Bounds | None, names: Sequence[object] | NDArray[np.object_] | None) -> Bounds | None:
+    """Bounds by the names of columns as two lists in the order of the columns; other bounds as they are.
+
+    >>> by_column({"age": (0, 120), "height": (50, 250)}, ["height", "age"])
+    ([50, 0], [250, 120])
+    """
+    if not isinstance(bounds, Mapping):
+        return bounds
+    if names is None:
+        raise ParameterError(code="bounds-without-names")
+    listed = [str(name) for name in names]
+    missing, extra = [name for name in listed if name not in bounds], [name for name in bounds if name not in listed]
+    if missing or extra:
+        raise ParameterError(code="bounds-of-other-columns", missing=missing, extra=extra)
+    pairs = [bounds[name] for name in listed]
+    if any(np.shape(pair) != (2,) for pair in pairs):
+        raise ParameterError("bounds by column must be pairs (lower, upper) of numbers")
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
 def interval(name: str, bounds: object, length: int) -> tuple[Array, Array]:
@@ -150,6 +170,7 @@ class PrivateEstimator(BaseEstimator):
     privacy_: Bound
     private_: bool
     space_: RowSpace
+    _account_was: str | None = None  # the name of the account of a fitted model that was unpickled
 
     def __init__(
         self, *,
@@ -177,6 +198,26 @@ class PrivateEstimator(BaseEstimator):
         own = {key: value if key == "account" else clone(value, safe=False) for key, value in given.items()}
         return type(self)(**own)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: a fitted model without its account, one yet to be fitted with the place of its book and its name there.
+
+        A fitted model has paid; whoever loads it must not need the book. One that is still to be fitted, in another
+        process of a search, must pay there: it opens the same book again.
+        """
+        state: dict[str, Any] = {**super().__getstate__()}
+        account = state.get("account")
+        if account is not None:
+            state["account"] = None
+            state["_account_was"] = account.name if hasattr(self, "event_") else account.reopening()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        was = state.get("_account_was")
+        if isinstance(was, tuple):
+            state = {key: value for key, value in state.items() if key != "_account_was"}
+            state["account"] = Ledger.open(was[0], create=False).account(was[1])
+        super().__setstate__(state)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = True
@@ -185,6 +226,8 @@ class PrivateEstimator(BaseEstimator):
 
     def _asked(self) -> tuple[Guarantee, Adjacency]:
         """The guarantee and the relation that were asked for; nothing about the data is looked at."""
+        if self.account is None and self._account_was is not None:
+            raise ParameterError(code="account-left-behind", account=self._account_was)
         adjacency = Adjacency.parse(self.adjacency, among=(Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
         guarantee = Guarantee.of(
             self.guarantee, epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu, state_delta=True
@@ -203,7 +246,8 @@ class PrivateEstimator(BaseEstimator):
         """The fit that is asked for; whatever can be refused without looking at a value is refused here."""
         guarantee, adjacency = self._asked()
         numbers = self._numbers(X, reset=True)
-        space = RowSpace.of(numbers.shape[1], bounds=self.bounds, data_norm=self.data_norm)
+        bounds = by_column(self.bounds, getattr(self, "feature_names_in_", None))
+        space = RowSpace.of(numbers.shape[1], bounds=bounds, data_norm=self.data_norm)
         rows = declared_rows(self.n_public, len(numbers), adjacency)
         return Request(guarantee, adjacency, numbers, space, rows)
 
@@ -272,6 +316,8 @@ class Fitting:
             self.payment.__exit__(kind, None, None)
         finally:
             self._seed.__exit__(None, None, None)
+        if kind is not None:
+            return  # on made-up rows the error is shown
         self.estimator.event_ = self.payment.event
         self.estimator.privacy_ = self.guarantee.typed_price(
             self.payment.event, Adjacency.parse(self.estimator.adjacency)

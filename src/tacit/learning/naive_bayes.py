@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Gaussian, Guarantee
+from tacit.calculus import codes_of
 from tacit.learning.estimator import Array, Bounds, PrivateClassifier, RowSpace
 from tacit.learning.linear.losses import log_probabilities, softmax
-from tacit.learning.reading import codes_of
 from tacit.ledger import Account
 from tacit.mechanisms import clip_rows, farthest_table, noisy_table
 

@@ -7,49 +7,27 @@ declared, never from a row. A container of a type that holds no numbers is refus
 
 >>> matrix([[1, "2.5"], ["n/a", 10**400], "not a row"], width=2).tolist()
 [[1.0, 2.5], [nan, inf], [nan, nan]]
->>> codes_of([1, "0", "many", None, 2**70, 1.0], np.array([0, 1])).tolist()
-[1, 0, -1, -1, -1, 1]
 """
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import ParameterError
-from tacit.calculus import as_number
+from tacit.calculus import number_of
 from tacit.learning.scikit import BaseEstimator, DataConversionWarning, check_array, check_feature_names, check_n_features
 
 Array = NDArray[np.float64]
 #: Labels of classes: numbers, texts, whatever the caller declares.
 Labels = NDArray[np.generic]
+
 NUMBERS = "biuf"  # numpy's letters for booleans, integers and floats
 VALUES = "OUST"  # and for objects and texts, which are read one by one
-
-
-def number_of(value: object) -> float:
-    """One value as a float: texts are read as the numbers they spell, what is no number is NaN. It never raises.
-
-    >>> number_of("1e3"), number_of(b"7"), number_of(True), number_of(10**400), number_of({"a": 1})
-    (1000.0, 7.0, 1.0, inf, nan)
-    """
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return math.nan  # which numbers they hold depends on their unit
-    if isinstance(value, (str, bytes, bytearray)):
-        try:
-            return float(value)
-        except ValueError:
-            return math.nan
-    found = as_number(value)
-    try:
-        return float(found)
-    except OverflowError:
-        return math.inf if found > 0 else -math.inf
 
 
 def numbers_of(values: Iterable[object]) -> Array:
@@ -67,6 +45,8 @@ def declared_width(bounds: object) -> int | None:
     >>> declared_width(([0, 0], 1)), declared_width((0, 1))
     (2, None)
     """
+    if isinstance(bounds, Mapping):
+        return len(bounds)
     ends = list(bounds) if isinstance(bounds, (Sequence, np.ndarray)) and not isinstance(bounds, str) else []
     lengths = [len(end) for end in ends if isinstance(end, (list, tuple)) or (isinstance(end, np.ndarray) and end.ndim == 1)]
     return lengths[0] if len(ends) == 2 and lengths else None
@@ -82,7 +62,7 @@ def matrix(X: object, *, width: int | None = None) -> Array:
     columns = _columns(X)
     if columns is not None:
         read = [_column(column) for column in columns]
-        return np.stack(read, axis=1) if read else np.zeros((len(X), 0))  # type: ignore[arg-type]
+        return np.stack(read, axis=1) if read else np.zeros((len(cast(Sized, X)), 0))
     if isinstance(X, (list, tuple)):
         return _listed(X, width)
     array = _as_array(X)
@@ -141,9 +121,9 @@ def _type(column: Any) -> str:
 
 def _temporal(column: Any) -> bool:
     """Whether a column of polars or pyarrow holds dates or times."""
-    dtype = getattr(column, "dtype", None)
-    if hasattr(dtype, "is_temporal"):
-        return bool(dtype.is_temporal())  # type: ignore[union-attr]
+    temporal: Callable[[], Any] | None = getattr(getattr(column, "dtype", None), "is_temporal", None)
+    if temporal is not None:
+        return bool(temporal())
     return str(getattr(column, "type", "")).startswith(("date", "time", "duration"))
 
 
@@ -239,67 +219,3 @@ def declared_classes(classes: ArrayLike | None) -> Labels:
     if any(label != label for label in found.tolist()):
         raise ParameterError("classes lists NaN, which equals no label; leave it out, and such rows count for nothing")
     return found
-
-
-def codes_of(y: Iterable[object], classes: Labels) -> NDArray[np.int64]:
-    """The place of each label in the declared classes, -1 for a label that was not declared; such rows count for nothing.
-
-    A label is read into the type of the classes: among classes that are numbers, "1" and 1.0 are 1.
-
-    >>> codes_of(np.array([1, 0, 7]), np.array([0, 1])).tolist()
-    [1, 0, -1]
-    >>> codes_of(["b", b"a", 1, ["b"]], np.array(["a", "b"])).tolist()
-    [1, 0, -1, -1]
-    """
-    kind = classes.dtype.kind
-    if isinstance(y, np.ndarray) and y.dtype.kind in "bi" and kind in "bi" and not isinstance(y, np.ma.MaskedArray):
-        known, given = classes.astype(np.int64), y.astype(np.int64)
-        place = np.minimum(np.searchsorted(known, given), len(known) - 1)
-        return np.where(known[place] == given, place, -1).astype(np.int64)
-    read = _reader(classes)
-    keys = classes.astype(np.int64).tolist() if kind in "mM" else classes.tolist()
-    places = {key: place for place, key in enumerate(keys)}
-    values = y.tolist() if isinstance(y, np.ndarray) and y.dtype.kind not in "mM" else y
-    return np.array([_place(places, read, value) for value in values], dtype=np.int64)
-
-
-def _place(places: dict[Hashable, int], read: Callable[[Any], Hashable], value: object) -> int:
-    try:
-        found = read(value)
-        return -1 if found is None else places.get(found, -1)
-    except (Exception, SystemExit, GeneratorExit):  # whatever a foreign object does: it is no declared label
-        return -1
-
-
-def _reader(classes: Labels) -> Callable[[Any], Hashable]:
-    """How one value is read into the type of the classes; None where it cannot be."""
-    kind = classes.dtype.kind
-    if kind in "iub":
-        return _whole
-    if kind == "f":
-        return number_of
-    if kind in "UT":
-        return _text
-    if kind == "S":
-        return lambda value: value.encode() if isinstance(value, str) else value
-    if kind in "mM":
-        stamp: Any = np.datetime64 if kind == "M" else np.timedelta64
-        declared: Any = classes.dtype
-        unit = np.datetime_data(declared)[0]
-        return lambda value: int(stamp(value, unit).astype(np.int64))
-    return lambda value: value.item() if isinstance(value, np.generic) else value
-
-
-def _whole(value: Any) -> int | None:
-    if isinstance(value, (bool, np.bool_, int, np.integer)):
-        return int(value)
-    if isinstance(value, (str, bytes)) and value in ("True", "False", b"True", b"False"):
-        return int(value in ("True", b"True"))  # as numpy writes them among texts
-    found = number_of(value)
-    return int(found) if found.is_integer() else None
-
-
-def _text(value: Any) -> str | None:
-    if isinstance(value, bytes):
-        return value.decode()
-    return str(value) if isinstance(value, (str, bool, int, float, np.bool_, np.integer, np.floating)) else None

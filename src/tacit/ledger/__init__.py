@@ -14,11 +14,16 @@ reads the book.
 ('rho 0.005', {'rho': Fraction(19, 200)})
 """
 
+# Imports inside functions: a book in a file needs no SQLAlchemy, and only a report needs pictures.
+
 from tacit.ledger.account import Account, Receipt, Releasable, Reservation, Spent
+from tacit.ledger.adaptive import AdaptiveFilter
 from tacit.ledger.book import Ledger
+from tacit.ledger.booking import price
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import (
     BudgetExceeded,
+    KeyKnown,
     LedgerBroken,
     LedgerBusy,
     LedgerError,
@@ -27,23 +32,26 @@ from tacit.ledger.errors import (
     ReleaseFailed,
 )
 from tacit.ledger.filters import Filter, Reading, odometer, theorem
+from tacit.ledger.governance import Decision, Governance, OfficerKey, Rules, vague
 from tacit.ledger.identity import DataIdentity
 from tacit.ledger.journal import canonical
-from tacit.ledger.paying import OPEN, Payment, Terms, paying, withheld
-from tacit.ledger.pricing import price
+from tacit.ledger.paying import OPEN, Payment, Terms, made_up, paying, withheld
 from tacit.ledger.queryable import Frozen, InteractiveMeasurement, Queryable, queryable
 from tacit.ledger.spec import WINDOWS, days
 from tacit.ledger.verify import Verification
 
-# The book, its accounts and their budgets; `report` is a module, loaded when it is first imported.
+# The book, its accounts and their budgets; `report` and `officer` are modules, loaded when they are first imported.
 __all__ = ["WINDOWS", "Account", "Budget", "DataIdentity", "Ledger", "Spent", "Verification", "days"]
-__all__ += ["report"]
+__all__ += ["officer", "report"]
 # Spending.
-__all__ += ["OPEN", "Payment", "Receipt", "Releasable", "Reservation", "Terms", "paying", "withheld"]
+__all__ += ["OPEN", "Payment", "Receipt", "Releasable", "Reservation", "Terms", "made_up", "paying"]
+__all__ += ["withheld"]
 # Prices and filters.
-__all__ += ["Filter", "Reading", "canonical", "odometer", "price", "theorem"]
+__all__ += ["AdaptiveFilter", "Filter", "Reading", "canonical", "odometer", "price", "theorem"]
+# Decisions of officers.
+__all__ += ["Decision", "Governance", "OfficerKey", "Rules", "vague"]
 # Data that answers questions under a budget.
 __all__ += ["Frozen", "InteractiveMeasurement", "Queryable", "queryable"]
 # Refusals.
-__all__ += ["BudgetExceeded", "LedgerBroken", "LedgerBusy", "LedgerError", "LedgerUnwritable", "PriceError"]
+__all__ += ["BudgetExceeded", "KeyKnown", "LedgerBroken", "LedgerBusy", "LedgerError", "LedgerUnwritable", "PriceError"]
 __all__ += ["ReleaseFailed"]

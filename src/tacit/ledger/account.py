@@ -30,8 +30,9 @@ from tacit.exact import Typed, from_text, to_text
 from tacit.ledger import journal
 from tacit.ledger.booking import Totals, booked, charge_of, keys, refusal_for, refused, room
 from tacit.ledger.budget import Budget, typed
-from tacit.ledger.errors import LedgerError, ReleaseFailed
+from tacit.ledger.errors import KeyKnown, LedgerError, ReleaseFailed
 from tacit.ledger.filters import Reading, in_words, odometer
+from tacit.ledger.governance import rules_of
 from tacit.ledger.journal import canonical
 from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, Terms, paying
 from tacit.ledger.spec import Amount, Spec, days, overlaps
@@ -98,6 +99,17 @@ class _Request:
     correction: bool
     fields: Mapping[str, object]
     question_key: str | None
+    key: str = ""
+    body: str = ""
+
+
+@dataclass(frozen=True)
+class _Booked:
+    """A spend in the book. `status` is empty for a new one; under a known key, how the first ended and what it kept."""
+
+    receipt: Receipt
+    status: str = ""
+    answer: object = None
 
 
 class Account:
@@ -116,7 +128,17 @@ class Account:
 
     @property
     def budget(self) -> Budget:
-        return self.spec.budget
+        """The budget that holds: the one it was opened with, or as officers amended it."""
+        return self.ledger.rules.amended(self.spec).budget
+
+    def reopening(self) -> tuple[str, str]:
+        """The URL of the book and the name of the account there, for another process of this machine to open it again.
+
+        A book on a server is not handed on: its URL may hold a password.
+        """
+        if self.ledger.store.kind != "sqlite":
+            raise LedgerError("an account of a book on a server is not pickled; open the book in the other process")
+        return self.ledger.store.url, self.name
 
     def child(self, name: str, budget: Budget | Guarantee | str | None = None, **terms: Any) -> Account:
         """An account below this one; see `Ledger.account` for the terms."""
@@ -149,8 +171,11 @@ class Account:
         period = self._period(period)
 
         def work(connection: Connection) -> dict[str, Fraction]:
-            path = self.ledger.path(connection, self.spec)
-            return room(path, journal.totals_of(connection, keys(path, period)), period, correction=correction)
+            rules = rules_of(connection, self.ledger.rules)
+            path = [rules.amended(spec) for spec in self.ledger.path(connection, self.spec)]
+            left = room(path, journal.totals_of(connection, keys(path, period)), period, correction=correction)
+            # A budget that was amended to less than what is spent has nothing left, and no debt.
+            return {name: max(value, Fraction(0)) for name, value in left.items()}
 
         return self.ledger.store.read(work)
 
@@ -179,7 +204,7 @@ class Account:
 
     def _spent(self, totals: Mapping[str, Amount]) -> Spent:
         """The totals without a prefix; those with one (`moved.`, `plain.`) are for the book only."""
-        return Spent(self.budget, {name: value for name, value in totals.items() if "." not in name})
+        return Spent(self.spec.budget, {name: value for name, value in totals.items() if "." not in name})
 
     def odometer(self, delta: Typed = 0, *, period: str | None = None) -> Reading:
         """A bound on the privacy loss so far that holds at every moment at once (see `tacit.ledger.filters.odometer`)."""
@@ -201,8 +226,11 @@ class Account:
     # --- spending -----------------------------------------------------------------------------------------------------------------
 
     def spend(self, event: Event, **terms: Unpack[Terms]) -> Receipt:
-        """Book a spend in one entry, durable on return: touch the data only afterwards."""
-        return self._book("spend", self._request(event, **terms))
+        """Book a spend in one entry, durable on return: touch the data only afterwards.
+
+        A spend whose `key` is in the book already is not booked again: the first receipt is returned.
+        """
+        return self._book("spend", self._request(event, **terms)).receipt
 
     def reserve(self, event: Event, **terms: Unpack[Terms]) -> Reservation:
         """Book a price, and leave the rest to the caller. Use `paying` instead.
@@ -222,7 +250,12 @@ class Account:
             if found is not None:
                 receipt = Receipt(int(found["reservation"]), "", {}, bool(found["private"]))
                 return Reservation(self, receipt, cached=True, answer=found["answer"])
-        return Reservation(self, self._book("reserve", request), question_key=key)
+        found_key = self._book("reserve", request)
+        if found_key.answer is not None:
+            return Reservation(self, found_key.receipt, cached=True, answer=found_key.answer)
+        if found_key.status:
+            raise KeyKnown(code="key-known", entry=found_key.receipt.entry, status=found_key.status)
+        return Reservation(self, found_key.receipt, question_key=key, keyed=bool(request.key))
 
     def paying(
         self,
@@ -256,11 +289,23 @@ class Account:
         for fields, status in self.ledger.store.read(work):
             charge = {name: from_text(value) for name, value in fields["charge"].items()}
             receipt = Receipt(int(fields["seq"]), str(fields["hash"]), charge, bool(fields["private"]))
-            reservation = Reservation(self, receipt, question_key=fields.get("question_key"))
+            reservation = Reservation(self, receipt, question_key=fields.get("question_key"), keyed="key" in fields)
             reservation.status = status
             event = from_json(json.dumps(fields["event"]))
             found.append(Payment(self, event, reservation=reservation, error=error, advice=advice))
         return found
+
+    def booked(self, key: str) -> tuple[int, str, bool] | None:
+        """What stands in the book under a key: its entry, how it ended ("open" where it did not), and whether an answer was kept."""
+
+        def work(connection: Connection) -> tuple[int, str, bool] | None:
+            first = journal.keyed(connection, self.spec.id, _digest(key))
+            if first is None:
+                return None
+            end = journal.conclusion_of(connection, first[0])
+            return first[0], OPEN if end is None else str(end["status"]), end is not None and "answer" in end
+
+        return self.ledger.store.write(work, durable=False)
 
     def release(self, measurement: Releasable, data: Any, distance: Any = 1, **terms: Unpack[Terms]) -> Any:
         """Pay for a measurement and run it. A failure after that is charged, and its reason withheld."""
@@ -290,9 +335,9 @@ class Account:
     def _request(
         self, event: Event, *, purpose: str = "", run: str = "", analyst: str = "",
         question: object = None, delta: Typed | None = None, period: str | None = None,
-        correction: bool = False,
+        correction: bool = False, key: str = "", body: str = "",
     ) -> _Request:
-        for label, text in (("purpose", purpose), ("run", run), ("analyst", analyst)):
+        for label, text in (("purpose", purpose), ("run", run), ("analyst", analyst), ("key", key), ("body", body)):
             if not isinstance(text, str):
                 raise LedgerError(f"{label} must be a text, not {type(text).__name__}")
         share = None if delta is None else typed("delta", delta)
@@ -300,15 +345,18 @@ class Account:
             raise LedgerError(f"delta must be at least 0 and below 1, not {delta}")
         path, charge, record = self._priced(event, share, bool(correction))
         when = self._period(period)
-        asked, key = None, None
+        asked, question_key = None, None
         if question is not None:
             asked = json.loads(canonical(question))
-            key = hashlib.sha256(canonical([self.spec.id, asked, record, when]).encode()).hexdigest()
+            question_key = _digest(canonical([self.spec.id, asked, record, when]))
         given: dict[str, object] = {"period": when, "purpose": purpose, "run": run, "analyst": analyst}
-        given |= {"correction": bool(correction), "question": asked, "question_key": key}
+        if body and not key:
+            raise LedgerError("body: it belongs to a key; give key= as well, or leave body out")
+        known = {"key": _digest(key), "body": _digest(body)} if key else {"key": "", "body": ""}
+        given |= {"correction": bool(correction), "question": asked, "question_key": question_key, **known}
         # a term that was not given is not written, so that entries stay as short as they always were
         fields = {"event": record} | {name: value for name, value in given.items() if value}
-        return _Request(path, charge, when, bool(correction), fields, key)
+        return _Request(path, charge, when, bool(correction), fields, question_key, **known)
 
     def _priced(self, event: Event, delta: Fraction | None, correction: bool) -> tuple[list[Spec], dict[str, Amount], dict[str, Any]]:
         """The accounts on the way up, the charge, and the event's record; kept for the next equal event."""
@@ -325,7 +373,7 @@ class Account:
             self.ledger.priced[self.spec.id, event, delta, correction] = found
         return found
 
-    def _book(self, kind: str, request: _Request) -> Receipt:
+    def _book(self, kind: str, request: _Request) -> _Booked:
         path, charge, period = request.path, request.charge, request.period
         private = is_private()
         fields = {
@@ -337,19 +385,40 @@ class Account:
             **request.fields,
         }
 
-        def work(connection: Connection) -> Receipt:
+        said = {name: str(fields.get(name, "")) for name in ("purpose", "analyst")}
+
+        def work(connection: Connection) -> _Booked:
+            first = journal.keyed(connection, self.spec.id, request.key) if request.key else None
+            if first is not None:
+                return self._booked_before(connection, *first, request.body)
+            head = self._head(connection)
+            rules = rules_of(connection, self.ledger.rules, head.seq)
+            rules.refuse(path, **said)
             now = journal.totals_of(connection, keys(path, period))
             after = booked(path, now, charge, period)
-            against = refused(path, after, period)
+            held = [rules.amended(spec) for spec in path] if rules.budgets else path
+            against = refused(held, after, period)
             if against is not None:
-                raise refusal_for(against, path, now, charge, period, correction=request.correction)
-            entry = journal.append(connection, [fields], head=self._head(connection))[0]
+                raise refusal_for(against, held, now, charge, period, correction=request.correction)
+            entry = journal.append(connection, [fields], head=head)[0]
             journal.set_totals(connection, after)
-            return Receipt(entry.seq, entry.hash, charge, private)
+            if request.key:
+                journal.add_key(connection, self.spec.id, request.key, request.body, entry.seq)
+            return _Booked(Receipt(entry.seq, entry.hash, charge, private))
 
-        receipt = self.ledger.store.write(work)
-        self.ledger.seen = max(self.ledger.seen, receipt.entry)
-        return receipt
+        found = self.ledger.store.write(work)
+        self.ledger.seen = max(self.ledger.seen, found.receipt.entry)
+        return found
+
+    def _booked_before(self, connection: Connection, entry: int, body: str, asked: str) -> _Booked:
+        """What stands in the book under a key: its receipt, how it ended, and the answer that it kept."""
+        if body != asked:
+            raise LedgerError(code="key-other-body")
+        fields, end = journal.entry_of(connection, entry), journal.conclusion_of(connection, entry)
+        charge = {name: from_text(value) for name, value in fields["charge"].items()}
+        private = bool(fields["private"]) and (end is None or bool(end["private"]))
+        receipt = Receipt(entry, str(fields["hash"]), charge, private)
+        return _Booked(receipt, OPEN if end is None else str(end["status"]), None if end is None else end.get("answer"))
 
     def _head(self, connection: Connection) -> journal.Entry:
         """The last entry. A book that is shorter than it was is another one, or an old copy."""
@@ -368,7 +437,9 @@ class Account:
             "private": receipt.private and private and is_private(),
         }
         if answer is not None:
-            fields |= {"answer": json.loads(canonical(answer)), "question_key": question_key}
+            fields["answer"] = json.loads(canonical(answer))
+            # without a question, the answer is found by its key alone
+            fields |= {} if question_key is None else {"question_key": question_key}
 
         def work(connection: Connection) -> None:
             if journal.conclusion_of(connection, receipt.entry) is not None:
@@ -387,14 +458,16 @@ class Reservation:
     """
 
     def __init__(
-        self, account: Account, receipt: Receipt, *, cached: bool = False, answer: object = None, question_key: str | None = None
-    ) -> None:
+        self, account: Account, receipt: Receipt, *, cached: bool = False, answer: object = None,
+        question_key: str | None = None, keyed: bool = False,
+    ) -> None:  # fmt: skip
         self.account = account
         self.receipt = receipt
         self.cached = cached
         self.answer = answer
         self.status = DONE if cached else OPEN
         self._question_key = question_key
+        self._keyed = keyed
         self._private = True
         self._watch: watch | None = None
         self._seen = Seen()
@@ -402,18 +475,20 @@ class Reservation:
     @property
     def keeps(self) -> bool:
         """Whether an answer given to `commit` is kept."""
-        return bool(self.account.spec.cache and self._question_key)
+        return self._keyed or bool(self.account.spec.cache and self._question_key)
 
     def noticed(self, private: bool) -> None:
         """Say whether what was drawn for this reservation is private; once something is not, it stays so."""
         self._private = self._private and private
 
     def commit(self, answer: object = None) -> None:
-        """Conclude the reservation. `answer`, a JSON value, is kept only where the account caches and a question was given."""
+        """Conclude the reservation. `answer`, a JSON value, is kept only where the account caches and a question was given, or a key."""
         if self.cached:
             return
         if answer is not None and not self.keeps:
-            raise LedgerError("an answer is kept only by an account with cache=True and for a spend with question=; leave answer out")
+            raise LedgerError(
+                "an answer is kept only by an account with cache=True for a spend with question=, or for one with key=; leave answer out"
+            )
         self._conclude(DONE, answer)
 
     def fail(self) -> None:
@@ -444,6 +519,10 @@ class Reservation:
         self._unwatch()
         if self.status == OPEN:
             self._conclude(DONE if kind is None else FAILED, None)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _belongs(fields: Mapping[str, Any], run: str) -> bool:

@@ -22,16 +22,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
+from os import PathLike, fspath
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from tacit.accounting import Adjacency, Guarantee, ParameterError
 from tacit.ledger import journal
 from tacit.ledger.account import Account
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
+from tacit.ledger.governance import Governance, Rules, analysts_of, rules_of, who
 from tacit.ledger.identity import DataIdentity
 from tacit.ledger.journal import head_text
+from tacit.ledger.paying import showing
 from tacit.ledger.spec import Amount, Spec
 from tacit.ledger.store import Connection, Store
 
@@ -46,16 +50,19 @@ class Ledger:
         self.store = store
         self.specs: dict[int, Spec] = {}  # terms never change, so they are read once
         self.seen = 0  # the last entry that this process knows of: a book never gets shorter
+        self.rules = Rules()  # what officers decided, as far as it was read
         self._secret: bytes | None = None
         self.priced: dict[Any, tuple[list[Spec], dict[str, Amount], dict[str, Any]]] = {}  # prices are functions of terms and event
 
     @staticmethod
-    def open(url: str, *, timeout: float = 30.0, create: bool = True) -> Ledger:
-        """The book at a URL: `sqlite:///tacit.db` or `postgresql+psycopg://user@host/database`; it is made if it is not there.
+    def open(url: str | PathLike[str], *, timeout: float = 30.0, create: bool = True) -> Ledger:
+        """The book at a file, `tacit.db`, or a URL: `sqlite:///tacit.db`, `postgresql+psycopg://user@host/database`.
 
-        `timeout` is how many seconds to wait for other writers before giving up with nothing spent.
+        It is made if it is not there. `timeout` is how many seconds to wait for other writers before giving up with nothing spent.
         """
-        store = Store(url, timeout=timeout)
+        if showing():
+            raise LedgerError(code="made-up-book")
+        store = Store(address(url), timeout=timeout)
         written = store.format_found()
         if written is not None:
             journal.known_format(written)  # before a connection that may write is made
@@ -66,10 +73,16 @@ class Ledger:
                 journal.create(store)
             ledger = Ledger(store)
             ledger.seen = store.read(journal.last).seq
+            store.read(lambda connection: rules_of(connection, ledger.rules))
         except BaseException:
             store.close()
             raise
         return ledger
+
+    @staticmethod
+    def of(book: Ledger | str | PathLike[str]) -> Ledger:
+        """An open book as it is; what names one, a file or a URL, opened."""
+        return book if isinstance(book, Ledger) else Ledger.open(book)
 
     def close(self) -> None:
         """Give the database connections back."""
@@ -237,6 +250,21 @@ class Ledger:
             self._secret = journal.secret_of(connection)
         return self._secret
 
+    # --- officers and analysts ------------------------------------------------------------------------------------
+
+    @property
+    def governance(self) -> Governance:
+        """Decisions of officers: closing accounts, barring analysts, amending terms."""
+        return Governance(self)
+
+    def analysts(self) -> list[str]:
+        """The analysts that use the book, as its latest entries have them."""
+        return analysts_of(self)
+
+    def analyst(self, given: str | None = None) -> str:
+        """Who asks: as given, or the user of the system; refused where several analysts use the book and it is unclear."""
+        return who(self, given)
+
     # --- the record ---------------------------------------------------------------------------------------------------------------
 
     def head(self) -> str:
@@ -260,6 +288,24 @@ class Ledger:
         from tacit.ledger.verify import verify
 
         return verify(self.store, head=head)
+
+
+def address(book: str | PathLike[str]) -> str:
+    """The URL of a book; a bare file name is a file of SQLite.
+
+    >>> address("tacit.db"), address("postgresql+psycopg://host/books")
+    ('sqlite:///tacit.db', 'postgresql+psycopg://host/books')
+    """
+    try:
+        text = fspath(book)
+    except TypeError:
+        text = ""
+    # A word without an end or a folder is likelier a slip than a file.
+    slip = isinstance(book, str) and not any(mark in book for mark in "./\\")
+    if not isinstance(text, str) or slip:
+        raise LedgerError("a ledger is a file such as 'tacit.db', or a URL such as 'postgresql+psycopg://host/books'")
+    # A question mark or a percent sign of a file's name is no part of a URL.
+    return text if "://" in text else "sqlite:///" + quote(text, safe="/ :\\")
 
 
 def _relation(adjacency: Adjacency | str | None) -> Adjacency | None:

@@ -16,6 +16,35 @@ from tacit.accounting import Refusal
 
 #: The ledger's refusals, worded for Python. `tacit.release.faults` words them for job files.
 WORDS: Mapping[str, str] = {
+    "key-known": (
+        "this key was booked before, as entry {entry} ({status}), and no answer of it is kept; it is never drawn again. "
+        "A new attempt needs a new key, and costs again"
+    ),
+    "key-other-body": "this key was booked before for something else; nothing was spent. Use a new key for a new question",
+    "account-closed": "account {account!r} was closed by an officer: {reason}; nothing was spent",
+    "analyst-barred": "analyst {analyst!r} is {state} by an officer's decision: {reason}; nothing was spent",
+    "analyst-needed": (
+        "several analysts use this book ({analysts}), and the user of the system is none of them; say who asks: "
+        "analyst='...'"
+    ),
+    "analyst-not-listed": (
+        "account {account!r} admits the analysts {analysts}, and {analyst} is none of them; nothing was spent"
+    ),
+    "officer-unknown": "a decision is signed by officers of this book, who are {officers}; enrol the signer first",
+    "purpose-missing": (
+        "account {account!r} asks what each spend is for; give purpose='...', one of: {purposes}. Nothing was spent"
+    ),
+    "purpose-not-listed": (
+        "account {account!r} admits the purposes {purposes}, and {purpose!r} is none of them (details go behind a "
+        "colon); nothing was spent"
+    ),
+    "purpose-vague": (
+        "account {account!r} asks what each spend is for, and {purpose!r} does not say it; name the product and "
+        "its reader, such as 'weekly table for the board'. Nothing was spent"
+    ),
+    "second-signature": (
+        "this decision ({kind}) loosens what holds, so two different officers must sign it; one may only tighten"
+    ),
     "ledger-format": (
         "the book is of format {found}, and this version of Tacit knows format {known}; use the version that "
         "wrote it. The book was not changed"
@@ -25,6 +54,12 @@ WORDS: Mapping[str, str] = {
         "the book was deleted, moved or replaced while it was in use; nothing is granted. Put it back where it "
         "was, run verify with the last head you remember, and open it anew"
     ),
+    "made-up-after-book": (
+        "this process has opened a book, so rows cannot be declared made up in it: errors of private rows could "
+        "be seen. Debug in a process of its own, without a ledger"
+    ),
+    "made-up-book": "no book is opened among made-up rows: nothing is paid for there; leave made_up() first",
+    "made-up-inside": "made_up() cannot begin inside a payment's block; begin it before the computation",
     "price-not-pure": (
         "a budget of pure epsilon admits only events with a finite epsilon at delta = 0 ({reason}); use "
         "Laplace noise, or an account with Budget(epsilon=..., delta=...) or Budget(rho=...)"
@@ -56,6 +91,10 @@ class LedgerUnwritable(LedgerError):
 
 class LedgerBroken(LedgerError):
     """What is stored is not a book that this package wrote; `verify` says what is wrong."""
+
+
+class KeyKnown(LedgerError):
+    """A spend with this key is in the book already (`facts`: its `entry` and `status`), and it kept no answer."""
 
 
 class ReleaseFailed(LedgerError):

@@ -87,6 +87,11 @@ def parse_head(text: str) -> tuple[int, str]:
 
 FORMAT = 1
 
+#: The kinds of entries that officers sign (see `tacit.ledger.governance`), and what stands in the column `account` of
+#: them, so that they are found without reading the others.
+DECIDED = ("officer", "close", "analyst", "amend")
+DECISIONS = -1
+
 # Statements are text and run on the driver's own cursor, because every other writer waits meanwhile.
 _APPEND = "INSERT INTO tacit_entries (seq, kind, account, reservation, question, body, hash) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _SET_TOTAL = (
@@ -160,7 +165,7 @@ def columns(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The copies of an entry's fields that are kept in columns for searching; `verify` compares them with the text."""
     return {
         "kind": fields["kind"],
-        "account": fields.get("account"),
+        "account": DECISIONS if fields["kind"] in DECIDED else fields.get("account"),
         "reservation": fields.get("reservation"),
         "question": fields.get("question_key") if "answer" in fields else None,
     }
@@ -276,6 +281,33 @@ def conclusion_of(connection: Connection, reservation: int) -> dict[str, Any] | 
     """How a reservation ended, if it did."""
     row = run(connection, "SELECT body FROM tacit_entries WHERE reservation = ?", (reservation,)).fetchone()
     return None if row is None else _fields(row[0])
+
+
+#: Made when the first key is booked, so that books from before keys are opened as they are.
+_KEYS = (
+    'CREATE TABLE IF NOT EXISTS tacit_keys (account BIGINT NOT NULL, "key" VARCHAR(64) NOT NULL, body VARCHAR(64) NOT NULL, '
+    'entry BIGINT NOT NULL, PRIMARY KEY (account, "key"))'
+)
+
+
+def keyed(connection: Connection, account: int, key: str) -> tuple[int, str] | None:
+    """The entry that was booked under a key, and the digest of what was sent with it. Inside a write only."""
+    run(connection, _KEYS)
+    row = run(connection, 'SELECT entry, body FROM tacit_keys WHERE account = ? AND "key" = ?', (account, key)).fetchone()
+    return None if row is None else (int(row[0]), str(row[1]))
+
+
+def add_key(connection: Connection, account: int, key: str, body: str, entry: int) -> None:
+    """A key that is booked from now on."""
+    run(connection, 'INSERT INTO tacit_keys (account, "key", body, entry) VALUES (?, ?, ?, ?)', (account, key, body, entry))
+
+
+def entry_of(connection: Connection, seq: int) -> dict[str, Any]:
+    """One entry, with its hash."""
+    row = run(connection, "SELECT body, hash FROM tacit_entries WHERE seq = ?", (seq,)).fetchone()
+    if row is None:
+        raise LedgerBroken(f"entry {seq} is missing; run verify")
+    return _fields(row[0]) | {"hash": row[1]}
 
 
 def reservations_of(connection: Connection, account: int) -> list[dict[str, Any]]:

@@ -26,7 +26,8 @@ What is withheld
     Warnings and log records made inside the block by the thread (or task) that runs it, whether it fails or
     not. Three things escape: a new thread that the block starts, a block that puts a filter of warnings of
     its own in front, and what is printed or written without `warnings` or `logging`. Not withheld: that the
-    block failed, that it was interrupted from the keyboard, and how long it took.
+    block failed, that it was interrupted from the keyboard, and how long it took. On made-up rows, and without
+    an account, `made_up` shows everything.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from tacit.accounting import Event
 from tacit.ledger.errors import LedgerError, ReleaseFailed
 from tacit.ledger.journal import canonical
-from tacit.noise import Seen, watch
+from tacit.ledger.store import Opened
+from tacit.noise import Seen, test_mode, watch
 
 if TYPE_CHECKING:
     from tacit.exact import Typed
@@ -54,6 +56,8 @@ _BEFORE = "not opened"
 
 #: Whether this thread or task is inside a payment's block.
 _inside: ContextVar[bool] = ContextVar("tacit_paying", default=False)
+#: Whether the rows were declared to be made up, so that errors are shown.
+_shown: ContextVar[bool] = ContextVar("tacit_made_up", default=False)
 
 
 class Terms(TypedDict, total=False):
@@ -66,19 +70,25 @@ class Terms(TypedDict, total=False):
     period: str | None  # which period of an account with a window, from the data's dates
     correction: bool  # whether it may use the budget's reserve for corrections
     question: object  # what is asked, as a JSON value; a caching account answers the same question once
+    key: str  # the caller's own name for this spend: it is booked once, however often it is sent
+    body: str  # what was sent under the key; another text under the same key is refused
 
 
 def paying(
     account: Account | None, event: Event, *, purpose: str = "", run: str = "", analyst: str = "",
     delta: Typed | None = None, period: str | None = None, correction: bool = False,
-    question: object = None, error: type[Exception] = ReleaseFailed, advice: str = "",
+    question: object = None, key: str = "", body: str = "",
+    error: type[Exception] = ReleaseFailed, advice: str = "",
 ) -> Payment:
     """A payment for `event`, to be used as a context manager; `Terms` says what the terms are.
 
     `error` is the class of the one error, `advice` a constant sentence at its end: what a user can do next.
+    With a `key`, the spend is booked once. Sent again with the same `body`, the payment is `cached` and has the
+    answer that was kept; where none was kept, `KeyKnown` is raised and names the first entry: what was drawn
+    for it is lost or under way elsewhere, and it is never drawn again.
     """
     terms = Terms(purpose=purpose, run=run, analyst=analyst, delta=delta, period=period)
-    terms |= Terms(correction=correction, question=question)
+    terms |= Terms(correction=correction, question=question, key=key, body=body)
     return Payment(account, event, terms, error=error, advice=advice)
 
 
@@ -154,6 +164,8 @@ class Payment:
         if self.status != _BEFORE:
             raise LedgerError(f"this payment is already {self.status}; a new attempt is a new spend")
         if self.account is not None:
+            if showing():
+                raise LedgerError(code="made-up-book")
             self._reservation = self.account.reserve(self.event, **self._terms)
         self.status = DONE if self.cached else OPEN
         return self
@@ -226,13 +238,16 @@ class Touching:
         self._watch = watch()
         self._seen: Seen | None = None
         self._token: Token[bool] | None = None
+        self._shown = False  # the rows were made up when the block began, and no account pays
 
     def __enter__(self) -> Payment:
         if self.payment.status != OPEN and not self.payment.cached:
             raise LedgerError(f"this payment is {self.payment.status}; open() one before the data is touched")
         _hush()
+        # Inside another payment's block the rows are that payment's: what it withholds stays withheld.
+        self._shown = showing() and self.payment.account is None and not _inside.get()
         self._seen = self._watch.__enter__()
-        self._token = _inside.set(True)
+        self._token = _inside.set(not self._shown)
         return self.payment
 
     def __exit__(
@@ -244,10 +259,13 @@ class Touching:
         if self._token is not None and self._seen is not None:
             _inside.reset(self._token)
             self._watch.__exit__(None, None, None)
-            payment.noticed(self._seen.private)
+            payment.noticed(self._seen.private and not self._shown)
             self._token = None
         if kind is None:
             return
+        if self._shown:
+            payment.status = FAILED
+            return  # the error goes on its way as it is
         # A refusal by the ledger of a payment inside this one is withheld like the rest. A refusal is public
         # because the request is, and in here what is requested, and whether, can depend on the data.
         failure: BaseException = KeyboardInterrupt() if kind is KeyboardInterrupt else payment._failure()
@@ -278,6 +296,50 @@ def withheld(kind: type[BaseException] | None) -> type[BaseException] | None:
     if kind is None:
         return None
     return KeyboardInterrupt if issubclass(kind, KeyboardInterrupt) else Exception
+
+
+# --- made-up rows ---------------------------------------------------------------------------------------------
+
+
+def showing() -> bool:
+    """Whether errors are shown, because the rows were declared to be made up.
+
+    >>> showing()
+    False
+    """
+    return _shown.get()
+
+
+class made_up:
+    """A context manager for rows that were made up: errors are shown, and everything is NOT PRIVATE.
+
+    A mistake in a callback of one's own (a model to tune, a teacher, a function to aggregate) is hard to find
+    where every error is withheld. On made-up rows nothing needs to be. Inside, errors, warnings and log records
+    come through as they are. Draws come from a seed, so that whatever is released is marked NOT PRIVATE. No
+    account can be there: a process that has opened a book cannot begin it, and no book is opened inside. It is
+    refused in production, as `noise.test_mode` is, and inside a payment's block.
+
+        with made_up():
+            tune(candidates, train, made_up_rows, ...)   # without an account
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._mode = test_mode(seed)
+        self._tokens: list[Token[bool]] = []
+
+    def __enter__(self) -> None:
+        if Opened.here:
+            raise LedgerError(code="made-up-after-book")
+        if _inside.get():
+            raise LedgerError(code="made-up-inside")
+        self._mode.__enter__()
+        self._tokens.append(_shown.set(True))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _shown.reset(self._tokens.pop())
+        self._mode.__exit__(kind, error, trace)
 
 
 # --- warnings and logs ------------------------------------------------------------------------------------

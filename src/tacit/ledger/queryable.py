@@ -32,7 +32,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
 
 from tacit import calculus  # the calculus loads its parts when they are first named, and a book of accounts names none
 from tacit.accounting import (
@@ -53,11 +53,11 @@ from tacit.accounting import (
     PureDP,
 )
 from tacit.ledger.account import Account
+from tacit.ledger.booking import price
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.filters import Filter, refusal
 from tacit.ledger.paying import paying
-from tacit.ledger.pricing import price
 from tacit.parameters import Number
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ class Queryable:
         interactive measurement opens a conversation.
         `delta` is what a Gaussian question may use of an (epsilon, delta) budget.
         """
-        if isinstance(query, InteractiveMeasurement):
+        if isinstance(query, InteractiveMeasurement) or _converses(query, self.space):
             return self.spawn(query, delta=delta)
         if not isinstance(query, calculus.Step):
             raise LedgerError(f"query must be a step, a plan or an InteractiveMeasurement, not {type(query).__name__}")
@@ -288,7 +288,17 @@ class Queryable:
         event = plan.event(self._unit())
         with paying(None, event) as payment:  # the payers above booked it
             value = plan.function(self._load())
+        if callable(getattr(value, "ask", None)):  # a bound plan that goes on answering is a conversation too
+            value = Answering(plan.name, value)
+            self._watch(value)
         return calculus.Release(value, event, plan.adjacency, private=payment.private)
+
+    def _watch(self, child: Child) -> None:
+        """Freeze a child when something interrupts it, wherever interleaving is not proved."""
+        for root in self._roots():
+            with root.lock:
+                if not (child.concurrent and root.interleaves):
+                    root.uninterrupted.append(child)
 
     def _unit(self) -> Number:
         scope, spread = next(iter(self._payers.items()))
@@ -346,8 +356,17 @@ class Queryable:
                 if child is not None and not (child.concurrent and root.interleaves):
                     root.uninterrupted.append(child)
 
-    def spawn(self, mechanism: InteractiveMeasurement, *, delta: Number | None = None) -> Conversation:
-        """Open a conversation. It is paid for now, once; its answers cost nothing more."""
+    def spawn(self, mechanism: InteractiveMeasurement | Conversing | Step, *, delta: Number | None = None) -> Conversation:
+        """Open a conversation. It is paid for now, once; its answers cost nothing more.
+
+        `mechanism` is an `InteractiveMeasurement`, or a mechanism that answers question after question, such as `above_threshold`: that
+        has `interactive(space)`, which says what it costs and whether it may be interleaved with others.
+        """
+        if not isinstance(mechanism, InteractiveMeasurement):
+            made = mechanism.interactive(self.space) if _converses(mechanism, self.space) else None
+            if not isinstance(made, InteractiveMeasurement):
+                raise LedgerError("this answers once; put it to ask(), and open what answers question after question with spawn()")
+            mechanism = made
         mechanism.input.accepts(self.space)
         if mechanism.proof is None:
             raise LedgerError(f"{mechanism.name} is unproved; build it with proof='where it is proved'")
@@ -398,6 +417,18 @@ class Queryable:
         return found
 
 
+@runtime_checkable
+class Conversing(Protocol):
+    """A mechanism that answers question after question, before it is bound to data."""
+
+    def interactive(self, space: Space) -> InteractiveMeasurement | None:
+        """What is opened on data of this space; None where it gives all answers at once."""
+
+
+def _converses(query: object, space: Space) -> TypeGuard[Conversing]:
+    return isinstance(query, Conversing) and query.interactive(space) is not None
+
+
 class Conversation(Child):
     """An interactive mechanism at work. It is frozen for good once something interrupts it that must not."""
 
@@ -414,6 +445,22 @@ class Conversation(Child):
             with paying(None, self.event) as payment:
                 value = self._talk()(query)
             return calculus.Release(value, self.event, self._adjacency, private=payment.private)
+
+
+class Answering(Child):
+    """What a bound plan returned that answers further questions, such as those of the sparse vector: frozen as a conversation is."""
+
+    def __init__(self, name: str, inner: Any) -> None:
+        self.name, self._inner, self._lock = name, inner, threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def ask(self, question: Any) -> Any:
+        """The next answer; it was paid for already."""
+        with self._lock:
+            self.insist_on_unfrozen()
+            return self._inner.ask(question)
 
 
 class Programme(Child):

@@ -190,8 +190,8 @@ def _spend(fields: dict[str, Any], spec: Spec) -> Spend:
 
 def standings(ledger: Ledger, *, account: str | None = None) -> list[Standing]:
     """Every account, parents before their children, with what it has spent and has left."""
-    handles = {found.spec.id: found for found in ledger.accounts()}
-    specs = {number: found.spec for number, found in handles.items()}
+    handles, rules = {found.spec.id: found for found in ledger.accounts()}, ledger.governance.rules()
+    specs = {number: rules.amended(found.spec) for number, found in handles.items()}
     wanted = set(specs) if account is None else _family(specs, ledger.account(account).spec.id)
     names, entries, unsafe = ledger.store.read(_counted)
     found: list[Standing] = []
@@ -270,7 +270,7 @@ def timeline(ledger: Ledger) -> dict[str, list[tuple[datetime.datetime, float]]]
         if fields["kind"] in ("spend", "reserve"):
             when = datetime.datetime.fromisoformat(fields["time"])
             for spec in rebuild.path(fields["account"]):
-                used = share(spec, rebuild.totals[spec.id, fields.get("period", "") if spec.window else ""])
+                used = share(rebuild.rules.amended(spec), rebuild.totals[spec.id, fields.get("period", "") if spec.window else ""])
                 rows = found.setdefault(spec.name, [])
                 rows.append((when, max(used, rows[-1][1]) if rows else used))
     return found

@@ -25,7 +25,6 @@ from tacit.accounting import PURE, Adjacency
 from tacit.ledger.budget import Budget
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.filters import theorem
-from tacit.ledger.pricing import CHEAP
 
 _FORMS = {
     "day": (re.compile(r"(\d{4})-(\d{2})-(\d{2})"), "2026-01-31"),
@@ -92,6 +91,8 @@ def overlaps(window: str, period: str, since: object | None, until: object | Non
 
 #: Prefixes of totals that are kept beside the plain ones; `tacit.ledger.booking` says what they are for.
 MOVED, PLAIN = "moved.", "plain."
+#: Prices that cost next to nothing to compute and are booked beside the account's own currency, for the odometers.
+CHEAP = ("pure", "rho")
 #: How the totals of an account's children weigh on it (see `tacit.ledger.booking`).
 RULES = ("sum", "max", "two-largest")
 Amount = Fraction | None  # None: no bound is known

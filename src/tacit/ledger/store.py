@@ -53,6 +53,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote, unquote
 
+from tacit.disk import sync_folder
 from tacit.ledger.errors import LedgerBroken, LedgerBusy, LedgerError, LedgerUnwritable
 
 if TYPE_CHECKING:
@@ -304,18 +305,30 @@ _T = TypeVar("_T")
 Connection = Any
 
 
+class Opened:
+    """Whether this process, or a parent that it was forked from, has opened a book (see `made_up`)."""
+
+    here = False
+
+
 class Store:
     """Connections to one book; safe to share between threads, and usable in a child after a fork."""
 
     def __init__(self, url: str, *, timeout: float = 30.0) -> None:
         if not timeout > 0:
             raise LedgerError(f"timeout must be a positive number of seconds, not {timeout}")
+        Opened.here = True
         self.timeout = float(timeout)
         self._where = url
         self._path = file_of(url)
         self._inherited: list[object] = []  # a parent's connections, which must not be closed here
         self._start()
         self.kind = self._database.kind
+
+    @property
+    def url(self) -> str:
+        """Where the book is."""
+        return self._where
 
     def _start(self) -> None:
         self._pid = os.getpid()
@@ -372,7 +385,7 @@ class Store:
             finally:
                 os.close(log)
             if self._log != (found.st_dev, found.st_ino):
-                _sync_directory(os.path.dirname(os.path.abspath(self._path)))
+                sync_folder(os.path.dirname(os.path.abspath(self._path)))
                 self._log = (found.st_dev, found.st_ino)
         except FileNotFoundError:
             pass  # the last connection of all was closed meanwhile: the log was copied into the file, synced and removed
@@ -490,16 +503,6 @@ def file_of(url: str) -> str | None:
     if options or not rest.startswith("/") or kind not in ("sqlite", "sqlite+pysqlite"):
         raise LedgerError("url: a file is written sqlite:/// and its path, with no driver, host or options; see timeout= of Ledger.open")
     return path
-
-
-def _sync_directory(path: str) -> None:
-    """A new file's name is on the disk only when its directory is; systems that cannot open directories do this by themselves."""
-    with suppress(PermissionError, IsADirectoryError):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _is_busy(reason: BaseException) -> bool:

@@ -32,6 +32,7 @@ from tacit.exact import from_text
 from tacit.ledger import journal
 from tacit.ledger.booking import Key, Totals, booked, keys, refused
 from tacit.ledger.errors import LedgerError
+from tacit.ledger.governance import Rules, faults
 from tacit.ledger.journal import FORMAT, START, canonical, digest, head_text, parse_head
 from tacit.ledger.paying import DONE, FAILED
 from tacit.ledger.spec import Spec, days
@@ -47,6 +48,8 @@ class Rebuild:
     identities: dict[str, int] = field(default_factory=dict)
     totals: dict[Key, Totals] = field(default_factory=dict)
     pending: dict[int, int] = field(default_factory=dict)
+    keys: dict[tuple[int, str], tuple[str, int]] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules)
     secret: str = ""
 
     def path(self, account: int) -> list[Spec]:
@@ -77,6 +80,10 @@ class Rebuild:
                 yield from self._spend(seq, fields)
             case "commit":
                 yield from self._commit(fields)
+            case "officer" | "close" | "analyst" | "amend":
+                number = fields.get("account")
+                yield from faults(fields, self.rules, None if number is None else self.specs[number])
+                self.rules.take(fields)
             case _:
                 yield "is of an unknown kind"
 
@@ -109,11 +116,19 @@ class Rebuild:
             yield "has a negative price"
         now = {key: self.totals[key] for key in keys(path, period) if key in self.totals}
         after = booked(path, now, charge, period)
-        if (against := refused(path, after, period)) is not None:
+        if (against := refused([self.rules.amended(spec) for spec in path], after, period)) is not None:
             yield f"exceeds the budget of account {against.id}"
+        try:
+            self.rules.refuse(path, purpose=fields.get("purpose", ""), analyst=fields.get("analyst", ""))
+        except LedgerError as error:
+            yield f"was forbidden by a decision ({error.code})"
         self.totals |= after
         if fields["kind"] == "reserve":
             self.pending[seq] = fields["account"]
+        if "key" in fields:
+            if (fields["account"], fields["key"]) in self.keys:
+                yield "books a key a second time"
+            self.keys[fields["account"], fields["key"]] = (fields["body"], seq)
 
 
 _COLUMNS = ("seq", "kind", "account", "reservation", "question", "body", "hash")
@@ -230,6 +245,11 @@ def _tables(connection: Connection, last: tuple[int, str], rebuild: Rebuild) -> 
         "tacit_identities": _all(connection, 'SELECT "key", account FROM tacit_identities'),
         "tacit_totals": [((account, period), body) for account, period, body in totals],
     }
+    if rebuild.keys:
+        # only now: a book that never had a key has no such table
+        expected["tacit_keys"] = rebuild.keys
+        booked_keys = _all(connection, 'SELECT account, "key", body, entry FROM tacit_keys')
+        stored["tacit_keys"] = [((account, key), (body, entry)) for account, key, body, entry in booked_keys]
     for table, rows in stored.items():
         found, wanted = dict(rows), expected[table]
         if found != wanted or len(rows) != len(found):

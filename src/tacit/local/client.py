@@ -154,7 +154,11 @@ class Client:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One report at a time from this file, whatever processes ask for one. The lock is an empty database beside it."""
+        """One report at a time from this file, whatever processes ask for one. The lock is an empty database beside it.
+
+        It holds nothing and may be deleted while no device runs. The file's own lock will not do: the book makes transactions of its own in
+        it, and another lock on the same file would end SQLite's when it is closed.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(f"{self.path}.lock", timeout=60, isolation_level=None)
         try:

@@ -20,7 +20,7 @@ import hashlib
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from tacit.errors import ParameterError
 from tacit.local.postprocess import WAYS, iterative_bayes
 from tacit.local.protocol import Label, Protocol
-from tacit.local.randomiser import SymbolRandomiser
+from tacit.local.randomiser import SymbolRandomiser, Table
 from tacit.local.reports import Read, read_batch, read_reports, read_stream
 from tacit.mechanisms import half_width
 from tacit.parameters import Number, probability
@@ -108,6 +108,15 @@ class Collector:
         if self._path is not None:
             with self._locked():
                 pass
+
+    @classmethod
+    def restored(cls, protocol: Protocol, table: Table, n: int, dropped: Mapping[str, int]) -> Collector:
+        """A collector of counts that were taken elsewhere; it cannot tell which reports they were, so it answers and counts no more."""
+        if table.shape != (protocol.randomiser.cells,) or n < 0:
+            raise ParameterError("the counts are not those of this protocol")
+        found = cls(protocol)
+        found.table, found.n, found.dropped = table, n, dict(dropped)
+        return found
 
     def _clear(self) -> None:
         self.table, self.n, self.dropped = self.protocol.randomiser.fresh(), 0, dict[str, int]()

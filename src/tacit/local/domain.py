@@ -40,6 +40,8 @@ class Domain(ABC):
     """A public set of values. Subclasses are frozen dataclasses of whole numbers, fractions, texts and tuples of these."""
 
     kind: ClassVar[str] = ""
+    #: Between which values a report's price holds. Whatever says less than this is not local privacy and must not be called so.
+    protects: ClassVar[str] = "any two values"
 
     @property
     @abstractmethod

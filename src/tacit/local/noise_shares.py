@@ -11,14 +11,12 @@ True
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit import noise
-from tacit.errors import ParameterError
 from tacit.parameters import Number, count, positive
 
 
@@ -58,31 +56,13 @@ def skellam_share(variance: Number, people: int) -> int:
     >>> isinstance(skellam_share(100, 1000), int)
     True
     """
-    mean = Fraction(positive("variance", variance)) / 2 / count("people", people)
-    return poisson(mean) - poisson(mean)
+    return int(noise.skellam(Fraction(positive("variance", variance)) / count("people", people)))
 
 
 def poisson(mean: Number) -> int:
     """A Poisson draw of rational mean, exactly.
 
-    The mean is cut into parts of at most 1. For each, a proposal k with probability 2^-(k+1) is accepted with (2 mean)^k / (2 k!), which is
-    at most 1: a rational coin.
-
     >>> poisson(0)
     0
     """
-    rest = Fraction(mean)
-    if rest < 0:
-        raise ParameterError("mean must be zero or more")
-    total = 0
-    while rest > 0:
-        part = min(rest, Fraction(1))
-        rest -= part
-        while True:
-            k = 0
-            while noise.bernoulli(Fraction(1, 2)):
-                k += 1
-            if noise.bernoulli((2 * part) ** k / (2 * math.factorial(k))):
-                total += k
-                break
-    return total
+    return int(noise.poisson(mean))

@@ -135,6 +135,14 @@ class Projective(SymbolRandomiser):
                 break
         return np.concatenate(found)
 
+    @cached_property
+    def _canonical(self) -> NDArray[np.bool_]:
+        """Which numbers are points: those whose first digit that is not 0 is 1. A byte for each cell of the collector's table."""
+        found = np.zeros(self.symbols, dtype=np.bool_)
+        for place in range(self.dimension):
+            found[self.order**place : 2 * self.order**place] = True
+        return found
+
     def distribution(self, value: int, *, bits: int = 128) -> dict[int, Interval]:
         points, plane, _ = _counts(self.order, self.dimension)
         inside, outside = shares(self.epsilon, plane, points - plane, bits)
@@ -180,9 +188,7 @@ class Projective(SymbolRandomiser):
 
     def from_bytes(self, rows: NDArray[np.uint8]) -> tuple[Reports, NDArray[np.bool_]]:
         found, whole = super().from_bytes(rows)
-        digits = self._digits(np.where(whole, found, 0).astype(np.int64))
-        first = digits[np.arange(len(digits)), np.argmax(digits != 0, axis=1)]
-        return found, whole & (first == 1)
+        return found, whole & self._canonical[np.where(whole, found, 0).astype(np.intp)]
 
     def support(self, table: Table, n: int) -> Table:
         # C(v) = (1/q) sum over z of H(z u_v), with H the transform of the counts over the additive group

@@ -85,6 +85,11 @@ class Protocol:
         """The price of one report."""
         return self.randomiser.event
 
+    @property
+    def protects(self) -> str:
+        """Between which values the price holds."""
+        return self.values.protects if isinstance(self.values, Domain) else Domain.protects
+
     def place(self, value: object) -> Any:
         """The place of a value in the public list, or the default's; for vectors, one place a coordinate.
 

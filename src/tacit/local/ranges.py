@@ -267,6 +267,18 @@ class RangeAnswers:
         deviations = np.sqrt(squares * randomiser.variance(n))
         return cls(size, n, found[: size + 1], deviations[: size + 1], found[: size + 1])
 
+    @staticmethod
+    def expected_deviation(protocol: Protocol, n: int) -> float:
+        """The largest deviation of a prefix that n people's reports will have, before consistency lowers it."""
+        randomiser = protocol.randomiser
+        if isinstance(randomiser, Haar):
+            return math.sqrt(randomiser.height * randomiser.variance(n)) / 2
+        if isinstance(randomiser, RangeTree):
+            groups = len(randomiser.parts)
+            worst = [min(randomiser.branching - 1, part.size) * part.variance(1) for part in randomiser.parts]
+            return math.sqrt(sum(worst) * groups / n)
+        return math.sqrt(randomiser.size * randomiser.variance(n))
+
     def prefix(self, x: int) -> float:
         """The share of values below x."""
         return float(self.prefixes[self._end("x", x)])

@@ -156,6 +156,15 @@ def read_stream(source: str | Path | bytes | pa.Buffer) -> Iterator[pa.RecordBat
         yield None
 
 
+def batch_sizes(source: str | Path) -> list[int]:
+    """How many reports each batch of an Arrow stream or file has, of those that can be read.
+
+    >>> batch_sizes("no such file")
+    []
+    """
+    return [batch.num_rows for batch in read_stream(source) if batch is not None]
+
+
 def _checked(
     protocol: Protocol, rows: NDArray[np.uint8], nonces: NDArray[np.uint64] | None, present: NDArray[np.bool_], digest: bytes,
     dropped: dict[str, int],

@@ -12,7 +12,7 @@ Laplace(noise_multiplier=2)
 The names, by what they are for:
 
 - noise on numbers: `laplace`, `gaussian`, `geometric`, `discrete_gaussian`, `staircase`, `planar_laplace` (places),
-  `randomised_response` and `from_coins` (one person's answer)
+  `spherical_laplace` (points of a few dimensions), `randomised_response` and `from_coins` (one person's answer)
 - a choice by scores: `exponential`, `permute_and_flip`, `noisy_max`, `top_k`, `above_threshold`; of the best of many private
   tries: `candidate_selection`; of keys that come from the data: `best_selection`, `optimal_selection`
 - statistics of rows: `bounded_mean`, `bounded_variance`, `noisy_histogram`, `median`, `quantile`, `quantiles`, `minimum`,
@@ -27,6 +27,8 @@ A module is loaded when one of its names is first used: a question about a table
 scipy.
 """
 
+# Imports inside functions: scipy takes longer to load than a question takes to answer.
+
 
 from typing import TYPE_CHECKING
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from tacit.mechanisms.above_threshold import AboveThreshold, HaltedError, Sparse, above_threshold
     from tacit.mechanisms.automatic_bounds import automatic_bounds
     from tacit.mechanisms.bounded_mean import bounded_mean, bounded_variance
-    from tacit.mechanisms.candidate_selection import candidate_selection
+    from tacit.mechanisms.candidate_selection import candidate_selection, draw_runs
     from tacit.mechanisms.continual_counting import (
         BinaryTree, binary_tree, continual_counting, square_root,
     )
@@ -68,12 +70,13 @@ if TYPE_CHECKING:
     from tacit.mechanisms.randomised_response import RandomisedResponse, from_coins, randomised_response
     from tacit.mechanisms.row_sums import (
         LATTICE_BITS, bits_for, clip_rows, farthest, farthest_moment, farthest_table, noisy_count,
-        noisy_l1_sum, noisy_outer_sum, noisy_second_moment, noisy_sum, noisy_table, to_lattice,
+        noisy_l1_sum, noisy_outer_sum, noisy_second_moment, noisy_sum, noisy_table, table_totals, to_lattice,
     )
     from tacit.mechanisms.sample_aggregate import block_mean, block_median, sample_aggregate
     from tacit.mechanisms.smooth_sensitivity import (
         HeavyTail, Ladder, ladder, smooth_interquartile_range, smooth_median, smooth_quantile,
     )
+    from tacit.mechanisms.spherical import spherical_laplace
     from tacit.mechanisms.staircase import staircase, staircase_draw
     from tacit.mechanisms.top_k import top_k
     from tacit.mechanisms.verify import exp_bracket, verify
@@ -84,7 +87,7 @@ __getattr__, __dir__ = lazily(__name__, {
     "above_threshold": ("AboveThreshold", "HaltedError", "Sparse", "above_threshold"),
     "automatic_bounds": ("automatic_bounds",),
     "bounded_mean": ("bounded_mean", "bounded_variance"),
-    "candidate_selection": ("candidate_selection",),
+    "candidate_selection": ("candidate_selection", "draw_runs"),
     "continual_counting": ("BinaryTree", "binary_tree", "continual_counting", "square_root"),
     "discrete_gaussian": ("discrete_gaussian",),
     "doubling_cells": ("FoundBounds", "bounds_from", "cell_edges", "cell_numbers"),
@@ -113,12 +116,13 @@ __getattr__, __dir__ = lazily(__name__, {
     "row_sums": (
         "LATTICE_BITS", "bits_for", "clip_rows", "farthest", "farthest_moment", "farthest_table",
         "noisy_count", "noisy_l1_sum", "noisy_outer_sum", "noisy_second_moment", "noisy_sum", "noisy_table",
-        "to_lattice",
+        "table_totals", "to_lattice",
     ),
     "sample_aggregate": ("block_mean", "block_median", "sample_aggregate"),
     "smooth_sensitivity": (
         "HeavyTail", "Ladder", "ladder", "smooth_interquartile_range", "smooth_median", "smooth_quantile",
     ),
+    "spherical": ("spherical_laplace",),
     "staircase": ("staircase", "staircase_draw"),
     "top_k": ("top_k",),
     "verify": ("exp_bracket", "verify"),
@@ -128,16 +132,17 @@ __all__ = [
     "LATTICE_BITS", "AboveThreshold", "BinaryTree", "FoundBounds", "GaussianMechanism", "GaussianSelection",
     "GeometricMechanism", "HaltedError", "HeavyTail", "Holdings", "KeySelection", "Ladder",
     "LaplaceMechanism", "LaplaceSelection", "Law", "Mechanism", "NoisyMax", "NoisySums", "OptimalSelection",
-    "PermuteAndFlip", "RandomisedResponse", "SipsSelection", "Sparse", "above_threshold",
-    "automatic_bounds", "best_selection", "binary_tree", "bits_for", "block_mean", "block_median",
-    "bounded_mean", "bounded_variance", "bounds_from", "candidate_selection", "cell_edges", "cell_numbers",
-    "clip_rows", "clique_count", "continual_counting", "discrete_gaussian", "edge_flow", "exp_bracket",
+    "PermuteAndFlip", "RandomisedResponse", "SipsSelection", "Sparse", "above_threshold", "automatic_bounds",
+    "best_selection", "binary_tree", "bits_for", "block_mean", "block_median", "bounded_mean",
+    "bounded_variance", "bounds_from", "candidate_selection", "cell_edges", "cell_numbers", "clip_rows",
+    "clique_count", "continual_counting", "discrete_gaussian", "draw_runs", "edge_flow", "exp_bracket",
     "exponential", "farthest", "farthest_moment", "farthest_table", "from_coins", "gaussian", "geometric",
     "half_width", "ladder", "laplace", "lipschitz_degree_histogram", "lipschitz_edge_count", "loss_spread",
     "maximum", "median", "minimum", "noisy_count", "noisy_histogram", "noisy_l1_sum", "noisy_max",
     "noisy_outer_sum", "noisy_second_moment", "noisy_sum", "noisy_table", "optimal_selection",
     "permute_and_flip", "plain_key", "planar_laplace", "propose_interquartile_range", "propose_median",
     "propose_test_release", "quantile", "quantiles", "randomised_response", "run_table", "runs_of",
-    "sample_aggregate", "smooth_interquartile_range", "smooth_median", "smooth_quantile", "square_root",
-    "staircase", "staircase_draw", "star_count", "to_lattice", "top_k", "triangle_count", "verify",
+    "sample_aggregate", "smooth_interquartile_range", "smooth_median", "smooth_quantile", "spherical_laplace",
+    "square_root", "staircase", "staircase_draw", "star_count", "table_totals", "to_lattice", "top_k",
+    "triangle_count", "verify",
 ]  # fmt: skip

@@ -26,6 +26,7 @@ from typing import Any, Self
 
 from tacit.accounting import Event, NoOp, ParameterError, PureDP, Refusal
 from tacit.calculus import Absolute, CalculusError, Integers, Lattice, LInfinity, Measurement, MetricError, Space, Transformation, Vectors
+from tacit.ledger import InteractiveMeasurement
 from tacit.mechanisms.exponential import above, least_epsilon, scores_of
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import discrete_laplace, from_lattice, is_private
@@ -124,6 +125,19 @@ class AboveThreshold(Mechanism):
             return PureDP(price) if price else NoOp()
 
         return Measurement(space, function, privacy, f"above_threshold(epsilon={self.epsilon})", "Lyu, Su and Li 2017, Theorems 2 to 5")
+
+    def interactive(self, space: Space) -> InteractiveMeasurement | None:
+        """The same as a conversation that a `Queryable` opens; None on a vector of scores, which is answered at once.
+
+        It is pure, and conversations of pure mechanisms may be interleaved at the price of composition (Vadhan and Wang 2021); a
+        queryable whose conversations may not be interleaved freezes it when something else is asked.
+        """
+        if isinstance(space.domain, Vectors):
+            return None
+        plan = self.bind(space)
+        return InteractiveMeasurement(
+            space, lambda data: Queries(self, space, data).ask, plan.privacy, plan.name, "Lyu, Su and Li 2017, Theorems 2 to 5"
+        )
 
     def _on_scores(self, space: Space) -> tuple[Callable[[Any], list[Answer]], Fraction]:
         """All coordinates in order, up to the halt; and how many sensitivities one granule of distance is worth."""

@@ -37,17 +37,28 @@ from tacit.parameters import Number, positive
 PROOF = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi 2013, on a lattice: the triangle inequality, and one normaliser for all places"
 #: Lengths are rounded up to multiples of 2^-FINE granules.
 FINE = 20
-#: A fraction just below 1/sqrt(2): Euclidean length is at least this much of |x| + |y|.
-SLOPE = Fraction(math.isqrt(2**63), 2**32)
 
 
-def rounded_length(x: int, y: int) -> Fraction:
+def slope(dimension: int) -> Fraction:
+    """A fraction just below 1/sqrt(dimension): Euclidean length is at least this much of the sum of absolute coordinates.
+
+    >>> slope(4), slope(2) ** 2 < Fraction(1, 2)
+    (Fraction(1, 2), True)
+    """
+    return Fraction(math.isqrt(2**64 // dimension), 2**32)
+
+
+#: In the plane.
+SLOPE = slope(2)
+
+
+def rounded_length(*coordinates: int) -> Fraction:
     """The Euclidean length of a whole vector, rounded up to a multiple of 2^-20.
 
     >>> rounded_length(3, 4), rounded_length(1, 1) ** 2 >= 2
     (Fraction(5, 1), True)
     """
-    square = (x * x + y * y) << (2 * FINE)
+    square = sum(each * each for each in coordinates) << (2 * FINE)
     return Fraction(math.isqrt(square - 1) + 1 if square else 0, 1 << FINE)
 
 
@@ -150,15 +161,17 @@ class PlanarLaplace(Mechanism):
         }
 
 
-def draw(rate: Fraction) -> Any:
-    """One exact draw on Z^2 of mass proportional to exp(-rate * rounded_length).
+def draw(rate: Fraction, dimension: int = 2) -> Any:
+    """One exact draw of whole coordinates of mass proportional to exp(-rate * rounded_length).
 
     How many proposals it takes is independent of the one that is accepted, so the time tells nothing about the move.
     """
+    steep = slope(dimension)
     while True:
-        x, y = noise.discrete_laplace(1 / (rate * SLOPE), 2).tolist()
-        if noise.bernoulli_exp(rate * (rounded_length(x, y) - SLOPE * (abs(x) + abs(y)))):
-            return np.array([x, y], dtype=np.int64 if max(abs(x), abs(y)) < 2**62 else object)
+        move = noise.discrete_laplace(1 / (rate * steep), dimension).tolist()
+        sizes = [abs(each) for each in move]
+        if noise.bernoulli_exp(rate * (rounded_length(*move) - steep * sum(sizes))):
+            return np.array(move, dtype=np.int64 if max(sizes) < 2**62 else object)
 
 
 def planar_laplace(epsilon: Number) -> PlanarLaplace:

@@ -28,7 +28,7 @@ from tacit.parameters import count
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 LATTICE_BITS = 24
-CELLS = 1 << 22  # entries of a block of rows: 32 MB of floats
+CELLS = 1 << 17  # entries of a block of rows: 1 MB of floats, which stays in a cache
 
 
 def bits_for(dimension: int) -> int:
@@ -124,7 +124,9 @@ def noisy_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adjace
         at most that, twice that when exchanged; rounded Gaussian noise on integers post-processes the
         textbook mechanism (Dong, Roth, Su 2022, Theorem 2.7).
     """
-    return _released([rows], rows.shape[1], bound, multiplier, adjacency, _span(rows.shape[1], adjacency))
+    block = max(1, CELLS // max(rows.shape[1], 1))
+    blocks = (rows[start : start + block] for start in range(0, max(len(rows), 1), block))
+    return _released(blocks, rows.shape[1], bound, multiplier, adjacency, _span(rows.shape[1], adjacency))
 
 
 def noisy_outer_sum(left: Array, right: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:

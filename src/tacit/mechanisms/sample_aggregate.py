@@ -71,7 +71,8 @@ class SampleAggregate(Step):
     Without `key` each row goes to a block drawn at random, whatever its value. With `key` (a secret or public byte string) a row goes where
     a keyed hash of its `by` column, or of the whole row, sends it: the same block every time, so that a person's rows stay together.
     The hash is of the value: 1, 1.0 and numpy's 1 are one value, whatever type the column has. A block sees its own rows in an order by
-    their content, in columns whose type follows from the domain and from its own rows; rows of nobody (a missing identifier) are in none.
+    their content, in columns whose type follows from the domain and from its own rows; rows without an owner (a missing
+    identifier) are in none.
 
     Guarantee
         Statement: d rows added or removed change at most d of the answers; d rows replaced change at most 2 d; d people, where `by` is

@@ -18,23 +18,22 @@ Parameters are exact: an int, a Fraction, or a float, which stands for its exact
 build samplers of their own use `words`, `Table` and the enclosures of exp(-x).
 """
 
+# Imports inside functions: only `test_mode` may reach a seeded generator.
+
 from tacit.noise.choice import choose, choose_weighted
-from tacit.noise.coin import bernoulli, bernoulli_exp, odds_bits
-from tacit.noise.draws import Size
-from tacit.noise.entropy import WORD
+from tacit.noise.draws import Size, bernoulli, bernoulli_exp, odds_bits, permutation, uniform_integers
 from tacit.noise.exponential import CUTOFF, exp_bounds, rough_exp
-from tacit.noise.gaussian import discrete_gaussian
+from tacit.noise.gaussian import discrete_gaussian, rounded_gaussian
 from tacit.noise.gaussian_sums import Fill, add_gaussian
-from tacit.noise.laplace import discrete_laplace, geometric
+from tacit.noise.laplace import discrete_laplace, geometric, rounded_laplace
 from tacit.noise.lattice import from_lattice, granularity_for, round_to_lattice, steps_apart
-from tacit.noise.rounded import rounded_gaussian, rounded_laplace
-from tacit.noise.source import SeedRefusedError, Seen, is_private, test_mode, watch, words
+from tacit.noise.poisson import poisson, skellam
+from tacit.noise.source import WORD, SeedRefusedError, Seen, is_private, test_mode, watch, words
 from tacit.noise.table import Table
-from tacit.noise.uniform import permutation, uniform_integers
 
 __all__ = [
     "CUTOFF", "WORD", "Fill", "SeedRefusedError", "Seen", "Size", "Table", "add_gaussian", "bernoulli", "bernoulli_exp", "choose",
     "choose_weighted", "discrete_gaussian", "discrete_laplace", "exp_bounds", "from_lattice", "geometric",
-    "granularity_for", "is_private", "odds_bits", "permutation", "rough_exp", "round_to_lattice", "rounded_gaussian",
-    "rounded_laplace", "steps_apart", "test_mode", "uniform_integers", "watch", "words",
+    "granularity_for", "is_private", "odds_bits", "permutation", "poisson", "rough_exp", "round_to_lattice", "rounded_gaussian",
+    "rounded_laplace", "skellam", "steps_apart", "test_mode", "uniform_integers", "watch", "words",
 ]  # fmt: skip

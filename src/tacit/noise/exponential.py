@@ -20,8 +20,7 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.noise.entropy import WORD, Words
-from tacit.noise.source import words
+from tacit.noise.source import WORD, Words, words
 
 Bounds = Callable[[int], tuple[int, int]]  # bits -> integers around 2^bits times a number
 SMALL = 8  # Taylor's series is used below 2^-SMALL

@@ -10,7 +10,7 @@ The proof is docs/decisions/0022.
 >>> bool((abs(noisy - values) <= 1).all())
 True
 
-**How.** |Z| = 2^b (m + f) as in `tacit.noise.rounded`: a table proposes m, f is uniform, and the pair is accepted with
+**How.** |Z| = 2^b (m + f) as in `tacit.noise.gaussian`: a table proposes m, f is uniform, and the pair is accepted with
 probability exp(-f (2 m + f) / (2 s^2)), s = sigma / 2^b. Three words settle nearly every number: the first 16 bits
 tell m, 32 bits are the sign and the beginning of f, and 16 bits lie outside what can be rejected at all. Those that are
 not settled get 64 bits more of each word in float64, with proved margins, and what those leave open (one number in
@@ -29,10 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
-from tacit.noise.entropy import WORD, Words
 from tacit.noise.exponential import MARGIN, rough_exp
-from tacit.noise.rounded import RoundedGaussianLaw
-from tacit.noise.source import note, words
+from tacit.noise.gaussian import RoundedGaussianLaw
+from tacit.noise.source import WORD, Words, note, words
 from tacit.parameters import Number, positive
 
 Floats = NDArray[np.float64]

@@ -1,10 +1,16 @@
-"""Geometric and discrete Laplace noise with any rational scale, exactly.
+"""Laplace noise on the whole numbers with any rational scale, exactly: geometric, discrete, and rounded from
+the real law.
 
-With q = exp(-1 / scale), `geometric` gives k >= 0 with probability (1 - q) q^k, and `discrete_laplace` any integer k with probability
-(1 - q) / (1 + q) q^|k|: the two-sided geometric law of Ghosh, Roughgarden and Sundararajan (2012).
+With q = exp(-1 / scale), `geometric` gives k >= 0 with probability (1 - q) q^k, and `discrete_laplace` any
+integer k with probability (1 - q) / (1 + q) q^|k|: the two-sided geometric law of Ghosh, Roughgarden and
+Sundararajan (2012).
 
->>> discrete_laplace(2, size=1000).dtype
-dtype('int64')
+`rounded_laplace` is continuous Laplace noise rounded to the nearest integer. For a whole number x, round(x +
+Z) is x + round(Z): adding it to an integer is the textbook mechanism with real noise, followed by rounding,
+with the textbook's price.
+
+>>> discrete_laplace(2, size=1000).dtype, rounded_laplace(2, size=1000).dtype
+(dtype('int64'), dtype('int64'))
 >>> geometric(Fraction(1, 3)) >= 0
 True
 
@@ -15,6 +21,9 @@ Three facts make the draw a table look-up, with nothing rounded:
 - The quotient and the remainder of m by 2^b are independent. The quotient is geometric of scale / 2^b, which is at most 64; the
   remainder r is uniform below 2^b, accepted with probability exp(-r / scale), which is more than exp(-1/32).
 - The law is memoryless: beyond the end of its table the quotient starts again.
+
+For real noise |Z| is exponential, so it is below 1/2 with probability 1 - exp(-1 / (2 scale)), and what lies
+beyond 1/2 is exponential again: its whole part is geometric.
 """
 
 from __future__ import annotations
@@ -27,9 +36,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.noise.draws import Integers, Size, accepted, hand_out, join, random_bits
+from tacit.noise.draws import Integers, Size, accepted, bernoulli_exp, hand_out, join, random_bits
 from tacit.noise.exponential import below_exp, exp_bounds, power_bounds
-from tacit.noise.source import words
+from tacit.noise.source import Words, words
 from tacit.noise.table import Table
 from tacit.parameters import Number, positive
 
@@ -110,6 +119,29 @@ def geometric_law(scale: Fraction, two_sided: bool) -> GeometricLaw:
     return GeometricLaw(scale, two_sided=two_sided)
 
 
+class RoundedLaplaceLaw:
+    """The law of a rounded Laplace variable."""
+
+    def __init__(self, scale: Fraction) -> None:
+        self.steps = geometric_law(scale, False)
+        self.half = 1 / (2 * scale)
+
+    def draw(self, count: int) -> Integers:
+        beyond: Words = bernoulli_exp(self.half, count)  # 1 where |Z| is beyond 1/2
+        sign = 1 - 2 * random_bits(1, count)
+        found: Integers = self.steps.draw(count)
+        if found.dtype != object and len(found) and int(found.max()) >> 61:
+            found = found.astype(object)
+        signed: Integers = (found + 1) * beyond * sign
+        return signed
+
+
+@lru_cache(maxsize=64)
+def rounded_laplace_law(scale: Fraction) -> RoundedLaplaceLaw:
+    """The law with its table, kept for the next draw."""
+    return RoundedLaplaceLaw(scale)
+
+
 @overload
 def discrete_laplace(scale: Number, size: None = None) -> int: ...
 @overload
@@ -138,3 +170,19 @@ def geometric(scale: Number, size: Size | None = None) -> int | NDArray[Any]:
     """
     exact = Fraction(positive("scale", scale))
     return hand_out(("geometric", exact), geometric_law(exact, False).draw, size)
+
+
+@overload
+def rounded_laplace(scale: Number, size: None = None) -> int: ...
+@overload
+def rounded_laplace(scale: Number, size: Size) -> NDArray[Any]: ...
+def rounded_laplace(scale: Number, size: Size | None = None) -> int | NDArray[Any]:
+    """round(Z) for Z with density exp(-|z| / scale) / (2 scale).
+
+    One Python integer, or an array of int64 in the shape of `size`; of Python integers where the scale exceeds 2^55.
+
+    >>> rounded_laplace(Fraction(1, 1000), size=3).tolist()  # anything but 0 has probability 1e-217
+    [0, 0, 0]
+    """
+    exact = Fraction(positive("scale", scale))
+    return hand_out(("rounded laplace", exact), rounded_laplace_law(exact).draw, size)

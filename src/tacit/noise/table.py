@@ -21,8 +21,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.noise.entropy import WORD, Words
-from tacit.noise.source import words
+from tacit.noise.source import WORD, Words, words
 
 GUARD = 64  # bits beyond those asked for: weights may be off by 2^40 units and a boundary is still known to 2^-20 of a word
 INDEX = 14  # leading bits of a word that find most cells at once; 128 KiB a table

@@ -5,35 +5,48 @@ data, `run` pays once and publishes all or nothing, `rehearse` tries it on made-
 puts an output of its own into a job.
 """
 
+# Imports inside functions: pyarrow, jinja2 and the kinds of outputs are loaded by the jobs that need them.
+
 from typing import TYPE_CHECKING
 
 from tacit.lazy import lazily
 from tacit.release import faults, kinds
-from tacit.release.errors import CheckFailed, JobError, OutputLost
-from tacit.release.job import Job, load
+from tacit.release.errors import CheckFailed, HeldBack, JobError, OutputLost
+from tacit.release.job import Job, all_faults, load, parse, text_of, tree_of
 from tacit.release.kinds import OutputPlan
-from tacit.release.planning import JobPlan, plan, validate
+from tacit.release.planning import JobPlan, faults_of_outputs, plan, validate
 from tacit.release.running import JobRun, RunStep, run
+from tacit.release.standing import Standing, account_for, standing_of
 
 if TYPE_CHECKING:
     from tacit.release import report
+    from tacit.release.checking import DataCheck, check_data, check_in_words, save_check
     from tacit.release.dummy import tables_for, write_visits
+    from tacit.release.over_time import differences, read_series, smoothed
+    from tacit.release.policy import described_policy
     from tacit.release.rehearsal import SUPPRESSED, Rehearsal, rehearse
-    from tacit.release.sources import table_of
+    from tacit.release.sources import desk_of, identities, opened, table_of
     from tacit.release.tuner import suggestions
 
 #: Loaded when first used: running a job needs none of them.
 __getattr__, __dir__ = lazily(
     __name__,
     {
+        "checking": ("DataCheck", "check_data", "check_in_words", "save_check"),
         "dummy": ("tables_for", "write_visits"),
+        "over_time": ("differences", "read_series", "smoothed"),
+        "policy": ("described_policy",),
         "rehearsal": ("SUPPRESSED", "Rehearsal", "rehearse"),
-        "sources": ("table_of",),
+        "sources": ("desk_of", "identities", "opened", "table_of"),
         "tuner": ("suggestions",),
     },
 )
 
 __all__ = [
-    "SUPPRESSED", "CheckFailed", "Job", "JobError", "JobPlan", "JobRun", "OutputLost", "OutputPlan", "Rehearsal", "RunStep",
-    "faults", "kinds", "load", "plan", "rehearse", "report", "run", "suggestions", "table_of", "tables_for", "validate", "write_visits",
+    "SUPPRESSED", "CheckFailed", "DataCheck", "HeldBack", "Job", "JobError", "JobPlan", "JobRun",
+    "OutputLost", "OutputPlan", "Rehearsal", "RunStep", "Standing", "account_for", "all_faults", "check_data",
+    "check_in_words", "described_policy", "desk_of", "differences", "faults", "faults_of_outputs",
+    "identities", "kinds", "load", "opened", "parse", "plan", "read_series", "rehearse", "report", "run",
+    "save_check", "smoothed", "standing_of", "suggestions", "table_of", "tables_for", "text_of", "tree_of",
+    "validate", "write_visits",
 ]  # fmt: skip

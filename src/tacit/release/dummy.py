@@ -1,4 +1,4 @@
-"""Public data made up from a seed: hospital visits for the demo, and rows for any job. Nobody is in them.
+"""Public data made up from a seed: hospital visits for the demo, and rows for any job. They hold no real people.
 
 The visits are made to be awkward in the ways real ones are: a few patients come very often, costs and ages are skewed, some diagnoses are
 rare, values are missing or not a number. The same edition gives the same rows. Rows for a job are those of its schema
@@ -24,8 +24,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tacit.ledger import days
+from tacit.release.errors import JobError
 from tacit.release.job import Job
-from tacit.release.rehearsal import owners_of
+from tacit.release.rehearsal import NO_ROWS, ON_DEVICES, owners_of
 from tacit.release.sources import TYPES
 from tacit.tables import Column, Schema
 from tacit.tables.dummy import EPOCH, REAL, TEXT, check_rows, dummy, labels, typed
@@ -85,7 +86,7 @@ def visits(rows: int, *, edition: int = 7) -> pa.Table:
     region = draws.choice(len(REGIONS), people, p=_shares(REGIONS.values()))[person]
     sex = draws.choice(3, people, p=(0.52, 0.475, 0.005))[person]
     diagnosis = draws.choice(len(DIAGNOSES), rows, p=_shares(share for share, _ in DIAGNOSES.values()))
-    # nobody is ever pregnant at seventy, and made-up data that say so distract from what they are for
+    # nobody is pregnant at seventy; made-up data that say so would distract
     pregnancy = list(DIAGNOSES).index("pregnancy")
     diagnosis = np.where((diagnosis == pregnancy) & ((sex != 0) | (age < 15) | (age > 50)), 0, diagnosis)
     median = np.array([cost for _, cost in DIAGNOSES.values()], dtype=np.float64)[diagnosis]
@@ -125,6 +126,8 @@ def tables_for(job: Job, rows: int, *, edition: int = 7) -> dict[str, pa.Table]:
     ['patient_id', 'region']
     """
     check_rows(rows)
+    if job.on_devices or job.of_networks:
+        raise JobError(ON_DEVICES if job.on_devices else NO_ROWS, place="sources")
     draws = np.random.default_rng(edition)
     links = {(link.table, link.column): (link.to_table, link.to_column) for link in job.schema_().links}
     sizes = {name: max(1, rows // 4) if any(to == name for to, _ in links.values()) else rows for name in job.sources}

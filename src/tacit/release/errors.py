@@ -19,6 +19,11 @@ WORDS: Mapping[str, str] = {
         "out' to publish the others, and in the next job keep a share for corrections with budget.reserve, "
         "such as 0.05"
     ),
+    "held-back": (
+        "the release is held back, because its totals do not add up: {reasons}. Nothing is published, and what was drawn is kept. "
+        "Look at the data with check_data; run again with accept=True to publish it as it is, or mend the data and run another period "
+        "or a correction, which pays anew"
+    ),
     "number-out-of-range": (
         "a number is too large or too small to compute with; numbers of a job lie between 1e-60 and 1e60 in size, and "
         "so must what follows from them"
@@ -68,6 +73,14 @@ class JobError(Refusal, ValueError):
 
 class CheckFailed(JobError):
     """An output failed a check, so nothing is published; what was spent stays spent."""
+
+
+class HeldBack(CheckFailed):
+    """Released totals contradict what was expected, or each other, so nothing is published until a run accepts that."""
+
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        self.reasons = reasons
+        super().__init__(code="held-back", reasons="; ".join(reasons), place="expected")
 
 
 class OutputLost(JobError):

@@ -190,6 +190,17 @@ WORDS: Mapping[str, str] = {
         "job in pure epsilon (delta: 0), or use an account whose budget is {{epsilon: ..., delta: ...}} or "
         "{{rho: ...}}"
     ),
+    "account-closed": "account {account!r} was closed by an officer: {reason}; the job cannot spend from it",
+    "analyst-barred": "analyst {analyst!r} is {state} by an officer's decision: {reason}",
+    "analyst-not-listed": "account {account!r} admits the analysts {analysts}, and {analyst} is none of them",
+    "purpose-missing": "account {account!r} asks what each spend is for; the job's purpose must be one of: {purposes}",
+    "purpose-not-listed": (
+        "account {account!r} admits the purposes {purposes}, and the job's, {purpose!r}, is none of them (details go behind a colon)"
+    ),
+    "purpose-vague": (
+        "account {account!r} asks what each spend is for, and the job's purpose, {purpose!r}, does not say it; name the "
+        "product and its reader"
+    ),
     "table-unknown": "there is no table {table}; the job has {tables}",
     "terms-fixed": (
         "{term}: {name!r} is account {account!r}, which was opened with {term}={opened!r}; terms never "

@@ -26,7 +26,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError, fi
 
 from tacit.accounting import AccountingError, Refusal
 from tacit.exact import exact
-from tacit.ledger import LedgerError, days
+from tacit.ledger import WINDOWS, LedgerError, days
 from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.faults import in_job, in_words, unknown
@@ -40,10 +40,12 @@ from tacit.release.job_parts import (
     OutputSpec,
     Part,
     Publication,
+    SeriesSpec,
     SourceSpec,
     UnitSpec,
 )
-from tacit.tables import Column, Schema, TableError, known_dialect
+from tacit.release.policy import Policy
+from tacit.tables import CSV, Column, Schema, TableError, encoding_of, known_dialect
 
 EXAMPLE = """
 version: 1
@@ -63,7 +65,8 @@ outputs:
 publication: {folder: release, formats: [csv], confidence: 0.95}
 """
 
-_LATER = {"node", "edge", "directed", "references", "delimiter"}
+_LATER = {"node", "edge", "directed", "references", "delimiter", "reports", "protocol", "shuffled", "network", "load", "encoding", "format",
+          "missing", "other"}
 
 
 def _of_its_kind(value: object) -> object:
@@ -91,13 +94,29 @@ class Job(Part):
     unit: UnitSpec
     budget: BudgetSpec
     account: AccountSpec | None = None
+    series: SeriesSpec | None = None
     period: str | None = None
     expected: Expected = Expected()
     dialect: str | None = None
-    columns: dict[str, ColumnSpec] = Field(min_length=1)
+    columns: dict[str, ColumnSpec]
     outputs: tuple[Block, ...] = Field(min_length=1, max_length=1000)
     publication: Publication
     registry: Contact = Contact()
+    policy: Policy | None = None
+
+    @model_validator(mode="after")
+    def _within_policy(self) -> Job:
+        if self.policy is None:
+            return self
+        strangers = sorted(set(self.policy.datasets) - set(self.sources))
+        if strangers:
+            raise JobError(f"names {strangers[0]!r}, which is none of the sources {', '.join(self.sources)}", place="policy.datasets")
+        if self.policy.exceeded_by(self.budget.typed().guarantee):
+            raise JobError(
+                f"the budget {self.budget.typed().guarantee} is more than the policy's maximum, {self.policy.maximum}; "
+                "lower it, or have the policy changed by those who set it", place="budget",
+            )  # fmt: skip
+        return self
 
     @field_validator("dialect")
     @classmethod
@@ -109,8 +128,56 @@ class Job(Part):
     def _list(cls, value: object) -> object:
         return tuple(value) if isinstance(value, list) else value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_columns(cls, value: object) -> object:
+        """A job that reads reports or networks has no columns to declare: the protocol, or the case, says what there is."""
+        sources = value.get("sources") if isinstance(value, dict) else None
+        if not isinstance(value, dict) or not isinstance(sources, dict) or "columns" in value:
+            return value
+        some = any(isinstance(source, dict) and ("reports" in source or "network" in source) for source in sources.values())
+        return {**value, "columns": {}} if some else value
+
+    @property
+    def on_devices(self) -> bool:
+        """Whether it reads reports that were randomised, and paid for, on people's devices."""
+        return any(source.reports is not None for source in self.sources.values())
+
+    @property
+    def of_networks(self) -> bool:
+        """Whether it publishes power networks."""
+        return any(source.network is not None for source in self.sources.values())
+
+    def _of_networks(self) -> None:
+        """A load that differs is another unit than a person, and their losses are never added up, so they are not mixed."""
+        if not all(source.network is not None for source in self.sources.values()) or self.columns or self.dialect is not None:
+            raise ValueError("a job reads networks or tables, not both; networks have no columns and no dialect. Write two jobs")
+        if self.unit.load is None:
+            raise ValueError("a job that publishes networks has unit: {load: <MW by which one may differ>, adjacency: replace-one}")
+        if any(output.kind != "network" for output in self.outputs):
+            raise ValueError("sources that are networks are read by outputs with kind: network")
+
+    def _of_reports(self) -> None:
+        """Reports and rows have other readers, other prices and other books, so they are not mixed."""
+        if not all(source.reports is not None for source in self.sources.values()) or self.columns or self.dialect is not None:
+            raise ValueError("a job reads reports or tables, not both; reports have no columns and no dialect. Write two jobs")
+        if self.unit.reports is None:
+            raise ValueError("a job that reads reports has unit: {reports: <draws of one person, for good>, adjacency: replace-one}")
+        if any(output.kind != "reports" for output in self.outputs):
+            raise ValueError("sources of reports are read by outputs with kind: reports")
+
     @model_validator(mode="after")
     def _consistent(self) -> Job:
+        if self.on_devices:
+            self._of_reports()
+        elif self.of_networks:
+            self._of_networks()
+        elif self.unit.load is not None or any(output.kind == "network" for output in self.outputs):
+            raise ValueError("unit: {load: ...} and kind: network are for sources with network")
+        elif not self.columns:
+            raise ValueError("columns is empty; declare the columns of the sources with their types")
+        elif self.unit.reports is not None or any(output.kind == "reports" for output in self.outputs):
+            raise ValueError("unit: {reports: ...} and kind: reports are for sources with reports and protocol")
         names = [output.name.casefold() for output in self.outputs]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
@@ -122,6 +189,7 @@ class Job(Part):
                 raise ValueError(f"columns.{name} needs table, or its table in its name, such as visits.{name}: there are several sources")
             if table is not None and table not in self.sources:
                 raise ValueError(f"columns.{name}.table names no source; there are {', '.join(self.sources)}")
+            self._same_encoding(name)
             if column.references is not None and column.references not in known:
                 raise ValueError(f"columns.{name}.references must be a table and its column, both in this job, such as person.id")
         bare = {name.rpartition(".")[2] for name in known}
@@ -132,16 +200,47 @@ class Job(Part):
                 raise ValueError(f"the unit's column {column_name!r} is not in columns; add it with its type")
         if isinstance(self.unit.node, str) and self.unit.node not in known:
             raise ValueError(f"the unit's key {self.unit.node!r} is not in columns; add it with its type")
-        if (self.period is None) != (self.unit.window is None):
-            raise ValueError("period belongs to a unit with a window: period: 2026-03 for window: month")
-        if self.unit.window is not None:
+        if self.series is None and (self.period is None) != (self.unit.window is None):
+            raise ValueError("period belongs to a series, or to a unit with a window: period: 2026-03 for window: month")
+        if self.series is not None:
+            self._in_series(self.series)
+        if self.unit.window is not None and self.period is not None:
             days(self.unit.window, self.period)
         dated = [column for name, column in self.columns.items() if self._bare(name) == self.unit.when]
         if any(column.type not in ("date", "timestamp") for column in dated):
             raise ValueError(f"the unit's column {self.unit.when!r} tells when, so its type must be date or timestamp")
         if all(source.public for source in self.sources.values()):
-            raise ValueError("every source is public, so there is nobody to protect")
+            raise ValueError("every source is public, so there are no people to protect")
         return self
+
+    def _in_series(self, series: SeriesSpec) -> None:
+        """A series has one account, which is its own, and periods of one length."""
+        if self.account is not None:
+            raise ValueError("a series has an account of its own; leave account out")
+        if self.unit.window is not None and self.unit.window != series.every:
+            raise ValueError(f"unit.window is {self.unit.window} and series.every is {series.every}; a series is made of the unit's "
+                             "periods")
+        if self.period is not None:
+            days(series.every, self.period)
+
+    def _same_encoding(self, name: str) -> None:
+        """A file is read in one encoding. What is said of a column is said of its file, so it must be said alike."""
+        written = self.columns[name].encoding
+        source = self.sources[self._table_of(name) or next(iter(self.sources))]
+        if written is None:
+            return
+        if not (source.path or "").lower().endswith(CSV):
+            raise ValueError(f"columns.{name}.encoding belongs to a CSV file; other files and databases say themselves how texts are "
+                             "written")
+        table = self._table_of(name) or next(iter(self.sources))
+        said = {column.encoding for column in self.columns_of(table).values()} | {source.encoding}
+        if len({encoding_of(one) for one in said if one is not None}) > 1:
+            raise ValueError(f"columns.{name}.encoding: a file is read in one encoding; mixed reads UTF-8 and Latin letters side by side")
+
+    def encoding_of(self, table: str) -> str:
+        """What a source's file is written in."""
+        said = [self.sources[table].encoding, *(column.encoding for column in self.columns_of(table).values())]
+        return encoding_of(next((one for one in said if one is not None), "utf-8"))
 
     def schema_(self) -> Schema:
         """Bounds, categories and foreign keys for the planner."""
@@ -149,7 +248,7 @@ class Job(Part):
             {
                 name if c.references is None else self._full(name): Column(
                     bounds=None if c.bounds is None else (exact("bound", c.bounds[0]), exact("bound", c.bounds[1])),
-                    categories=c.categories,
+                    categories=c.listed,
                     references=c.references,
                 )
                 for name, c in self.columns.items()
@@ -182,8 +281,14 @@ class Job(Part):
             for name in _LATER & set(part):
                 if part[name] in (None, False):
                     del part[name]
-        if tree["dialect"] is None:
-            del tree["dialect"]
+        for name in ("dialect", "policy", "series"):
+            if tree[name] is None:
+                del tree[name]
+        for name, silent in (("missing", {}), ("tolerance", 0.1)):
+            if tree["expected"][name] == silent:
+                del tree["expected"][name]
+        if tree["publication"]["intervals"] == ["noise"]:
+            del tree["publication"]["intervals"]
         for output, spec in zip(tree["outputs"], self.outputs, strict=True):
             for name, silent in spec.later.items():
                 if output[name] == silent:
@@ -191,10 +296,18 @@ class Job(Part):
         return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
 
-def parse(text: str) -> Job:
-    """A job from YAML text; every fault is a `JobError` that names the place."""
+def parse(text: str, *, period: str | None = None) -> Job:
+    """A job from YAML text; every fault is a `JobError` that names the place. `period` is the one that a series is run for.
+
+    >>> monthly = EXAMPLE.replace("visits.parquet", "'visits-{period}.parquet'").replace("by region", "by region, {period}").replace(
+    ...     "columns:", "series: {name: visits, every: month, budget: {epsilon: 12, delta: 1e-5}, per: total}\\ncolumns:")
+    >>> job = parse(monthly, period="2026-02")
+    >>> job.title, job.sources["visits"].path
+    ('Visits by region, 2026-02', 'visits-2026-02.parquet')
+    """
     tree = tree_of(text)
     _ordinary(tree, ())
+    tree = for_period(tree, period)
     try:
         return Job.model_validate(tree)
     except ValidationError as error:
@@ -203,6 +316,49 @@ def parse(text: str) -> Job:
         raise in_job(error) from None
     except (RecursionError, OverflowError):
         raise JobError("the job cannot be read; it is nested too deeply, or a number is too large") from None
+
+
+def for_period(tree: dict[str, Any], period: str | None) -> dict[str, Any]:
+    """The fields of a job for one period: placeholders in its title and purpose, in paths, in titles of outputs and in the folder are
+    filled in. Without a period they stay, and the job can be planned but not run."""
+    if period is None:
+        given = tree.get("period")
+        period = given if isinstance(given, str) and isinstance(tree.get("series"), dict) else None
+    elif not isinstance(tree.get("series"), dict) and not isinstance(tree.get("unit"), dict):
+        return tree
+    if period is None:
+        return tree
+    series, unit = tree.get("series"), tree.get("unit")
+    every = series.get("every") if isinstance(series, dict) else unit.get("window") if isinstance(unit, dict) else None
+    if every is None:
+        raise JobError("a period is for a series: series: {name: ..., every: month, budget: ..., per: period}", place="period")
+    try:
+        first, _ = days(str(every), period) if every in WINDOWS else (None, None)
+    except LedgerError as error:
+        raise JobError(str(error), place="period") from None
+    words = {"period": period}
+    if first is not None:
+        words |= {"year": f"{first.year:04}", "month": f"{first.month:02}", "day": f"{first.day:02}"}
+        words["quarter"] = str((first.month + 2) // 3)
+
+    def filled(value: object) -> object:
+        if isinstance(value, str):
+            for name, word in words.items():
+                value = value.replace(f"{{{name}}}", word)
+        return value
+
+    def fields(block: object, *names: str) -> object:
+        return {n: filled(v) if n in names else v for n, v in block.items()} if isinstance(block, dict) else block
+
+    found = {**tree, "period": period}
+    found |= {name: filled(tree[name]) for name in ("title", "purpose") if name in tree}
+    if isinstance(tree.get("sources"), dict):
+        found["sources"] = {name: fields(source, "path", "table", "reports") for name, source in tree["sources"].items()}
+    if isinstance(tree.get("outputs"), list):
+        found["outputs"] = [fields(output, "title") for output in tree["outputs"]]
+    if "publication" in tree:
+        found["publication"] = fields(tree["publication"], "folder")
+    return found
 
 
 def _ordinary(value: object, place: tuple[int | str, ...]) -> None:
@@ -217,8 +373,17 @@ def _ordinary(value: object, place: tuple[int | str, ...]) -> None:
         raise JobError(code="number-out-of-range", place=_place(place))
 
 
-def load(path: str | Path) -> Job:
-    """Read and check a job file."""
+def load(path: str | Path, *, period: str | None = None) -> Job:
+    """Read and check a job file; `period` is the one that a series is run for."""
+    text = text_of(path)
+    try:
+        return parse(text, period=period)
+    except JobError as error:
+        raise error.within(str(path)) from None
+
+
+def text_of(path: str | Path) -> str:
+    """The text of a job file."""
     file = Path(path)
     text: str | None = None
     try:
@@ -231,10 +396,39 @@ def load(path: str | Path) -> Job:
         reason = getattr(error, "strerror", None) or type(error).__name__
     if text is None:
         raise JobError(f"the job cannot be read: {reason}; check the path", file=str(path))
+    return text
+
+
+def all_faults(text: str, *, period: str | None = None) -> list[JobError]:
+    """Everything that is wrong with a job's text, as far as it can be told at once; empty where it can be read.
+
+    >>> [str(fault) for fault in all_faults(EXAMPLE.replace("max_rows: 4", "max_row: 4").replace("0.95", "95"))]
+    ['unit.max_row: there is no such field; did you mean max_rows?; ...', 'publication.confidence: must be less than 1; write 95 % as 0.95']
+    """
     try:
-        return parse(text)
+        tree = for_period(tree_of(text), period)
+        _ordinary(tree, ())
+        Job.model_validate(tree)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False)
+        unknown_in = {tuple(fault["loc"])[:-1] for fault in faults if fault["type"] == "extra_forbidden"}
+        found: list[JobError] = []
+        for fault in faults:
+            # A misspelt field is both unknown and missing, and what a block's own check then says follows from it.
+            place = tuple(fault["loc"])
+            if fault["type"] != "extra_forbidden" and ((place[:-1] in unknown_in and fault["type"] == "missing") or place in unknown_in):
+                continue
+            told = _explained_one(fault, tree)
+            if str(told) not in map(str, found):
+                found.append(told)
+        return found
     except JobError as error:
-        raise error.within(str(path)) from None
+        return [error]
+    except (TableError, LedgerError, AccountingError) as error:
+        return [in_job(error)]
+    except (RecursionError, OverflowError):
+        return [JobError("the job cannot be read; it is nested too deeply, or a number is too large")]
+    return []
 
 
 def _place(location: tuple[int | str, ...]) -> str:
@@ -254,7 +448,11 @@ def _explained(error: ValidationError, tree: Mapping[str, Any]) -> JobError:
     """The first fault in words, with what may be written. Inputs are not repeated: a url may hold a password."""
     faults = error.errors(include_url=False, include_input=False)
     # a misspelt field is both unknown and missing: the first says more
-    first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
+    return _explained_one(next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0]), tree)
+
+
+def _explained_one(first: Mapping[str, Any], tree: Mapping[str, Any]) -> JobError:
+    """One fault in words."""
     location, kind = tuple(first["loc"]), first["type"]
     place = _place(location)
     if kind == "extra_forbidden":
@@ -302,6 +500,7 @@ DEEPEST = 40
 _HINTS = {
     "mapping values": "; a text that has ': ' in it stands in quotes, or on lines of its own after |",
     "expected ':'": "; a text that has a comma or ': ' in it stands in quotes, or on lines of its own after |",
+    "but got '{'": "; a text with a placeholder such as {period} stands in quotes",
     "block end": "; fields of one block start in one column",
     "\\t": "; indent with spaces, not with tabs",
 }

@@ -18,7 +18,7 @@ from tacit.accounting import Adjacency, Guarantee
 from tacit.exact import exact
 from tacit.ledger import Budget
 from tacit.release.errors import JobError
-from tacit.tables import CSV, Unit
+from tacit.tables import CSV, ColumnReading, Unit, date_formats, encoding_of, number_marks
 
 Type = Literal["integer", "number", "decimal", "text", "boolean", "date", "timestamp"]
 #: The sizes of numbers in a job: what lies beyond is a slip, and its squares would leave floating point.
@@ -48,25 +48,56 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class ShuffledSpec(Part):
+    """A shuffler stood between people and the collector, and let no batch go with fewer honest reports than this."""
+
+    at_least: int = Field(ge=1)
+
+
 class SourceSpec(Part):
     """Where a table is: a file (`path`, CSV or Parquet), or a database (`url` and `table`): postgresql://host/name, or a Spark Connect
-    server, sc://host:15002. All tables of a job are files, or all are tables of one database. `public` tables are nobody's data.
-    `delimiter` stands between the values of a CSV file, where that is no comma."""
+    server, sc://host:15002. All tables of a job are files, or all are tables of one database. `public` tables hold no people.
+    `delimiter` stands between the values of a CSV file, where that is no comma; `encoding` is what it is written in, where that is not
+    UTF-8.
+
+    Or reports that people's devices randomised: `reports` names Arrow files (with * for many) or a collector's file of counts, `protocol`
+    the protocol's own file, and `shuffled` what a shuffler promises.
+
+    Or a power network: `network` names a MATPOWER case (.m) or a pandapower network (.json), whose loads are private."""
 
     path: str | None = None
     url: str | None = None
     table: str | None = None
     public: bool = False
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    encoding: str | None = None
+    reports: str | None = Field(default=None, min_length=1)
+    protocol: str | None = Field(default=None, min_length=1)
+    shuffled: ShuffledSpec | None = None
+    network: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
     def _one(self) -> SourceSpec:
+        if self.network is not None:
+            if self.model_fields_set != {"network"}:
+                raise ValueError("a source that is a network has network, the name of its file, and nothing else")
+            return self
+        if (self.reports is None) != (self.protocol is None) or (self.shuffled is not None and self.reports is None):
+            raise ValueError("reports and protocol stand together, and shuffled beside them only")
+        if self.reports is not None:
+            if self.path is not None or self.url is not None or self.table is not None or self.public or self.delimiter is not None:
+                raise ValueError("a source of reports has reports, protocol and shuffled, and nothing of a table")
+            return self
         if (self.path is None) == (self.url is None):
             raise ValueError("a source has either path (a CSV or Parquet file) or url (a database, with table)")
         if self.url is not None and self.table is None:
             raise ValueError("a url needs table, the name of the table in the database")
         if self.delimiter is not None and not (self.path or "").lower().endswith(CSV):
             raise ValueError("delimiter belongs to a CSV file")
+        if self.encoding is not None:
+            encoding_of(self.encoding)
+            if not (self.path or "").lower().endswith(CSV):
+                raise ValueError("encoding belongs to a CSV file; other files and databases say themselves how texts are written")
         return self
 
 
@@ -74,13 +105,16 @@ class UnitSpec(Part):
     """Whom the guarantee protects; caps and adjacency have no defaults.
 
     `person` names a column; `row` is true; `node` is a key such as person.id, to which rows lead along foreign keys, or the two ends of a
-    table of edges; `edge` is the two ends of edges that are protected as such.
+    table of edges; `edge` is the two ends of edges that are protected as such. `reports` is for jobs that read reports: how often one
+    person's device draws for each source, at the most and for good.
     """
 
     person: str | None = None
     row: bool = False
     node: str | tuple[str, str] | None = None
     edge: tuple[str, str] | None = None
+    reports: int | None = Field(default=None, ge=1)
+    load: Number | None = None
     directed: bool = False
     max_rows: int | None = None
     max_groups: int | None = None
@@ -103,6 +137,15 @@ class UnitSpec(Part):
 
     @model_validator(mode="after")
     def _sound(self) -> UnitSpec:
+        if self.load is not None:
+            if self.model_fields_set != {"load", "adjacency"} or self.adjacency != "replace-one" or exact("load", self.load) <= 0:
+                raise ValueError("a unit of networks is {load: <MW by which one may differ>, adjacency: replace-one}")
+            return self
+        if self.reports is not None:
+            if self.model_fields_set != {"reports", "adjacency"} or self.adjacency != "replace-one":
+                words = "a person's values are replaced by others"
+                raise ValueError(f"a unit of reports is {{reports: <how many>, adjacency: replace-one}}: {words}")
+            return self
         if sum((self.row, self.person is not None, self.node is not None, self.edge is not None)) != 1:
             raise ValueError(
                 "a unit is one of person: <column>, with a cap such as max_rows: 12; row: true; node: <table.column>, with foreign keys "
@@ -118,6 +161,12 @@ class UnitSpec(Part):
     def typed(self) -> Unit:
         """The unit of the tables package."""
         relation = Adjacency.parse(self.adjacency)
+        if self.load is not None:
+            from tacit.applications.energy import protected_unit  # loads scipy, which other jobs do without
+
+            return Unit(protected_unit(exact("load", self.load)), 1, adjacency=relation, capped=True)
+        if self.reports is not None:
+            return Unit("reporter", self.reports, adjacency=relation, capped=True)
         if self.row:
             return Unit.row(relation)
         caps = (self.max_rows, self.max_groups, self.rows_per_group)
@@ -184,6 +233,19 @@ class AccountSpec(Part):
     budget: BudgetSpec
 
 
+class SeriesSpec(Part):
+    """A release that is made again for every period, about the same people: one account for all of it.
+
+    `budget` is what one of them may lose in every period (`per: period`) or in all periods together (`per: total`). With a budget per
+    period, what one person loses grows with the periods.
+    """
+
+    name: str = Field(min_length=1, max_length=200)
+    every: Literal["day", "week", "month", "quarter", "year"]
+    budget: BudgetSpec
+    per: Literal["period", "total"]
+
+
 #: What YAML makes of values of each type; dates may also be written as texts.
 _CATEGORIES: dict[str, tuple[type, ...]] = {
     "integer": (int,),
@@ -200,22 +262,75 @@ class ColumnSpec(Part):
     """What is public about a column. Where there are several sources, `table` says whose column it is, or its name does: visit.cost.
 
     `references` is a foreign key: the table and key that its values name rows of, such as person.id.
+
+    Files are rarely as clean as their code book. `encoding` is what the texts of a CSV file are written in; `format` how dates
+    (dd.mm.yyyy) or numbers (1.234,56) are; `missing` lists the codes for what is not there, such as [-9, 999]; and `other` is a value that
+    takes the place of every one that is not among the categories. Without `other`, rows with such values are in no group.
     """
 
     type: Type
+    encoding: str | None = None
+    format: str | tuple[str, ...] | None = None
+    missing: tuple[Scalar, ...] | None = None
+    other: Scalar = None
     bounds: tuple[Number, Number] | None = None
     categories: tuple[Scalar, ...] | None = None
     nullable: bool = True
     table: str | None = None
     references: str | None = None
 
-    @field_validator("bounds", "categories", mode="before")
+    @field_validator("bounds", "categories", "format", "missing", mode="before")
     @classmethod
     def _list(cls, value: object) -> object:
         return tuple(value) if isinstance(value, list) else value
 
+    @property
+    def listed(self) -> tuple[Scalar, ...] | None:
+        """The values that a row may have: the categories, and what stands for all others."""
+        if self.categories is None or self.other is None or self.other in self.categories:
+            return self.categories
+        return (*self.categories, self.other)
+
+    def reading(self, engine_type: str) -> ColumnReading:
+        """How its values are read, where the engine has this type for it."""
+        dated = self.type in ("date", "timestamp")
+        return ColumnReading(
+            engine_type,
+            formats=date_formats(self.format) if dated and self.format is not None else (),
+            marks=number_marks(str(self.format)) if not dated and self.format is not None else None,
+            missing=self.missing or (),
+            known=self.categories or (),
+            other=self.other,
+        )
+
+    def _readable(self) -> None:
+        """What says how values are read, checked; a slip here would make all of them missing."""
+        if self.encoding is not None:
+            encoding_of(self.encoding)
+        if self.format is not None:
+            if self.type in ("date", "timestamp"):
+                date_formats(self.format)
+            elif self.type in ("integer", "number", "decimal") and isinstance(self.format, str):
+                number_marks(self.format)
+            else:
+                raise ValueError("format is for dates, timestamps and numbers; one way to write numbers, or several to write dates")
+        if self.missing is not None and (not self.missing or None in self.missing or len(self.missing) > 1000):
+            raise ValueError("missing lists the codes for what is not there, such as [-9, 999]; what is empty is missing anyway")
+        number = (int, float)
+        if self.missing and self.type in ("integer", "number", "decimal"):
+            if not all(isinstance(code, (*number, str)) and not isinstance(code, bool) for code in self.missing):
+                raise ValueError("missing lists numbers, or texts as they stand in the file")
+        elif self.missing and not all(isinstance(code, (str, datetime.date)) for code in self.missing):
+            raise ValueError(f"missing of a column of type {self.type} lists texts as they stand in the file; put numbers in quotes")
+        if self.other is not None:
+            if self.categories is None:
+                raise ValueError("other takes the place of values that are not among the categories; list those")
+            if type(self.other) not in _CATEGORIES[self.type]:
+                raise ValueError(f"other must be of the column's type, {self.type}")
+
     @model_validator(mode="after")
     def _sound(self) -> ColumnSpec:
+        self._readable()
         if self.bounds is not None:
             low, high = (exact("bound", end) for end in self.bounds)
             if low > high:
@@ -280,13 +395,18 @@ class OutputSpec(Part):
 
 
 class Publication(Part):
-    """Where and how the release is written; the folder must not exist yet."""
+    """Where and how the release is written; the folder must not exist yet.
+
+    `intervals` says which interval columns tables have: those of the noise (`n_low`, `n_high`), those with the estimated bias of caps and
+    bounds too (`n_total_low`, `n_total_high`), both or none.
+    """
 
     folder: str = Field(min_length=1)
     formats: tuple[Literal["csv", "parquet"], ...]
     confidence: float = Field(gt=0, lt=1)
+    intervals: tuple[Literal["noise", "total"], ...] = ("noise",)
 
-    @field_validator("formats", mode="before")
+    @field_validator("formats", "intervals", mode="before")
     @classmethod
     def _list(cls, value: object) -> object:
         return tuple(value) if isinstance(value, list) else value
@@ -314,7 +434,19 @@ class Contact(Part):
 
 
 class Expected(Part):
-    """Sizes that the curator declares to be public, for predictions and warnings only: nothing rests on them."""
+    """Sizes that the curator declares to be public, for predictions, warnings and comparisons: no guarantee rests on them.
+
+    `missing` is the share of rows where a column has no value, by column. Released totals that are farther from `people` and `rows` than
+    `tolerance` (a share) and their noise hold the publication back.
+    """
 
     people: int | None = Field(default=None, ge=1)
     rows: int | None = Field(default=None, ge=1)
+    missing: dict[str, float] = Field(default_factory=dict)
+    tolerance: float = Field(default=0.1, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _shares(self) -> Expected:
+        if not all(0 <= share < 1 for share in self.missing.values()):
+            raise ValueError("missing has for each column the share of rows without a value: {age: 0.2}")
+        return self

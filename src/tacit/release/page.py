@@ -122,11 +122,15 @@ def axis_for(value: Floats, low: Floats, high: Floats, start: float, stop: float
     return Axis(least - (pad if least != 0 else 0.0), most + pad, start, stop, knee if skewed else None)
 
 
-def dots(labels: Sequence[str], value: Floats, low: Floats, high: Floats, *, title: str, headings: Sequence[str] | None = None) -> str:
-    """One line for each group: its label, its interval, its value. `headings` name runs of lines that belong together."""
+def dots(
+    labels: Sequence[str], value: Floats, low: Floats, high: Floats, *, title: str, headings: Sequence[str] | None = None,
+    total: tuple[Floats, Floats] | None = None,
+) -> str:
+    """One line for each group: its label, its interval, its value. `headings` name runs of lines that belong together; `total` are wider
+    intervals, for what caps and bounds cut off, drawn as dotted lines."""
     shown = [fitting(label) for label in labels]
     left = 16 + max([width(label) for label in shown] + [4 * _CHARACTER]) + (12 if headings else 0)
-    axis = axis_for(value, low, high, left, WIDTH - 78)
+    axis = axis_for(value, *((low, high) if total is None else total), left, WIDTH - 78)
     parts, y = [], float(_TOP)
     previous: str | None = None
     marks = []
@@ -137,6 +141,9 @@ def dots(labels: Sequence[str], value: Floats, low: Floats, high: Floats, *, tit
             y += _LINE
         middle = y + _LINE / 2
         marks.append(_text(left - 10, middle + 4, label, "end"))
+        if total is not None and math.isfinite(total[0][i]) and math.isfinite(total[1][i]):
+            ends = axis.place(float(total[0][i])), axis.place(float(total[1][i]))
+            marks.append(f'<path class="total" stroke-dasharray="2 3" d="{_path(ends[0], middle, ends[1], middle)}"/>')
         marks.append(_mark(axis, value[i], low[i], high[i], middle))
         marks.append(_text(WIDTH - 4, middle + 4, _short(float(value[i]), float(high[i]) - float(low[i])), "end value"))
         y += _LINE
@@ -176,21 +183,26 @@ def crowd(value: Floats, low: Floats, high: Floats, *, title: str, between: tupl
     return _svg(height + 30, title, [*lines, *marks, _text((left + right) / 2, height + 18, under, "middle axis")])
 
 
-def table(keys: Mapping[str, Sequence[str]], name: str, value: Sequence[float], low: Sequence[float], high: Sequence[float]) -> str:
+def table(
+    keys: Mapping[str, Sequence[str]], name: str, value: Sequence[float], low: Sequence[float], high: Sequence[float],
+    *, total: tuple[Sequence[float], Sequence[float]] | None = None,
+) -> str:
     """The picture of one figure of a table: a line for each group, under the first key where there are several."""
     middle, least, most = (np.asarray(part, dtype=np.float64) for part in (value, low, high))
+    wide = None if total is None else (np.asarray(total[0], dtype=np.float64), np.asarray(total[1], dtype=np.float64))
     if len(middle) > LINES:
         only = next(iter(keys.values())) if len(keys) == 1 else []
         return crowd(middle, least, most, title=name, between=(only[0], only[-1]) if _ordered(only) else None)
     if not keys:
-        return dots([name] * len(middle), middle, least, most, title=name)
+        return dots([name] * len(middle), middle, least, most, title=name, total=wide)
     groups = list(zip(*keys.values(), strict=True))
     firsts = [group[0] for group in groups]
     if len(keys) > 1 and 1 < len(set(firsts)) < len(firsts):
         order = sorted(range(len(groups)), key=lambda i: firsts.index(firsts[i]))
         labels = [" · ".join(groups[i][1:]) for i in order]
-        return dots(labels, middle[order], least[order], most[order], title=name, headings=[firsts[i] for i in order])
-    return dots([" · ".join(group) for group in groups], middle, least, most, title=name)
+        sorted_ = None if wide is None else (wide[0][order], wide[1][order])
+        return dots(labels, middle[order], least[order], most[order], title=name, headings=[firsts[i] for i in order], total=sorted_)
+    return dots([" · ".join(group) for group in groups], middle, least, most, title=name, total=wide)
 
 
 def _ordered(labels: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-r"""A job as one fixed plan: every output's share of the budget, its noise and its expected error, before any data is near.
+r"""A job as one fixed plan: every output's share of the budget, its noise and its expected error, before any data is touched.
 
 Because the whole job is fixed before the first answer, it is priced as one event. With Gaussian noise the outputs share the squared mu of
 the job's (epsilon, delta), so the job as a whole is one Gaussian; with Laplace noise the shares are stretched until the privacy-loss
@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, Laplace, account
+from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, Laplace, NoOp, account
 from tacit.exact import at_most, exact, root
 from tacit.ledger import price
 from tacit.release import kinds
@@ -75,13 +75,13 @@ def large_epsilon(plan: JobPlan) -> Iterator[Notice]:
         yield Notice(
             "large epsilon",
             "budget",
-            f"epsilon {plan.cost.upper:.3g} is no meaningful promise: somebody who was in two minds whether a person is in the data may be "
+            f"epsilon {plan.cost.upper:.3g} is no meaningful promise: an attacker who was in doubt whether a person is in the data may be "
             f"{certain:.3%} sure afterwards. Stay at {LARGE_EPSILON:g} or below, and most releases at about 1",
         )
 
 
 def large_delta(plan: JobPlan) -> Iterator[Notice]:
-    """A delta that allows to publish somebody outright."""
+    """A delta so large that one person's rows could be published."""
     people, delta = plan.job.expected.people, plan.delta
     if not delta or "delta" not in plan.job.budget.typed().limits:
         return
@@ -154,9 +154,19 @@ class JobPlan:
     warnings: tuple[Notice, ...] = ()
 
     @property
+    def protects(self) -> str:
+        """What of one unit's data is protected, in words, where that is not all of them; the same for every output."""
+        return kinds.protects(self.outputs[0])
+
+    @property
     def digest(self) -> str:
         """The job's fingerprint."""
         return self.job.digest()
+
+    @property
+    def booked(self) -> Event:
+        """What the ledger pays for: nothing where people's devices paid, because adding up what they sent tells no more."""
+        return NoOp() if self.job.on_devices else self.event
 
     def __getitem__(self, name: str) -> OutputPlan:
         return next(output for output in self.outputs if output.spec.name == name)
@@ -173,10 +183,42 @@ def plan(job: Job, source: Source | None = None, *, base: str | Path | None = No
     found: JobPlan | None = None
     with suppress(OverflowError):  # of public numbers: no row was looked at
         planned = _Planner(job, desk).best()
+        _one_thing(planned)
         found = replace(planned, warnings=notices(planned))
     if found is None:
         raise JobError(code="number-out-of-range", place="outputs")
     return found
+
+
+def faults_of_outputs(job: Job, *, base: str | Path | None = None) -> list[JobError]:
+    """What each output cannot be planned with, one fault an output; empty where all can be read. No data is touched."""
+    found: list[JobError] = []
+    try:
+        desk = desk_of(job, blank(job, None if base is None else Path(base)))
+    except JobError as error:
+        return [error]
+    share = Portion(Fraction(1), _Planner.whole(job), None)
+    for place, spec in enumerate(job.outputs):
+        kind = kinds.find(spec.kind)
+        try:
+            asked = kind.prepare(spec, job, desk, f"outputs[{place}]")
+            if spec.kind == "table":
+                kind.plan(asked, share)
+        except JobError as error:
+            found.append(error)
+    return found
+
+
+def _one_thing(planned: JobPlan) -> None:
+    """Refuse outputs that protect different things: an epsilon for pixels says nothing about people, and is not added to theirs."""
+    found = {kinds.protects(output) or "all of its data": output.spec.name for output in planned.outputs}
+    if len(found) > 1:
+        (first, one), (second, other) = list(found.items())[:2]
+        raise JobError(
+            f"of each {planned.job.unit.typed().noun}, {one!r} protects {first} and {other!r} {second}; "
+            "their prices cannot be added up, so give each a job of its own",
+            place="outputs",
+        )
 
 
 def validate(job: Job) -> list[str]:
@@ -199,6 +241,12 @@ class _Planner:
         self.asked = [self.kinds[i].prepare(spec, job, desk, f"outputs[{i}]") for i, spec in enumerate(job.outputs)]
         #: Outputs with a price in epsilon and delta of their own, such as tables whose keys are selected privately.
         self.private = {i for i in self.places if not self.asked[i].plain}
+
+    @staticmethod
+    def whole(job: Job) -> Guarantee:
+        """All of the job's budget, as a price."""
+        budget = job.budget.typed()
+        return budget.guarantee
 
     # --- prices -------------------------------------------------------------------------------------------------------------------
 
@@ -256,6 +304,8 @@ class _Planner:
 
     def best(self) -> JobPlan:
         """The family of noise with the smaller errors."""
+        if self.job.on_devices:
+            return self.given()
         families = {"approximate": ["gaussian", "laplace"], "pure": ["laplace"], "rho": ["each"]}[self.budget.currency]
         made: list[JobPlan] = []
         refusal: JobError | None = None
@@ -268,6 +318,22 @@ class _Planner:
             assert refusal is not None
             raise refusal
         return min(made, key=self.score)
+
+    def given(self) -> JobPlan:
+        """A job whose prices are fixed, because the noise was added on devices: it fits the budget or is refused."""
+        whole = Guarantee(rho=self.amount) if self.budget.currency == "rho" else Guarantee(epsilon=self.amount, delta=self.delta)
+        share = Fraction(1, len(self.job.outputs))
+        outputs = tuple(self.planned(i, Portion(share, whole, None)) for i in self.places)
+        events = [output.event for output in outputs]
+        if not self.fits(events):
+            found = {name: f"{float(amount):.4g}" for name, amount in self.charge(events).items() if amount}
+            words = ", ".join(f"{name} {amount}" for name, amount in found.items())
+            raise JobError(
+                f"all reports that one person ever sends cost {words}, which is over the budget; the devices have paid that "
+                "already. Promise fewer reports, shuffle more of them, or say the true price",
+                place="budget",
+            )
+        return replace(self.finished(outputs, "each"), charge=self.charge([NoOp()]))
 
     def score(self, found: JobPlan) -> float:
         """Log errors, weighted by what each output deserves: 0.69 less is half the error everywhere."""

@@ -82,6 +82,7 @@ def record(
     """The content of release.json; `event` is everything that was paid for, corrections included."""
     job = plan.job
     unit = job.unit.typed()
+    other = kinds.deployment(plan.outputs)
     outputs = []
     for output in plan.outputs:
         spec = output.spec
@@ -97,7 +98,11 @@ def record(
         "title": job.title,
         "purpose": job.purpose,
         "time": time,
-        "unit": {"text": repr(unit), "person": unit.person, "adjacency": unit.adjacency.value, "window": unit.window, "period": job.period},
+        "unit": {
+            "text": repr(unit) if other is None else f"{other.unit['short']}; {other.unit['cap']}",
+            "person": unit.person, "adjacency": unit.adjacency.value, "window": unit.window, "period": job.period,
+        },
+        **({} if other is None else {"deployment": {"model": other.model, **other.record}}),
         "budget": {name: to_text(value) for name, value in plan.charge.items()},
         "total": totals(plan, event),
         "event": json.loads(to_json(event)),
@@ -111,7 +116,9 @@ def record(
 
 
 def without_secrets(content: dict[str, Any]) -> dict[str, Any]:
-    """The job without the addresses of its sources: where data is kept is nobody's business, and a url may hold a password."""
+    """The job without the addresses of its sources: where data is kept is not published, and a url may hold a password."""
+    if content.get("policy") is None:
+        content = {name: value for name, value in content.items() if name != "policy"}
     return {**content, "sources": {name: {"public": source["public"]} for name, source in content["sources"].items()}}
 
 
@@ -148,6 +155,7 @@ def registry_record(plan: JobPlan, *, date: str, private: bool) -> dict[str, Any
     parameters = {"epsilon": plan.cost.upper, "delta": float(plan.delta), "rho": float(plan.charge["rho"]) if currency == "rho" else None}
     posts = sorted({name for output in plan.outputs for name in kinds.of(output).post_processing(output)})
     given = [words for output in plan.outputs for words in kinds.unprotected(output)]
+    other = kinds.deployment(plan.outputs)
     products = list(dict.fromkeys(kinds.of(output).PRODUCT for output in plan.outputs))
     found: dict[str, Any] = {
         "url_slug": re.sub(r"[^a-z0-9]+", "-", job.title.lower()).strip("-") or "release",
@@ -171,7 +179,7 @@ def registry_record(plan: JobPlan, *, date: str, private: bool) -> dict[str, Any
             ),
         },
         "privacy_loss": {
-            "privacy_unit": unit.noun + window,
+            "privacy_unit": (f"{plan.protects} of one " if plan.protects else "") + unit.noun + window,
             "privacy_unit_details": f"{caps}; neighbouring tables differ by {unit.adjacency.value}",
             "privacy_parameters": {name: value for name, value in parameters.items() if value is not None},
             "privacy_parameters_details": "certified upper bound for all outputs together, priced as one plan",
@@ -200,8 +208,23 @@ def registry_record(plan: JobPlan, *, date: str, private: bool) -> dict[str, Any
         },
         "administrative": {"sources": ["release.json"], "registry_authors": list(contact.authors) or [MISSING]},
     }
+    if other is not None:
+        _deployed(found, other)
     check_registry(found)
     return found
+
+
+def _deployed(found: dict[str, Any], other: kinds.Deployment) -> None:
+    """Say of a release from reports what is said differently of one from rows."""
+    found["dp_variant"] |= {"data_domain": other.domain, "unprotected_quantities": " ".join(other.limits)}
+    found["privacy_loss"] |= {
+        "privacy_unit": other.unit["one"],
+        "privacy_unit_details": f"{other.unit['cap']}; {other.unit['relation']}",
+        "privacy_parameters_details": other.parameters,
+    }
+    found["deployment_model"] |= {"model_name": other.model, "actors": other.actors, "data_source_type": "Dynamic"}
+    found["accounting"]["composition"] = other.composition
+    found["implementation"]["mechanisms"] |= other.mechanisms
 
 
 def check_registry(found: Mapping[str, Any]) -> None:

@@ -44,7 +44,8 @@ from tacit import noise
 from tacit.ledger import days
 from tacit.release.errors import JobError
 from tacit.release.job import Job
-from tacit.release.kinds.table import TablePlan, TableSpec, answered
+from tacit.release.kinds.table import TablePlan, TableSpec, answered, described
+from tacit.release.page import dots, number, template
 from tacit.release.planning import plan
 from tacit.release.sources import blank, desk_of, opened
 from tacit.tables import MARK, Engine, EngineError, Plan, Released, Source, TableError, Unit
@@ -87,7 +88,7 @@ class Owners:
 
 
 def owners_of(job: Job, tables: Mapping[str, pa.Table]) -> dict[str, Owners]:
-    """The owners of the rows of every private table, numbered alike in all of them; a row that nobody owns stands for itself."""
+    """The owners of the rows of every private table, numbered alike in all of them; a row without an owner stands for itself."""
     unit, known = job.unit.typed(), _Numbers()
     by_node = unit.ends is not None and unit.person is None
     found = {}
@@ -106,7 +107,7 @@ def owners_of(job: Job, tables: Mapping[str, pa.Table]) -> dict[str, Owners]:
 
 
 class _Numbers:
-    """A number for each owner; what has no owner gets one that nobody else has."""
+    """A number for each owner; what has no owner gets a number of its own."""
 
     def __init__(self) -> None:
         self.known: dict[Any, int] = {}
@@ -139,7 +140,7 @@ def _listed(job: Job, name: str, tables: Mapping[str, pa.Table]) -> list[tuple[i
     try:
         rows = owned(name, catalog)
     except TableError:
-        return []  # nobody owns its rows, and no question is about them
+        return []  # its rows have no owner, and no question is about them
     chosen = [exp.column(person, quoted=True), exp.column(number, quoted=True)]
     table = engine.run(exp.Select(expressions=chosen).from_(rows.expression(), copy=False))
     pairs = zip(table.column(1).to_pylist(), table.column(0).to_pylist(), strict=True)
@@ -178,15 +179,15 @@ def chance(job: Job) -> float:
 def plain(output: TablePlan, job: Job, share: float = 1.0) -> exp.Expression:
     """The output's own SQL, to be run as it stands: on all rows of the period, with their owners where the question may name them.
 
-    Rows that lead to nobody are among them. They count for nothing in a release, so they are among what it cuts off. All groups are
+    Rows that lead to no person are among them. They count for nothing in a release, so they are among what it cuts off. All groups are
     there, whatever HAVING and LIMIT would show, and the columns have the names that they have in a release. With a `share`, counts and
-    sums are divided by it, wherever they stand in an expression: what a sample says about everybody.
+    sums are divided by it, wherever they stand in an expression: what a sample says about all people.
     """
     desk = output.output.desk
-    tree: Any = parse_one(output.spec.sql, read=desk.dialect)
-    while isinstance(tree, exp.Subquery):
-        tree = tree.this
-    tree, _ = unfolded(tree)
+    parsed: Any = parse_one(output.spec.sql, read=desk.dialect)
+    while isinstance(parsed, exp.Subquery):
+        parsed = parsed.this
+    tree, _ = unfolded(parsed)
     for clause in ("having", "order", "limit", "offset"):
         tree.set(clause, None)
     question = output.plan.question
@@ -199,7 +200,7 @@ def plain(output: TablePlan, job: Job, share: float = 1.0) -> exp.Expression:
     if share != 1:
         _scale(tree, share, unit.person)
     if unit.key is None and unit.ends is None and unit.window is None:
-        return tree  # type: ignore[no-any-return]
+        return tree
     catalog = desk.catalog
     private = {name.lower(): name for name, source in job.sources.items() if not source.public}
     own = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
@@ -215,7 +216,7 @@ def plain(output: TablePlan, job: Job, share: float = 1.0) -> exp.Expression:
             day = exp.cast(exp.column(unit.when or "", quoted=True), "DATE")
             query = query.where(exp.Between(this=day, low=first, high=last), copy=False)
         node.replace(nested(query, node.alias_or_name))
-    return tree  # type: ignore[no-any-return]
+    return tree
 
 
 def _scale(tree: exp.Select, share: float, person: str | None) -> None:
@@ -240,12 +241,12 @@ def units_in(output: TablePlan, job: Job, engine: Engine) -> list[int]:
         desk = output.output.desk
         catalog = _by_node(desk.catalog)
         unit, question = catalog.unit, parse(output.spec.sql, desk.dialect, catalog)
-    everybody = replace(unit, capped=True)
+    uncut = replace(unit, capped=True)
     if unit.person is None:
-        wanted = Wanted(planned.keys, (Statistic("rows", exp.Literal.number(1), 0, 1),), everybody, planned.wanted.period)
+        wanted = Wanted(planned.keys, (Statistic("rows", exp.Literal.number(1), 0, 1),), uncut, planned.wanted.period)
         name = measure_name(0)
     else:
-        wanted, name = Wanted(planned.keys, (), everybody, planned.wanted.period, people=True), PEOPLE
+        wanted, name = Wanted(planned.keys, (), uncut, planned.wanted.period, people=True), PEOPLE
     found = engine.run(statement(question, wanted, engine, 0)).to_pylist()
     if not planned.keys.lists:
         return [int(found[0][name] or 0)] if found else [0]
@@ -289,6 +290,9 @@ __all__ = ["SAMPLE", "SUPPRESSED", "Owners", "beyond", "chance", "keys_of", "own
 
 #: Data that a rehearsal may be about: what it computes is not private.
 ROLES = ("dummy", "public")
+#: Why a job that reads reports is not rehearsed.
+NO_ROWS = "a network has no rows to make up; release a public case, such as one of MATPOWER's, to see what comes out"
+ON_DEVICES = "reports are randomised already, so there are no rows to make up; try tacit local randomise on made-up answers"
 
 
 @dataclass(frozen=True)
@@ -324,6 +328,8 @@ class Rehearsal:
     left_out: Mapping[str, str] = field(default_factory=dict)
     broken: tuple[str, ...] = ()
     mark: str = MARK
+    #: What is foretold for groups by their sizes, for each output that counts.
+    foretold: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:
@@ -348,20 +354,62 @@ class Rehearsal:
             found.setdefault(value, {})[figure] = _summary(some)
         return found
 
+    def page(self, key: str) -> str:
+        """Who pays, as a page: the errors of every group of one key, beside what is foretold by its size."""
+        outputs = [name for name, keys in self.keys.items() if key in keys and name not in self.left_out]
+        if not outputs:
+            known = sorted({one for keys in self.keys.values() for one in keys})
+            raise JobError(f"{key!r} is no key of an output; there are {', '.join(known) or 'none'}")
+        shown = [
+            {"name": name, "figures": self._drawn(name, key), "who_pays": self.foretold.get(name)} for name in outputs
+        ]
+        return template("rehearsal.html").render(
+            title=self.job.title, key=key, mark=self.mark, runs=self.runs, unit=self.unit, outputs=shown
+        )
+
+    def _drawn(self, output: str, key: str) -> list[dict[str, Any]]:
+        """One picture and one table for each figure."""
+        place = self.keys[output].index(key)
+        lines = [line for line in self.lines if line.output == output]
+        found: dict[str, list[dict[str, Any]]] = {}
+        for (value, figure), some in _grouped(lines, lambda line: (line.group[place], line.figure)).items():
+            numbers = _summary(some)
+            truth = sum(abs(line.truth) for line in some) / len(some)
+            share = 100 * numbers["error"] / truth if truth else math.nan
+            found.setdefault(figure, []).append({
+                "value": "(missing)" if value is None else str(value), "share": share,
+                "people": f"{sum(line.people for line in some):,}", "error": number(numbers["error"]),
+                "relative": "–" if math.isnan(share) else f"{share:.2g} %", "cut": number(numbers["cut"]),
+                "coverage": f"{numbers['coverage']:.0%}", "sample": number(numbers["sample error"]),
+                "suppressed": f"{numbers['suppressed']:.0%}",
+            })  # fmt: skip
+        return [
+            {"name": figure, "rows": rows, "picture": _shares([row["value"] for row in rows], [row["share"] for row in rows])}
+            for figure, rows in found.items()
+        ]
+
     @cached_property
     def keys(self) -> dict[str, list[str]]:
         """The key columns of every output."""
         return keys_of(self.job)
 
 
+def _shares(labels: list[str], shares: list[float]) -> str:
+    """Relative errors as bars from 0, one for each group."""
+    value = np.array(shares)
+    return dots(labels, value, np.zeros(len(value)), value, title="relative error, %")
+
+
 def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int = 20, edition: int = 1) -> Rehearsal:
-    """Run a job's outputs so many times on tables that are nobody's (`data='dummy'`) or known to everybody (`data='public'`)."""
+    """Run a job's outputs so many times on made-up tables (`data='dummy'`) or public ones (`data='public'`)."""
     if data not in ROLES:
         raise JobError(
             f"data must be {' or '.join(repr(role) for role in ROLES)}: a rehearsal prints true figures, so it is not for private data"
         )
     if isinstance(runs, bool) or not isinstance(runs, int) or not 1 <= runs <= 10_000:
         raise JobError(f"runs must be a whole number between 1 and 10000, not {runs!r}")
+    if job.on_devices or job.of_networks:
+        raise JobError(ON_DEVICES if job.on_devices else NO_ROWS, place="sources")
     missing = [name for name in job.sources if name not in tables]
     if missing:
         raise JobError(f"tables must have {missing[0]!r}", place=f"sources.{missing[0]}")
@@ -376,11 +424,13 @@ def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int =
     ]
     found: list[Line] = []
     left_out: dict[str, str] = {}
+    foretold: dict[str, Any] = {}
     for output in plan(job, source).outputs:
         if not isinstance(output, TablePlan):
             left_out[output.spec.name] = f"it is no table but {output.spec.kind}, so there are no groups to compare"
             continue
         names, why = _figures(output)
+        foretold[output.name] = described(output, None)["who_pays"]
         try:
             found.extend(_lines(_whole(output), names, job, source.engine, truth, samples, runs, edition))
         except EngineError:
@@ -388,7 +438,7 @@ def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int =
         if why:
             left_out[output.name] = why
     broken = tuple(_broken(job, name, *numbers) for name, numbers in beyond(job, owners).items())
-    return Rehearsal(job, runs, tuple(found), left_out, broken)
+    return Rehearsal(job, runs, tuple(found), left_out, broken, foretold=foretold)
 
 
 def _broken(job: Job, name: str, units: int, most: int) -> str:
@@ -439,10 +489,10 @@ def _lines(
     people = units_in(output, job, known)
     cut = {name: np.zeros(len(groups)) for name in names}
     noisy, post, square, covered = ({name: np.zeros(len(groups)) for name in names} for _ in range(4))
-    for number in range(runs):
-        exact = integers(engine.run(planned.statement(engine, edition * 1_000_003 + number)), planned)
+    for turn in range(runs):
+        exact = integers(engine.run(planned.statement(engine, edition * 1_000_003 + turn)), planned)
         _, unnoised = columns(planned, _encoded(exact, planned, groups), job.publication.confidence)
-        with noise.test_mode(edition + number):
+        with noise.test_mode(edition + turn):
             drawn = release(exact, planned)
         answer = answered(output, drawn, False, None)
         raw = answer.raw_figures or answer.figures
@@ -468,8 +518,39 @@ def _lines(
                 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class CutOff:
+    """One figure of one group as it is, and as caps and bounds leave it, without any noise: NOT PRIVATE."""
+
+    output: str
+    figure: str
+    group: tuple[Any, ...]
+    truth: float
+    kept: float
+
+
+def cut_off(output: TablePlan, job: Job, engine: Engine) -> list[CutOff]:
+    """What caps and bounds take from every figure of a table, in the data themselves. For the curator's check, and nothing that is shown
+    to others; empty where figures cannot be compared."""
+    whole = _whole(output)
+    names, _ = _figures(output)
+    if not names:
+        return []
+    planned = whole.plan
+    groups = planned.keys.groups(range(whole.groups), [()] * whole.groups) if planned.keys.keys else [()]
+    truth = _true(whole, names, job, engine, groups)
+    exact = integers(engine.run(planned.statement(engine, 1)), planned)
+    _, kept = columns(planned, _encoded(exact, planned, groups), job.publication.confidence)
+    return [
+        CutOff(output.name, name, group, float(truth[name][place]), float(kept[name].value[place]))
+        for name in names
+        for place, group in enumerate(groups)
+        if math.isfinite(truth[name][place]) and math.isfinite(kept[name].value[place])
+    ]
+
+
 def _there(values: Any) -> Any:
-    """Values, and 0 where there is none (a mean of nobody, a ratio of nothing): that is wrong by the whole figure, as suppression is."""
+    """Values, and 0 where there is none (a mean of no rows, a ratio of nothing): that is wrong by the whole figure, as suppression is."""
     return np.where(np.isfinite(values), values, 0.0)
 
 
@@ -483,7 +564,7 @@ def _encoded(exact: Exact, planned: Plan, groups: list[tuple[Any, ...]]) -> Rele
 def _true(
     output: TablePlan, names: list[str], job: Job, engine: Engine, groups: list[tuple[Any, ...]], share: float = 1.0
 ) -> dict[str, Any]:
-    """The figures without privacy; a count of nobody is 0, a mean of nobody is unknown."""
+    """The figures without privacy; a count of no rows is 0, a mean of no rows is unknown."""
     table = engine.run(plain(output, job, share))
     values = {name: table.column(place).to_pylist() for place, name in enumerate(table.column_names)}
     keys = list(zip(*(values.get(key.name, ()) for key in output.plan.question.keys), strict=True)) if groups != [()] else [()]
@@ -522,4 +603,4 @@ def _summary(lines: list[Line]) -> dict[str, float]:
     }
 
 
-__all__ = ["Line", "Rehearsal", "rehearse"]
+__all__ = ["CutOff", "Line", "Rehearsal", "cut_off", "rehearse"]

@@ -41,6 +41,7 @@ from tacit.release.errors import JobError
 from tacit.release.kinds import OutputPlan
 from tacit.release.page import bracket, listed, template
 from tacit.release.planning import JobPlan
+from tacit.release.policy import described_policy
 from tacit.tables import Unit
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Facts:
     files: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     event: Event | None = None
+    accepted: tuple[str, ...] = ()
+    corrects: str = ""
 
 
 def write(run: JobRun, folder: Path) -> Path:
@@ -90,20 +93,31 @@ def describe(plan: JobPlan, answers: Mapping[str, Any], facts: Facts) -> Record:
     cost = account(event, unit.adjacency)
     delta = at_most(plan.delta)
     total = plan.cost if event == plan.event else cost.epsilon(delta)
+    other = kinds.deployment(plan.outputs)
+    part = plan.protects
+    told = promise(cost, total, delta, unit, part)
+    words = {"one": one(unit, part), "short": short(unit, part), "cap": cap(unit), "relation": relation(unit, part)}
     return {
         "format": FORMAT,
         **({} if noun_of(plan) == "table" else {"noun": noun_of(plan)}),
         "title": job.title,
         "purpose": job.purpose,
         "curator": job.registry.curator,
+        **({} if job.policy is None else {"policy": described_policy(job.policy)}),
         "made": facts.made,
         "private": facts.private,
         "confidence": percent(job.publication.confidence),
-        "promise": promise(cost, total, delta, unit),
-        "unit": {"one": one(unit), "short": short(unit), "cap": cap(unit), "relation": relation(unit)},
-        "limits": limits(plan, unit),
+        **({"accepted": list(facts.accepted)} if facts.accepted else {}),
+        **({"corrects": facts.corrects} if facts.corrects else {}),
+        "promise": told if other is None else {**told, "words": [*other.promise, told["words"][1]]},
+        "unit": words if other is None else dict(other.unit),
+        **({} if other is None else {"deployment": {"model": other.model, "actors": other.actors}}),
+        "limits": limits(plan, unit) if other is None else list(other.limits),
         "outputs": [_output(output, answers.get(output.spec.name)) for output in plan.outputs],
-        "budget": {"words": budget(plan), "parts": {output.spec.name: _part(plan, output) for output in plan.outputs}},
+        "budget": {
+            "words": budget(plan) if other is None else other.booked,
+            "parts": {output.spec.name: _part(plan, output) for output in plan.outputs},
+        },
         "total": bracket(total, delta),
         "review": review(plan, unit, total.upper, facts.private),
         "event": json.dumps(json.loads(to_json(event)), indent=1),
@@ -127,7 +141,27 @@ def _part(plan: JobPlan, output: OutputPlan) -> float:
 # --- the page ---------------------------------------------------------------------------------------------------------------------------
 
 
-def render(record: Record) -> str:
+#: What each kind of reader is shown: everyone the promise and the tables, whoever must check them the rest as well.
+AUDIENCES: Mapping[str, tuple[str, ...]] = {
+    "all": ("promise", "tables", "budget", "policy", "review", "record"),
+    "public": ("promise", "tables"),
+    "statistician": ("tables", "budget", "record"),
+    "officer": ("promise", "budget", "policy", "review", "record"),
+}
+
+
+def for_audience(record: Record, audience: str) -> str:
+    """The page for one kind of reader: the public, a statistician or an officer. Every figure is that of the whole page.
+
+    >>> "what an attack" in AUDIENCES
+    False
+    """
+    if audience not in AUDIENCES:
+        raise JobError(f"audience must be one of {', '.join(AUDIENCES)}, not {audience!r}")
+    return render(record, audience)
+
+
+def render(record: Record, audience: str = "all") -> str:
     """The page of a record. Markup comes from templates and from pictures, which escape by themselves; all else is escaped."""
     drawn: Record = {
         "attack": pictures.attack([(x, y) for x, y in record["promise"]["attack"]], title="the best attack"),
@@ -136,7 +170,10 @@ def render(record: Record) -> str:
     sections = [kinds.find(output.get("kind", "table")).section(output, record["confidence"]) for output in record["outputs"]]
     # Inside a script element only "<" could end it or begin a comment.
     embedded = json.dumps(record, allow_nan=False).replace("<", "\\u003c")
-    return template(NAME).render(r=record, picture=drawn, sections=sections, noun=record.get("noun", "table"), embedded=embedded)
+    return template(NAME).render(
+        r=record, picture=drawn, sections=sections, noun=record.get("noun", "table"), embedded=embedded,
+        shown=AUDIENCES[audience], audience=audience,
+    )  # fmt: skip
 
 
 def read(path: Path) -> Record:
@@ -168,7 +205,9 @@ def _facts(run: JobRun, folder: Path) -> Facts:
     }
     written = [file for file in sorted(folder.iterdir()) if file.is_file() and file.name != NAME]
     files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in written}
-    return Facts(str(run.record["time"]), run.private, record, files, code["versions"], run.event)
+    again = run.record.get("corrects", {})
+    corrects = f"{again['folder']}: {again['reason']}" if again.get("folder") else ""
+    return Facts(str(run.record["time"]), run.private, record, files, code["versions"], run.event, run.accepted, corrects)
 
 
 # --- the words ------------------------------------------------------------------------------------------------------------------------
@@ -182,12 +221,12 @@ RELATIONS = {
 }
 
 
-def promise(cost: Cost, found: Bound, delta: float, unit: Unit) -> Record:
+def promise(cost: Cost, found: Bound, delta: float, unit: Unit, part: str = "") -> Record:
     """The guarantee as an attacker meets it. All figures are rounded against us."""
     points = _attack(cost, found.upper, delta)
-    posterior = cost.posterior(0.5).upper
+    right = cost.accuracy(0.5).upper
     rate = min(_reach(points, 0.01), 1.0)
-    who = one(unit)
+    who = one(unit, part)
     words = [
         f"Whoever sees these tables learns almost the same about {who} as if those data had never been collected. "
         "This holds against anyone, with any other knowledge and any computer, now and later.",
@@ -198,7 +237,7 @@ def promise(cost: Cost, found: Bound, delta: float, unit: Unit) -> Record:
     return {
         "epsilon": rounded_up(found.upper, 4),
         "delta": f"{delta:g}" if delta else "",
-        "posterior": upper_percent(posterior),
+        "accuracy": upper_percent(right),
         "rate": upper_percent(rate),
         "gdp": _gdp(cost.event, cost),
         "words": words,
@@ -251,15 +290,27 @@ def limits(plan: JobPlan, unit: Unit) -> list[str]:
         found.append("People with more than one row. Each row is protected by itself; a person with several is protected less.")
     else:
         found.append(f"People who go by several values of {unit.person}, or groups such as a family: the loss grows with each member.")
+    if plan.protects:
+        found.append(f"Everything else about {one(unit)}: protected are {plan.protects}, and no more.")
     if unit.capped:
         found.append("Anyone who has more rows than the declared cap: that the data obey it was declared, not enforced.")
     if unit.window is not None:
         found.append(f"A person over time: each {unit.window} is protected by itself, and losses of several add up.")
+    if plan.job.series is not None:
+        per = f"in every {plan.job.series.every}" if plan.job.series.per == "period" else "in all of them together"
+        found.append(
+            f"This release is one of a series about the same {_those(unit)}. What one of them may lose {per} is limited by the account "
+            f"{plan.job.series.name!r}" + ("; the losses of several periods add up." if plan.job.series.per == "period" else ".")
+        )
     if unit.adjacency is Adjacency.REPLACE_ONE:
         found.append("How many people there are: it is taken to be known.")
     found.append("Other releases from the same data add to the loss. The book knows those that were paid from this account, and no others.")
     found.append("The rows themselves: who may read the database, and how long a question takes, are matters of access, not of noise.")
     return found
+
+
+def _those(unit: Unit) -> str:
+    return "people" if unit.noun == "person" else f"{unit.noun}s"
 
 
 def budget(plan: JobPlan) -> str:
@@ -298,7 +349,7 @@ def review(plan: JobPlan, unit: Unit, epsilon: float, private: bool) -> list[lis
     large = ": too large to promise much." if epsilon > 10 else "."
     nouns = f"all {noun_of(plan)}s together"
     answers = {
-        "Whom does it protect?": f"{short(unit).capitalize()}; {relation(unit)}.",
+        "Whom does it protect?": f"{_upper(short(unit, plan.protects))}; {relation(unit, plan.protects)}.",
         "Is ε meaningful?": f"ε ≤ {rounded_up(epsilon, 4)} for {nouns}{large}",
         "Is δ small enough?": small,
         "Are contributions bounded?": f"{cap(unit).capitalize()}.",
@@ -306,6 +357,13 @@ def review(plan: JobPlan, unit: Unit, epsilon: float, private: bool) -> list[lis
         "data to choose bounds or questions would not be accounted for; rehearse on made-up rows instead.",
         "Were there warnings?": " ".join(f"{str(notice).rstrip('.')}." for notice in plan.warnings) or "The plan raised none.",
     }
+    other = kinds.deployment(plan.outputs)
+    if other is not None:
+        answers |= {
+            "Whom does it protect?": f"{other.unit['short'][0].upper()}{other.unit['short'][1:]}; {other.unit['relation']}.",
+            "Are contributions bounded?": f"{other.unit['cap'][0].upper()}{other.unit['cap'][1:]}.",
+            "Is everything accounted for?": other.booked,
+        }
     for name in dict.fromkeys(output.spec.kind for output in plan.outputs):
         own = [output for output in plan.outputs if output.spec.kind == name]
         for question, answer in kinds.find(name).review(own, private).items():
@@ -321,16 +379,24 @@ def noun_of(plan: JobPlan) -> str:
 # --- small words -----------------------------------------------------------------------------------------------------------------------
 
 
-def relation(unit: Unit) -> str:
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def relation(unit: Unit, part: str = "") -> str:
     """Which two data sets the guarantee compares."""
-    return RELATIONS[unit.adjacency].format(unit=one(unit))
+    return RELATIONS[unit.adjacency].format(unit=one(unit, part))
 
 
-def one(unit: Unit) -> str:
-    return f"one {unit.noun}" + (f" within one {unit.window}" if unit.window else "")
+def one(unit: Unit, part: str = "") -> str:
+    """One unit, or the part of its data that is protected."""
+    return (f"{part} of " if part else "") + f"one {unit.noun}" + (f" within one {unit.window}" if unit.window else "")
 
 
-def short(unit: Unit) -> str:
+def short(unit: Unit, part: str = "") -> str:
+    """Whom the guarantee protects, or what of them."""
+    if part:
+        return f"{part} of {short(unit)}"
     if unit.noun == "row":
         return "each single row"
     return f"each {unit.noun} ({told_by(unit)})" + (f" within one {unit.window}" if unit.window else "")

@@ -37,14 +37,16 @@ import pyarrow as pa
 
 from tacit import noise
 from tacit.accounting import AccountingError, Composed, Event, account
-from tacit.ledger import OPEN, Account, Ledger, LedgerError, Payment, ReleaseFailed, paying
-from tacit.release import kinds, record
-from tacit.release.errors import CheckFailed, JobError, OutputFailed, OutputLost
-from tacit.release.faults import in_job
+from tacit.ledger import OPEN, Account, Ledger, Payment, ReleaseFailed, paying
+from tacit.release import dictionary, kinds, record
+from tacit.release.comparing import mismatches
+from tacit.release.errors import CheckFailed, HeldBack, JobError, OutputFailed, OutputLost
 from tacit.release.job import Job
 from tacit.release.planning import JobPlan, plan
-from tacit.release.sources import identities, opened
-from tacit.release.work import Work, free, publish, published_by, staged_folder, write
+from tacit.release.sources import files_beside, identities, opened
+from tacit.release.standing import account_for, alike, alike_note, period_of, terms_of
+from tacit.release.work import Work, checks_beside, free, publish, published_by, staged_folder, write
+from tacit.tables import Source
 
 #: What is said where the data is known under another name.
 SAME = (
@@ -97,6 +99,7 @@ class JobRun:
     left_out: tuple[str, ...] = ()
     resumed: bool = False
     notes: tuple[str, ...] = field(default=())
+    accepted: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -111,7 +114,12 @@ class JobRun:
         """Whom the guarantee protects, in a sentence."""
         from tacit.release.report import told_by
 
+        other = kinds.deployment(self.plan.outputs)
+        if other is not None:
+            return f"{other.unit['short'][0].upper()}{other.unit['short'][1:]} is protected; {other.unit['cap']}."
         unit = self.job.unit.typed()
+        if self.plan.protects:
+            return f"Of each {unit.noun} ({told_by(unit)}), {self.plan.protects} are protected, and nothing else."
         if unit.noun == "row":
             return "Each row of the data is protected by itself."
         window = f" within one {unit.window}" if unit.window else ""
@@ -126,7 +134,9 @@ Progress = Callable[[RunStep], None]
 def run(
     job: Job, *, base: str | Path = ".", ledger: Ledger | None = None,
     tables: Mapping[str, pa.Table] | None = None, progress: Progress | None = None, lost: str = "refuse",
-    analyst: str = "", report: bool = True, new_dataset: bool = False,
+    analyst: str = "", report: bool = True, new_dataset: bool = False, accept: bool = False,
+    correction: str | None = None,
+    through: Callable[[Source], Source] | None = None,
 ) -> JobRun:
     """Run a job and publish its release. Paths in the job are relative to `base`, the folder the job is in.
 
@@ -134,30 +144,48 @@ def run(
     earlier attempt began and did not store: 'refuse', 'correct' (pay for them once more, from the reserve for corrections where there is
     one) or 'leave out'. `tables` stand in for sources, by name. `report=False` leaves report.html out.
     Rows that the book knows under another name are paid for from that account; `new_dataset=True` says that they are other people's.
+    A release whose totals contradict what was expected is held back (`HeldBack`) until a run with `accept=True` publishes it.
+    `correction` is the reason for publishing once more what is published already: a run of its own, paid for from the reserve for
+    corrections where there is one, in a folder of its own beside the first.
+    `through` puts something in front of the sources' engine, such as `tables.LeftOut`.
     """
     if lost not in LOST:
         raise JobError(f"lost must be one of {', '.join(repr(word) for word in LOST)}, not {lost!r}")
     folder = Path(base)
     book = ledger or Ledger.open(os.environ.get("TACIT_LEDGER", f"sqlite:///{folder / 'tacit.db'}"))
-    with _Run(job, folder, book, tables, progress or (lambda step: None), lost, analyst, report, new_dataset) as running:
+    told = progress or (lambda step: None)
+    with _Run(job, folder, book, tables, told, lost, analyst, report, new_dataset, accept, correction, through) as running:
         return running.finish()
 
 
 class _Run:
     def __init__(
         self, job: Job, base: Path, ledger: Ledger, tables: Mapping[str, pa.Table] | None,
-        progress: Progress, lost: str, analyst: str, report: bool, new_dataset: bool = False,
+        progress: Progress, lost: str, analyst: str, report: bool, new_dataset: bool = False, accept: bool = False,
+        correction: str | None = None, through: Callable[[Source], Source] | None = None,
     ) -> None:
-        self.report, self.new_dataset = report, new_dataset
+        self.report, self.new_dataset, self.accept, self.correction = report, new_dataset, accept, correction
         self.job, self.base, self.ledger, self.progress, self.lost, self.analyst = job, base, ledger, progress, lost, analyst
+        if job.series is not None and job.period is None:
+            raise JobError("a series is run for one period, such as 2026-02; say which (period=..., --period)", place="period")
         self.target = base / job.publication.folder
+        self.corrects = ""
+        if correction is not None:
+            self.corrects, self.target = self.target.name, corrected(self.target)
         if not Work.left_by(self.target):
             free(self.target)
-        self.source = opened(job, base, tables)
+        if checks := checks_beside(self.target):
+            raise JobError(
+                f"{checks[0]} beside it holds exact figures about private rows; move it to another folder", place="publication.folder"
+            )
+        found = opened(job, base, tables)
+        self.source = found if through is None else through(found)
         self.work: Work | None = None
         try:
             self.identities, self.fingerprints = identities(self.source, ledger)
             self.plan = plan(job, self.source)
+            beside = files_beside(self.plan.outputs)
+            self.identities, self.fingerprints = (*self.identities, *beside), (*self.fingerprints, *beside)
             refused = [notice for notice in self.plan.warnings if notice.refuses]
             if refused:
                 raise JobError(refused[0].text, place=refused[0].place)
@@ -165,6 +193,8 @@ class _Run:
             self.source.close()
             raise
         self.names = [output.spec.name for output in self.plan.outputs]
+        self.terms = terms_of(job, self.plan.protects)
+        self.others: tuple[str, ...] = ()
 
     def __enter__(self) -> _Run:
         return self
@@ -185,24 +215,20 @@ class _Run:
 
     def account(self) -> Account:
         """The account that the data has; a second name for the same data is the same account."""
-        unit, spec = self.job.unit.typed(), self.job.account
-        name = self.job.title if spec is None else spec.name
-        budget = (self.job.budget if spec is None else spec.budget).typed()
-        whose, relation = unit.whom, unit.adjacency
-        try:
-            return self.ledger.account(
-                name, budget, data=list(self.identities), unit=whose, adjacency=relation, window=unit.window,
-                new_dataset=self.new_dataset,
-            )
-        except LedgerError as error:
-            if error.code != "terms-fixed":
-                raise
-            raise in_job(error, place="budget" if spec is None else "account") from None
+        self.others = () if self.new_dataset else alike(self.ledger, self.terms)
+        return account_for(self.job, self.ledger, self.identities, self.plan.protects, new_dataset=self.new_dataset)
+
+    @property
+    def reserved(self) -> bool:
+        """Whether the account keeps a share for corrections."""
+        return bool(self.terms.budget.reserve)
 
     def same_data(self, account: Account) -> tuple[str, ...]:
         """A note where the rows had an account under another name."""
-        name = self.job.title if self.job.account is None else self.job.account.name
-        return () if account.name == name else (SAME.format(name=name, account=account.name),)
+        name = self.terms.name
+        if account.name != name:
+            return (SAME.format(name=name, account=account.name),)
+        return tuple(alike_note(name, other) for other in self.others)
 
     def finish(self) -> JobRun:
         account = self.account()
@@ -219,7 +245,9 @@ class _Run:
                     "the work file belongs to another ledger; give that one, or remove the file (what was spent stays spent)"
                 )
             delta = self.plan.delta if "delta" in account.budget.limits and self.plan.delta else None
-            paid = self.pay(account, self.plan.event, work, purpose=self.job.title, delta=delta)
+            again = {"correction": True} if self.corrects and self.reserved else {}
+            purpose = f"{self.job.title}: correction of {self.corrects}" if self.corrects else self.job.title
+            paid = self.pay(account, self.plan.booked, work, purpose=purpose, delta=delta, **again)
         self.step("reserved")
         left_out = self.recover(account, work, paid)
         wanted = [name for name in self.names if name not in left_out]
@@ -245,7 +273,7 @@ class _Run:
 
         They stay open until the release is ready to be published.
         """
-        paying(account, event, run=work.token, analyst=self.analyst, period=self.job.period, **terms).open()
+        paying(account, event, run=work.token, analyst=self.analyst, period=period_of(self.job, account), **terms).open()
         return account.payments(run=work.token)
 
     # --- drawing ------------------------------------------------------------------------------------------------------------------
@@ -261,8 +289,8 @@ class _Run:
             if len(gone) == len(self.names):
                 raise JobError("every output was lost; there is nothing left to publish", place="outputs")
             return gone
-        event = _together([self.plan[name].event for name in gone])
-        delta = None if self.pure(event) else account.left(self.job.period, correction=True).get("delta")
+        event = self.plan.booked if self.job.on_devices else _together([self.plan[name].event for name in gone])
+        delta = None if self.pure(event) else account.left(period_of(self.job, account), correction=True).get("delta")
         if delta is not None and delta <= 0:
             raise JobError(code="correction-refused", names=gone, place="outputs")
         paid[:] = self.pay(account, event, work, purpose=f"{self.job.title}: correction", delta=delta, correction=True)
@@ -312,11 +340,14 @@ class _Run:
             private = private and drawn_privately
             findings += [Finding(name, check, passed) for check, passed in kind.checks(planned, answers[name])]
         _insist(findings)
+        reasons = tuple(mismatches(self.plan, answers))
+        if reasons and not self.accept:
+            raise HeldBack(reasons)
         self.step("checked")
         for name in wanted:
             planned = self.plan[name]
             files |= kinds.of(planned).files(planned, answers[name], self.job.publication.formats)
-        event = _together([payment.event for payment in paid])
+        event = self.plan.event if self.job.on_devices else _together([payment.event for payment in paid])
         now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
         head = self.ledger.head()
         # A job asked for again after it was published, but before its work file was removed, is finished, not published twice.
@@ -324,7 +355,8 @@ class _Run:
         staged = staged_folder(self.target, work.token)
         for file, written in files.items():
             write(staged / file, written)
-        names = [*files, "release.json", "registry.yaml", *(["report.html"] if self.report else [])]
+        write(staged / dictionary.NAME, dictionary.text_of(self.plan, answers, files))
+        names = [*files, dictionary.NAME, "release.json", "registry.yaml", *(["report.html"] if self.report else [])]
         about = {
             "account": account.name,
             "run": work.token,
@@ -333,7 +365,9 @@ class _Run:
             "head": head,
         }
         content = record.record(self.plan, answers, event, about, private=private, time=now.isoformat(), files=names, left_out=left_out)
-        notes = (*self.same_data(account), *(str(notice) for notice in self.plan.warnings))
+        if reasons or self.corrects:
+            content["accepted"], content["corrects"] = list(reasons), {"folder": self.corrects, "reason": self.correction or ""}
+        notes = (*reasons, *self.same_data(account), *(str(notice) for notice in self.plan.warnings))
         done = JobRun(
             self.job,
             self.plan,
@@ -348,6 +382,7 @@ class _Run:
             left_out,
             resumed,
             notes,
+            reasons,
         )
         write(staged / "release.json", record.text_of(content))
         registered = record.registry_record(self.plan, date=now.date().isoformat(), private=private)
@@ -373,6 +408,16 @@ class _Run:
         work.remove()
         self.step("finished")
         return done
+
+
+def corrected(target: Path) -> Path:
+    """The folder of the next correction of a release that is there: release-r1, release-r2."""
+    if not (target / "release.json").is_file():
+        raise JobError("there is no release to correct; publish it first", place="publication.folder")
+    number = 1
+    while (place := target.with_name(f"{target.name}-r{number}")).exists():
+        number += 1
+    return place
 
 
 def _insist(findings: list[Finding]) -> None:

@@ -12,6 +12,7 @@ refuses before anything is charged when a table does not have the declared colum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,10 +20,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.ledger import DataIdentity, Ledger
+from tacit.release import kinds
 from tacit.release.errors import JobError
 from tacit.release.faults import in_job, placed
 from tacit.release.job import Job
-from tacit.tables import CSV, DUCKDB, PARQUET, Desk, Engine, Source, TableError
+from tacit.tables import CSV, DUCKDB, PARQUET, ColumnReading, Desk, Engine, Source, TableError
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.types import kind_of
 
@@ -63,23 +65,32 @@ def _public(job: Job) -> frozenset[str]:
 
 def blank(job: Job, base: Path | None = None) -> Source:
     """The job's tables as declared, without rows. Public tables may be read, so those that are files below `base` are there with theirs."""
+    if job.on_devices:
+        return _reports(job, base or Path("."))
+    if job.of_networks:
+        return _networks(job, base or Path("."))
     engine = DuckDB()
     for name, source in job.sources.items():
         columns = job.columns_of(name)
         path = base / source.path if base is not None and source.public and source.path is not None else None
         if path is not None and path.is_file() and path.name.lower().endswith(PARQUET):
-            engine.parquet(name, [str(path.resolve())])
+            engine.parquet(name, [str(path.resolve())], _readings(job).get(name))
         elif path is not None and path.is_file() and path.name.lower().endswith(CSV):
             engine.register(name, table_of(job, name, path))
         else:
             engine.register(name, pa.table({n: pa.array([], _ARROW[c.type]) for n, c in columns.items()}))
-    return Source(engine, tuple(job.sources), _public(job))
+    return Source(engine, tuple(job.sources), _public(job), folder=base)
 
 
 def table_of(job: Job, name: str, path: str | Path) -> pa.Table:
     """All rows of a file that stands in for a source, with the declared types. Only for data that is public."""
     types = {name: {n: TYPES[c.type] for n, c in job.columns_of(name).items()}} if str(path).lower().endswith(CSV) else {}
-    found = _read(lambda: Source.several({name: str(path)}, types=types, delimiters=_delimiters(job)), f"sources.{name}")
+    found = _read(
+        lambda: Source.several(
+            {name: str(path)}, types=types, delimiters=_delimiters(job), readings=_readings(job), encodings=_encodings(job)
+        ),
+        f"sources.{name}",
+    )
     try:
         matched(job, found.engine, [name])
         every = exp.Select(expressions=[exp.Star()]).from_(exp.to_table(name, quoted=True))
@@ -93,6 +104,14 @@ def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -
 
     The schema is compared with the declared one here, before anything is reserved.
     """
+    if job.on_devices:
+        if tables:
+            raise JobError("tables cannot stand in for reports", place="sources")
+        return _reports(job, base, there=True)
+    if job.of_networks:
+        if tables:
+            raise JobError("tables cannot stand in for networks", place="sources")
+        return _networks(job, base)
     given: dict[str, Any] = {}
     types: dict[str, dict[str, str]] = {}
     for name, source in job.sources.items():
@@ -110,12 +129,47 @@ def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -
     elif len(given) == len(job.sources):
         public = [name for name in job.sources if name in _public(job)]
         found = _read(
-            lambda: Source.several(given, public=public, types=types, delimiters=_delimiters(job)), f"sources.{next(iter(given))}"
+            lambda: Source.several(
+                given, public=public, types=types, delimiters=_delimiters(job), readings=_readings(job),
+                encodings={name: written for name, written in _encodings(job).items() if isinstance(given[name], str)},
+            ),
+            f"sources.{next(iter(given))}",
         )
     else:
         raise JobError("a database cannot be mixed with other sources; put all tables into it, or none", place="sources")
     matched(job, found.engine)
-    return found
+    return replace(found, folder=base)
+
+
+def as_stored(job: Job, base: Path, name: str) -> DuckDB:
+    """One source as its file has it, before anything is read as declared: for the curator's check. Bytes that are no UTF-8 are marked
+    where the job reads UTF-8."""
+    source = job.sources[name]
+    path = base / (source.path or "")
+    if not path.is_file():
+        raise JobError("there is no such file; paths are relative to the job's own folder", place=f"sources.{name}.path")
+    if path.name.lower().endswith(DUCKDB):
+        found = _read(lambda: Source.of(str(path), table=source.table or name), f"sources.{name}")
+    else:
+        encoding = job.encoding_of(name)
+        written = {name: "marked" if encoding == "utf-8" and path.name.lower().endswith(CSV) else encoding}
+        found = _read(lambda: Source.several({name: str(path)}, delimiters=_delimiters(job), encodings=written), f"sources.{name}")
+    assert isinstance(found.engine, DuckDB)
+    return found.engine
+
+
+def _reports(job: Job, base: Path, *, there: bool = False) -> Source:
+    """Sources of reports: protocols are read, and where `there`, the sizes of batches are looked at. No report is."""
+    from tacit.release.kinds.reports import ReportSource
+
+    return ReportSource.opened(job, base, there=there)
+
+
+def _networks(job: Job, base: Path) -> Source:
+    """Sources that are power networks. Their public tables are read; their loads are looked at by the draw alone."""
+    from tacit.release.kinds.network import NetworkSource
+
+    return NetworkSource.opened(job, base)
 
 
 def identities(source: Source, ledger: Ledger) -> tuple[tuple[DataIdentity, ...], tuple[DataIdentity, ...]]:
@@ -123,12 +177,34 @@ def identities(source: Source, ledger: Ledger) -> tuple[tuple[DataIdentity, ...]
     return _read(lambda: (source.identities(ledger.knows), source.fingerprints()), "sources")
 
 
+def files_beside(outputs: Sequence[kinds.OutputPlan]) -> tuple[DataIdentity, ...]:
+    """Each file of private data that outputs read beside the sources, by its bytes: one of them that is known is known data."""
+    paths = dict.fromkeys(path for output in outputs for path in kinds.private_files(output))
+    return _read(lambda: tuple(dict.fromkeys(DataIdentity.file(path) for path in paths)), "outputs")
+
+
 def _delimiters(job: Job) -> dict[str, str]:
     return {name: source.delimiter for name, source in job.sources.items() if source.delimiter is not None}
 
 
+def _encodings(job: Job) -> dict[str, str]:
+    return {name: job.encoding_of(name) for name in job.sources}
+
+
+def _readings(job: Job) -> dict[str, dict[str, ColumnReading]]:
+    """The columns of each source that are not read as they are stored."""
+    found = {name: {n: c.reading(TYPES[c.type]) for n, c in job.columns_of(name).items()} for name in job.sources}
+    return {name: {n: reading for n, reading in columns.items() if not reading.plain} for name, columns in found.items()}
+
+
 def _database(job: Job, base: Path) -> Source:
     """Tables of one database, under their own names there."""
+    for name, columns in _readings(job).items():
+        if columns:
+            raise JobError(
+                "format, missing and other are for files; of a database's column write it into the question: STRPTIME, NULLIF or CASE",
+                place=f"columns.{next(iter(columns))}" if name else "",
+            )
     addresses = {name: source.url if source.url is not None else str(base / (source.path or "")) for name, source in job.sources.items()}
     first = next(iter(addresses))
     for name, source in job.sources.items():

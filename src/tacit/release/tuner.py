@@ -19,7 +19,8 @@ from typing import Any
 from tacit.exact import exact
 from tacit.release.errors import JobError
 from tacit.release.job import Job
-from tacit.release.kinds.table import TablePlan
+from tacit.release.kinds import OutputPlan
+from tacit.release.kinds.table import TablePlan, expected_size, least_cut
 from tacit.release.planning import JobPlan, plan
 
 #: An epsilon above this is not suggested: more budget is the last resort, and buys little.
@@ -67,6 +68,8 @@ class Suggestion:
 def suggestions(job: Job, planned: JobPlan | None = None, *, base: str | Path | None = None) -> list[Suggestion]:
     """Changes that help, in order: caps and bounds, then the split, then the total. `base` is the job's folder, as for `plan`."""
     now = planned or plan(job, base=base)
+    if job.on_devices or job.of_networks:
+        return []  # the noise is in the reports already, or follows from the change of a load alone
     before = errors_of(now)
     found: list[Suggestion] = []
     for kind, change, price, changed in (*_caps(job), *_bounds(job), *_split(job, now), *_total(job)):
@@ -82,8 +85,18 @@ def suggestions(job: Job, planned: JobPlan | None = None, *, base: str | Path | 
 
 
 def errors_of(found: JobPlan) -> dict[str, dict[str, float]]:
-    """Expected errors by output and figure."""
-    return {output.spec.name: dict(output.errors) for output in found.outputs}
+    """Expected errors by output and figure: the noise, and what the caps cut off at the least, as far as the declared sizes tell."""
+    return {output.spec.name: _total_errors(output, found.job) for output in found.outputs}
+
+
+def _total_errors(output: OutputPlan, job: Job) -> dict[str, float]:
+    found = dict(output.errors)
+    if isinstance(output, TablePlan) and (cut := least_cut(output, job)):
+        for recipe in output.plan.recipes:
+            size = expected_size(recipe, output.rows)
+            if recipe.aggregate.kind in ("count", "count_value", "sum") and size is not None:
+                found[recipe.aggregate.name] += cut * size
+    return found
 
 
 Change = tuple[str, str, str, Job]
@@ -102,6 +115,12 @@ def _caps(job: Job) -> Iterator[Change]:
             who = "people" if unit.typed().noun == "person" else f"{unit.typed().noun}s"
             text = f"Rows of {who} above the cap are cut off: figures lean towards {who} with few rows; rehearse it on dummy or public data"
             yield "caps", f"unit.{name}: {lower} in place of {cap}", text, _changed(job, unit=unit.model_copy(update={name: lower}))
+        people, rows = job.expected.people, job.expected.rows
+        if cap is not None and not unit.capped and people is not None and rows is not None and rows > people * unit.typed().most_rows:
+            # More rows a person than are kept: a higher cap loses less, and may well be worth its noise.
+            higher = max(cap + 1, math.ceil(2 * cap * rows / (people * unit.typed().most_rows)))
+            text = "Fewer rows are cut off, and the noise grows with the cap; both are in the errors"
+            yield "caps", f"unit.{name}: {higher} in place of {cap}", text, _changed(job, unit=unit.model_copy(update={name: higher}))
 
 
 def _bounds(job: Job) -> Iterator[Change]:

@@ -25,7 +25,7 @@ begun and not stored is lost: drawing it again would be a second release for one
 payment, the one whose line is first in the file has it. Where the system has locks, the second does not get that far.
 
 **Old work folders.** Earlier versions kept a folder of files. An unfinished run in one becomes the first line of a work file; a folder
-that lost its `run.json` to an interrupted removal is nobody's run, and nothing in it is ever published.
+that lost its `run.json` to an interrupted removal belongs to no run, and nothing in it is ever published.
 """
 
 from __future__ import annotations
@@ -43,14 +43,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tacit import disk
 from tacit.release.errors import JobError, OutputLost
 
-try:
-    import fcntl
-except ImportError:  # not on Windows; there the first line in the file decides alone
-    fcntl = None  # type: ignore[assignment]
-
 PLACE = "publication.folder"
+#: How files end that hold the curator's check of the data: a run refuses to publish beside one.
+NOT_PRIVATE = (".not-private.json", ".not-private.txt")
 _START = 16  # hexadecimal digits of the hash in front of a line
 
 
@@ -271,8 +269,7 @@ def _opened(file: Path) -> int:
             found = os.fstat(handle)
             if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
                 raise JobError(f"{file.name} beside it is not a file of a run; move it away", place=PLACE)
-            if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            disk.lock(handle)
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.stat(file), found):
                     return handle
@@ -334,25 +331,12 @@ def _put_away(folder: Path) -> None:
 
 def write(file: Path, text: str | bytes) -> None:
     """Write a file so that after a crash it is there whole or not at all."""
-    content = text.encode() if isinstance(text, str) else text
-    part = file.with_name(f"{file.name}.part")
-    with open(part, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(part, file)
-    sync(file.parent)
+    disk.write_whole(file, text.encode() if isinstance(text, str) else text)
 
 
 def sync(folder: Path) -> None:
     """Make the names in a folder durable, where the system can."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    disk.sync_folder(folder)
 
 
 def free(target: Path) -> None:
@@ -361,6 +345,12 @@ def free(target: Path) -> None:
         raise JobError("the folder is there already, and a release is never overwritten; name another, or move it away", place=PLACE)
     if not target.parent.is_dir():
         raise JobError("the folder above it does not exist; make it first", place=PLACE)
+
+
+def checks_beside(target: Path) -> list[str]:
+    """Files with the curator's checks in the folder where a release is going to stand."""
+    parent = target.parent
+    return sorted(file.name for file in parent.iterdir() if file.name.endswith(NOT_PRIVATE)) if parent.is_dir() else []
 
 
 def staged_folder(target: Path, token: str) -> Path:
@@ -378,8 +368,7 @@ def publish(folder: Path, target: Path) -> None:
     """Give the staged folder its name, in one step of the file system."""
     for place, _, files in os.walk(folder):
         for name in files:
-            with open(Path(place) / name, "rb") as stream:
-                os.fsync(stream.fileno())
+            disk.sync_file(Path(place) / name)
         sync(Path(place))
     free(target)
     try:

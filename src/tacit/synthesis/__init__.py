@@ -13,9 +13,12 @@ and makes rows. Every step is admitted by a filter, the whole price is one event
 ['sex', 'smokes']
 
 The methods are `auto` (the default), `oneshot`, `aim`, `mst`, `mwem_pgm`, `privbayes`, `independent` and `histogram`,
-by name or as records of their settings (`AIM(cap=...)`), and `Direct` for a list of marginals.
+by name or as records of their settings (`AIM(cap=...)`), `Direct` for a list of marginals, and with torch the
+neural ones (`NEURAL`), for comparison.
 `fit` and `NoisyMarginal` make a model of noisy marginals from elsewhere, `sampled` its rows.
 """
+
+# Imports inside functions: pages, pictures and engines are needed only where they are asked for.
 
 from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto
@@ -24,7 +27,7 @@ from tacit.synthesis.blinded import blinded, judged, write_blinded
 from tacit.synthesis.columns import CategoryColumn, DateColumn, NumberColumn
 from tacit.synthesis.constraints import Constraint, Determines, Impossible, Ordered, Sums
 from tacit.synthesis.direct import Direct
-from tacit.synthesis.estimate import EstimationError, Model, NoisyMarginal, fit
+from tacit.synthesis.estimate import EstimationError, Model, NoisyMarginal, fit, merged
 from tacit.synthesis.evaluate import Evaluation, evaluate
 from tacit.synthesis.histogram import Histogram
 from tacit.synthesis.in_engine import EnginePlan, from_session
@@ -34,16 +37,23 @@ from tacit.synthesis.junction_tree import JunctionTree, cells, junction_tree
 from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_budget
 from tacit.synthesis.mst import MST
 from tacit.synthesis.mwem_pgm import MwemPgm
+from tacit.synthesis.neural import NEURAL, Neural, PateGan
 from tacit.synthesis.oneshot import OneShot
 from tacit.synthesis.paid_distance import PaidDistance, paid_distance
 from tacit.synthesis.privbayes import PrivBayes
+from tacit.synthesis.relational import CountColumn, Level, LevelModel, LevelTree, SyntheticTables, synthesize_tables
+from tacit.synthesis.relational_engine import LevelsPlan, plan_tables, tables_from_session
 from tacit.synthesis.sample import counted, sampled
 from tacit.synthesis.synthesizer import METHODS, MarginalCell, Method, Synthesizer, synthesize
+from tacit.synthesis.synthetic_rows import SyntheticRows
 from tacit.synthesis.uncertainty import Combined, NoiseAware, noise_aware, rubin
 
 # The interface and its columns.
 __all__ = ["BoughtCategories", "BoughtNumbers", "CategoryColumn", "DateColumn", "MarginalCell", "NumberColumn"]
-__all__ += ["EnginePlan", "Synthesizer", "engine_plan", "from_session", "synthesize"]
+__all__ += ["EnginePlan", "Synthesizer", "SyntheticRows", "engine_plan", "from_session", "synthesize"]
+# Tables that belong together.
+__all__ += ["CountColumn", "Level", "LevelModel", "LevelTree", "LevelsPlan", "SyntheticTables", "plan_tables"]
+__all__ += ["synthesize_tables", "tables_from_session"]
 __all__ += ["Constraint", "Determines", "Impossible", "Ordered", "Sums"]
 # How good a table is: for the curator, or paid for.
 __all__ += ["Evaluation", "PaidDistance", "blinded", "evaluate", "judged", "paid_distance", "write_blinded"]
@@ -51,7 +61,7 @@ __all__ += ["Evaluation", "PaidDistance", "blinded", "evaluate", "judged", "paid
 __all__ += ["Combined", "NoiseAware", "noise_aware", "rubin"]
 # Methods.
 __all__ += ["AIM", "METHODS", "MST", "Auto", "Direct", "Histogram", "Independent", "Method", "MwemPgm", "OneShot"]
-__all__ += ["PrivBayes"]
+__all__ += ["NEURAL", "Neural", "PateGan", "PrivBayes"]
 # What they are made of.
 __all__ += ["EstimationError", "JunctionTree", "Measuring", "Model", "NoisyMarginal", "cells"]
-__all__ += ["concentrated_budget", "counted", "fit", "gaussian_budget", "junction_tree", "sampled"]
+__all__ += ["concentrated_budget", "counted", "fit", "gaussian_budget", "junction_tree", "merged", "sampled"]

@@ -23,7 +23,7 @@ import numpy as np
 from tacit.synthesis.estimate import STEPS, Model, estimated_total
 from tacit.synthesis.independent import one_ways
 from tacit.synthesis.measure import Measuring
-from tacit.synthesis.oneshot import all_pairs, independent_pairs, measure_best, noisy_distances, target_weights
+from tacit.synthesis.oneshot import independent_pairs, measure_best, noisy_distances, target_weights
 from tacit.synthesis.score import model_counts
 
 COLUMNS = 0.17  # the least share of the columns
@@ -37,6 +37,11 @@ def told(rows: float, pairs: int, cost: float, scores: float = 0.05) -> float:
 def rounds_of(noise: float) -> int:
     """How many rounds pay: one where scores are lost in their noise, five where they are nearly exact."""
     return 1 if noise > 0.02 else 3 if noise > 0.002 else 5
+
+
+def enough_of(rounds: int) -> float:
+    """When the last fit is near enough: where scores can be told it may follow the measurements more closely."""
+    return 0.65 if rounds == 1 else 0.35
 
 
 def columns_of(noise: float) -> float:
@@ -56,7 +61,7 @@ class Auto:
     cap: int = 300_000
     steps: int = 100
     last_steps: int = STEPS
-    enough: float = 0.65
+    enough: float | None = None  # by default what `enough_of` says
     target: int | None = None
     weight: float = 3.0
     selects = False
@@ -65,11 +70,11 @@ class Auto:
         """Columns, then rounds of scores, pairs and a fit."""
         whole, width = measuring.left, measuring.width
         one_ways(measuring, COLUMNS * whole)
-        pairs = all_pairs(width)
+        pairs = measuring.pairs
         if not pairs:
             one_ways(measuring, measuring.left)
-            return measuring.fit(steps=self.last_steps, enough=self.enough)
-        rows = estimated_total(measuring.measured)
+            return measuring.fit(steps=self.last_steps, enough=enough_of(1) if self.enough is None else self.enough)
+        rows = estimated_total(measuring.seen)
         noise = told(rows, len(pairs), whole / measuring.max_rows**2, self.scores)
         more = columns_of(noise) - COLUMNS
         if more > 0.02:  # less is better spent on pairs
@@ -87,7 +92,8 @@ class Auto:
                 most=None if last else max(3, math.ceil(2.5 * width / rounds)),
                 weights=weights, believe=self.believe, thrift=self.thrift,
             )  # fmt: skip
-            model = measuring.fit(steps=self.last_steps if last else self.steps, enough=self.enough)
+            near_enough = enough_of(rounds if last else 1) if self.enough is None else self.enough
+            model = measuring.fit(steps=self.last_steps if last else self.steps, enough=near_enough)
             if not last:
                 near = [table.astype(np.float64) for table in model_counts(model, pairs)]
         return model

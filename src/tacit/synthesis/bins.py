@@ -25,11 +25,12 @@ import numpy as np
 from tacit.accounting import GDP, RHO, Composed, Event, Guarantee, ParameterError, calibrate, zcdp_rho
 from tacit.calculus import AddRemove, Anything, Integers, Measurement, Rows, Space
 from tacit.ledger import PriceError, price
-from tacit.mechanisms import automatic_bounds, best_selection, gaussian, quantiles
-from tacit.synthesis.columns import CategoryColumn, NumberColumn, Values, as_numbers
+from tacit.mechanisms import GaussianSelection, automatic_bounds, gaussian, quantiles
+from tacit.synthesis.columns import CategoryColumn, NumberColumn, Values, as_numbers, same_text
 from tacit.synthesis.measure import RELATION, concentrated_budget, gaussian_budget
 
-STEPS = 2**20  # places between the bounds where a bin can end
+STEPS = 2**14  # places between the bounds where a bin can end: more of them make every choice noisier
+BOUNDS = 0.2  # of a column's share, for bounds that are not declared
 LARGEST = 2.0**61
 OTHER = "other"
 
@@ -75,7 +76,7 @@ class BoughtNumbers:
             rho /= 6.3  # a choice costs (1.2533 epsilon)^2 in mu squared, and a quarter of epsilon^2 in 2 rho
         if self.bounds is not None:
             return [self._quantiles(rho)]
-        return [self._search(rho / 2), self._quantiles(rho / 2)]
+        return [self._search(BOUNDS * rho), self._quantiles((1 - BOUNDS) * rho)]
 
     def event(self, share: Guarantee, max_rows: int) -> Event:
         """What the bins cost, for people with so many rows."""
@@ -92,6 +93,9 @@ class BoughtNumbers:
             found = steps[0].release(granules, max_rows).value
             low, high = float(found.lower) * self.granularity, float(found.upper) * self.granularity
             high = high if high > low else low + self.granularity
+            # Few values next to 0 are lost in the noise of the search, and a range that nearly reaches it has them often.
+            low = 0.0 if 0 < low <= high / 8 else low
+            high = 0.0 if low / 8 <= high < 0 else high
         else:
             low, high = self.bounds
         places = np.rint((np.clip(numbers, low, high) - low) / (high - low) * STEPS).astype(np.int64)
@@ -103,9 +107,12 @@ class BoughtNumbers:
     def _apart(self, cuts: np.ndarray, low: float, high: float) -> list[float]:
         """Increasing edges, as many as were asked for wherever there is room: cuts that met are spread out."""
         room = 1.0 if self.whole else (high - low) / (4 * STEPS)
+        # Far from 0 floats lie farther apart than that, and edges that meet are no column: this must not fail on what was drawn.
+        room = max(room, 2 * float(np.spacing(max(abs(low), abs(high)))))
         edges = [low, *np.sort(cuts).tolist(), high]
         if (high - low) < room * self.bins:
-            return list(np.arange(low, high + room / 2, room))
+            few = np.arange(low, high + room / 2, room).tolist()
+            return few if len(few) > 1 else [low, high]
         for place in range(1, len(edges) - 1):
             edges[place] = max(edges[place], edges[place - 1] + room)
         for place in range(len(edges) - 2, 0, -1):
@@ -125,7 +132,9 @@ class BoughtCategories:
                 f"the categories of {self.name} are not declared, and finding them needs epsilon and delta, "
                 f"not {share.currency}: list them, or state the guarantee as epsilon and delta"
             )
-        rule = best_selection(share.floats.epsilon or 0.0, share.floats.delta or 0.0, keys=max_rows)
+        # Gaussian noise, whose price adds up with that of what is measured later; other rules need fewer people at the
+        # same epsilon, and cost several times as much beside a Gaussian method.
+        rule = GaussianSelection.for_budget(share.floats.epsilon or 0.0, share.floats.delta or 0.0, keys=max_rows)
         return rule.bind(Space(Rows(Anything()), AddRemove()))
 
     def event(self, share: Guarantee, max_rows: int) -> Event:
@@ -136,9 +145,9 @@ class BoughtCategories:
         """The column with its list; draws once."""
         held: dict[Any, list[str]] = {}
         for place, value in enumerate(values):
-            known = value is not None and value == value and type(value).__name__ not in ("NAType", "NaTType")
+            key = same_text(value)  # what the column itself will know it by; no value raises
             owner = owners[place] if len(owners) else place
-            held.setdefault(owner, []).extend([str(value)] if known else [])
+            held.setdefault(owner, []).extend([] if key is None else [key])
         found = self._rule(share, max_rows).release(list(held.values())).value
         return CategoryColumn(self.name, tuple(str(key) for key in found if str(key) != OTHER) or ("none found",), OTHER)
 
@@ -149,6 +158,8 @@ Bought = BoughtNumbers | BoughtCategories
 def shares_of(bought: Sequence[Bought], guarantee: Guarantee, share: Fraction) -> list[Guarantee]:
     """What each purchase may cost: numbers in rho where the guarantee is epsilon and delta, since rho adds up better.
 
+    Lists of categories are found with Gaussian noise, so their epsilon is the root of their share.
+
     >>> [str(part) for part in shares_of([BoughtNumbers("age"), BoughtNumbers("cost")], Guarantee(mu=1), Fraction(1, 50))]
     ['mu=0.1', 'mu=0.1']
     """
@@ -157,6 +168,9 @@ def shares_of(bought: Sequence[Bought], guarantee: Guarantee, share: Fraction) -
         part = guarantee.share(share / len(bought))
         if guarantee.epsilon is not None and isinstance(one, BoughtNumbers):
             part = Guarantee(rho=rho_of(guarantee) * float(share) / len(bought))
+        elif guarantee.epsilon is not None and guarantee.delta:
+            root = Fraction(math.isqrt(int(share / len(bought) * 10**12)), 10**6)
+            part = Guarantee(epsilon=guarantee.epsilon * root, delta=part.delta)
         parts.append(part)
     return parts
 

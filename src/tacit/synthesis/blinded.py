@@ -24,8 +24,7 @@ import numpy as np
 from tacit.errors import ParameterError
 from tacit.parameters import count
 from tacit.synthesis.evaluate import STAMP, WHY, _shared
-from tacit.synthesis.synthesizer import _column as column_of
-from tacit.synthesis.synthesizer import _values as values_of
+from tacit.synthesis.synthesizer import column_of, values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

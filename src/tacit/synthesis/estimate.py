@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import Refusal
-from tacit.synthesis.inference import Passing, axes_without, spread
+from tacit.synthesis.inference import Faces, Passing, axes_without, spread
 from tacit.synthesis.junction_tree import Clique, JunctionTree, junction_tree
 
 Floats = NDArray[np.float64]
@@ -202,7 +202,6 @@ class Descent:
         cliques = [one.columns for one in measured]
         self.factors = largest(cliques)
         self.tree = junction_tree(sizes, [*self.factors, *possible])
-        self.passing = Passing(self.tree)
         self.shapes = {clique: tuple(sizes[c] for c in clique) for clique in self.factors}
         self.slices: dict[Clique, slice] = {}
         start = 0
@@ -226,22 +225,22 @@ class Descent:
                 ))  # fmt: skip
         self.expected = sum(one.values.size for one in measured) / 2
         self.eta = 2 * min(one.sigma for one in measured) ** 2 / total
-        # How the factors enter the nodes: for each node its factors' slices and their shapes among its axes.
-        self.entering: list[list[tuple[slice, tuple[int, ...]]]] = [[] for _ in self.tree.nodes]
-        self.leaving: list[tuple[slice, int, tuple[int, ...]]] = []
+        self.homes: list[list[Clique]] = [[] for _ in self.tree.nodes]  # the factors that every node holds
         for clique in self.factors:
             home_node = self.tree.home(clique)
             assert home_node is not None  # every clique lies in a node
-            node = self.tree.nodes[home_node]
-            self.entering[home_node].append((self.slices[clique], spread(sizes, node, clique)))
-            self.leaving.append((self.slices[clique], home_node, axes_without(node, clique)))
+            self.homes[home_node].append(clique)
+        self.passing = Passing(self.tree, dict(enumerate(self.homes)))
+        self.entering = [Faces(sizes, node, held) for node, held in zip(self.tree.nodes, self.homes, strict=True)]
         self.barred = barred(self.tree, possible) if possible else None
         self.support: list[Floats] | None = None
         self.dead = np.zeros(self.length, dtype=bool)
         if self.barred is not None:
-            self.support = self.passing.marginals(self.barred).nodes
-            for where, place, axes in self.leaving:
-                self.dead[where] = self.support[place].sum(axis=axes).ravel() == 0
+            beliefs = self.passing.marginals(self.barred)
+            self.support = beliefs.nodes
+            for faces, held in zip(beliefs.faces, self.homes, strict=True):
+                for clique in held:
+                    self.dead[self.slices[clique]] = faces[clique].ravel() == 0
             # What was measured where nothing can be is noise, or rows that break the rules: no model can follow it.
             self.expected -= np.count_nonzero(self.dead & (self.weight > 0)) / 2
             self.weight[self.dead] = 0.0
@@ -314,24 +313,19 @@ class Descent:
         """Expected counts of all factors, and the marginals of the nodes."""
         if not math.isfinite(float(theta.sum())):
             raise EstimationError(OVERFLOW)
-        logs = []
-        for shape, entering in zip(self.passing.shapes, self.entering, strict=True):
-            if len(entering) == 1 and entering[0][1] == shape:
-                logs.append(theta[entering[0][0]].reshape(shape))
-                continue
-            table = np.zeros(shape)
-            for where, among in entering:
-                table += theta[where].reshape(among)
-            logs.append(table)
+        logs = [
+            entering.spread_over({c: theta[self.slices[c]].reshape(self.shapes[c]) for c in held})
+            for entering, held in zip(self.entering, self.homes, strict=True)
+        ]
         if self.barred is not None:
             logs = [log + closed for log, closed in zip(logs, self.barred, strict=True)]
-        nodes = self.passing.marginals(logs).nodes
+        beliefs = self.passing.marginals(logs)
         found = np.empty(self.length)
-        for where, place, axes in self.leaving:
-            table = nodes[place]
-            found[where] = (np.add.reduce(table, axis=axes) if axes else table).ravel()
+        for faces, held in zip(beliefs.faces, self.homes, strict=True):
+            for clique in held:
+                found[self.slices[clique]] = faces[clique].ravel()
         found *= self.total
-        return found, nodes
+        return found, beliefs.nodes
 
     def _loss(self, x: Floats) -> float:
         gap = x - self.aim

@@ -33,9 +33,7 @@ from tacit.synthesis.columns import CategoryColumn, Cells, Column, NumberColumn,
 from tacit.synthesis.constraints import possible
 from tacit.synthesis.estimate import NoisyMarginal, fit
 from tacit.synthesis.sample import counted
-from tacit.synthesis.synthesizer import Synthesizer
-from tacit.synthesis.synthesizer import _column as column_of
-from tacit.synthesis.synthesizer import _values as values_of
+from tacit.synthesis.synthesizer import Synthesizer, column_of, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,9 @@ from tacit.ledger import paying
 from tacit.synthesis.columns import CategoryColumn, Column, NumberColumn
 from tacit.synthesis.constraints import Constraint, Tables, possible
 from tacit.synthesis.junction_tree import Clique
-from tacit.synthesis.measure import Measuring, concentrated_budget, gaussian_budget
-from tacit.synthesis.synthesizer import METHODS, Method, Synthesizer, aimed
+from tacit.synthesis.measure import Counts, Measuring, concentrated_budget, gaussian_budget
+from tacit.synthesis.neural import IN_MEMORY, NEURAL
+from tacit.synthesis.synthesizer import Method, Synthesizer, aimed, method_named
 from tacit.tables import Brackets, Cut, Desk, EngineError, Session
 
 #: Bins of a column that is declared by its bounds.
@@ -62,27 +63,28 @@ class EnginePlan:
     def fit(self) -> tuple[Any, Measuring]:
         """Count, measure and fit. The caller has paid."""
         sizes = tuple(column.size for column in self.columns)
-        measuring = Measuring(sizes, self._counts(sizes), self.budget, max_rows=self.cut.reach, possible=self.possible)
+        counts = counts_of(self.cut, tuple(column.name for column in self.columns), sizes)
+        measuring = Measuring(sizes, counts, self.budget, max_rows=self.cut.reach, possible=self.possible)
         return self.method.fit(measuring), measuring
 
-    def _counts(self, sizes: tuple[int, ...]) -> Callable[[Clique], NDArray[np.int64]]:
-        """Exact counts of a table, counted together with all others of as many columns where that is one or two."""
-        names = tuple(column.name for column in self.columns)
-        known: dict[Clique, NDArray[np.int64]] = {}
 
-        def counted(clique: Clique) -> NDArray[np.int64]:
-            if clique not in known:
-                wanted = [clique]
-                ordered = sorted(clique) == list(clique)
-                if len(clique) <= 2 and ordered:
-                    alike = list(itertools.combinations(range(len(names)), len(clique)))
-                    if sum(math.prod(sizes[place] for place in one) for one in alike) <= TOGETHER:
-                        wanted = alike
-                found = self.cut.counts([tuple(names[place] for place in one) for one in wanted])
-                known.update({one: found[tuple(names[place] for place in one)] for one in wanted})
-            return known[clique]
+def counts_of(cut: Cut, names: tuple[str, ...], sizes: tuple[int, ...]) -> Counts:
+    """Exact counts of a table, counted together with all others of as many columns where that is one or two."""
+    known: dict[Clique, NDArray[np.int64]] = {}
 
-        return counted
+    def counted(clique: Clique) -> NDArray[np.int64]:
+        if clique not in known:
+            wanted = [clique]
+            ordered = sorted(clique) == list(clique)
+            if len(clique) <= 2 and ordered:
+                alike = list(itertools.combinations(range(len(names)), len(clique)))
+                if sum(math.prod(sizes[place] for place in one) for one in alike) <= TOGETHER:
+                    wanted = alike
+            found = cut.counts([tuple(names[place] for place in one) for one in wanted])
+            known.update({one: found[tuple(names[place] for place in one)] for one in wanted})
+        return known[clique]
+
+    return counted
 
 
 def plan(
@@ -90,16 +92,15 @@ def plan(
     target: str | None = None, constraints: Sequence[Constraint] = (), rows: str | None = None,
 ) -> EnginePlan:
     """What is fitted for a price; refusals depend on what is declared alone."""
-    if desk.unit.adjacency is not Adjacency.ADD_REMOVE:
-        raise ParameterError("synthesis is proved for people who come or go: the unit needs adjacency add-remove")
-    if isinstance(method, str) and method not in METHODS:
-        raise ParameterError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
-    chosen = METHODS[method] if isinstance(method, str) else method
-    declared = tuple(_declared(desk, one) if isinstance(one, str) else one for one in columns)
+    checked_desk(desk)
+    if isinstance(method, str) and method in NEURAL:
+        raise ParameterError(IN_MEMORY)
+    chosen = method_named(method)
+    declared = tuple(declared_column(desk, one) if isinstance(one, str) else one for one in columns)
     names = [column.name for column in declared]
     if not names or len(set(names)) < len(names):
         raise ParameterError("declare at least one column, and each name once")
-    cut = Cut.of(desk, {column.name: _cells(column) for column in declared}, rows=rows, outside=True)
+    cut = Cut.of(desk, {column.name: engine_cells(column) for column in declared}, rows=rows, outside=True)
     budget, event = (concentrated_budget if chosen.selects else gaussian_budget)(spend)
     possible(declared, constraints)  # refuses rules that cannot be kept
     return EnginePlan(cut, declared, aimed(chosen, names, target), budget, event, tuple(constraints))
@@ -129,20 +130,29 @@ def from_session(
     )
 
 
-def _declared(desk: Desk, name: str) -> Column:
-    """The column as the desk's schema has it."""
-    categories, bounds = desk.schema.categories.get(name), desk.schema.bounds.get(name)
+def checked_desk(desk: Desk) -> None:
+    """Refuse a unit for which nothing is proved."""
+    if desk.unit.adjacency is not Adjacency.ADD_REMOVE:
+        raise ParameterError("synthesis is proved for people who come or go: the unit needs adjacency add-remove")
+
+
+def declared_column(desk: Desk, name: str, table: str | None = None) -> Column:
+    """The column as the desk's schema has it, of one table where several have it."""
+    keys = [name] if table is None else [f"{table}.{name}", name]
+    categories = next((desk.schema.categories[key] for key in keys if key in desk.schema.categories), None)
+    bounds = next((desk.schema.bounds[key] for key in keys if key in desk.schema.bounds), None)
     if categories is not None:
         return CategoryColumn(name, tuple(categories))
     if bounds is None:
         raise ParameterError(f"{name} has neither categories nor bounds; declare them, or give a column with bins of its own")
     low, high = (exact("bound", end) for end in bounds)
-    types = {c.lower(): t for table in desk.source.tables for c, t in desk.source.columns(table).items()}
+    tables = desk.source.tables if table is None else [table]
+    types = {c.lower(): t for one in tables for c, t in desk.source.columns(one).items()}
     whole = "INT" in types.get(name.lower(), "").upper() and low.denominator == high.denominator == 1
     return NumberColumn.between(name, float(low), float(high), BINS, whole=whole)
 
 
-def _cells(column: Column) -> Sequence[Any] | Brackets:
+def engine_cells(column: Column) -> Sequence[Any] | Brackets:
     """How the engine cuts a column into the same cells; what is in none of them is the last cell, as it is there."""
     if isinstance(column, CategoryColumn) and column.other is None:
         return column.values

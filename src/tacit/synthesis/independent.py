@@ -23,8 +23,9 @@ def shares(sizes: Sequence[int]) -> list[float]:
 
 
 def one_ways(measuring: Measuring, budget: float) -> None:
-    """Measure every column, with a budget for all of them together."""
-    for column, share in enumerate(shares(measuring.sizes)):
+    """Measure every column that is not known, with a budget for all of them together."""
+    columns = measuring.unknown
+    for column, share in zip(columns, shares([measuring.sizes[column] for column in columns]), strict=True):
         measuring.marginal((column,), measuring.sigma_for(share * budget))
 
 

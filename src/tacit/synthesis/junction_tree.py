@@ -15,6 +15,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tacit.errors import ParameterError
+
 Clique = tuple[int, ...]
 
 
@@ -40,6 +42,34 @@ class JunctionTree:
         wanted = set(columns)
         holding = [place for place, node in enumerate(self.nodes) if wanted <= set(node)]
         return min(holding, key=lambda place: math.prod(self.sizes[c] for c in self.nodes[place]), default=None)
+
+
+    def walk(self, given: Clique = ()) -> list[tuple[int, Clique]]:
+        """The nodes in an order in which rows can be drawn, each with those of its columns that are known by then.
+
+        It starts at the smallest node that holds the given columns, which are known from the start.
+
+        >>> junction_tree((2, 2, 2), [(0, 1), (1, 2)]).walk((2,))
+        [(1, (2,)), (0, (1,))]
+        """
+        if not given:
+            return list(enumerate(self.separators))
+        start = self.home(given)
+        if start is None:
+            raise ParameterError("no node of the tree holds all given columns")
+        near: list[list[int]] = [[] for _ in self.nodes]
+        for place, parent in enumerate(self.parents):
+            if parent >= 0:
+                near[place].append(parent)
+                near[parent].append(place)
+        found, seen = [(start, given)], {start}
+        for place, _ in found:  # grows while it is walked
+            for other in near[place]:
+                if other not in seen:
+                    seen.add(other)
+                    shared = self.separators[other if self.parents[other] == place else place]
+                    found.append((other, shared))
+        return found
 
 
 def eliminate(sizes: Sequence[int], cliques: Iterable[Clique]) -> list[int]:

@@ -26,6 +26,7 @@ Guarantee
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -97,10 +98,11 @@ class Measuring:
 
     def __init__(
         self, sizes: Sequence[int], counts: Counts, budget: Guarantee, *, max_rows: int = 1,
-        possible: Possible | None = None,
+        possible: Possible | None = None, known: Sequence[NoisyMarginal] = (),
     ) -> None:
         self.sizes = tuple(sizes)
         self.possible = dict(possible or {})  # what rows may be, by declaration
+        self.known = tuple(known)  # released before, at another's expense: used by fits, and not measured again
         self.max_rows = count("max_rows", max_rows)
         self.budget = budget
         self.measured: list[NoisyMarginal] = []
@@ -117,12 +119,28 @@ class Measuring:
 
     @property
     def held(self) -> list[Clique]:
-        """What a model must hold: the cliques that were measured, and those of constraints."""
-        return [*self.possible, *(one.columns for one in self.measured)]
+        """What a model must hold: the cliques that were measured or are known, and those of constraints."""
+        return [*self.possible, *(one.columns for one in self.seen)]
+
+    @property
+    def seen(self) -> list[NoisyMarginal]:
+        """All that a model is fitted to: what is known, and what was measured."""
+        return [*self.known, *self.measured]
+
+    @property
+    def unknown(self) -> list[int]:
+        """The columns that no known marginal has."""
+        return [column for column in range(self.width) if not any(column in one.columns for one in self.known)]
+
+    @property
+    def pairs(self) -> list[Clique]:
+        """Every pair of columns that does not lie in a known marginal."""
+        every = itertools.combinations(range(self.width), 2)
+        return [pair for pair in every if not any(set(pair) <= set(one.columns) for one in self.known)]
 
     def fit(self, *, steps: int = STEPS, warm: Model | None = None, enough: float = 0.0) -> Model:
-        """The model of all that was measured, under the constraints (see `estimate.fit`)."""
-        return fit(self.sizes, self.measured, steps=steps, warm=warm, enough=enough, possible=self.possible)
+        """The model of all that was measured or is known, under the constraints (see `estimate.fit`)."""
+        return fit(self.sizes, self.seen, steps=steps, warm=warm, enough=enough, possible=self.possible)
 
     @property
     def whole(self) -> float:

@@ -12,7 +12,6 @@ the one of SWIFT (Maddock et al. 2024): precision proportional to (weight times 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.synthesis.aim import HALF_NORMAL
-from tacit.synthesis.estimate import STEPS, Model, estimated_total, merged, one_way
+from tacit.synthesis.estimate import STEPS, Model, NoisyMarginal, estimated_total, merged, one_way
 from tacit.synthesis.independent import one_ways
+from tacit.synthesis.inference import axes_without
 from tacit.synthesis.junction_tree import Clique, cells
 from tacit.synthesis.measure import Measuring
 from tacit.synthesis.score import distances
@@ -49,7 +49,7 @@ class OneShot:
         """Columns, scores of all pairs, the chosen pairs, one fit."""
         whole = measuring.left
         one_ways(measuring, self.columns * whole)
-        pairs = all_pairs(measuring.width)
+        pairs = measuring.pairs
         if pairs:
             scores = noisy_distances(measuring, pairs, independent_pairs(measuring, pairs), self.scores * whole)
             weights = target_weights(pairs, self.target, self.weight)
@@ -57,18 +57,13 @@ class OneShot:
         return measuring.fit(steps=self.steps, enough=self.enough)
 
 
-def all_pairs(width: int) -> list[Clique]:
-    """Every pair of columns."""
-    return list(itertools.combinations(range(width), 2))
-
-
 def independent_pairs(measuring: Measuring, pairs: Sequence[Clique]) -> list[Floats]:
     """What the measured columns make one expect of each pair, were they independent but for the constraints."""
     if measuring.possible:
         model = measuring.fit(steps=100)
         return [model.marginal(pair) for pair in pairs]
-    total = estimated_total(measuring.measured)
-    alone = [one_way(column, measuring.measured, total) for column in range(measuring.width)]
+    total = estimated_total(measuring.seen)
+    alone = [one_way(column, measuring.seen, total) for column in range(measuring.width)]
     return [np.outer(alone[a], alone[b]) / total for a, b in pairs]
 
 
@@ -91,7 +86,12 @@ def noisy_distances(measuring: Measuring, pairs: Sequence[Clique], expected: Seq
 def supports(measuring: Measuring) -> Floats:
     """How many cells of each column are filled, as far as its noise tells: a cell below the noise counts in part."""
     found = np.ones(measuring.width)
-    for one in merged([one for one in measuring.measured if len(one.columns) == 1]):
+    alone = [one for one in measuring.measured if len(one.columns) == 1]
+    for one in measuring.known:
+        for column in one.columns:
+            values = one.values.sum(axis=axes_without(one.columns, (column,)))
+            alone.append(NoisyMarginal((column,), values, one.sigma * math.sqrt(one.values.size / values.size)))
+    for one in merged(alone):
         filled = float(np.clip(one.values / (2 * one.sigma), 0, 1).sum())
         found[one.columns[0]] = min(max(1.0, filled), one.values.size)
     return found

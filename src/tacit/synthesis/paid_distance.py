@@ -30,9 +30,7 @@ from tacit.parameters import count, positive
 from tacit.synthesis.columns import Column, same_text
 from tacit.synthesis.sample import counted
 from tacit.synthesis.score import distances
-from tacit.synthesis.synthesizer import Synthesizer, capped
-from tacit.synthesis.synthesizer import _column as column_of
-from tacit.synthesis.synthesizer import _values as values_of
+from tacit.synthesis.synthesizer import Synthesizer, capped, column_of, values_of
 
 GRANULES = 64  # of a row: expected counts are no whole numbers
 

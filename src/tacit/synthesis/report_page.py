@@ -26,6 +26,7 @@ from tacit.pictures import BLUE, ORANGE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from tacit.synthesis.relational import SyntheticTables
     from tacit.synthesis.synthesizer import Synthesizer
 
 PANELS = 12
@@ -33,28 +34,41 @@ PANELS = 12
 
 def page(made: Synthesizer) -> str:
     """A self-contained page."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    return _rendered([_part("", made, len(made.columns))], repr(made.event_), made.private_)
 
-    environment = Environment(loader=PackageLoader("tacit.synthesis"), autoescape=True, undefined=StrictUndefined)
+
+def page_of_levels(made: SyntheticTables) -> str:
+    """A self-contained page of tables that belong together."""
+    parts = [_part(one.level.name, made.level(one.level.name), len(one.columns)) for one in made.parts]
+    return _rendered(parts, repr(made.event_), made.private_)
+
+
+def _part(title: str, made: Synthesizer, shown: int) -> dict[str, object]:
+    """One table of the page; of its model's columns so many are its own."""
     names = [column.name for column in made.columns]
     measured = [
         {"columns": " by ".join(names[place] for place in one.columns), "cells": one.values.size, "sigma": f"{one.sigma:.4g}"}
         for one in made.measured_
     ]
     held = io.BytesIO()
-    picture(made).savefig(held, format="png", dpi=150)
+    picture(made, shown).savefig(held, format="png", dpi=150)
     source = "data:image/png;base64," + base64.b64encode(held.getvalue()).decode()
-    columns = [(column.name, column.kind, column.size - 1) for column in made.columns]
-    return environment.get_template("synthesizer.html").render(
-        made=made, measured=measured, columns=columns, picture=source, event=repr(made.event_), rows=f"{made.rows_:,.0f}"
-    )
+    columns = [(one.name, one.kind, sum(label != "missing" for label in one.labels())) for one in made.columns]
+    return {"title": title, "measured": measured, "columns": columns, "picture": source, "rows": f"{made.rows_:,.0f}"}
 
 
-def picture(made: Synthesizer) -> Figure:
+def _rendered(parts: list[dict[str, object]], event: str, private: bool) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(loader=PackageLoader("tacit.synthesis"), autoescape=True, undefined=StrictUndefined)
+    return environment.get_template("synthesizer.html").render(parts=parts, event=event, private=private)
+
+
+def picture(made: Synthesizer, most: int = PANELS) -> Figure:
     """The model's counts of single columns, and the measured ones with their intervals."""
     from matplotlib.figure import Figure
 
-    shown = made.columns[:PANELS]
+    shown = made.columns[: min(most, PANELS)]
     across = min(3, len(shown))
     down = -(-len(shown) // across)
     figure = Figure(figsize=(3.1 * across + 0.4, 2.4 * down + 0.5), dpi=150, layout="constrained")
@@ -89,7 +103,16 @@ def _short(text: str, most: int) -> str:
 
 def write(made: Synthesizer, path: str | Path) -> None:
     """The page as a file, whose name must end in .html."""
+    _html(path).write_text(page(made), encoding="utf-8")
+
+
+def write_levels(made: SyntheticTables, path: str | Path) -> None:
+    """The page of several tables as a file, whose name must end in .html."""
+    _html(path).write_text(page_of_levels(made), encoding="utf-8")
+
+
+def _html(path: str | Path) -> Path:
     place = Path(path)
     if place.suffix != ".html":
         raise ParameterError(f"the file name must end in .html, not {place.name!r}")
-    place.write_text(page(made), encoding="utf-8")
+    return place

@@ -14,7 +14,8 @@ the cumulated probabilities. Cells of probability 0 never occur. It looks at the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,14 +32,30 @@ def generator() -> np.random.Generator:
     return np.random.default_rng([uniform_integers(2**62), uniform_integers(2**62)])
 
 
-def sampled(model: Model, rows: int | None = None, draws: np.random.Generator | None = None) -> Rows:
-    """So many rows, one array of cell numbers a column; by default as many as the model estimates."""
-    count = max(0, round(model.total)) if rows is None else rows
+def sampled(
+    model: Model, rows: int | None = None, draws: np.random.Generator | None = None,
+    given: Mapping[int, NDArray[np.int64]] | None = None,
+) -> Rows:
+    """So many rows, one array of cell numbers a column; by default as many as the model estimates.
+
+    With `given`, cells of some columns that a node of the tree holds together, one row is drawn for each of theirs.
+
+    >>> from tacit.synthesis.estimate import NoisyMarginal, fit
+    >>> model = fit((2, 2), [NoisyMarginal((0, 1), np.array([[6.0, 0.0], [2.0, 2.0]]), 1.0)])
+    >>> [cells.tolist() for cells in sampled(model, given={0: np.array([0, 0, 0])})]
+    [[0, 0, 0], [0, 0, 0]]
+    """
     draws = generator() if draws is None else draws
     tree = model.tree
-    found: Rows = [np.zeros(count, dtype=np.int64) for _ in tree.sizes]
-    for place, (node, shared, table) in enumerate(zip(tree.nodes, tree.separators, model.nodes, strict=True)):
+    known = dict(given or {})
+    wanted = max(0, round(model.total)) if rows is None else rows
+    count = len(next(iter(known.values()))) if known else wanted
+    found: Rows = [known.get(column, np.zeros(count, dtype=np.int64)) for column in range(len(tree.sizes))]
+    for place, shared in tree.walk(tuple(sorted(known))):
+        node, table = tree.nodes[place], model.nodes[place]
         fresh = tuple(column for column in node if column not in shared)
+        if not fresh:
+            continue
         axes = [node.index(column) for column in (*shared, *fresh)]
         groups = int(np.prod([tree.sizes[column] for column in shared], dtype=np.int64))
         conditional = np.transpose(table, axes).reshape(groups, -1)
@@ -80,7 +97,7 @@ def stratified(
 
 
 def cell_numbers(
-    rows: Sequence[NDArray[np.int64]], sizes: Sequence[int], columns: Sequence[int], count: int
+    rows: Sequence[NDArray[Any]], sizes: Sequence[int], columns: Sequence[int], count: int
 ) -> NDArray[np.int64]:
     """Which cell of a marginal every row is in."""
     number = np.zeros(count, dtype=np.int64)
@@ -90,7 +107,7 @@ def cell_numbers(
 
 
 def counted(
-    rows: Sequence[NDArray[np.int64]], sizes: Sequence[int], columns: Sequence[int]
+    rows: Sequence[NDArray[Any]], sizes: Sequence[int], columns: Sequence[int]
 ) -> NDArray[np.int64]:
     """How many rows are in every cell of a marginal."""
     shape = tuple(sizes[column] for column in columns)

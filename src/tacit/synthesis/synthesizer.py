@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.accounting import Event, Guarantee, ParameterError
 from tacit.exact import Typed
@@ -39,7 +40,7 @@ from tacit.parameters import count
 from tacit.synthesis.aim import AIM
 from tacit.synthesis.auto import Auto
 from tacit.synthesis.bins import Bought, BoughtCategories, BoughtNumbers, budget_beside, shares_of
-from tacit.synthesis.columns import Cells, Column, Values, same_text
+from tacit.synthesis.columns import Cells, Coded, Column, Values, same_text
 from tacit.synthesis.constraints import Constraint, possible, settle
 from tacit.synthesis.direct import Direct
 from tacit.synthesis.estimate import Model, NoisyMarginal, merged
@@ -49,9 +50,11 @@ from tacit.synthesis.inference import axes_without
 from tacit.synthesis.measure import Measuring
 from tacit.synthesis.mst import MST
 from tacit.synthesis.mwem_pgm import MwemPgm
+from tacit.synthesis.neural import IN_MEMORY, NEURAL, Neural, PateGan
 from tacit.synthesis.oneshot import OneShot
 from tacit.synthesis.privbayes import PrivBayes
-from tacit.synthesis.sample import counted, generator, sampled
+from tacit.synthesis.sample import Rows, counted, generator, sampled
+from tacit.synthesis.synthetic_rows import SyntheticRows
 from tacit.tables import Session
 
 if TYPE_CHECKING:
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
 
 
 #: The share of the budget that buys bins and categories, where some are not declared.
-BINS = "0.05"
+BINS = "0.1"
 
 
 class Method(Protocol):
@@ -108,17 +111,17 @@ class Synthesizer:
         """The estimated number of rows."""
         return self.model.total
 
-    def sample(self, rows: int | None = None) -> pa.Table:
-        """Made-up rows as an Arrow table, by default as many as are estimated."""
+    def sample(self, rows: int | None = None) -> SyntheticRows:
+        """Made-up rows, by default as many as are estimated; `to_arrow`, `to_pandas` and `to_polars` hand them on."""
         import pyarrow as pa
 
         wanted = None if rows is None else count("rows", rows, least=0)
         draws = generator()
-        cells = sampled(self.model, wanted, draws)
-        made = {column.name: column.decode(part, draws) for column, part in zip(self.columns, cells, strict=True)}
-        settle(self.constraints, self.columns, cells, made, draws)
-        kinds = {column.name: pa.type_for_alias(column.kind) for column in self.columns}
-        return pa.table({name: pa.array(values, type=kinds[name]) for name, values in made.items()})
+        return SyntheticRows(pa.table(decoded(self.columns, self.cells(wanted, draws), self.constraints, draws)))
+
+    def cells(self, rows: int | None, draws: np.random.Generator) -> Rows:
+        """Made-up rows as cell numbers, one array a column."""
+        return sampled(self.model, rows, draws)
 
     def marginal(self, *names: str, confidence: float = 0.95) -> list[MarginalCell]:
         """Counts over some columns, all cells in order; with intervals where measurements cover these columns."""
@@ -165,11 +168,26 @@ class Synthesizer:
         return best.values, float(half_width([best.sigma], "gaussian", confidence)[0])
 
 
+def decoded(
+    columns: Sequence[Column], cells: Sequence[Cells], constraints: Sequence[Constraint], draws: np.random.Generator
+) -> dict[str, pa.Array]:
+    """Values for cells, which keep the constraints, as Arrow arrays of the columns' types."""
+    import pyarrow as pa
+
+    kinds = {column.name: pa.type_for_alias(column.kind) for column in columns}
+    decoding = ((column.name, column.decode(part, draws)) for column, part in zip(columns, cells, strict=True))
+    if not constraints:  # a column at a time: lists of a million values are large
+        return {name: pa.array(values, type=kinds[name]) for name, values in decoding}
+    made = dict(decoding)
+    settle(constraints, columns, cells, made, draws)
+    return {name: pa.array(values, type=kinds[name]) for name, values in made.items()}
+
+
 def synthesize(
     rows: Any, columns: Sequence[Any], *, guarantee: Guarantee | str | None = None,
     epsilon: Typed | None = None, delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
-    method: str | Method = "auto", target: str | None = None, constraints: Sequence[Constraint] = (),
-    person: str | None = None, max_rows: int = 1,
+    method: str | Method | Neural | PateGan = "auto", target: str | None = None,
+    constraints: Sequence[Constraint] = (), person: str | None = None, max_rows: int = 1,
     account: Account | None = None, purpose: str = "synthetic table",
 ) -> Synthesizer:
     """A model of the rows (an Arrow table, a pandas or polars frame, or a mapping of columns) within a guarantee.
@@ -177,13 +195,15 @@ def synthesize(
     Every row is one person's, unless `person` names the column that says whose it is: then at most `max_rows` rows of
     each, drawn at random, are kept, and all noise grows by that factor; rows without a person are left out. The
     whole price is booked with `account` before a value is read. Columns whose bins or categories are bought
-    (`BoughtNumbers`, `BoughtCategories`) share a twentieth of the budget. What depends on the column `target` is
+    (`BoughtNumbers`, `BoughtCategories`) share a tenth of the budget. What depends on the column `target` is
     kept better than the rest. Every made-up row keeps the `constraints`, which name declared columns.
     A `Session` in place of rows is `from_session`: it knows its columns, its people and its account.
     """
     if isinstance(rows, Session):
         from tacit.synthesis.in_engine import from_session
 
+        if isinstance(method, Neural | PateGan):
+            raise ParameterError(IN_MEMORY)
         if person is not None or max_rows != 1 or account is not None:
             raise ParameterError("a session knows its people and its account: leave out person=, max_rows= and account=")
         return from_session(
@@ -194,11 +214,18 @@ def synthesize(
     names = [column.name for column in declared]
     if not names or len(set(names)) < len(names):
         raise ParameterError("declare at least one column, and each name once")
-    chosen = aimed(_method(method), names, target)
     whole = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     most = count("max_rows", max_rows)
     if most > 1 and person is None:
         raise ParameterError("max_rows above 1 needs person=, the column that says whose row it is: it is enforced")
+    if isinstance(method, Neural | PateGan) or (isinstance(method, str) and method in NEURAL):
+        from tacit.synthesis.neural_synthesizer import train
+
+        return train(
+            rows, columns, whole, method, target=target, constraints=constraints, person=person, most=most,
+            account=account, purpose=purpose,
+        )  # fmt: skip
+    chosen = aimed(method_named(method), names, target)
     bought = [column for column in declared if isinstance(column, BoughtNumbers | BoughtCategories)]
     shares = dict(zip((one.name for one in bought), shares_of(bought, whole, Fraction(BINS)), strict=True))
     budget, event = budget_beside([one.event(shares[one.name], most) for one in bought], whole, chosen.selects)
@@ -207,19 +234,19 @@ def synthesize(
     rules = possible(
         [None if isinstance(one, BoughtNumbers | BoughtCategories) else one for one in declared], constraints
     )
-    parts = {name: _column(rows, name) for name in names}
-    owner = None if person is None else _column(rows, person)
+    parts = {name: column_of(rows, name) for name in names}
+    owner = None if person is None else column_of(rows, person)
     payment = paying(account, event, purpose=purpose, delta=whole.delta or None)
     with payment:
-        values = {name: _values(part) for name, part in parts.items()}
-        owners: Values = [] if owner is None else [same_text(one) for one in _values(owner)]
+        values = {name: values_of(part) for name, part in parts.items()}
+        owners: Values = [] if owner is None else [same_text(one) for one in values_of(owner)]
         if owner is not None:
-            kept = capped(owners, most).tolist()
-            owners = [owners[row] for row in kept]
-            values = {name: [part[row] for row in kept] for name, part in values.items()}
+            kept = capped(owners, most)
+            owners = [owners[row] for row in kept.tolist()]
+            values = {name: taken(part, kept) for name, part in values.items()}
         settled = tuple(_settled(column, values[column.name], owners, shares, most) for column in declared)
         sizes = tuple(column.size for column in settled)
-        cells = [column.encode(values[column.name]) for column in settled]
+        cells = [column.encode(values.pop(column.name)).astype(np.int32) for column in settled]
         measuring = Measuring(sizes, lambda clique: counted(cells, sizes, clique), budget, max_rows=most, possible=rules)
         model = chosen.fit(measuring)
     return Synthesizer(
@@ -271,15 +298,16 @@ def aimed(method: Method, names: Sequence[str], target: str | None) -> Method:
     return replace(method, target=names.index(target))
 
 
-def _method(method: str | Method) -> Method:
+def method_named(method: str | Method) -> Method:
+    """A method by its name, or as it is."""
     if not isinstance(method, str):
         return method
     if method not in METHODS:
-        raise ParameterError(f"there is no method {method}; there are {', '.join(METHODS)}")
+        raise ParameterError(f"there is no method {method}; there are {', '.join([*METHODS, *NEURAL])}")
     return METHODS[method]
 
 
-def _column(rows: Any, name: str) -> Any:
+def column_of(rows: Any, name: str) -> Any:
     """One column of a table in memory; which columns there are is public, what they hold is not looked at."""
     known = getattr(rows, "column_names", None) or getattr(rows, "columns", None)
     present = list(rows) if known is None and isinstance(rows, Mapping) else list(known if known is not None else [])
@@ -288,10 +316,11 @@ def _column(rows: Any, name: str) -> Any:
     return rows[name]
 
 
-def _values(column: Any) -> Values:
-    """The values of a column as a list, or as a numpy array of numbers."""
+def values_of(column: Any) -> Values:
+    """The values of a column: numbers without gaps as a numpy array, texts of Arrow by their different values, else a list."""
+    found: Values
     if hasattr(column, "to_pylist"):
-        found: Values = column.to_pylist()
+        found = _of_arrow(column)
     elif isinstance(column, np.ndarray):
         found = column if column.dtype.kind in "biuf" else column.tolist()
     elif hasattr(column, "to_list"):
@@ -300,3 +329,23 @@ def _values(column: Any) -> Values:
         found = list(column)
     return found
 
+
+def _of_arrow(column: Any) -> Values:
+    import pyarrow as pa
+
+    kind = column.type
+    if column.null_count == 0 and (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
+        return np.asarray(column.to_numpy())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        coded = whole.dictionary_encode(null_encoding="encode")
+        return Coded(coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64))
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def taken(values: Values, rows: NDArray[np.int64]) -> Values:
+    """Some of the rows of a column."""
+    if isinstance(values, np.ndarray):
+        return values[rows]
+    return values.taken(rows) if isinstance(values, Coded) else [values[row] for row in rows.tolist()]

@@ -4,22 +4,35 @@ A `Session` answers questions one at a time and pays for each from an account; a
 release jobs. Both need a `Unit`: whom the guarantee protects, and how much one of them may contribute.
 """
 
+# Imports inside functions: PostgreSQL, Spark and polars are extras, and the cold start of a question is
+# measured.
+
+from tacit.tables import reading
 from tacit.tables.answer import MARK, Answer, Figures
+from tacit.tables.answer_record import answer_from, answer_record, price_from, price_record, record_of, value_of
+from tacit.tables.bias import Lost
 from tacit.tables.cross_counts import Brackets, Cut, Periods
 from tacit.tables.desk import Desk, Price, explained, price_for_accuracy
 from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import EngineError, Refused, TableError
 from tacit.tables.figures import Released
+from tacit.tables.left_out import LeftOut
+from tacit.tables.magic import register_magic
 from tacit.tables.plan import Plan, Recipe
-from tacit.tables.question import Aggregate, Asked, Key, Output, Question
+from tacit.tables.question import KINDS, Aggregate, Asked, Key, Output, Question
+from tacit.tables.reading import ColumnReading, date_formats, encoding_of, number_marks
+from tacit.tables.remote import RemoteSession, connect
 from tacit.tables.schema import Column, Schema
 from tacit.tables.session import Session
 from tacit.tables.source import CSV, DUCKDB, PARQUET, Source
 from tacit.tables.unit import Unit, auto
 
 __all__ = [
-    "CSV", "DUCKDB", "MARK", "PARQUET", "Aggregate", "Answer", "Asked", "Brackets", "Column", "Cut", "Desk", "Engine", "EngineError",
-    "Figures", "Key", "Output", "Periods", "Plan", "Price", "Question", "Recipe", "Refused", "Released", "Schema", "Session", "Source",
-    "TableError", "Unit", "auto", "explained", "known_dialect", "price_for_accuracy",
+    "CSV", "DUCKDB", "KINDS", "MARK", "PARQUET", "Aggregate", "Answer", "Asked", "Brackets", "Column",
+    "ColumnReading", "Cut", "Desk", "Engine", "EngineError", "Figures", "Key", "LeftOut", "Lost", "Output",
+    "Periods", "Plan", "Price", "Question", "Recipe", "Refused", "Released", "RemoteSession", "Schema",
+    "Session", "Source", "TableError", "Unit", "answer_from", "answer_record", "auto", "connect",
+    "date_formats", "encoding_of", "explained", "known_dialect", "number_marks", "price_for_accuracy",
+    "price_from", "price_record", "reading", "record_of", "register_magic", "value_of",
 ]  # fmt: skip

@@ -31,16 +31,14 @@ MARKS = tuple(f"{name}_" for name in _BOUNDS)
 
 
 def understood(text: str) -> tuple[str, Asked]:
-    """Plain SQL, and what the options say; other texts are handed back as they are."""
-    if not _START.search(text):
-        return text, Asked()
-    from sqlglot.dialects.bigquery import BigQuery  # most questions are not asked in this way
+    """Plain SQL, and what the options say; other texts are handed back as they are.
 
-    tokens: list[Token] = []
-    try:
-        tokens = list(BigQuery().tokenize(text))
-    except (SqlglotError, ValueError, IndexError):
-        tokens = []
+    Contribution bounds may also stand in a plain SELECT: AVG(cost, contribution_bounds_per_row => (0, 500)).
+    """
+    if not _START.search(text):
+        bounded = any(name in text.lower() for name in _BOUNDS)
+        return (_edited(text, _marked(_tokens(text), 0)) if bounded else text), Asked()
+    tokens = _tokens(text)
     words = [token.text.upper() for token in tokens]
     starts = [i for i in range(len(words) - 2) if words[i : i + 3] == ["SELECT", "WITH", "DIFFERENTIAL_PRIVACY"]]
     if not tokens or not starts:
@@ -55,9 +53,22 @@ def understood(text: str) -> tuple[str, Asked]:
         asked = _options(tokens[first + 4 : last])
     edits.append((tokens[first].start, tokens[last].end + 1, ""))
     edits += _marked(tokens, last + 1)
+    return _edited(text, edits), asked
+
+
+def _tokens(text: str) -> list[Token]:
+    from sqlglot.dialects.bigquery import BigQuery  # most questions are not asked in this way
+
+    try:
+        return list(BigQuery().tokenize(text))
+    except (SqlglotError, ValueError, IndexError):
+        return []
+
+
+def _edited(text: str, edits: list[tuple[int, int, str]]) -> str:
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
-    return text, asked
+    return text
 
 
 def _closing(tokens: list[Token], opening: int) -> int:
@@ -122,8 +133,11 @@ def _marked(tokens: list[Token], start: int) -> list[tuple[int, int, str]]:
     return edits
 
 
-def per_group(tree: exp.Select, person: str | None) -> exp.Select:
-    """The same question with bounds of rows: each person's total in each group is one row of a sub-query."""
+def per_group(tree: exp.Select, person: str | None, most: int | None = None) -> exp.Select:
+    """The same question with bounds of rows: each person's total in each group is one row of a sub-query.
+
+    A COUNT beside them without bounds of its own counts at most so many rows of a person in a group, as the caps do.
+    """
     marked = [node for node in tree.walk() if isinstance(node, exp.Anonymous) and node.name.lower() == MARKS[0]]
     if not marked:
         return tree
@@ -144,9 +158,13 @@ def per_group(tree: exp.Select, person: str | None) -> exp.Select:
         if not isinstance(node, exp.AggFunc):
             return node
         mark = node.this
+        if isinstance(node, exp.Count) and most is not None and (mark is None or isinstance(mark, (exp.Star, exp.Column))):
+            counted = [mark.copy() if mark is not None else exp.Star(), exp.Literal.number(0), exp.Literal.number(most)]
+            mark = exp.Anonymous(this=MARKS[0], expressions=counted)
         if not isinstance(node, (exp.Sum, exp.Count, exp.Avg)) or not isinstance(mark, exp.Anonymous) or mark.name.lower() != MARKS[0]:
             raise Refused(
-                "where one aggregate has contribution_bounds_per_group, each must be a SUM, COUNT or AVG with them; ask for others apart"
+                "where one aggregate has contribution_bounds_per_group, each must be a COUNT, or a SUM or AVG with them; "
+                "ask for others apart"
             )
         own = node.copy()
         own.set("this", mark.expressions[0].copy())

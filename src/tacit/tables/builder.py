@@ -17,6 +17,7 @@ tacit.tables.errors.TableError: an expression must be one value, such as 'age + 
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,7 +35,7 @@ __all__ = ["Catalog", "Query", "Table"]
 Asker = Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Query:
     """A question in the making; every method gives a new one."""
 
@@ -54,6 +55,13 @@ class Query:
     def of(table: str, catalog: Catalog | None = None, dialect: str = "duckdb", asker: Asker | None = None) -> Query:
         """A question about a table; `visits AS v` gives it a name to be used in joins."""
         return Query(_item(table, dialect), catalog, dialect, asker)
+
+    def __repr__(self) -> str:
+        return f"Query({self.tree.sql(dialect=self.dialect) if self.chosen else self.source.sql(dialect=self.dialect)})"
+
+    def _repr_html_(self) -> str:
+        text = self.tree.sql(dialect=self.dialect, pretty=True) if self.chosen else self.source.sql(dialect=self.dialect)
+        return f"<pre>{html.escape(text)}</pre>"
 
     # --- rows ---------------------------------------------------------------------------------------------------------------------
 
@@ -81,7 +89,7 @@ class Query:
         return self._around(self._select(chosen), name)
 
     def per_person(self, *columns: str, name: str = "people", **aggregates: str) -> Query:
-        """One row for each person (and each combination of `columns`), with aggregates of her own rows: per_person(visits="COUNT(*)")."""
+        """One row for each person (and each combination of `columns`), aggregating the person's rows: per_person(visits="COUNT(*)")."""
         person = self.catalog.unit.person if self.catalog is not None else None
         if person is None:
             raise TableError(code="person-needed", what="per_person")

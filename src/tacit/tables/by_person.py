@@ -1,6 +1,6 @@
 """Sub-queries that aggregate each person's own rows: one row a person, or one for each person and some other columns.
 
-What is computed of her rows touches nobody else's, so the relation still belongs to people, and none of its aggregates can fail.
+What is computed of a person's rows touches no other person's, so the relation still belongs to people, and none of its aggregates can fail.
 
 >>> from sqlglot import parse_one
 >>> from tacit.tables.from_clause import rows_of
@@ -13,10 +13,11 @@ What is computed of her rows touches nobody else's, so the relation still belong
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import cast
+from typing import Any, cast
 
 from sqlglot import exp
 
@@ -37,7 +38,7 @@ ROWS = 2.0**33
 def exact_sum(value: Value) -> Value:
     """The sum of a person's rows, added up in whole numbers: a sum of floats depends on the order of rows, which is not hers alone.
 
-    (1e100 + 1) - 1e100 is 0 and (1e100 - 1e100) + 1 is 1, so that one person's coming could change everybody's sums, by way of the
+    (1e100 + 1) - 1e100 is 0 and (1e100 - 1e100) + 1 is 1, so that one person's coming could change all sums, by way of the
     order in which an engine then meets the rows (Casacuberta, Shoemate, Vadhan and Wagaman 2022).
 
     >>> exact_sum(Value(exp.column("n"), "integer", 2.0**63)).sql.sql("duckdb")
@@ -91,7 +92,7 @@ class Grouping:
         if self.rows.person is None or not any(f.person for f in made):
             raise Refused(
                 f"a sub-query that aggregates must GROUP BY the person ({self.unit.person or 'the unit has none'}): "
-                "otherwise its rows belong to nobody"
+                "otherwise its rows have no owner"
             )
         chosen, fields = carried(self.rows)
         aggregates: dict[str, Value] = {}
@@ -114,7 +115,7 @@ class Grouping:
         if having is not None:
             condition = total(self._held(having.this, aggregates), self._seen(keys, values, aggregates), boolean=True)
             query = query.having(condition.sql, copy=False)
-        # A copy of the person's column from the other side of a LEFT JOIN may be NULL in some of her rows, so only the column itself
+        # A copy of the person's column from the other side of a LEFT JOIN may be NULL in some of their rows, so only the column itself
         # makes one row.
         alone = not others
         return replace(
@@ -257,6 +258,50 @@ def grouped_by(group: exp.Expression, projections: Sequence[exp.Expression], res
                 "another name, or write its place: GROUP BY 1"
             )
     return keys
+
+
+#: CUBE of more columns is refused.
+MOST_CUBED = 6
+
+
+def levels_of(group: exp.Expression) -> tuple[exp.Group, list[list[exp.Expression]]]:
+    """A GROUP BY of all terms, and the terms that each sub-total of ROLLUP, CUBE or GROUPING SETS keeps.
+
+    >>> from sqlglot import parse_one
+    >>> group, levels = levels_of(parse_one("SELECT 1 FROM t GROUP BY ROLLUP (a, b)").args["group"])
+    >>> group.sql(), [[term.sql() for term in level] for level in levels]
+    ('GROUP BY a, b', [['a'], []])
+    """
+    fixed: list[exp.Expression] = []
+    several: list[exp.Expression] = []
+    for term in [*group.expressions, *(t for name in ("rollup", "cube", "grouping_sets") for t in group.args.get(name) or [])]:
+        (several if isinstance(term, (exp.Rollup, exp.Cube, exp.GroupingSets)) else fixed).append(term)
+    if len(several) != 1:
+        raise Refused("one of ROLLUP, CUBE and GROUPING SETS may stand in GROUP BY; ask one question for each further one")
+    node, inner = several[0], [_members(term) for term in several[0].expressions]
+    if not inner:
+        inner, fixed = [[term] for term in fixed], []  # MySQL's GROUP BY a, b WITH ROLLUP
+    if isinstance(node, exp.Rollup):
+        sets = [[term for part in inner[:most] for term in part] for most in range(len(inner), -1, -1)]
+    elif isinstance(node, exp.Cube):
+        if len(inner) > MOST_CUBED:
+            raise Refused(f"CUBE has two to the power of its columns sub-totals; at most {MOST_CUBED} columns are taken")
+        chosen = itertools.product((True, False), repeat=len(inner))
+        sets = [[term for part, kept in zip(inner, kept_of, strict=True) if kept for term in part] for kept_of in chosen]
+    else:
+        sets = inner
+    everything = list(dict.fromkeys([*fixed, *(term for level in sets for term in level)]))
+    levels = [[*fixed, *level] for level in sets]
+    whole = [level for level in levels if len(set(level)) == len(everything)]
+    if not whole:
+        raise Refused("GROUPING SETS must hold the set of all its columns: sub-totals are added up from the finest groups")
+    plain = exp.Group(expressions=[term.copy() for term in everything])
+    return plain, [level for level in levels if len(set(level)) < len(everything)]
+
+
+def _members(term: exp.Expression) -> list[exp.Expression]:
+    inner: Any = term.unnest() if isinstance(term, exp.Paren) else term
+    return list(inner.expressions) if isinstance(inner, exp.Tuple) else [inner]
 
 
 def _means_column(written: exp.Column, key: exp.Expression, resolve: Resolve) -> bool:

@@ -29,8 +29,9 @@ from sqlglot import exp
 from tacit import noise
 from tacit.exact import exact
 from tacit.tables.desk import Desk
-from tacit.tables.engines.types import kind_of, zoned
+from tacit.tables.engines.types import NANOSECONDS, bare, kind_of, zoned
 from tacit.tables.errors import Refused, TableError
+from tacit.tables.forms import Value, beside_nanoseconds, written
 from tacit.tables.keys import Keys, Listed, literal
 from tacit.tables.plan import multiplicity_of, types_of
 from tacit.tables.question import Aggregate, Key, Question
@@ -154,10 +155,11 @@ class Cut:
 
         `rows` is a question whose rows are counted, 'SELECT COUNT(*) FROM visits WHERE age > 17'; without it, those
         of the desk's first table. With `outside`, every column has one cell more, the last, for values that are
-        in no other, and the outermost brackets are open: then every row counts.
+        in no other, and the outermost brackets are open: then every row counts. A question without columns has
+        one number, the total.
         """
         given = dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
-        if not given:
+        if not given and rows is None:
             raise TableError("a count in cells needs columns, such as ['region', 'sex']")
         unit = desk.unit
         if unit.automatic:
@@ -192,12 +194,15 @@ class Cut:
         """The most rows of one unit that are counted."""
         return self.unit.reach(True, multiplicity_of(self.question)).rows
 
+    def _used(self, tables: Sequence[tuple[str, ...]]) -> tuple[Key, ...]:
+        return tuple(key for key in self.question.keys if any(key.name in table for table in tables))
+
     def statement(self, tables: Sequence[tuple[str, ...]], salt: int = 0) -> exp.Select:
-        """The one statement that counts every table."""
-        places = {key.name: i for i, key in enumerate(self.question.keys)}
-        keys = Keys(self.question.keys, (), tuple(range(len(self.question.keys))))
-        wanted = Wanted(keys, (row_count(),), self.unit, numbered=self.numbered)
-        found = statement(self.question, wanted, self.desk.engine, salt)
+        """The one statement that counts every table. Columns that no table has are left out of it."""
+        used = self._used(tables)
+        places = {key.name: i for i, key in enumerate(used)}
+        wanted = Wanted(Keys(used, (), tuple(range(len(used)))), (row_count(),), self.unit, numbered=self.numbered)
+        found = statement(replace(self.question, keys=used), wanted, self.desk.engine, salt)
         sets = [
             exp.Tuple(expressions=[exp.column(key_name(places[name]), quoted=True) for name in table])
             for table in dict.fromkeys(tables)
@@ -208,7 +213,7 @@ class Cut:
     def counts(self, tables: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], NDArray[np.int64]]:
         """The counts of every table. This touches the data: whoever calls it has paid, and publishes nothing of it."""
         result = self.desk.engine.run(self.statement(tables, noise.uniform_integers(2**60)))
-        places = {key.name: i for i, key in enumerate(self.question.keys)}
+        places = {key.name: i for i, key in enumerate(self._used(tables))}
         # The total of no rows is NULL.
         totals = result.column(measure_name(0)).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
         cells, present = [], []
@@ -321,10 +326,17 @@ def _period(key: Key, cells: Periods, sql_type: str) -> exp.Expression:
         raise Refused(f"{key.name} must be a date, or a timestamp without a time zone, to be cut into periods")
     midnight = datetime.time()
     edges = [day if kind == "date" else datetime.datetime.combine(day, midnight) for day in cells.edges]
-    below = [exp.LT(this=key.value.copy(), expression=literal(edge, kind)) for edge in edges]
+    below = [_before(key.value.copy(), edge, kind, bare(sql_type) in NANOSECONDS) for edge in edges]
     ifs = [exp.If(this=below[0], true=exp.null())]
     ifs += [exp.If(this=condition, true=exp.Literal.number(place)) for place, condition in enumerate(below[1:])]
     return exp.cast(exp.Case(ifs=ifs), "BIGINT")
+
+
+def _before(value: exp.Expression, edge: datetime.date, kind: str, fine: bool) -> exp.Expression:
+    found = None
+    if fine and isinstance(edge, datetime.datetime):
+        found = beside_nanoseconds(exp.LT, Value(value, "nanoseconds"), written(edge.isoformat(sep=" "), "timestamp"))
+    return exp.LT(this=value, expression=literal(edge, kind)) if found is None else found.sql
 
 
 def _edge(value: Any) -> exp.Expression:

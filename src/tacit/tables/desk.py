@@ -18,6 +18,7 @@ Laplace(noise_multiplier=Fraction(1, 1))
 from __future__ import annotations
 
 import datetime
+import html
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -31,6 +32,7 @@ from tacit.accounting import Bound, Event, Guarantee, account
 from tacit.exact import at_most, exact
 from tacit.tables import plan as plans
 from tacit.tables.answer import Answer
+from tacit.tables.bias import Lost
 from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import KEPT, Engine
 from tacit.tables.errors import TableError
@@ -53,7 +55,7 @@ class Desk:
     """A source, whom it is about, and what is public about it. `replace(desk, unit=...)` is the same desk for another unit.
 
     `dialect` is the SQL that questions are written in. With `loss`, every question also measures what the caps cut off, with a small
-    part of its price.
+    part of its price. `epoch` names the public stretch of time in which a kept answer stands for an identical question.
     """
 
     source: Source
@@ -63,6 +65,7 @@ class Desk:
     dialect: str
     confidence: float = 0.95
     loss: bool = True
+    epoch: str = ""
     _memory: Recall = field(default_factory=lambda: Recall(192), repr=False, compare=False)
 
     @staticmethod
@@ -109,7 +112,7 @@ class Desk:
     def plan(
         self, question: Question, spend: Guarantee, *, bounds: Mapping[str, Any] | None = None,
         keys: Any = None, weights: Mapping[str, Any] | None = None, law: str | None = None,
-        loss: bool | None = None, period: tuple[datetime.date, datetime.date] | None = None,
+        loss: bool | None = None, period: tuple[datetime.date, datetime.date] | None = None, beyond: bool | None = None,
     ) -> Plan:
         """What would be measured, with which noise, for this price. What is declared here goes before what the columns say."""
         columns = self.catalog.columns
@@ -117,8 +120,17 @@ class Desk:
             keys = {**self.schema.categories_of(question, columns), **(keys or {})}
             _check_keys(question, keys)
         known = {**self.schema.bounds_of(question, columns), **(bounds or {})}
-        settings = Settings(known, keys, weights or {}, law, self.loss if loss is None else bool(loss), period)
-        return plans.make(question, self._unit_for(question), self.engine, settings, spend)
+        settings = Settings(known, keys, weights or {}, law, self.loss if loss is None else bool(loss), bool(beyond), period)
+        unit = self._unit_for(question)
+        same = frozen({
+            "bounds": known, "keys": keys, "weights": settings.weights, "law": law, "loss": settings.loss,
+            "beyond": settings.beyond,
+        })  # fmt: skip
+        key = None if same is None else ("prepared", unit, same, period)
+        # of many prices of one question only the noise differs
+        return self.recalled(
+            key, (question, self.engine), lambda: plans.prepare(question, unit, self.engine, settings)
+        ).at(spend)
 
     def _unit_for(self, question: Question) -> Unit:
         """The unit with the caps that the question itself asks for; whom it protects cannot be changed by asking."""
@@ -168,11 +180,11 @@ class Desk:
 
     def answer(
         self, plan: Plan, released: Released, *, delta: Fraction, private: bool, entry: int | None = None,
-        text: str = "", notes: tuple[str, ...] = (),
+        text: str = "", notes: tuple[str, ...] = (), also: Lost | None = None,
     ) -> Answer:
         """The figures of what was released, with their intervals and the price, told at `delta`."""
         return answer_of(
-            plan, released, delta=delta, confidence=self.confidence, private=private, entry=entry, statement=text, notes=notes
+            plan, released, delta=delta, confidence=self.confidence, private=private, entry=entry, statement=text, notes=notes, also=also,
         )
 
 
@@ -213,7 +225,17 @@ def _check_keys(question: Question, keys: Mapping[Any, Any]) -> None:
 FINE = Fraction(1, 200)
 
 
-@dataclass(frozen=True)
+class Words(str):
+    """A text of several lines, which a notebook and the interpreter show as lines."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self)}</pre>"
+
+
+@dataclass(frozen=True, repr=False)
 class Price:
     """What a question would cost, and how far each figure would be off at most, with the confidence, in a group of so many rows."""
 
@@ -229,6 +251,15 @@ class Price:
     def epsilon(self) -> float:
         """The certified epsilon of the whole question at its delta."""
         return self.cost.upper
+
+    def __repr__(self) -> str:
+        return f"Price({self})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{html.escape(name)}</td><td>± {error:.4g}</td></tr>" for name, error in self.errors.items())
+        at = f" at delta {self.delta:g}" if self.delta else ""
+        head = f"<tr><th>figure</th><th>error, {self.confidence:.0%}, in a group of {self.rows} rows</th></tr>"
+        return f"<p>costs epsilon <b>{self.epsilon:.6g}</b>{at}</p><table>{head}{rows}</table>"
 
     def __str__(self) -> str:
         errors = ", ".join(f"{name} within {error:.4g}" for name, error in self.errors.items())
@@ -251,7 +282,7 @@ def price_for_accuracy(
         raise TableError("accuracy names figures and their errors: accuracy={'n': 50}")
     goals = {name: exact(f"accuracy[{name!r}]", value) for name, value in wanted.items()}
     if any(goal <= 0 for goal in goals.values()):
-        raise TableError("accuracy must be greater than 0: noise there will be")
+        raise TableError("accuracy must be greater than 0: every answer has noise")
 
     def good(plan: Planned) -> bool:
         found = errors(plan)
@@ -337,7 +368,7 @@ def frozen(value: Any) -> Hashable | None:
         if type(part) in (list, tuple):
             kinds = set(map(type, part))
             if len(kinds) == 1 and kinds <= ALIKE:
-                return (type(part), *kinds, tuple(part))  # of one type, so that nobody need look at each
+                return (type(part), *kinds, tuple(part))  # of one type, so that the parts need not be looked at one by one
             return (type(part), None, tuple(of(item) for item in part))
         if isinstance(part, Mapping):
             return (dict, tuple((of(name), of(item)) for name, item in part.items()))
@@ -369,10 +400,9 @@ class Recall:
         if key is None:
             return make()
         missing = object()
-        found: Any = self._kept.pop(key, missing)
-        if found is missing:
-            found = make()
+        kept = self._kept.pop(key, missing)  # in one step: other threads ask too
+        found: Found = make() if kept is missing else kept
         self._kept[key] = found
         while len(self._kept) > self.most:
             self._kept.pop(next(iter(self._kept)), None)
-        return found  # type: ignore[no-any-return]
+        return found

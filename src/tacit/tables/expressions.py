@@ -47,6 +47,8 @@ from tacit.tables.forms import (
 
 __all__ = ["ALLOWED", "NUMBERS", "Columns", "Value", "column", "number", "settled", "total", "why_not"]
 
+#: The longest regular expression, and the longest text that is put in place of another.
+PATTERN, SHORT = 300, 100
 #: Longer texts are cut here before they are joined, so that no text grows without limit.
 LONGEST = 10_000
 
@@ -197,7 +199,11 @@ class _Rewriter:
         return Value(exp.Paren(this=sql), "boolean")
 
     def compared(self, operator: type[exp.Expression], left: exp.Expression, right: exp.Expression) -> Value:
-        first, second = self.alike([left, right], "a comparison", ordered=True, plain=True)
+        values = [self.value(left), self.value(right)]
+        beside = forms.beside_nanoseconds(operator, *values)
+        if beside is not None:
+            return beside
+        first, second = self.brought(values, "a comparison", ordered=True, plain=True)
         return Value(exp.Paren(this=operator(this=first.sql, expression=second.sql)), "boolean")
 
     def member(self, node: exp.Expression) -> Value:
@@ -243,7 +249,9 @@ class _Rewriter:
 
     def alike(self, nodes: Sequence[exp.Expression], what: str, *, ordered: bool = False, plain: bool = False) -> list[Value]:
         """Operands brought to one kind; constants follow the others. With `plain`, columns need no guard, because nothing is computed."""
-        values = [self.value(node) for node in nodes]
+        return self.brought([self.value(node) for node in nodes], what, ordered=ordered, plain=plain)
+
+    def brought(self, values: list[Value], what: str, *, ordered: bool = False, plain: bool = False) -> list[Value]:
         kinds = (
             {v.kind for v in values if v.kind != "null" and v.constant is None} or {v.kind for v in values if v.kind != "null"} or {"text"}
         )
@@ -257,6 +265,8 @@ class _Rewriter:
             kinds -= {"text"}
         if len(kinds) == 2 and kinds == {"date", "timestamp"}:
             kinds = {"timestamp"}
+        if "nanoseconds" in kinds:
+            return forms.of_nanoseconds(values, kinds, what)
         if plain and forms.comparable(values):
             return [forms.as_it_is(v) for v in values]
         pointed = any(isinstance(v.constant, Fraction) and v.constant.denominator > 1 for v in map(_read, values))
@@ -393,7 +403,57 @@ class _Rewriter:
                 return self.substring(node)
             case exp.Concat() | exp.DPipe():
                 return self.joined(node)
+            case exp.StrToTime() | exp.StrToDate():
+                return self.dated(node)
+            case exp.Replace():
+                return self.replaced(node)
+            case exp.RegexpLike() | exp.RegexpFullMatch() | exp.RegexpExtract() | exp.RegexpReplace():
+                return self.regular(node)
         raise Refused(why_not(node))
+
+    def dated(self, node: exp.Expression) -> Value:
+        """STRPTIME and its kin: a text read as a date in one written form; NULL where it is not in that form, on every engine."""
+        written = node.args.get("format")
+        if not isinstance(written, exp.Literal) or not written.is_string:
+            raise Refused("STRPTIME needs a constant format, such as STRPTIME(day, '%d.%m.%Y')")
+        name = "STRPTIME" if isinstance(node, exp.StrToTime) else "TO_DATE"
+        kind = "date" if isinstance(node, exp.StrToDate) else "timestamp"
+        return forms.in_form(forms.as_text(self.value(node.this), name), written.this, kind)
+
+    def replaced(self, node: exp.Expression) -> Value:
+        old, new = node.expression, node.args.get("replacement")
+        texts = [part.this for part in (old, new) if isinstance(part, exp.Literal) and part.is_string]
+        if len(texts) != 2 or not texts[0] or max(map(len, texts)) > SHORT:
+            raise Refused(f"REPLACE needs two constants of at most {SHORT} characters, the first not empty: REPLACE(code, '-', '')")
+        text = forms.cut(forms.as_text(self.value(node.this), "REPLACE").sql, 1, LONGEST)
+        return Value(exp.Replace(this=text, expression=exp.Literal.string(texts[0]), replacement=exp.Literal.string(texts[1])), "text")
+
+    def regular(self, node: exp.Expression) -> Value:
+        """Regular expressions of RE2, which takes time in proportion to the text whatever the expression is. Other engines are refused
+        when the question is planned: theirs can take for ever."""
+        pattern, new = node.expression, node.args.get("replacement")
+        if not isinstance(pattern, exp.Literal) or not pattern.is_string or len(pattern.this) > PATTERN:
+            raise Refused(f"a regular expression is a constant of at most {PATTERN} characters: REGEXP_MATCHES(code, '^A[0-9]+')")
+        forms.check_pattern(pattern.this)
+        text = forms.cut(forms.as_text(self.value(node.this), node.key.upper()).sql, 1, LONGEST)
+        made: exp.Expression
+        if isinstance(node, exp.RegexpExtract):
+            group = whole_constant(node.args.get("group"), 0, 0, 9, "the group of REGEXP_EXTRACT")
+            made = exp.Anonymous(this="REGEXP_EXTRACT", expressions=[text, pattern.copy(), exp.Literal.number(group)])
+        elif isinstance(node, exp.RegexpReplace):
+            if not isinstance(new, exp.Literal) or not new.is_string or len(new.this) > SHORT or "\\" in new.this:
+                raise Refused(f"REGEXP_REPLACE puts a constant of at most {SHORT} characters, without a backslash, in place of what it "
+                              "finds")
+            modifiers = node.args.get("modifiers")
+            if modifiers is not None and (not isinstance(modifiers, exp.Literal) or modifiers.this not in ("", "g")):
+                raise Refused("of the options of REGEXP_REPLACE only 'g' is understood")
+            every = [exp.Literal.string("g")] if modifiers is not None and modifiers.this == "g" else []
+            made = exp.Anonymous(this="REGEXP_REPLACE", expressions=[text, pattern.copy(), new.copy(), *every])
+        else:
+            name = "REGEXP_FULL_MATCH" if isinstance(node, exp.RegexpFullMatch) else "REGEXP_MATCHES"
+            made = exp.Anonymous(this=name, expressions=[text, pattern.copy()])
+            return Value(exp.Paren(this=made), "boolean")
+        return Value(made, "text")
 
     def sign(self, value: Value) -> Value:
         forms.check_size(value.sql)
@@ -493,7 +553,7 @@ def why_not(node: exp.Expression) -> str:
     """Why a node is not on the list."""
     name = (node.name if isinstance(node, exp.Anonymous) else getattr(node, "sql_name", lambda: node.key)()).upper()
     if isinstance(node, (exp.Query, exp.Exists, exp.Subquery)):
-        return "a sub-query inside an expression can depend on everybody's rows; join the table, or select from a sub-query instead"
+        return "a sub-query inside an expression can depend on all people's rows; join the table, or select from a sub-query instead"
     if isinstance(node, exp.Window):
         return (
             "window functions mix people's rows, so one person's effect is not bounded; aggregate by person in a sub-query instead, "

@@ -14,9 +14,10 @@ is a property of the data, and would have to be paid for.
 
 from __future__ import annotations
 
+import datetime
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -30,7 +31,8 @@ from sqlglot import exp
 from tacit.accounting import Note, cost_of
 from tacit.exact import at_most
 from tacit.mechanisms import half_width
-from tacit.tables.answer import Answer, Figures, Floats, Noise
+from tacit.tables.answer import Answer, Bias, Figures, Floats, Noise
+from tacit.tables.bias import Lost, biases, both_ways
 from tacit.tables.engines.engine import DECIMAL, INT64
 from tacit.tables.errors import WORDS
 from tacit.tables.plan import Linear, Plan, Recipe, derived
@@ -38,6 +40,9 @@ from tacit.tables.question import evaluate
 from tacit.tables.ranks import quantile
 from tacit.tables.statement import GROUP, PEOPLE, ROW, SEEN, SEEN_HERE, key_name
 from tacit.tables.statistics import Share, measure_name
+
+#: How long a timestamp with six decimals is.
+MICROSECONDS = len("2024-01-31 12:00:00.123456")
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ def _plain(row: NDArray[Any]) -> Any:
 
 
 def integers(table: pa.Table, plan: Plan) -> Exact:
-    """The sums of every declared group, 0 where the engine saw nobody; of every group that occurs where keys are private."""
+    """The sums of every declared group, 0 where the engine saw no rows; of every group that occurs where keys are private."""
     cells = [measure_name(i) for i, m in enumerate(plan.wanted.measures) if m.over == "cells"]
     first, count = plan.keys.first, plan.keys.count
     names = _names(table, plan) if plan.keys.private or cells else []
@@ -131,9 +136,18 @@ def _names(table: pa.Table, plan: Plan) -> list[tuple[int, tuple[Any, ...]]]:
     if plan.keys.private:
         from tacit.mechanisms import plain_key
 
-        private = [table.column(key_name(i)).to_pylist() for i in plan.keys.private]
+        private = [_handed_over(table.column(key_name(i)).to_pylist(), plan.keys.keys[i].digits) for i in plan.keys.private]
         found = [(number, tuple(plain_key(_shortest(column[line])) for column in private)) for line, (number, _) in enumerate(found)]
     return found
+
+
+def _handed_over(values: list[Any], digits: str) -> list[Any]:
+    """Keys that came as texts: a number, and a timestamp, or the text itself where it has more decimals than Python's."""
+    if digits == "decimal":
+        return [None if value is None else Decimal(value) for value in values]
+    if digits == "timestamp":
+        return [value if value is None or len(value) > MICROSECONDS else datetime.datetime.fromisoformat(value) for value in values]
+    return values
 
 
 def _shortest(value: Any) -> Any:
@@ -174,10 +188,33 @@ def release(exact: Exact, plan: Plan) -> Released:
         order = {name: place for place, name in enumerate(full)}
         chosen = [order[name] for name in plan.selection.choose(full, exact.people)]
         rows = [row if m.over in ("seen", "kept") else row[chosen] for row, m in zip(rows, plan.wanted.measures, strict=True)]
-        released = [full[place] for place in chosen]
-    else:
-        released = list(plan.keys.listed)
-    return Released(released, tuple(plan.split.noise.add(row, block) for block, row in enumerate(rows)))
+        noisy = [plan.split.noise.add(row, block) for block, row in enumerate(rows)]
+        # The rule names those it chose in an order of its own, that of their texts.
+        shown = sorted(range(len(chosen)), key=lambda place: [_sortable(value) for value in full[chosen[place]]])
+        noisy = [row if m.over in ("seen", "kept") else row[shown] for row, m in zip(noisy, plan.wanted.measures, strict=True)]
+        return Released([full[chosen[place]] for place in shown], tuple(noisy))
+    return Released(list(plan.keys.listed), tuple(plan.split.noise.add(row, block) for block, row in enumerate(rows)))
+
+
+def lost(plan: Plan, released: Released, confidence: float) -> Lost | None:
+    """The share of rows that the caps left out, from what was released for it; None where it was not measured."""
+    if plan.loss is None:
+        return None
+    part = (1 + confidence) / 2
+    before, after = float(released.sums[plan.loss.seen][0]), float(np.sum(released.sums[plan.loss.kept]))
+    wide_before, wide_after = _wide(plan, released, part)
+    ends = ((after - wide_after) / max(before + wide_before, 1.0), _most(after + wide_after, before - wide_before))
+    least, most = (max(0.0, min(1.0, share)) for share in ends)
+    value = max(least, min(most, after / max(before, 1.0)))
+    return Lost(1 - value, 1 - most, 1 - least)
+
+
+def _wide(plan: Plan, released: Released, part: float) -> tuple[float, float]:
+    """How far the noise takes the rows before the caps, and those after them."""
+    assert plan.loss is not None
+    seen, kept = plan.shares[plan.loss.seen], plan.shares[plan.loss.kept]
+    many = np.full(len(released.sums[plan.loss.kept]), kept.spread)
+    return float(half_width([seen.spread], seen.law, part)[0]), float(half_width(many, kept.law, part)[0])
 
 
 def loss_note(plan: Plan, released: Released, confidence: float) -> str | None:
@@ -185,20 +222,14 @@ def loss_note(plan: Plan, released: Released, confidence: float) -> str | None:
     if plan.loss is None:
         named = plan.unit.capped and plan.unit.noun != "row"
         return "rows lost to the caps: none; that the data obey the caps was declared" if named else None
-    part = (1 + confidence) / 2
-    seen, kept = plan.shares[plan.loss.seen], plan.shares[plan.loss.kept]
-    before, after = float(released.sums[plan.loss.seen][0]), float(np.sum(released.sums[plan.loss.kept]))
-    wide_before = float(half_width([seen.spread], seen.law, part)[0])
-    many = np.full(len(released.sums[plan.loss.kept]), kept.spread)
-    wide_after = float(half_width(many, kept.law, part)[0])
-    ends = ((after - wide_after) / max(before + wide_before, 1.0), _most(after + wide_after, before - wide_before))
-    least, most = (max(0.0, min(1.0, share)) for share in ends)
-    if most - least > 0.9:
+    found = lost(plan, released, confidence)
+    assert found is not None
+    if not found.known:
+        seen, kept = plan.shares[plan.loss.seen], plan.shares[plan.loss.kept]
         paid = float(seen.part) + (float(kept.part) if kept.measure.over == "kept" else 0.0)
-        return Note.of(WORDS, "loss-unknown", noise=wide_before + wide_after, share=paid)
-    value = max(least, min(most, after / max(before, 1.0)))
+        return Note.of(WORDS, "loss-unknown", noise=sum(_wide(plan, released, (1 + confidence) / 2)), share=paid)
     return (
-        f"rows lost to the caps: about {1 - value:.0%} ({confidence:.0%} interval {1 - most:.0%} to {1 - least:.0%}), "
+        f"rows lost to the caps: about {found.share:.0%} ({confidence:.0%} interval {found.low:.0%} to {found.high:.0%}), "
         f"counting at most {plan.loss.most} rows of one {plan.unit.noun}: where one has more, more are lost"
     )
 
@@ -207,19 +238,20 @@ def _most(after: float, before: float) -> float:
     return after / before if before > 0 else 1.0
 
 
-def figures(plan: Plan, sums: Sequence[Floats], confidence: float) -> Mapping[str, Figures]:
-    """A column for every aggregate of the question; `sums` are the noisy sums in granules."""
+def figures(plan: Plan, sums: Sequence[Floats], confidence: float, copies: int = 1) -> Mapping[str, Figures]:
+    """A column for every aggregate of the question; `sums` are the noisy sums in granules, each of so many groups' noise."""
     values = [np.asarray(row, dtype=float) * share.granule for share, row in zip(plan.shares, sums, strict=True)]
-    maker = Maker(plan.shares, values)
+    maker = Maker(plan.shares, values, copies)
     return {recipe.aggregate.name: maker.figure(recipe, confidence) for recipe in plan.recipes}
 
 
 class Maker:
     """Figures of one set of noisy sums."""
 
-    def __init__(self, shares: Sequence[Share], values: Sequence[Floats]) -> None:
+    def __init__(self, shares: Sequence[Share], values: Sequence[Floats], copies: int = 1) -> None:
         self.shares = shares
         self.values = values
+        self.copies = copies
 
     def figure(self, recipe: Recipe, confidence: float) -> Figures:
         """One column."""
@@ -253,12 +285,12 @@ class Maker:
 
     def half(self, linear: Linear, confidence: float) -> float:
         """How far the noise and the rounding take it, except with probability 1 - confidence."""
-        weights = tuple(factor * self.shares[index].spread for index, factor in linear)
+        weights = tuple(factor * self.shares[index].spread for index, factor in linear) * self.copies
         return _half_width(weights, self.shares[linear[0][0]].law, confidence) + self._rounding(linear)
 
     def _rounding(self, linear: Linear) -> float:
         """The half granule of the noise's rounding. That of each row's value to the lattice is 2^-28 of its bounds, below what is shown."""
-        return sum(abs(factor) * self.shares[index].granule / 2 for index, factor in linear)
+        return self.copies * sum(abs(factor) * self.shares[index].granule / 2 for index, factor in linear)
 
     def ratio(self, total: Linear, count: Linear, bound: float, confidence: float) -> Figures:
         """total / count, known to lie between -bound and bound."""
@@ -387,11 +419,155 @@ def expected(plan: Plan, rows: int, confidence: float) -> dict[str, float]:
 # --- the columns a question shows ---------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Levelled(Released):
+    """Released groups with sub-totals behind them: how many lines each level has, and of how many groups' noise a line is."""
+
+    blocks: tuple[tuple[int, int], ...] = ()
+
+
+def levelled(plan: Plan, released: Released) -> Released:
+    """The released groups and, behind them, the sub-totals of ROLLUP and CUBE, added up from them: post-processing, for nothing."""
+    if not plan.question.levels:
+        return released
+    names = [key.name for key in plan.question.keys]
+    groups, parts, blocks = list(released.groups), [[np.asarray(row) for row in released.sums]], [(len(released.groups), 1)]
+    for level in plan.question.levels:
+        totals: dict[tuple[Any, ...], list[int]] = {}
+        for place, group in enumerate(released.groups):
+            totals.setdefault(tuple(v if n in level else None for n, v in zip(names, group, strict=True)), []).append(place)
+        if not totals:
+            continue
+        parts.append([
+            row if measure.over in ("seen", "kept") else np.array([row[places].sum() for places in totals.values()], dtype=object)
+            for row, measure in zip(parts[0], plan.wanted.measures, strict=True)
+        ])  # fmt: skip
+        groups += list(totals)
+        blocks.append((len(totals), max(map(len, totals.values()))))
+    sums = tuple(
+        column[0] if measure.over in ("seen", "kept") else np.concatenate([np.asarray(part, dtype=object) for part in column])
+        for column, measure in zip(zip(*parts, strict=True), plan.wanted.measures, strict=True)
+    )
+    return Levelled(groups, sums, tuple(blocks))
+
+
+def figured(plan: Plan, released: Released, confidence: float) -> dict[str, Figures]:
+    """The figures of all lines, sub-totals with the noise of all that was added up, and window functions over the lines."""
+    if not isinstance(released, Levelled):
+        found = dict(figures(plan, released.sums, confidence))
+    else:
+        blocks, start = [], 0
+        for lines_of, copies in released.blocks:
+            part = [
+                row if m.over in ("seen", "kept") else row[start : start + lines_of]
+                for row, m in zip(released.sums, plan.wanted.measures, strict=True)
+            ]
+            blocks.append(figures(plan, part, confidence, copies))
+            start += lines_of
+        found = {
+            name: Figures(*(np.concatenate([getattr(block[name], end) for block in blocks]) for end in ("value", "low", "high")))
+            for name in blocks[0]
+        }
+    if plan.question.windows:
+        keys = {key.name: [group[i] for group in released.groups] for i, key in enumerate(plan.question.keys)}
+        # Each figure of a line may be wrong by itself, so that all of them are right together.
+        together = max(1, len(released.groups)) * max(1, len(plan.recipes))
+        surer = dict(figures(plan, released.sums, 1 - (1 - confidence) / together)) if not isinstance(released, Levelled) else found
+        for name, window in plan.question.windows:
+            found[name] = windowed(window, keys, found, surer)
+    return found
+
+
+def windowed(
+    window: exp.Window, keys: Mapping[str, Sequence[Any]], found: Mapping[str, Figures], surer: Mapping[str, Figures]
+) -> Figures:
+    """A window function over released lines, with ends that hold for all lines together."""
+    count = len(next(iter(found.values())).value)
+    rows = [_line(keys, found, place) for place in range(count)]
+    ends = [
+        [{**row, **{n: float(getattr(f, end)[place]) for n, f in surer.items()}} for place, row in enumerate(rows)]
+        for end in ("low", "high")
+    ]
+    order = window.args.get("order")
+    terms = order.expressions if order is not None else []
+    parts: dict[tuple[Any, ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        parts.setdefault(tuple(evaluate(part, row) for part in window.args.get("partition_by") or []), []).append(place)
+    made = np.full((3, count), np.nan)
+    for places in parts.values():
+        for term in reversed(terms):
+            at = {place: _ranked(evaluate(term.this, rows[place])) for place in places}
+            places.sort(key=at.__getitem__, reverse=bool(term.args.get("desc")))
+        for end, lines_of in enumerate((rows, *ends)):
+            for place, value in zip(places, _over(window.this, terms, places, lines_of, rows), strict=True):
+                made[end, place] = np.nan if value is None else float(value)
+        if isinstance(window.this, (exp.Rank, exp.DenseRank, exp.RowNumber)) and terms:
+            _rank_ends(made, places, terms[0], ends)
+    low, high = np.fmin(made[1], made[2]), np.fmax(made[1], made[2])
+    return Figures(made[0], np.fmin(low, made[0]), np.fmax(high, made[0]))
+
+
+def _ranked(value: Any) -> tuple[int, Any]:
+    return (1, (0, 0)) if value is None else (0, _sortable(value))
+
+
+def _over(
+    function: exp.Expression, terms: Sequence[exp.Expression], places: Sequence[int], lines_of: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
+) -> list[Any]:
+    """The value of a window function on each line of one part, in its order; running where there is an order."""
+    tied = [[evaluate(term.this, rows[place]) for term in terms] for place in places]
+    if isinstance(function, exp.RowNumber):
+        return list(range(1, len(places) + 1))
+    if isinstance(function, (exp.Rank, exp.DenseRank)):
+        ranks: list[int] = []
+        for at, value in enumerate(tied):
+            same = at > 0 and value == tied[at - 1]
+            dense = isinstance(function, exp.DenseRank)
+            ranks.append(ranks[-1] if same else (ranks[-1] + 1 if dense and ranks else at + 1 if not dense else 1))
+        return ranks
+    star = isinstance(function.this, exp.Star) or function.this is None
+    values = [1.0 if star else evaluate(function.this, lines_of[place]) for place in places]
+    if isinstance(function, (exp.Lag, exp.Lead)):
+        offset = function.args.get("offset")
+        steps = int(offset.this) if isinstance(offset, exp.Literal) and offset.this.isdigit() else 1
+        shift = -steps if isinstance(function, exp.Lag) else steps
+        return [values[at + shift] if 0 <= at + shift < len(values) else None for at in range(len(values))]
+    found: list[Any] = []
+    for at, value in enumerate(tied):
+        last = max(place for place, other in enumerate(tied) if other == value) if terms else len(values) - 1
+        seen = [v for v in values[: max(at, last) + 1] if v is not None]
+        match function:
+            case exp.Count():
+                found.append(float(len(seen)))
+            case exp.Sum():
+                found.append(sum(seen) if seen else None)
+            case exp.Avg():
+                found.append(sum(seen) / len(seen) if seen else None)
+            case exp.Min():
+                found.append(min(seen, default=None))
+            case _:
+                found.append(max(seen, default=None))
+    return found
+
+
+def _rank_ends(made: Floats, places: Sequence[int], term: exp.Expression, ends: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+    """The first and last place that a line can have, given that every figure lies between its ends."""
+    low, high = ([evaluate(term.this, lines_of[place]) for place in places] for lines_of in ends)
+    if not all(isinstance(value, (int, float)) for value in (*low, *high)):
+        return
+    lows, highs = (np.array([low, high]) if not term.args.get("desc") else -np.array([high, low])).tolist()
+    for at, place in enumerate(places):
+        others = [i for i in range(len(places)) if i != at]
+        made[1, place] = 1 + sum(highs[i] < lows[at] for i in others)
+        made[2, place] = 1 + sum(lows[i] <= highs[at] for i in others)
+
+
 def columns(plan: Plan, released: Released, confidence: float) -> tuple[dict[str, list[Any]], dict[str, Figures]]:
     """Keys and figures as the question wants to see them."""
     question = plan.question
     keys = {key.name: [group[i] for group in released.groups] for i, key in enumerate(question.keys)}
-    found = dict(figures(plan, released.sums, confidence))
+    found = dict(figured(plan, released, confidence))
     if not question.outputs:
         return keys, found
     shown_keys: dict[str, list[Any]] = {}
@@ -405,7 +581,7 @@ def columns(plan: Plan, released: Released, confidence: float) -> tuple[dict[str
             continue
         names = {node.name for node in output.value.find_all(exp.Column)}
         if names & set(found):
-            surer = figures(plan, released.sums, 1 - (1 - confidence) / len(names & set(found)))
+            surer = figured(plan, released, 1 - (1 - confidence) / len(names & set(found)))
             shown[output.name] = _computed(output.value, keys, found, surer)
         else:
             shown_keys[output.name] = [evaluate(output.value, _line(keys, {}, i)) for i in range(len(released.groups))]
@@ -436,7 +612,7 @@ def lines(plan: Plan, released: Released, keys: Mapping[str, Sequence[Any]], sho
     if question.having is None and not question.order and question.limit is None and not question.offset:
         return None
     all_keys = {key.name: [group[i] for group in released.groups] for i, key in enumerate(question.keys)}
-    base = figures(plan, released.sums, 0.95)
+    base = figured(plan, released, 0.95)
     rows = [_line({**all_keys, **keys}, {**shown, **base}, i) for i in range(len(released.groups))]
     places = [i for i, row in enumerate(rows) if question.having is None or evaluate(question.having, row) is True]
     for term in reversed(question.order):
@@ -449,8 +625,11 @@ def lines(plan: Plan, released: Released, keys: Mapping[str, Sequence[Any]], sho
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
-    """Numbers before texts, so that no mixture of keys can fail to be ordered."""
-    return (0, float(value)) if isinstance(value, (bool, int, float)) else (1, str(value))
+    """Numbers by their value, then days and moments, then texts: no mixture of keys can fail to be ordered."""
+    if isinstance(value, (bool, int, float, Decimal)):
+        return (0, value) if value == value else (1, "")
+    # Written with the year first; a moment behind the day it is in.
+    return (2, value.isoformat()) if isinstance(value, datetime.date) else (3, str(value))
 
 
 def selection_notes(plan: Plan) -> list[str]:
@@ -464,13 +643,32 @@ def selection_notes(plan: Plan) -> list[str]:
     ]
 
 
+def _named_figures(plan: Plan, released: Released, confidence: float) -> Mapping[str, Figures]:
+    return figures(plan, released.sums, confidence)
+
+
+def _bias_of(plan: Plan, shown: str, known: Mapping[str, Bias]) -> Bias | None:
+    """The bias of a column: its own, or that of the figure that it shows under another name. What is computed of several has none."""
+    for output in plan.question.outputs:
+        if output.name == shown:
+            return known.get(output.value.name) if isinstance(output.value, exp.Column) else None
+    return known.get(shown)
+
+
 def answer_of(
     plan: Plan, released: Released, *, delta: Fraction, confidence: float, private: bool,
-    entry: int | None, statement: str = "", notes: tuple[str, ...] = (),
+    entry: int | None, statement: str = "", notes: tuple[str, ...] = (), also: Lost | None = None,
 ) -> Answer:
-    """What a draw amounts to: figures, noise, price (told at `delta`) and notes. Post-processing only."""
+    """What a draw amounts to: figures, noise, price (told at `delta`) and notes. Post-processing only.
+
+    `also` is what the loss of rows is estimated to be in another way, such as from their declared number.
+    """
     note = loss_note(plan, released, confidence)
+    released = levelled(plan, released)
     keys, shown = columns(plan, released, confidence)
+    missing = both_ways(lost(plan, released, confidence), also)
+    bias = biases(plan, released.sums, _named_figures(plan, released, confidence), missing, confidence)
+    shown = {name: replace(found, bias=_bias_of(plan, name, bias)) for name, found in shown.items()}
     found = Answer(
         keys=keys,
         figures=shown,

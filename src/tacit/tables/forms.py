@@ -28,6 +28,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -35,7 +36,7 @@ from sqlglot import exp
 from tacit.tables import decimals
 from tacit.tables.decimals import Size
 from tacit.tables.dialects import FLOATING, OTHER_WEEK, SUNDAY
-from tacit.tables.engines.types import OTHER_TICKS, PADDED, PLAIN_TEXTS, UNSIGNED, WIDE, bare, kind_of, zoned
+from tacit.tables.engines.types import NANOSECONDS, NANOSECONDS_END, OTHER_TICKS, PADDED, PLAIN_TEXTS, UNSIGNED, WIDE, bare, kind_of, zoned
 from tacit.tables.errors import Refused, TableError
 
 #: Numbers of greater magnitude are NULL, so that a product of two never overflows (PostgreSQL raises an error where others give infinity).
@@ -51,7 +52,8 @@ MOST_NODES, DEEPEST = 20_000, 120
 ALLOWED = (
     "+ - * / %, comparisons, AND, OR, NOT, BETWEEN, IN, IS NULL, LIKE, CASE, COALESCE, NULLIF, LEAST, GREATEST, ABS, ROUND, FLOOR, "
     "CEIL, TRUNC, SIGN, SQRT, LN, LOG, EXP, POWER, MOD, DIV, LOWER, UPPER, LENGTH, SUBSTRING, LEFT, RIGHT, STARTS_WITH, CONCAT, TRIM, "
-    "EXTRACT, YEAR, QUARTER, MONTH, DAY, DATE_TRUNC, DATE_DIFF in days, dates + INTERVAL, AT TIME ZONE, CAST"
+    "REPLACE, REGEXP_MATCHES, REGEXP_EXTRACT and REGEXP_REPLACE (on DuckDB), STRPTIME, EXTRACT, YEAR, QUARTER, MONTH, DAY, DATE_TRUNC, "
+    "DATE_DIFF in days, dates + INTERVAL, AT TIME ZONE, CAST"
 )
 #: Dates may be moved so many years beyond those that are read; PostgreSQL's begin 4713 years before its first.
 FARTHEST_YEARS = 3000.0
@@ -64,7 +66,7 @@ _DATE = (
 )
 _TIMESTAMP = f"^{_DATE}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?)?$"
 _TYPE_NAMES = ("DOUBLE", "BIGINT", "INT", "TEXT", "BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMPTZ")
-_DATA_TYPES = {name: exp.DataType.build(name) for name in _TYPE_NAMES}
+_DATA_TYPES = {name: exp.DataType.build(name) for name in _TYPE_NAMES} | {"TIMESTAMP_NS": exp.DataType(this=exp.DataType.Type.TIMESTAMP_NS)}
 #: The parts of a date that may be asked for, with what they can be where that is certain.
 PARTS = {
     "YEAR": None,
@@ -86,10 +88,11 @@ LONG: Size = (19, 0)
 class Value:
     """A total expression: its kind, and what is certain of its size whatever the rows are.
 
-    Kinds: integer, decimal, real (a column as it is), float (a guarded double), text, boolean, date, timestamp, instant (a timestamp with
-    a time zone), null, any (of unknown type), other. `wide`: a whole number of 64 bits without a sign, which may be compared as it is.
-    `size`: the digits of an integer, decimal or constant (see `tacit.tables.decimals`); a decimal without one is PostgreSQL's, of any
-    length. `single`: a float of four bytes. `quotient`: computed here as a float from exact numbers, which PostgreSQL divides as decimals.
+    Kinds: integer, decimal, real (a column as it is), float (a guarded double), text, boolean, date, timestamp, nanoseconds (a finer
+    timestamp, as it is), instant (a timestamp with a time zone), null, any (of unknown type), other. `wide`: a whole number of 64 bits
+    without a sign, which may be compared as it is. `size`: the digits of an integer, decimal or constant (see `tacit.tables.decimals`); a
+    decimal without one is PostgreSQL's, of any length. `single`: a float of four bytes. `quotient`: computed here as a float from exact
+    numbers, which PostgreSQL divides as decimals.
     `padded`: a text that PostgreSQL keeps filled up with blanks, char(n); here they are never seen.
     """
 
@@ -129,6 +132,8 @@ def column(name: str, sql_type: str | None) -> Value:
         return Value(cast(sql, "TEXT"), kind, name=name, padded=name_of in PADDED)
     if name_of in OTHER_TICKS:
         return Value(cast(sql, "TIMESTAMP"), kind, name=name)
+    if name_of in NANOSECONDS:
+        return Value(sql, "nanoseconds", name=name)
     own = "instant" if zoned(sql_type) else {"float": "real"}.get(kind, kind)
     return Value(sql, own, name=name, single=name_of in ("FLOAT", "REAL"))
 
@@ -222,7 +227,9 @@ def number(value: Value, what: str = "arithmetic") -> Value:
     fix = {
         "text": f"CAST({name} AS DOUBLE)",
         "date": f"EXTRACT(YEAR FROM {name}), or DATE_DIFF('day', DATE '2020-01-01', {name})",
-        "timestamp": f"EXTRACT(YEAR FROM {name}), or DATE_DIFF('day', DATE '2020-01-01', CAST({name} AS DATE))",
+        **dict.fromkeys(
+            ("timestamp", "nanoseconds"), f"EXTRACT(YEAR FROM {name}), or DATE_DIFF('day', DATE '2020-01-01', CAST({name} AS DATE))"
+        ),
         "boolean": f"CAST({name} AS INTEGER), which is 0 or 1",
     }.get(value.kind, "a CASE that says which number each stands for")
     raise Refused(f"{what} needs numbers, and {value.name or 'an operand'} is a {value.kind}; write {fix}")
@@ -497,7 +504,7 @@ def as_whole(value: Value) -> Value:
 
 
 def as_date(value: Value, kind: str) -> Value:
-    name = "DATE" if kind == "date" else "TIMESTAMP"
+    name, value = "DATE" if kind == "date" else "TIMESTAMP", in_microseconds(value)
     if value.kind in ("date", "timestamp"):
         return value if value.kind == kind else Value(cast(dated(value), name), kind, value.most if value.most <= FARTHEST_YEARS else 0.0)
     if value.constant is not None and value.kind == "text":
@@ -510,8 +517,133 @@ def as_date(value: Value, kind: str) -> Value:
     return Value(cast(matching(text, f"^{_DATE}$" if kind == "date" else _TIMESTAMP), name), kind)
 
 
+#: The parts of a date that STRPTIME reads: how many digits each has, and where it stands in a timestamp as all engines read it.
+_FORM = {"%Y": (4, "year"), "%m": (2, "month"), "%d": (2, "day"), "%H": (2, "hour"), "%M": (2, "minute"), "%S": (2, "second")}
+
+
+def in_form(text: Value, form: str, kind: str) -> Value:
+    """A text of a fixed form, such as %d.%m.%Y, as a date or timestamp; NULL where it has another form, or is no day there is.
+
+    The parts are cut out by their places and put together as all engines read them, so that no engine's own reader is asked.
+    """
+    places: dict[str, tuple[int, int]] = {}
+    pattern, start, rest = "", 1, form
+    while rest:
+        sign = rest[:2]
+        if sign in _FORM:
+            size, name = _FORM[sign]
+            if name in places:
+                raise Refused(f"the format {form[:40]!r} has {sign} twice")
+            places[name] = (start, size)
+            pattern, start, rest = f"{pattern}[0-9]{{{size}}}", start + size, rest[2:]
+        elif rest[0] == "%" or not (rest[0].isascii() and rest[0].isprintable()):
+            raise Refused(f"the format {form[:40]!r} is not understood; it is made of {', '.join(_FORM)} and plain characters")
+        else:
+            pattern, start, rest = f"{pattern}[{rest[0]}]" if rest[0] not in "^]\\[-" else f"{pattern}\\{rest[0]}", start + 1, rest[1:]
+    if not {"year", "month", "day"} <= set(places) or len(form) > 40:
+        raise Refused(f"the format {form[:40]!r} must have %Y, %m and %d, once each, and at most 40 characters")
+    check_size(text.sql)
+    whole = exp.Case(ifs=[exp.If(this=exp.RegexpLike(this=text.sql, expression=exp.Literal.string(f"^{pattern}$")), true=text.sql.copy())])
+
+    def part(name: str) -> exp.Expression:
+        return cut(whole.copy(), *places[name]) if name in places else exp.Literal.string("00")
+
+    marks = (("year", "-"), ("month", "-"), ("day", " "), ("hour", ":"), ("minute", ":"), ("second", ""))
+    used = marks if kind == "timestamp" else marks[:3]
+    sql: exp.Expression | None = None
+    for place, (name, mark) in enumerate(used):
+        sql = part(name) if sql is None else exp.DPipe(this=sql, expression=part(name))
+        if mark and place < len(used) - 1:
+            sql = exp.DPipe(this=sql, expression=exp.Literal.string(mark))
+    assert sql is not None
+    return as_date(Value(exp.Paren(this=sql), "text"), kind)
+
+
+@lru_cache(maxsize=256)
+def check_pattern(pattern: str) -> None:
+    """Refuse a regular expression that RE2 does not understand: look-around and references to what was found, which take time without
+    limit, and slips. It is tried on an empty text, before any row is read."""
+    import duckdb
+
+    fault = False
+    try:
+        duckdb.connect().execute("SELECT regexp_matches('', ?)", [pattern]).fetchall()
+    except duckdb.Error:
+        fault = True
+    if fault:
+        raise Refused("this is no regular expression of RE2, which has no look-around and no references to groups; write it without them")
+
+
+#: Functions of regular expressions, which only an engine may run whose time they cannot blow up.
+REGULAR = ("REGEXP_MATCHES", "REGEXP_FULL_MATCH", "REGEXP_EXTRACT", "REGEXP_REPLACE")
+
+
+def in_microseconds(value: Value) -> Value:
+    """Nanoseconds as the engine's own functions of dates take them; other values as they are."""
+    return Value(cast(value.sql, "TIMESTAMP"), "timestamp", name=value.name) if value.kind == "nanoseconds" else value
+
+
+def _in_nanoseconds(value: Value) -> Value | None:
+    """A constant as a timestamp of nanoseconds; None where it lies beyond them."""
+    head, _, rest = str(value.constant).partition(".")
+    found = _parsed(head, "timestamp")
+    if len(rest) > 9 or (rest and not rest.isdecimal()):
+        raise TableError("a timestamp beside nanoseconds must have at most nine decimals")
+    if abs((found - datetime.datetime(1970, 1, 1)).total_seconds()) >= NANOSECONDS_END:
+        return None
+    return replace(value, sql=cast(exp.Literal.string(f"{found.isoformat(sep=' ')}.{rest or '0'}"), "TIMESTAMP_NS"), kind="nanoseconds")
+
+
+def of_nanoseconds(values: list[Value], kinds: set[str], what: str) -> list[Value]:
+    """Nanoseconds and constants brought to one type: theirs, or where a constant lies beyond it, microseconds."""
+    if kinds != {"nanoseconds"}:
+        named = next((v.name for v in values if v.kind == "nanoseconds" and v.name), "...")
+        raise Refused(
+            f"the operands of {what} must be of one kind, and one has nanoseconds; write CAST({named} AS TIMESTAMP)"
+        )
+    if any(v.kind not in ("nanoseconds", "null", "text", "date", "timestamp") for v in values):
+        raise Refused(f"the operands of {what} must be of one kind; CAST one of them")
+    missing = Value(cast(exp.null(), "TIMESTAMP_NS"), "nanoseconds")
+    made = [v if v.kind == "nanoseconds" else missing if v.kind == "null" else _in_nanoseconds(v) for v in values]
+    found = [v for v in made if v is not None]
+    return found if len(found) == len(made) else [as_kind(in_microseconds(v), "timestamp", what) for v in values]
+
+
+_TURNED: dict[type[exp.Expression], type[exp.Expression]] = {exp.LT: exp.GT, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.GTE: exp.LTE}
+
+
+def beside_nanoseconds(operator: type[exp.Expression], left: Value, right: Value) -> Value | None:
+    """Nanoseconds compared with a date or timestamp of any year, which the engine would bring to nanoseconds and fail on; None for others.
+
+    In microseconds, to which the engine rounds it, a value lies on the same side of every other timestamp or is equal to it; then what was
+    rounded off decides.
+    """
+    if right.kind == "nanoseconds" and left.kind != "nanoseconds":
+        left, right, operator = right, left, _TURNED.get(operator, operator)
+    constant = right.constant is not None and right.kind in ("text", "date", "timestamp")
+    if left.kind != "nanoseconds" or not (constant or right.kind in ("date", "timestamp")):
+        return None
+    if constant and _in_nanoseconds(right) is not None:
+        return None
+    check_size(right.sql)
+    coarse, other = cast(left.sql.copy(), "TIMESTAMP"), as_kind(right, "timestamp", "a comparison").sql
+    # Rounded, the first and the last of them lie beyond nanoseconds: a cast would fail on one row, so there the comparison is NULL.
+    back = exp.TryCast(this=coarse.copy(), to=_DATA_TYPES["TIMESTAMP_NS"].copy())
+    alike = exp.If(this=exp.EQ(this=coarse, expression=other), true=operator(this=left.sql.copy(), expression=back))
+    sql = exp.Case(ifs=[alike], default=operator(this=coarse.copy(), expression=other.copy()))
+    return Value(exp.Paren(this=sql), "boolean")
+
+
 def written(text: str, kind: str) -> Value:
     """A date in the question, checked here so that no engine has to."""
+    if kind == "timestamp" and len(text.partition(".")[2]) > 6:
+        raise TableError("a timestamp in a question must have at most six decimals")
+    found = _parsed(text, kind)
+    shown = found.isoformat(sep=" ") if isinstance(found, datetime.datetime) else found.isoformat()
+    return Value(cast(exp.Literal.string(shown), "DATE" if kind == "date" else "TIMESTAMP"), kind, constant=shown)
+
+
+def _parsed(text: str, kind: str) -> Any:
     reader = datetime.date.fromisoformat if kind == "date" else datetime.datetime.fromisoformat
     try:
         found = reader(text)
@@ -521,8 +653,7 @@ def written(text: str, kind: str) -> Value:
         ) from None
     if isinstance(found, datetime.datetime) and found.tzinfo is not None:
         raise TableError("a timestamp in a question must have no time zone")
-    shown = found.isoformat(sep=" ") if isinstance(found, datetime.datetime) else found.isoformat()
-    return Value(cast(exp.Literal.string(shown), "DATE" if kind == "date" else "TIMESTAMP"), kind, constant=shown)
+    return found
 
 
 def as_number(value: Value, kinds: set[str], what: str, plain: bool) -> Value:
@@ -708,6 +839,7 @@ Read = Callable[[exp.Expression], Value]
 
 def dated_value(node: exp.Expression, read: Read) -> Value | None:
     """The value of a function of dates; None where a node is none. `read` gives the values of its parts."""
+    read = _coarsely(read)
     match node:
         case exp.TsOrDsToDate() | exp.Date():
             return as_date(read(node.this), "date")
@@ -740,13 +872,18 @@ def dated_value(node: exp.Expression, read: Read) -> Value | None:
     return None
 
 
+def _coarsely(read: Read) -> Read:
+    """Functions of dates take nanoseconds as the engine's own do: in microseconds."""
+    return lambda node: in_microseconds(read(node))
+
+
 def moved_by(read: Read, date: exp.Expression, count: exp.Expression | None, unit: exp.Expression | None, sign: int) -> Value:
     """A date some days, weeks, months or years later."""
     name = unit.name.upper().removesuffix("S") if unit is not None else ""
     while isinstance(count, (exp.Neg, exp.Paren)):
         count, sign = count.this, -sign if isinstance(count, exp.Neg) else sign
     text = count.this if isinstance(count, exp.Literal) else ""
-    value = read(date)
+    value = in_microseconds(read(date))
     if value.kind == "text":
         value = as_date(value, "date")
     if value.kind not in ("date", "timestamp") or not text.isdigit() or int(text[:9]) > _STEPS.get(name, -1):

@@ -1,6 +1,6 @@
 """What a question selects from: FROM with its sub-queries, CTEs and unions become a relation whose rows belong to people.
 
-Whatever is nested in whatever, the person is carried along in every row, under the unit's name, whether she is selected or not.
+However deep sub-queries are nested, every row carries its person along, under the unit's name, whether that column is selected or not.
 
 >>> from sqlglot import parse_one
 >>> catalog = Catalog({"visits": Table({"id": "BIGINT", "age": "INTEGER"})}, Unit("id", max_rows=3))
@@ -222,7 +222,7 @@ class Compiler:
         aggregated = any(isinstance(part, exp.AggFunc) and part.find_ancestor(exp.Window) is None for part in parts)
         if group is None and (aggregated or node.args.get("having") is not None):
             raise Refused(
-                "a sub-query that aggregates over everybody has no rows of single people; GROUP BY the person in it, "
+                "a sub-query that aggregates over all people has no rows of single people; GROUP BY the person in it, "
                 f"{self.unit().person or 'who must be the unit'}, or ask for the figure itself"
             )
         if group is not None:
@@ -260,7 +260,7 @@ class Compiler:
                 parts: list[tuple[str, exp.Expression, Field]] = [(f.name, exp.column(f.name, quoted=True), f) for f in rows.fields or ()]
             else:
                 inner = projection.unalias()
-                value = self.numbered(inner, rows, resolve) if isinstance(inner, exp.Window) else total(inner, resolve)
+                value = self.windowed(inner, rows, resolve)
                 name = projection.alias or (projection.name if isinstance(projection, exp.Column) else "")
                 if not name:
                     raise Refused("give every expression of a sub-query a name: SELECT age + 1 AS older")
@@ -273,18 +273,42 @@ class Compiler:
             query = query.where(total(where.this, resolve, boolean=True).sql, copy=False)
         return replace(rows, source=nested(query, "rows_of_"), fields=tuple(fields))
 
+    def windowed(self, node: exp.Expression, rows: Relation, resolve: Resolve) -> Value:
+        """An expression in which windows over each person's own rows may stand, such as 1.0 / COUNT(*) OVER (PARTITION BY person)."""
+        if isinstance(node, exp.Window):
+            return self.numbered(node, rows, resolve)
+        tree = node.copy()
+        made: dict[str, Value] = {}
+        for place, window in enumerate(list(tree.find_all(exp.Window))):
+            name = f"window_{place}_"
+            made[name] = self.numbered(window, rows, resolve)
+            window.replace(exp.column(name, quoted=True))
+
+        def known(column: exp.Column) -> Value:
+            return made[column.name] if column.name in made and not column.table else resolve(column)
+
+        return total(tree, known if made else resolve)
+
     def numbered(self, node: exp.Window, rows: Relation, resolve: Resolve) -> Value:
-        """ROW_NUMBER, RANK and DENSE_RANK of each person's own rows: nobody else's change them."""
+        """ROW_NUMBER, RANK and DENSE_RANK of each person's own rows, and how many these are: no other rows change them."""
         inner, partition, order = node.this, node.args.get("partition_by") or [], node.args.get("order")
         extra = [n for n, v in node.args.items() if n not in ("this", "partition_by", "order", "over") and v not in (None, False, [])]
         parts = [total(part, resolve) for part in partition]
         owned_alone = rows.person is not None and any(field_of("", part, rows).person for part in parts)
-        if extra or not isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank)) or not owned_alone or order is None:
+        counted = isinstance(inner, exp.Count) and isinstance(inner.this, exp.Star) and order is None
+        ranked = isinstance(inner, (exp.RowNumber, exp.Rank, exp.DenseRank)) and order is not None
+        if extra or not (counted or ranked) or not owned_alone:
             raise Refused(
-                "of the window functions ROW_NUMBER(), RANK() and DENSE_RANK() are understood, over each person's own rows: "
-                f"ROW_NUMBER() OVER (PARTITION BY {rows.person or 'person'} ORDER BY day) AS place; others mix people"
+                "of the window functions ROW_NUMBER(), RANK(), DENSE_RANK() and COUNT(*) are understood, over each person's own rows: "
+                f"ROW_NUMBER() OVER (PARTITION BY {rows.person or 'person'} ORDER BY day) AS place, or "
+                f"1.0 / COUNT(*) OVER (PARTITION BY {rows.person or 'person'}) AS weight; others mix people"
             )
         assert rows.person is not None
+        if counted:
+            own = exp.column(rows.person, quoted=True)
+            whose = [own, *(part.sql for part in parts if part.sql != own)]
+            return Value(exp.cast(exp.Window(this=exp.Count(this=exp.Star()), partition_by=whose), "BIGINT"), "integer", 2.0**62, 1.0)
+        assert order is not None
         terms = []
         for term in order.expressions:
             value = total(term.this, resolve)
@@ -293,7 +317,7 @@ class Compiler:
             terms.append(exp.Ordered(this=value.sql, desc=term.args.get("desc"), nulls_first=term.args.get("nulls_first")))
         by = [exp.column(rows.person, quoted=True), *(part.sql for part in parts if part.sql != exp.column(rows.person, quoted=True))]
         if isinstance(inner, exp.RowNumber):
-            # Which of several rows of one day comes first must follow from her own rows.
+            # Which of several rows of one day comes first must follow from the person's own rows.
             terms += [exp.Ordered(this=term) for term in told_apart(rows)]
         window = exp.Window(this=type(inner)(), partition_by=by, order=exp.Order(expressions=terms))
         return Value(exp.cast(window, "BIGINT"), "integer", 2.0**62, 1.0)
@@ -315,7 +339,7 @@ class Compiler:
         inside = self.with_views(node)
         left, right = inside.query(node.this), inside.query(node.expression)
         if left.public != right.public:
-            raise Refused("a union of a public and a private table has rows that nobody owns; ask about them apart")
+            raise Refused("a union of a public and a private table has rows without an owner; ask about them apart")
         if not same_people(left.person_type, right.person_type):
             raise Refused(
                 "the sides of UNION ALL tell people apart by columns of different types "

@@ -1,7 +1,7 @@
 """Joins: with public tables, between private ones on the person, and along declared foreign keys.
 
 A join may multiply rows, but only one person's own: private tables meet on the person, or along a foreign key with the person added to the
-condition. So the caps, applied after the join, bound what one person can do, and everybody else's rows stay as they were.
+condition. So the caps, applied after the join, bound what one person can do, and all other people's rows stay as they were.
 
 >>> from sqlglot import parse_one
 >>> from tacit.tables.from_clause import rows_of
@@ -87,7 +87,7 @@ class Joins:
                     # Said of the columns as they are: a condition of the question compares wide numbers as floats.
                     condition = exp.And(this=condition, expression=_same_owner(private[0], side, unit))
                 how_far = (
-                    "on the person: her rows of one times her rows of the other"
+                    "on the person: a person's rows of one times those of the other"
                     if on_person
                     else "along a foreign key, where both rows are the same person's"
                 )
@@ -101,7 +101,7 @@ class Joins:
                 multiplicity *= max(1, most) * (1 if side.relation.public else side.relation.multiplicity)
                 steps.append(f"join with the public table {lookup.alias}" + (f": at most {most} rows for each" if catalog.uncapped else ""))
             else:
-                raise Refused("a LEFT JOIN that keeps rows of a public table has rows that nobody owns; start from the private table")
+                raise Refused("a LEFT JOIN that keeps rows of a public table has rows without an owner; start from the private table")
             sides.append(side)
             conditions.append((how, condition))
         return self._flat(sides, conditions, multiplicity, tuple(steps), thin, frozenset(merged))
@@ -124,7 +124,7 @@ class Joins:
             return False
         raise Refused(
             f"{side.alias} and {private[0].alias} are both private, and joined on something else than the person, "
-            f"so one person's rows meet everybody's, without bound; join them on {self.unit.person} or along a declared foreign key, "
+            f"so one person's rows meet all others', without bound; join them on {self.unit.person} or along a declared foreign key, "
             "or declare one of them public"
         )
 
@@ -209,6 +209,8 @@ class Joins:
         relation, unit = side.relation, self.unit
         if relation.public or len(private) < 2 or relation.rows_per_person is not None or unit.capped or unit.person is None:
             return relation
+        if all(other.relation.rows_per_person == 1 for other in private if other is not side):
+            return relation  # one row of each other side multiplies nothing, and conditions come before the caps
         most = unit.max_rows.most if isinstance(unit.max_rows, Auto) else unit.most_rows
         names = list(dict.fromkeys([unit.person, *(f.name for f in relation.fields or () if usable(f))]))
         told = (f for f in relation.fields or () if usable(f) and column(f.name, f.type).kind != "instant")
@@ -327,7 +329,7 @@ def _how(join: exp.Join) -> str:
             "USING (person), and LEFT JOIN with WHERE o.person IS NULL"
         )
     if method or extra or side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER"):
-        raise Refused("of the joins INNER JOIN and LEFT JOIN are understood; others have rows that nobody owns")
+        raise Refused("of the joins INNER JOIN and LEFT JOIN are understood; others have rows without an owner")
     return "LEFT" if side == "LEFT" else "INNER"
 
 
@@ -363,6 +365,8 @@ def _matched(join: exp.Join, sides: Sequence[Side], side: Side, merged: Set[str]
         made.append(total(term, resolve, boolean=True).sql)
         if isinstance(term, exp.EQ) and isinstance(term.this, exp.Column) and isinstance(term.expression, exp.Column):
             first, second = place(term.this, everyone), place(term.expression, everyone)
+            if not isinstance(made[-1].unnest(), exp.EQ):
+                raise Refused(f"a join on {first[1].name} and {second[1].name} needs both in one type; CAST one of them in a sub-query")
             sqls = [_bare(part) for part in (made[-1].unnest().this, made[-1].unnest().expression)]
             if first[0] == side.own:
                 first, second, sqls = second, first, sqls[::-1]

@@ -29,7 +29,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.engine import Engine
-from tacit.tables.engines.types import kind_of
+from tacit.tables.engines.types import NANOSECONDS, NANOSECONDS_END, bare, kind_of
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.question import Key
 
@@ -93,12 +93,12 @@ def _typed(name: str, value: Any, kind: str, sql_type: str = "") -> Any:
         if isinstance(value, str):
             return _parsed(name, datetime.date.fromisoformat, value)
     if kind == "timestamp":
-        if isinstance(value, datetime.datetime):
-            return _without_zone(name, value)
-        if isinstance(value, datetime.date):
-            return datetime.datetime(value.year, value.month, value.day)
         if isinstance(value, str):
-            return _without_zone(name, _parsed(name, datetime.datetime.fromisoformat, value))
+            value = _parsed(name, datetime.datetime.fromisoformat, value)
+        if isinstance(value, datetime.datetime):
+            return _held(name, _without_zone(name, value), sql_type)
+        if isinstance(value, datetime.date):
+            return _held(name, datetime.datetime(value.year, value.month, value.day), sql_type)
     if kind == "other":
         raise Refused(f"{name} has a type that cannot be a key; cast it: GROUP BY CAST({name} AS VARCHAR)")
     raise TableError(f"keys[{name!r}] must be {wanted.get(kind, 'dates such as 2026-01-31')}, as the column is; one of them is not")
@@ -108,6 +108,13 @@ def _without_zone(name: str, value: datetime.datetime) -> datetime.datetime:
     """Noon and noon in UTC are two values here and one to an engine, so that a row with it would be in two groups."""
     if value.tzinfo is not None:
         raise TableError(f"keys[{name!r}] must be timestamps without a time zone, as the column is; one of them has one")
+    return value
+
+
+def _held(name: str, value: datetime.datetime, sql_type: str) -> datetime.datetime:
+    """A key that the column's type can hold: the engine brings it to that type, and fails where it cannot."""
+    if bare(sql_type) in NANOSECONDS and abs((value - datetime.datetime(1970, 1, 1)).total_seconds()) >= NANOSECONDS_END:
+        raise TableError(f"keys[{name!r}] must lie between 1677 and 2262, as the column's nanoseconds do; one of them does not")
     return value
 
 

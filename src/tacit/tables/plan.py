@@ -1,4 +1,4 @@
-"""From a question to what will be measured: integer sums, the noise each gets, and how figures are made of them. No data is near.
+"""From a question to what will be measured: integer sums, the noise each gets, and how figures are made of them. No data is touched.
 
 A COUNT serves the AVG and the VAR beside it, and each shared part is measured once. Demands say how much of the budget a part deserves:
 equal ones for what is asked for, less for what only helps (the count below a mean matters as far as the mean is from the middle of
@@ -29,9 +29,9 @@ from tacit.accounting import Composed, Event, Guarantee
 from tacit.exact import exact
 from tacit.tables import statistics as measures_of
 from tacit.tables.engines.engine import Engine
-from tacit.tables.engines.types import kind_of
+from tacit.tables.engines.types import NANOSECONDS, bare, kind_of
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.forms import EXPONENT, PARTS, Value, dated
+from tacit.tables.forms import EXPONENT, PARTS, REGULAR, Value, dated
 from tacit.tables.keys import KeyList, Keys, both, keys_of
 from tacit.tables.question import Aggregate, Question
 from tacit.tables.ranks import ladder_for
@@ -102,7 +102,8 @@ def _ends(node: exp.Expression, bounds: Mapping[str, Any]) -> Ends:
         case exp.Floor() | exp.Ceil():
             low, high = _ends(node.this, bounds)
             step = math.floor if isinstance(node, exp.Floor) else math.ceil
-            return tuple(end if math.isinf(end) else Fraction(step(end)) for end in (low, high))  # type: ignore[return-value]
+            whole_low, whole_high = (end if math.isinf(end) else Fraction(step(end)) for end in (low, high))
+            return whole_low, whole_high
         case exp.Round():
             low, high = _ends(node.this, bounds)
             places = node.args.get("decimals")
@@ -245,6 +246,8 @@ Linear = tuple[tuple[int, float], ...]
 #: The part of the budget that the share of rows lost to the caps is measured with, under each law: Gaussian noise falls with the root of
 #: the part, and costs the other figures half of it; Laplace noise falls with the part itself.
 LOSS_PARTS = {"gaussian": Fraction(1, 2000), "laplace": Fraction(1, 50)}
+#: The part that it takes to count values beyond their bounds, where that is wanted.
+BEYOND_PARTS = {"gaussian": Fraction(1, 250), "laplace": Fraction(1, 40)}
 #: For that share a person's rows count up to this many times the cap: more would see further, through more noise.
 LOSS_REACH = 4
 
@@ -287,6 +290,8 @@ class Plan:
     selection: Selection | None = None
     loss: Loss | None = None
     notes: tuple[str, ...] = field(default=())
+    #: Which measure counts the rows whose value lies beyond its bounds, by the name of the aggregate.
+    beyond: tuple[tuple[str, int], ...] = ()
 
     @property
     def unit(self) -> Unit:
@@ -329,11 +334,65 @@ class Settings:
     weights: Mapping[str, Any] = field(default_factory=dict)
     law: str | None = None
     loss: bool = True
+    beyond: bool = False
     period: tuple[datetime.date, datetime.date] | None = None
 
 
 def make(question: Question, unit: Unit, engine: Engine, settings: Settings, spend: Guarantee) -> Plan:
     """Plan a question, or refuse it with what is missing."""
+    return prepare(question, unit, engine, settings).at(spend)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a plan is made of whatever it costs: types, keys, measures and recipes. `at` adds the noise of a price.
+
+    Many prices of one question, as a curve needs them, share it.
+    """
+
+    question: Question
+    unit: Unit
+    settings: Settings
+    keys: Keys
+    wishes: _Wishes
+    asked: int
+    told: int
+    recipes: tuple[Recipe, ...]
+    loss: Loss | None
+    beyond: tuple[tuple[str, int], ...]
+    numbered: bool
+
+    def at(self, spend: Guarantee) -> Plan:
+        """The plan for a price."""
+        question, unit, keys, law = self.question, self.unit, self.keys, self.settings.law
+        multiplicity, selection = multiplicity_of(question), None
+        if keys.private:
+            from tacit.tables.selection import selection_for  # with all mechanisms, which other questions do without
+
+            names = ", ".join(repr(question.keys[i].name) for i in keys.private)
+            selection, found = selection_for(self._noise, unit, spend, law, unit.reach(True, multiplicity).groups, names)
+            event: Event = Composed(found.event, *selection.events)
+        else:
+            found = self._noise(spend, law)
+            event = found.event
+        measures = tuple(self.wishes.measures)
+        _fits(measures)
+        most = self.loss.most if self.loss else None
+        wanted = Wanted(keys, measures, unit, self.settings.period, bool(keys.private), most, self.numbered)
+        return Plan(question, wanted, found, self.recipes, spend, event, selection, self.loss, beyond=self.beyond)
+
+    def _noise(self, price: Guarantee, law: str | None) -> Split:
+        if law is None and price.laplace_epsilon is not None and price.noise_multiplier is not None:
+            # The loss takes another part under each law, so both are made, and the better one is taken as it is.
+            return better(self._noise(price, "gaussian"), self._noise(price, "laplace"))
+        own = law or ("gaussian" if price.laplace_epsilon is None else "laplace")
+        demands = _demands(self.wishes.demands, self.asked, self.told, own)
+        multiplicity = multiplicity_of(self.question)
+        return split(self.wishes.measures, demands, self.unit, self.question.grouped, price, multiplicity, law)
+
+
+def prepare(question: Question, unit: Unit, engine: Engine, settings: Settings) -> Prepared:
+    """Everything of a plan but its price, or a refusal with what is missing."""
     if settings.law not in (None, "laplace", "gaussian"):
         raise TableError(f"noise must be 'laplace' or 'gaussian', or left out to have the better one taken, not {settings.law!r}")
     unknown = [name for name in settings.weights if name not in {a.name for a in question.aggregates}]
@@ -342,36 +401,20 @@ def make(question: Question, unit: Unit, engine: Engine, settings: Settings, spe
     unit = _narrowed(question, unit)
     types = types_of(question, engine, unit)
     keys = _publishable(keys_of(question.keys, settings.keys, [types[key.value] for key in question.keys]), types)
+    if question.levels:
+        _check_levels(question, keys)
     wishes = _Wishes()
     planner = _Planner(question, unit, engine, settings, wishes, keys.count, types)
     recipes = tuple(planner.recipe(aggregate) for aggregate in question.aggregates)
-    multiplicity = multiplicity_of(question)
     capping = unit.person is not None and not unit.capped
     asked = len(wishes.measures)
-    loss = _loss(wishes, unit, keys, question.grouped) if settings.loss and capping else None
-
-    def noise(price: Guarantee, law: str | None) -> Split:
-        if law is None and price.laplace_epsilon is not None and price.noise_multiplier is not None:
-            # The loss takes another part under each law, so both are made, and the better one is taken as it is.
-            return better(noise(price, "gaussian"), noise(price, "laplace"))
-        own = law or ("gaussian" if price.laplace_epsilon is None else "laplace")
-        demands = _demands(wishes.demands, asked, own)
-        return split(wishes.measures, demands, unit, question.grouped, price, multiplicity, law)
-
-    selection = None
-    if keys.private:
-        from tacit.tables.selection import selection_for  # with all mechanisms, which other questions do without
-
-        names = ", ".join(repr(question.keys[i].name) for i in keys.private)
-        selection, found = selection_for(noise, unit, spend, settings.law, unit.reach(True, multiplicity).groups, names)
-        event: Event = Composed(found.event, *selection.events)
-    else:
-        found = noise(spend, settings.law)
-        event = found.event
-    _fits(wishes.measures)
+    loses = capping and not _counts_people(question)
+    loss = _loss(wishes, unit, keys, question.grouped) if settings.loss and loses else None
+    told = len(wishes.measures)
+    rows = unit.reach(question.grouped, multiplicity_of(question)).rows
+    beyond = _beyond(wishes, recipes, rows, engine, types) if settings.beyond else ()
     numbered = unit.person is not None and kind_of(types[exp.column(unit.person, quoted=True)]) == "float"
-    wanted = Wanted(keys, tuple(wishes.measures), unit, settings.period, bool(keys.private), loss.most if loss else None, numbered)
-    return Plan(question, wanted, found, recipes, spend, event, selection, loss)
+    return Prepared(question, unit, settings, keys, wishes, asked, told, recipes, loss, beyond, numbered)
 
 
 def _fits(measures: Sequence[Statistic]) -> None:
@@ -382,6 +425,21 @@ def _fits(measures: Sequence[Statistic]) -> None:
                 f"{measure.name}: one unit could add {float(measure.most):.3g}, which must stay below 2**62; "
                 "narrow the bounds, or lower max_rows (or max_groups and rows_per_group)"
             )
+
+
+def _check_levels(question: Question, keys: Keys) -> None:
+    """Sub-totals are sums of released groups: refuse where they would miss groups, or count people and values twice."""
+    if keys.private:
+        names = ", ".join(repr(question.keys[place].name) for place in keys.private)
+        raise Refused(f"ROLLUP and CUBE add up declared groups, and the values of {names} are not declared; say keys={{{names}: [...]}}")
+    twice = [a.name for a in question.aggregates if _kind(a)[0] in ("count_person", "count_distinct", "quantile")]
+    if twice:
+        raise Refused(f"{twice[0]} of a sub-total is no sum of those of its groups; ask for it in a question of its own, without ROLLUP")
+
+
+def _counts_people(question: Question) -> bool:
+    """Whether only people are counted, all together: each keeps a row below every cap, so nothing is lost to them."""
+    return not question.grouped and all(_kind(aggregate)[0] == "count_person" for aggregate in question.aggregates)
 
 
 def multiplicity_of(question: Question) -> int:
@@ -403,7 +461,9 @@ def _publishable(keys: Keys, types: Mapping[exp.Expression, str]) -> Keys:
     for place in keys.private:
         key = found[place]
         kind, value = kind_of(types[key.value]), exp.Paren(this=key.value.copy())
-        if kind in ("date", "timestamp"):
+        if bare(types[key.value]) in NANOSECONDS:
+            found[place] = replace(key, value=_nanoseconds(value), digits=kind)
+        elif kind in ("date", "timestamp"):
             found[place] = replace(key, value=dated(Value(value, kind)))
         elif kind == "float":
             # 0.0 and -0.0 are one group, and which of them is shown would be the row's that comes first.
@@ -411,16 +471,28 @@ def _publishable(keys: Keys, types: Mapping[exp.Expression, str]) -> Keys:
             plain = exp.cast(exp.Literal.number(0), types[key.value])
             found[place] = replace(key, value=exp.Case(ifs=[exp.If(this=zero, true=plain)], default=value))
         elif kind == "decimal" and "(" not in types[key.value]:
-            # PostgreSQL's numbers have any number of digits, or are NaN.
-            least, most = (exp.Literal.number(f"{sign}1{'0' * 19}") for sign in ("-", ""))
-            short = exp.EQ(this=value.copy(), expression=exp.Round(this=value.copy(), decimals=exp.Literal.number(18)))
-            inside = exp.And(this=exp.Between(this=value.copy(), low=least, high=most), expression=short)
-            found[place] = replace(key, value=exp.Case(ifs=[exp.If(this=inside, true=value)]))
+            found[place] = replace(key, value=_digits(value), digits=kind)
     return replace(keys, keys=tuple(found))
+
+
+def _digits(value: exp.Expression) -> exp.Expression:
+    """One of PostgreSQL's numbers as a text, one for all that are equal: no column of numbers holds all their digits. NaN is NULL, as of
+    floats."""
+    written = exp.cast(exp.Anonymous(this="trim_scale", expressions=[value]), "TEXT")
+    return exp.Nullif(this=written, expression=exp.Literal.string("NaN"))
+
+
+def _nanoseconds(value: exp.Expression) -> exp.Expression:
+    """A timestamp of nanoseconds as a text: no date of Python's has so many decimals. Infinite ones are NULL, as of others."""
+    written: exp.Expression = exp.cast(value, "TEXT")
+    for infinite in ("infinity", "-infinity"):
+        written = exp.Nullif(this=written, expression=exp.Literal.string(infinite))
+    return written
 
 
 def types_of(question: Question, engine: Engine, unit: Unit | None = None) -> dict[exp.Expression, str]:
     """The types of keys and values, and of the unit's person, as the engine has them: public, and known without reading a row."""
+    _refuse_regular(question, engine)
     values = dict.fromkeys([key.value for key in question.keys])
     if unit is not None and unit.person is not None:
         values |= {exp.column(unit.person, quoted=True): None}
@@ -447,8 +519,20 @@ def types_of(question: Question, engine: Engine, unit: Unit | None = None) -> di
     return types
 
 
+def _refuse_regular(question: Question, engine: Engine) -> None:
+    """Refuse regular expressions where the engine's own may take for ever: a row could then be told by the time that it takes."""
+    if engine.dialect == "duckdb":
+        return
+    parts = [rows_of(question), question.where, *(key.value for key in question.keys), *(a.value for a in question.aggregates)]
+    for node in (node for part in parts if part is not None for node in part.find_all(exp.Anonymous)):
+        if node.name.upper() in REGULAR:
+            raise Refused(f"{node.name.upper()} is for DuckDB alone: the regular expressions of {engine.dialect} can take for ever on "
+                          "one row; "
+                          "use LIKE, STARTS_WITH, SUBSTRING or REPLACE")
+
+
 def _loss(wishes: _Wishes, unit: Unit, keys: Keys, grouped: bool) -> Loss:
-    """One or two more sums for a small part of the budget: rows of everybody before the caps, and after them."""
+    """One or two more sums for a small part of the budget: rows of all people before the caps, and after them."""
     most = LOSS_REACH * unit.most_rows
     rows = next((i for i, m in enumerate(wishes.measures) if m.name == "rows"), None)
     one = exp.Literal.number(1)
@@ -458,12 +542,39 @@ def _loss(wishes: _Wishes, unit: Unit, keys: Keys, grouped: bool) -> Loss:
     return Loss(seen, wishes.add(Statistic("rows after the caps", one, 0, unit.reach(grouped).rows, over="kept"), Fraction(1)), most)
 
 
-def _demands(wished: list[Fraction], asked: int, law: str) -> list[Fraction]:
-    """What is asked for, and a small part beside it, under this law, for the measures of the loss that come after."""
-    extra = len(wished) - asked
-    share = LOSS_PARTS[law]
-    part = sum(wished[:asked], Fraction(0)) * share / (1 - share)
-    return [*wished[:asked], *(part / extra for _ in range(extra))]
+def _beyond(
+    wishes: _Wishes, recipes: Sequence[Recipe], most: int, engine: Engine, types: Mapping[exp.Expression, str]
+) -> tuple[tuple[str, int], ...]:
+    """One more sum for every clamped value: in how many rows it lies beyond its bounds, over all groups. `most` are a unit's rows."""
+    found: list[tuple[str, int]] = []
+    for recipe in recipes:
+        value = recipe.aggregate.value
+        if recipe.aggregate.kind not in ("sum", "avg") or value is None or not isinstance(value, exp.Column):
+            continue
+        ends = (recipe.intervals[0].lower, recipe.intervals[0].upper)
+        low, high = (exp.cast(exp.Literal.number(repr(float(end))), "DOUBLE") for end in ends)
+        outside: list[exp.Expression] = [
+            exp.LT(this=exp.cast(value.copy(), "DOUBLE"), expression=low), exp.GT(this=exp.cast(value.copy(), "DOUBLE"), expression=high)
+        ]
+        condition: exp.Expression = exp.Paren(this=exp.Or(this=outside[0], expression=outside[1]))
+        if kind_of(types[value]) == "float":
+            condition = exp.And(this=condition, expression=exp.Not(this=engine.is_nan(value.copy())))
+        one = exp.Case(ifs=[exp.If(this=condition, true=exp.Literal.number(1))], default=exp.Literal.number(0))
+        measure = Statistic(f"rows beyond the bounds of {value.sql()}", one, 0, most, over="kept")
+        found.append((recipe.aggregate.name, wishes.add(measure, Fraction(1))))
+    return tuple(found)
+
+
+def _demands(wished: list[Fraction], asked: int, told: int, law: str) -> list[Fraction]:
+    """What is asked for, and a small part beside it, under this law: for the measures of the loss, which come next, and for those of what
+    lies beyond the bounds, which come last."""
+    whole = sum(wished[:asked], Fraction(0))
+    found = list(wished[:asked])
+    for extra, shares in ((told - asked, LOSS_PARTS), (len(wished) - told, BEYOND_PARTS)):
+        if extra:
+            part = whole * shares[law] / (1 - shares[law])
+            found += [part / extra] * extra
+    return found
 
 
 @dataclass(frozen=True)
@@ -585,7 +696,8 @@ class _Planner:
         columns = {name.lower() for name in relation.names} if isinstance(relation, Relation) else set[str]()
         names = [text, value.sql(), *([value.name] if isinstance(value, exp.Column) else [])]
         names += [aggregate.name] if aggregate.name.lower() not in columns else []
-        declared = next((bounds[name] for name in names if name in bounds), aggregate.bounds)
+        # What the question itself says goes before what was declared of the column.
+        declared = aggregate.bounds or next((bounds[name] for name in names if name in bounds), None)
         if declared is None:
             known = derived(value, bounds)
             if known is not None:

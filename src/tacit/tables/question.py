@@ -77,12 +77,14 @@ class Key:
     """One column to group by: an expression of a row, and the name of its column in the answer.
 
     `listed` are its public values where the question itself says them, as a histogram does; `ends` are the edges of each bin.
+    `digits`: decimal or timestamp where the engine hands it over as the text of all its digits.
     """
 
     value: exp.Expression
     name: str
     listed: tuple[Any, ...] | None = None
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    digits: str = ""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ class Question:
     """Aggregates of the rows of `relation` that satisfy `where`, for each combination of `keys`.
 
     `outputs` are the columns to show, where they are not just the keys and aggregates in order. `having`, `order`, `limit` and `offset`
-    apply to released values.
+    apply to released values. `levels` are the sub-totals of ROLLUP and CUBE: the names of the keys that each keeps; they are added up
+    from the released groups. `windows` are window functions over the released lines, by the names that stand for them in `outputs`.
     """
 
     relation: Relation | exp.Expression
@@ -132,6 +135,8 @@ class Question:
     outputs: tuple[Output, ...] = ()
     asked: Asked = Asked()
     offset: int = 0
+    levels: tuple[tuple[str, ...], ...] = ()
+    windows: tuple[tuple[str, exp.Window], ...] = ()
 
     @property
     def grouped(self) -> bool:

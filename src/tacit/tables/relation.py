@@ -47,7 +47,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from tacit.tables.engines.types import MERGED, bare, kind_of
+from tacit.tables.engines.types import NANOSECONDS, bare, kind_of
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import Value, column
 from tacit.tables.unit import Link, Unit, parted, ways
@@ -61,6 +61,7 @@ TYPES = {
     "boolean": "BOOLEAN",
     "date": "DATE",
     "timestamp": "TIMESTAMP",
+    "nanoseconds": "TIMESTAMP_NS",
     "null": "TEXT",
 }
 
@@ -208,7 +209,7 @@ def usable(field: Field) -> bool:
 def told_apart(rows: Relation) -> list[exp.Expression]:
     """What to order one person's rows by, so that those it does not tell apart are equal in all that a question can ask of them.
 
-    Between others an engine chooses by where they lie, which everybody's rows have a say in. Every column that a question can name takes
+    Between others an engine chooses by where they lie, which depends on all rows. Every column that a question can name takes
     part as it is, before any cast; of those that it cannot name nothing can be seen.
 
     >>> rows = Relation(exp.to_table("t"), (Field("a", "BIGINT"), Field("b", "BLOB"), Field("c", "TIMESTAMP_NS")))
@@ -317,7 +318,7 @@ def by_column(name: str, plain: Relation, person: str | None, unit: Unit) -> Rel
     """Rows that say themselves whose they are, in one of their columns."""
     if person is not None and person not in plain.names:
         raise TableError(
-            f"{name} has no column {person}, so nobody owns its rows; declare it public, or say which column tells people apart"
+            f"{name} has no column {person}, so its rows have no owner; declare it public, or say which column tells people apart"
         )
     fields = tuple(replace(f, person=f.name == person) for f in plain.fields or ())
     if person is not None:
@@ -332,7 +333,7 @@ def by_column(name: str, plain: Relation, person: str | None, unit: Unit) -> Rel
 
 def _tells_apart(person: Field) -> None:
     """Refuse a person's column of a type that questions cannot use, or in which two people would become one."""
-    if not usable(person) or (person.type is not None and bare(person.type) in MERGED):
+    if not usable(person) or (person.type is not None and bare(person.type) in NANOSECONDS):
         raise Refused(code="type-unsupported", column=person.name, type=shown_type(person.type))
 
 

@@ -50,7 +50,7 @@ class Selection:
 class Counted(Holdings):
     """People of each group, already capped: what a rule needs to know.
 
-    Every person counts as one who is in as many groups as the cap allows, which is the least weight that a rule gives anybody.
+    Every person counts as one who is in as many groups as the cap allows, which is the least weight that a rule gives a person.
     """
 
     counts: tuple[int, ...] = ()
@@ -111,8 +111,8 @@ def _threshold(sigma: Fraction, delta: float, groups: int) -> float:
     """The least threshold, to nine digits, that a person's own keys reach with probability at most delta."""
 
     def own(threshold: float) -> float:
-        event = GaussianSelection(sigma, threshold, groups).price(1)
-        return float(event.events[1].delta)  # type: ignore[attr-defined]
+        _, keys = GaussianSelection(sigma, threshold, groups).price(1).inner
+        return float(keys.delta) if isinstance(keys, ApproxDP) else 1.0
 
     low, high = 1.0, 1.0 + float(sigma)
     while own(high) > delta:

@@ -26,26 +26,28 @@ stands out, the whole public range is returned, and says so.
 
 from __future__ import annotations
 
+import html
 import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from tacit.accounting import Guarantee, ParameterError
+from tacit.accounting import Event, Guarantee, ParameterError
 from tacit.exact import Typed
-from tacit.ledger import Account, Budget, BudgetExceeded, DataIdentity, Ledger, days, paying, price
+from tacit.ledger import Account, Budget, BudgetExceeded, DataIdentity, Ledger, Payment, days, paying, price
 from tacit.mechanisms import FoundBounds, bounds_from, cell_edges, cell_numbers, half_width
 from tacit.parameters import probability
-from tacit.tables.answer import Answer
+from tacit.tables.answer import NOT_PRIVATE, Answer
 from tacit.tables.builder import Query
-from tacit.tables.desk import Desk, Price, frozen, price_for_accuracy
+from tacit.tables.desk import Desk, Price, Words, frozen, price_for_accuracy
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import EngineError, Refused, TableError
 from tacit.tables.figures import Released, expected
@@ -62,6 +64,9 @@ CELLS = 40
 BETA = 1e-3
 #: What bounds are at most, where nothing stands out.
 WIDEST = (-Fraction(2) ** CELLS, Fraction(2) ** CELLS)
+if TYPE_CHECKING:
+    from tacit.tables.sandbox import MadeUp
+
 CELL, COUNT, ROWS = "cell", "rows", "rows_"
 
 
@@ -170,8 +175,43 @@ class SameData(UserWarning):
         )
 
 
+class Options(TypedDict, total=False):
+    """What a question takes beside its text; `Session.sql` says what each means."""
+
+    guarantee: Guarantee | str | None
+    epsilon: Typed | None
+    delta: Typed | None
+    rho: Typed | None
+    mu: Typed | None
+    bounds: Mapping[str, Any] | None
+    keys: Any  # a mapping of lists, or a list of combinations
+    weights: Mapping[str, Any] | None
+    law: str | None
+    loss: bool | None
+    period: str | None
+    accuracy: Mapping[str, Any] | None
+
+
 #: What `sql`, `ask`, `price` and `explain` take beside the question.
-OPTIONS = ("guarantee", "epsilon", "delta", "rho", "mu", "bounds", "keys", "weights", "law", "loss", "period", "accuracy")
+OPTIONS = tuple(Options.__annotations__)
+
+
+class Left(dict[str, Fraction]):
+    """What is left of a budget: exact fractions by component, shown as numbers that are never too large."""
+
+    def __repr__(self) -> str:
+        return ", ".join(f"{name} {rounded_down(value)}" for name, value in self.items())
+
+
+def rounded_down(value: Fraction, digits: int = 6) -> str:
+    """A number to so many digits, never above it.
+
+    >>> rounded_down(Fraction(2, 3)), rounded_down(Fraction(1, 2)), rounded_down(Fraction(1, 3_000_000))
+    ('0.666666', '0.5', '3.33333e-7')
+    """
+    exactly = Context(prec=60, rounding=ROUND_FLOOR).divide(Decimal(value.numerator), Decimal(value.denominator))
+    short = Context(prec=digits, rounding=ROUND_FLOOR).plus(exactly).normalize()
+    return f"{short:f}" if -5 < short.adjusted() < 15 else f"{short:e}"
 
 
 class Session:
@@ -185,25 +225,41 @@ class Session:
     budget where noise is Gaussian and a 50th where it is Laplace. `dialect` is the SQL that questions are written in, 'bigquery' say;
     without it, the engine's own. Rows that the book knows under another name, or in another format, share that account's budget, with a
     `SameData` warning; `new_dataset=True` says that they are other people's. `data` names the data set, beside what its rows say.
+    `analyst` is who asks: without it the user of the system, unless several analysts use the book and this user is none of them.
+    `ledger` is an open one, a file's name or a URL. `types` declares the columns of a CSV file, which says nothing of them itself.
+
+    Several people who ask about the same data share a `Desk` and have an account each, below that of the data:
+    `Session(desk, name="visits", account=account, analyst="ann")`.
     """
 
     def __init__(
-        self, source: Any, *, unit: Unit, budget: Budget | Guarantee | str, name: str,
+        self, source: Any, *, unit: Unit | None = None, budget: Budget | Guarantee | str | None = None, name: str,
         columns: Schema | Mapping[str, Any] | None = None, public: Mapping[str, Any] | None = None,
-        ledger: Ledger | None = None, data: DataIdentity | str | None = None, analyst: str = "",
-        confidence: float = 0.95, cache: bool = False, loss: bool = True, dialect: str | None = None,
-        new_dataset: bool = False,
+        ledger: Ledger | str | os.PathLike[str] | None = None, data: DataIdentity | str | None = None,
+        analyst: str | None = None, confidence: float = 0.95, cache: bool = False, loss: bool = True,
+        dialect: str | None = None, new_dataset: bool = False, types: Mapping[str, str] | None = None,
+        account: Account | None = None,
     ) -> None:
+        if account is not None:
+            self._at(source, name, account, analyst, unit, budget, ledger)
+            return
+        if budget is None:
+            raise TableError("budget must say how much may be spent in all: Budget(epsilon=1, delta='1e-6'); or give account=")
         if not isinstance(unit, Unit):
             raise TableError("unit must say whom the guarantee protects: Unit('patient_id', max_rows=12), or Unit.row()")
         if not 0 < float(probability("confidence", confidence)) < 1:
             raise TableError(f"confidence must lie between 0 and 1, such as 0.95, not {confidence}")
         self.name = name
-        self.analyst = analyst
-        found = Source.several({name: source, **public}, public=list(public)) if public else Source.of(source, name=name)
+        found = (
+            Source.several({name: source, **public}, public=list(public), types={name: types} if types else None)
+            if public
+            else Source.of(source, name=name, types=types)
+        )
         self.desk = Desk.of(found, unit, columns, dialect=dialect, confidence=float(confidence), loss=loss)
         self._check_unit()
-        self.ledger = ledger or Ledger.open(os.environ.get("TACIT_LEDGER", "sqlite:///tacit.db"))
+        self.made_up: MadeUp | None = None
+        self.ledger = Ledger.of(os.environ.get("TACIT_LEDGER", "tacit.db") if ledger is None else ledger)
+        self.analyst = self.ledger.analyst(analyst)
         self.account: Account = self.ledger.account(
             name,
             budget,
@@ -216,6 +272,18 @@ class Session:
         )
         if self.account.name != name:
             warnings.warn(SameData(self.account.name), stacklevel=2)
+
+    def _at(
+        self, desk: Any, name: str, account: Account, analyst: str | None, unit: Unit | None, budget: object, ledger: object
+    ) -> None:
+        """A session at a desk that is there already, paid for from an account that is."""
+        if not isinstance(desk, Desk) or unit is not None or budget is not None or ledger is not None:
+            raise TableError("with account=, the source is a Desk, which has a unit, and the account has a budget and a book")
+        if account.spec.unit != desk.unit.whom or account.spec.adjacency is not desk.unit.adjacency:
+            raise TableError(f"account {account.name!r} protects another unit than this desk: {account.spec.unit}, not {desk.unit.whom}")
+        self.name, self.desk, self.made_up = name, desk, None
+        self.ledger, self.account = account.ledger, account
+        self.analyst = self.ledger.analyst(analyst)
 
     def _check_unit(self) -> None:
         """Refuse a person's column that is not there before an account is opened for it: the terms of an account never change."""
@@ -248,31 +316,100 @@ class Session:
         """What is public about the columns."""
         return self.desk.schema
 
-    def left(self, period: str | None = None) -> Mapping[str, Fraction]:
-        """What is left of the budget."""
-        return self.account.left(period)
+    @property
+    def private(self) -> bool:
+        """Whether answers are about people; those of a sandbox are not, and say NOT PRIVATE."""
+        return self.made_up is None
+
+    def left(self, period: str | None = None) -> Left:
+        """What is left of the budget, as exact fractions that are shown as numbers."""
+        return Left(self.account.left(period))
+
+    def __repr__(self) -> str:
+        about = ", ".join(f"{name} {text}" for name, text in self._about().items())
+        return f"Session({self.name!r}: {about})"
+
+    def _about(self) -> dict[str, str]:
+        """What a session says of itself. Nothing of it is read from rows."""
+        left = "by period" if self.account.spec.window else repr(self.left())
+        found = {"protects": repr(self.unit), "budget": str(self.account.budget), "left": left}
+        found |= {"tables": ", ".join(self.source.tables)} | ({"analyst": self.analyst} if self.analyst else {})
+        return found if self.private else {"mark": f"{NOT_PRIVATE}: made-up rows", **found}
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{k}</th><td>{html.escape(v)}</td></tr>" for k, v in self._about().items())
+        columns = "".join(
+            f"<tr><td>{html.escape(table)}</td><td>{html.escape(', '.join(self.source.columns(table)))}</td></tr>"
+            for table in self.source.tables
+        )
+        head = f"<caption>Session {html.escape(self.name)}</caption>"
+        return f"<table>{head}{rows}</table><table><caption>columns</caption>{columns}</table>"
+
+    # --- made-up rows -------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def sandbox(
+        cls, columns: Schema | Mapping[str, Any] | None = None, *, unit: Unit | None = None,
+        budget: Budget | Guarantee | str = "eps=10, delta=1e-6", name: str = "visits", rows: int = 20_000,
+        edition: int = 7, confidence: float = 0.95, dialect: str | None = None,
+    ) -> Session:  # fmt: skip
+        """A session to learn with: made-up rows, a ledger that is thrown away, and answers marked NOT PRIVATE.
+
+        Without `columns` it is a table of hospital visits; with them, rows that fit what is declared, as `dummy`
+        makes them, for practising on the table to come. The same edition has the same rows and gives the same
+        answers in the same order, so that an example can be printed and run again.
+
+        >>> session = Session.sandbox()
+        >>> session.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1).private
+        False
+        """
+        from tacit.tables.sandbox import VISITS, MadeUp, like_declared, made_up_visits
+
+        made_up = MadeUp.of(edition)
+        declared = VISITS if columns is None else Schema.of(columns)
+        whom = unit or (Unit("patient_id", max_rows=8) if columns is None else None)
+        if whom is None:
+            raise TableError("unit must say which of the columns tells people apart: Unit('patient_id', max_rows=12)")
+        table = made_up_visits(rows, edition) if columns is None else like_declared(declared, rows, whom, edition)
+        ledger = Ledger.open(os.path.join(made_up.folder, "sandbox.db"))
+        made = cls(
+            table, unit=whom, budget=budget, name=name, columns=declared, ledger=ledger, confidence=confidence, dialect=dialect
+        )
+        made.made_up = made_up
+        return made
 
     # --- before asking ------------------------------------------------------------------------------------------------------------
 
-    def plan(self, question: Question | str, **options: Any) -> Plan:
+    def plan(self, question: Question | str, **options: Unpack[Options]) -> Plan:
         """What would be measured, with which noise, at which price. Nothing is spent and no data is touched."""
         return self._planned(self.desk, self.desk.question(question), options)
 
-    def price(self, question: Question | str, *, rows: int = 1000, **options: Any) -> Price:
+    def price(
+        self, question: Question | str | Query, *, rows: int = 1000, epsilon: Typed | None = None,
+        guarantee: Guarantee | str | None = None, delta: Typed | None = None, rho: Typed | None = None,
+        mu: Typed | None = None, bounds: Mapping[str, Any] | None = None, keys: Any = None,
+        weights: Mapping[str, Any] | None = None, law: str | None = None, loss: bool | None = None,
+        period: str | None = None, accuracy: Mapping[str, Any] | None = None,
+    ) -> Price:  # fmt: skip
         """The cost of a question and the error of each figure, for a group of so many rows. Nothing is spent and no data is touched.
 
         With `accuracy={"n": 50}` in place of a price: what it costs to have these figures within so much, with the session's confidence.
         """
-        return self.desk.price(self._planned(self.desk, self.desk.question(question), options, rows), rows)
+        options = Options(guarantee=guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu, bounds=bounds, keys=keys)
+        options |= Options(weights=weights, law=law, loss=loss, period=period, accuracy=accuracy)
+        return self.desk.price(self._planned(self.desk, self._read(question), options, rows), rows)
 
-    def explain(self, question: Question | str, *, rows: int = 1000, **options: Any) -> str:
+    def explain(self, question: Question | str | Query, *, rows: int = 1000, **options: Unpack[Options]) -> Words:
         """The plan in words: the statement, how far one unit reaches at each step, the noise, the errors to expect. No data is touched."""
-        return self.desk.explain(self._planned(self.desk, self.desk.question(question), options, rows), rows)
+        return Words(self.desk.explain(self._planned(self.desk, self._read(question), options, rows), rows))
+
+    def _read(self, question: Question | str | Query) -> Question:
+        return question.question if isinstance(question, Query) else self.desk.question(question)
 
     def dummy(self, rows: int = 1000, *, table: str | None = None, edition: int = 7) -> pa.Table:
         """Made-up rows with the columns of a table, within what was declared, for writing questions. No row is read, nothing is paid.
 
-        `tacit.Session(session.dummy(), name="visits", unit=session.unit, budget=...)` answers the same questions about nobody.
+        `tacit.Session(session.dummy(), name="visits", unit=session.unit, budget=...)` answers the same questions about made-up people.
         """
         from tacit.tables.dummy import like
 
@@ -283,23 +420,43 @@ class Session:
 
     # --- asking -------------------------------------------------------------------------------------------------------------------
 
-    def sql(self, text: str, *, purpose: str = "", **options: Any) -> Answer:
+    def sql(
+        self, text: str, *, epsilon: Typed | None = None, purpose: str = "",
+        guarantee: Guarantee | str | None = None, delta: Typed | None = None, rho: Typed | None = None,
+        mu: Typed | None = None, bounds: Mapping[str, Any] | None = None, keys: Any = None,
+        weights: Mapping[str, Any] | None = None, law: str | None = None, loss: bool | None = None,
+        period: str | None = None, accuracy: Mapping[str, Any] | None = None, key: str = "", body: str = "",
+    ) -> Answer:  # fmt: skip
         """Answer a question in SQL; `epsilon` (or rho, mu: the account's currency) is the price of the whole question, or `guarantee`
         says it: a `Guarantee` or its text, such as "eps=0.1, delta=1e-7".
 
         `bounds`, `keys`: what is public about values and groups, where the session's columns do not say it. `weights`: how much of the
         budget each figure deserves. `accuracy`: errors wanted in place of a price. `period`: which period, for units with a window.
+        `key` and `body` are those of `paying`: a question that is sent twice under one key is drawn once.
         """
-        return self.ask(self.desk.question(text), purpose=purpose, **options)
+        options = Options(guarantee=guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu, bounds=bounds, keys=keys)
+        options |= Options(weights=weights, law=law, loss=loss, period=period, accuracy=accuracy)
+        return self.ask(self.desk.question(text), purpose=purpose, key=key, body=body, **options)
 
     def query(self, table: str | None = None) -> Query:
         """The same questions in Python: `session.query().group_by("region").count("n").ask(epsilon=0.1)`."""
         name = self.source.tables[0] if table is None else table
         return Query.of(name, self.desk.catalog, self.desk.dialect, self.ask)
 
-    def ask(self, question: Question, *, purpose: str = "", **options: Any) -> Answer:
+    def ask(
+        self, question: Question | Query, *, purpose: str = "", key: str = "", body: str = "", **options: Unpack[Options]
+    ) -> Answer:
         """Reserve, run, commit. Everything that can be refused is refused before; what fails after is spent and says nothing of why."""
+        question = self._read(question)
         _check(options)
+        if key and (self.unit.automatic or any(isinstance(found, Auto) for found in dict(options.get("bounds") or {}).values())):
+            raise TableError("a key is for one payment; find bounds and caps first, session.find_bounds(...), then ask under a key")
+        if self.made_up is not None:
+            with self.made_up.drawn():
+                return self._asked_of(question, purpose, key, body, options)
+        return self._asked_of(question, purpose, key, body, options)
+
+    def _asked_of(self, question: Question, purpose: str, key: str, body: str, options: Mapping[str, Any]) -> Answer:
         self._foresee(question, options)
         notes: list[str] = []
         cap = self.unit.max_rows
@@ -308,32 +465,39 @@ class Session:
             self.desk = replace(self.desk, unit=self.unit.with_cap(most))
             notes.append(f"cap found privately: max_rows={most}, for {float(cap.epsilon):g}")
         options, found = self._settle_bounds(question, purpose, options)
-        return self._answered(self.desk, question, purpose, options, (*notes, *found))
+        return self._answered(self.desk, question, purpose, options, (*notes, *found), key, body)
 
     def _answered(
-        self, desk: Desk, question: Question, purpose: str, options: Mapping[str, Any], notes: tuple[str, ...] = ()
-    ) -> Answer:
+        self, desk: Desk, question: Question, purpose: str, options: Mapping[str, Any], notes: tuple[str, ...] = (),
+        key: str = "", body: str = "",
+    ) -> Answer:  # fmt: skip
         """The one path to an answer: plan, pay, draw, keep."""
         plan = self._planned(desk, question, options)
         asked = self._asked(desk, plan) if self.account.spec.cache else None
         delta = plan.spend.delta if plan.spend.epsilon is not None else Fraction(1, 10**6)
-        with paying(
-            self.account,
-            plan.event,
-            purpose=purpose,
-            analyst=self.analyst,
-            delta=plan.spend.delta or None,
-            period=options.get("period"),
-            question=asked,
-            error=EngineError,
-            advice="session.explain(...) shows the statement",
-        ) as payment:
+        advice = "session.explain(...) shows the statement"
+        period = options.get("period")
+        with self.paying(plan.event, plan.spend, purpose, advice, period=period, question=asked, key=key, body=body) as payment:
             if payment.cached:
-                released, text = Released.from_record(payment.answer), ""  # type: ignore[arg-type]
+                released, text = Released.from_record(cast("Mapping[str, Any]", payment.answer)), ""
             else:
                 released, text = desk.draw(plan)
-                payment.keep(released.to_record() if asked is not None else None)
+                payment.keep(released.to_record() if asked is not None or key else None)
         return desk.answer(plan, released, delta=delta, private=payment.private, entry=payment.entry, text=text, notes=notes)
+
+    def paying(
+        self, event: Event, spend: Guarantee, purpose: str = "", advice: str = "", *,
+        period: str | None = None, question: object = None, key: str = "", body: str = "",
+    ) -> Payment:  # fmt: skip
+        """A payment by this session's account, for its analyst, for what is drawn from its tables; `spend` is what was asked for.
+
+        Everything that a session, a workload or a stream takes from the tables is paid for in this way, so that it
+        fails in the same words (an `EngineError` with the `advice` at its end).
+        """
+        return paying(
+            self.account, event, purpose=purpose, analyst=self.analyst, delta=spend.delta or None,
+            period=period, question=question, key=key, body=body, error=EngineError, advice=advice,
+        )  # fmt: skip
 
     # --- what a question costs ----------------------------------------------------------------------------------------------------
 
@@ -421,6 +585,7 @@ class Session:
         return {
             "rows": kept, "statement": text,
             "spend": plan.spend.words, "unit": repr(plan.unit), "event": repr(plan.event), "noise": noise_of,
+            **({"epoch": desk.epoch} if desk.epoch else {}),
         }
 
     # --- bounds and caps for a price ----------------------------------------------------------------------------------------------

@@ -28,9 +28,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.ledger import DataIdentity
-from tacit.tables.engines.duckdb import DuckDB
+from tacit.tables.engines.duckdb import RAW, DuckDB
 from tacit.tables.engines.engine import Engine
 from tacit.tables.errors import TableError
+from tacit.tables.reading import ColumnReading, Transcoded, encoding_of
 
 #: How files are told apart: by the end of their names.
 PARQUET = (".parquet", ".pq", ".parq")
@@ -44,7 +45,7 @@ class Known:
 
     The rows are read when the book does not know all of `first`, together with a mark that they were read: once for
     each new file, or each new state of a database file. What is found goes to the ledger alone, which keeps it under
-    a secret; that it is known there already is told to whoever may open accounts, and to nobody else.
+    a secret; that it is known there already is told only to those who may open accounts.
     """
 
     first: Callable[[], tuple[DataIdentity, ...]]
@@ -61,9 +62,10 @@ class Known:
 
 @dataclass(frozen=True)
 class Source:
-    """An engine with named tables. `public` names the tables that are about nobody; all others are private.
+    """An engine with named tables. `public` names the tables that hold no people; all others are private.
 
-    `identities()` is what the ledger knows the private tables by; see `Known`.
+    `identities()` is what the ledger knows the private tables by; see `Known`. `folder` is where files that rows name
+    lie, such as pictures, where that is known.
     """
 
     engine: Engine
@@ -72,6 +74,7 @@ class Source:
     known: tuple[Known, ...] = field(
         default=(Known(lambda: (DataIdentity.declared("data"),)),), repr=False, compare=False
     )
+    folder: Path | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(
@@ -87,11 +90,13 @@ class Source:
 
         - a path or glob of CSV or Parquet files; `types` declares the columns of a CSV file;
         - an Arrow table, a pandas or polars frame, or a mapping of columns;
-        - a DuckDB file and its `table`; a postgresql:// address and its `table`; a Spark Connect server, sc://host:15002, and its `table`;
+        - a DuckDB file and its `table`; an open DuckDB connection and its `table` (or `name`), or a relation of one,
+          whose rows are copied as they are now; a postgresql:// address and its `table`;
+        - a Spark Connect server, sc://host:15002, and its `table`;
         - a Spark data frame, or a Spark session and its `table`;
         - an engine, for one that you have made yourself.
 
-        `table` may be a list of tables of one database, of which `public` names those that are about nobody.
+        `table` may be a list of tables of one database, of which `public` names those that hold no people.
         """
         if isinstance(data, Source):
             return data
@@ -111,6 +116,8 @@ class Source:
             return Source(data, names, frozenset(public), tuple(_declared(f"{name}.{t}") for t in names if t not in public))
         if type(data).__module__.startswith("pyspark."):
             return _spark(data, name, tables, frozenset(public))
+        if _is_connection(data):
+            return _of_connection(data, name, tables, frozenset(public))
         return _framed(data, name)
 
     @staticmethod
@@ -120,8 +127,13 @@ class Source:
         public: Sequence[str] = (),
         types: Mapping[str, Mapping[str, str]] | None = None,
         delimiters: Mapping[str, str] | None = None,
+        readings: Mapping[str, Mapping[str, ColumnReading]] | None = None,
+        encodings: Mapping[str, str] | None = None,
     ) -> Source:
-        """Several files or frames under their names, in one DuckDB; `public` names those that are about nobody.
+        """Several files or frames under their names, in one DuckDB; `public` names those that hold no people.
+
+        `readings` say how columns are read that are not stored as they are meant (`tacit.tables.reading`), `encodings` what a CSV
+        file is written in.
 
         >>> import pyarrow as pa
         >>> both = Source.several({"visits": {"id": [1], "region": ["N"]}, "regions": {"region": ["N"], "size": [3]}}, public=["regions"])
@@ -132,16 +144,16 @@ class Source:
         if unknown:
             raise TableError(f"public names {unknown[0]!r}, which is none of the tables {', '.join(tables)}")
         if not set(tables) - set(public):
-            raise TableError("at least one table must be private; data about nobody needs no privacy")
+            raise TableError("at least one table must be private; data without people needs no privacy")
         engine, identities, files = DuckDB(), list[Known](), list[str]()
         for name, data in tables.items():
             if isinstance(data, (str, os.PathLike)):
                 found, mark = _files(os.fspath(data)), (delimiters or {}).get(name)
-                _read(engine, name, found, dict((types or {}).get(name, {})), mark)
-                files += found
-                identity = _of_files(found, mark)
+                written = (encodings or {}).get(name, "utf-8")
+                files += _read(engine, name, found, dict((types or {}).get(name, {})), mark, (readings or {}).get(name), written)
+                identity = _of_files(found, mark, written)
             else:
-                identity = _register(engine, name, data)
+                identity = _register(engine, name, data, (readings or {}).get(name))
             if name not in public:
                 identities.append(identity)
         if files:
@@ -221,8 +233,7 @@ def _addressed(
             engine.bases(table)  # refuses a view that reads what was not named
         return Source(engine, tables, public, tuple(_of_database(engine, path, t) for t in tables if t not in public))
     files, engine = _files(path), DuckDB()
-    _read(engine, name, files, types, delimiter)
-    engine.only(files)
+    engine.only(_read(engine, name, files, types, delimiter))
     return Source(engine, (name,), frozenset(), (_of_files(files, delimiter),))
 
 
@@ -237,14 +248,25 @@ def _files(path: str) -> list[str]:
     return [os.path.abspath(file) for file in found]
 
 
-def _read(engine: DuckDB, name: str, files: list[str], types: dict[str, str], delimiter: str | None) -> None:
+def _read(
+    engine: DuckDB, name: str, files: list[str], types: dict[str, str], delimiter: str | None,
+    readings: Mapping[str, ColumnReading] | None = None, encoding: str = "utf-8",
+) -> list[str]:
+    """Make files readable under a name; what the engine has to open for it: the files, or copies of them in UTF-8."""
     ends = {end for file in files for end in (*PARQUET, *CSV) if file.lower().endswith(end)}
     if ends and ends <= set(PARQUET):
         if types:
             raise TableError("types are declared for CSV files only; a Parquet file has types of its own")
-        engine.parquet(name, files)
+        if encoding not in ("utf-8", "marked"):
+            raise TableError("encoding belongs to a CSV file; the texts of a Parquet file are UTF-8")
+        engine.parquet(name, files, readings)
     elif ends and ends <= set(CSV):
         mark = delimiter or ("\t" if any(".tsv" in end for end in ends) else ",")
+        if encoding == "marked" or encoding_of(encoding) != "utf-8":
+            copies = [Transcoded(file, encoding) for file in files]
+            for copy in copies:
+                engine.hold(copy)
+            files = [copy.path for copy in copies]
         names = _header(files, mark)
         unknown = sorted(set(types) - set(names))
         if unknown:
@@ -252,9 +274,10 @@ def _read(engine: DuckDB, name: str, files: list[str], types: dict[str, str], de
             header = bool(set(types) & set(names))
             seen = f"its header has {', '.join(names)}" if header else f"its first line must be a header, with {mark!r} between"
             raise TableError(f"types names {unknown[0]!r}, which is no column of the file; {seen}")
-        engine.csv(name, files, names, types, delimiter=mark)
+        engine.csv(name, files, names, types, delimiter=mark, readings=readings)
     else:
         raise TableError(f"{files[0]!r} is neither CSV nor Parquet by its name; known ends are {', '.join((*CSV, *PARQUET, *DUCKDB))}")
+    return files
 
 
 def _header(files: list[str], delimiter: str) -> list[str]:
@@ -285,16 +308,40 @@ def _framed(data: Any, name: str) -> Source:
     return Source(engine, (name,), frozenset(), (_register(engine, name, data),))
 
 
-def _register(engine: DuckDB, name: str, data: Any) -> Known:
+def _is_connection(data: Any) -> bool:
+    return type(data).__name__ == "DuckDBPyConnection"
+
+
+def _of_connection(data: Any, name: str, tables: tuple[str, ...], public: frozenset[str]) -> Source:
+    """Tables of a connection that somebody else holds: copied as they are now, because it can change and is not ours to lock down."""
+    engine, identities = DuckDB(), list[Known]()
+    for table in tables or (name,):
+        try:
+            relation = data.table(table)
+        except Exception:
+            raise TableError(
+                f"the connection has no table {table!r}; name one of its tables: Source.of(connection, table='visits')"
+            ) from None
+        known = _register(engine, table, relation)
+        if table not in public:
+            identities.append(known)
+    return Source(engine, tables or (name,), public, tuple(identities))
+
+
+def _register(engine: DuckDB, name: str, data: Any, readings: Mapping[str, ColumnReading] | None = None) -> Known:
     if isinstance(data, Mapping):
         data = pa.table(dict(data))
+    if type(data).__name__ == "DuckDBPyRelation":
+        data = data.to_arrow_table()
     known = isinstance(data, (pa.Table, pa.RecordBatch)) or type(data).__module__.partition(".")[0] in ("pandas", "polars")
     if not known:
         raise TableError(
-            f"a {type(data).__name__} cannot be a source; give a path, an Arrow table, a pandas or polars frame, an address or an engine"
+            f"a {type(data).__name__} cannot be a source; give a path, an Arrow table, a pandas or polars frame, a DuckDB "
+            "connection or relation, an address or an engine"
         )
-    engine.register(name, data)
-    return Known(lambda: (_content(engine, name),), lambda: (_of_rows(engine, name),))
+    engine.register(name, data, readings)
+    stored = f"{RAW}{name}" if readings else name  # the rows as they are: what a job declares must not make other data of them
+    return Known(lambda: (_content(engine, stored),), lambda: (_of_rows(engine, stored),))
 
 
 def _spark(data: Any, name: str, tables: tuple[str, ...], public: frozenset[str]) -> Source:
@@ -357,12 +404,12 @@ def _of_database(engine: DuckDB, path: str, table: str) -> Known:
     return Known(first, rest)
 
 
-def _of_files(files: list[str], delimiter: str | None) -> Known:
+def _of_files(files: list[str], delimiter: str | None, encoding: str = "utf-8") -> Known:
     def content() -> tuple[DataIdentity, ...]:
         # Every column of a CSV file as the text it is: what a job declares must not make other data of it.
         engine = DuckDB()
         try:
-            _read(engine, "data", files, {}, delimiter)
+            _read(engine, "data", files, {}, delimiter, encoding=encoding)
             return (_content(engine, "data", *files),)
         finally:
             engine.close()

@@ -38,7 +38,7 @@ from sqlglot.errors import ParseError
 
 from tacit.tables import grammar
 from tacit.tables.bigquery import per_group, settled, understood
-from tacit.tables.by_person import grouped_by, named_key
+from tacit.tables.by_person import grouped_by, levels_of, named_key
 from tacit.tables.dialects import spoken
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import number, total, why_not
@@ -61,6 +61,7 @@ from tacit.tables.question import (
     written,
 )
 from tacit.tables.relation import Catalog, Resolve
+from tacit.tables.rewriting import rewritten
 
 #: Longer questions are refused before they are parsed.
 LONGEST = 100_000
@@ -82,6 +83,8 @@ _PLAIN: dict[type[exp.Expression], str] = {
     exp.StddevPop: "stddev_pop",
 }
 _PAIRS: dict[type[exp.Expression], str] = {exp.CovarPop: "covar_pop", exp.CovarSamp: "covar_samp", exp.Corr: "corr"}
+#: Window functions that are computed of released figures.
+WINDOWED = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count, exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead)
 _QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
 _NEEDS_NUMBERS = ("sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop", "quantile", "min", "max", *_PAIRS.values())
 
@@ -161,11 +164,13 @@ def question_of(tree: exp.Expression, dialect: str, catalog: Catalog | None = No
     if not isinstance(tree, exp.Select):
         raise Refused("a question is one SELECT statement")
     refuse_clauses(tree, "having", "order", "limit", "offset")
+    if catalog is not None:
+        tree = rewritten(tree, catalog.unit.person)
     whole_tree = tree
     person = catalog.unit.person if catalog is not None else None
     asked = asked or Asked()
     tree, bins = unfolded(tree)
-    given, tree = tree, per_group(tree, person or asked.person)
+    given, tree = tree, per_group(tree, person or asked.person, _rows_of_one(catalog, tree))
     asked = settled(asked, person, given is not tree)
     rows, resolve = rows_of(tree, catalog)
     if rows.public:
@@ -174,6 +179,13 @@ def question_of(tree: exp.Expression, dialect: str, catalog: Catalog | None = No
     # Last, because the readers say better why: what none of them has looked at is refused here.
     grammar.check(whole_tree)
     return replace(found, relation=rows) if catalog is not None else replace(found, relation=rows.expression())
+
+
+def _rows_of_one(catalog: Catalog | None, tree: exp.Select) -> int | None:
+    """How many rows of one person a group of the question may have, where that is known."""
+    if catalog is None or catalog.unit.person is None or catalog.unit.automatic:
+        return None
+    return (catalog.unit.rows_per_group if tree.args.get("group") else None) or catalog.unit.most_rows
 
 
 def _binned(question: Question, bins: Bins | None) -> Question:
@@ -198,6 +210,8 @@ class _Reader:
     aggregates: list[Aggregate] = field(default_factory=list)
     keys: list[tuple[exp.Expression, Key]] = field(default_factory=list)
     names: dict[str, exp.Expression] = field(default_factory=dict)
+    levels: list[list[exp.Expression]] = field(default_factory=list)
+    windows: list[tuple[str, exp.Window]] = field(default_factory=list)
 
     def question(self) -> Question:
         projections = self.tree.expressions
@@ -247,7 +261,11 @@ class _Reader:
             outputs = []
         where = self.tree.args.get("where")
         condition = None if where is None else total(where.this, self.resolve, boolean=True).sql
-        return Question(exp.null(), keys, tuple(self.aggregates), condition, having, order, limit, tuple(outputs), self.asked, offset)
+        levels = tuple(tuple(key.name for known, key in self.keys if known in level) for level in self.levels)
+        return Question(
+            exp.null(), keys, tuple(self.aggregates), condition, having, order, limit, tuple(outputs), self.asked, offset,
+            levels, tuple(self.windows),
+        )  # fmt: skip
 
     def _name(self, projection: exp.Expression) -> str:
         """What a column of the answer is called."""
@@ -280,6 +298,9 @@ class _Reader:
         group = self.tree.args.get("group")
         if group is None:
             return []
+        if any(group.args.get(part) for part in ("rollup", "cube", "grouping_sets")) or group.find(exp.Rollup, exp.Cube, exp.GroupingSets):
+            group, levels = levels_of(group)
+            self.levels = [[named_key(term, self.tree.expressions) for term in level] for level in levels]
         keys = grouped_by(group, self.tree.expressions, self.resolve)
         for key in keys:
             if any(aggregated(node) for node in key.walk()):
@@ -417,7 +438,7 @@ class _Reader:
             raise Refused(in_zone(found) if found.kind == "instant" else "COUNT(DISTINCT ...) of this type needs a CAST to a text first")
         if kind in _NEEDS_NUMBERS and found.kind == "boolean":
             return as_whole(found).sql
-        if kind in _NEEDS_NUMBERS and found.kind in ("date", "timestamp", "instant"):
+        if kind in _NEEDS_NUMBERS and found.kind in ("date", "timestamp", "nanoseconds", "instant"):
             what = found.name or "a date"
             moment = what if found.kind != "instant" else f"{what} AT TIME ZONE 'UTC'"
             day = what if found.kind == "date" else f"CAST({moment} AS DATE)"
@@ -446,8 +467,8 @@ class _Reader:
             return exp.column(self.keys[place][1].name, quoted=True)
         if isinstance(tree, exp.Column):
             raise Refused(f"{tree.name} is neither an aggregate, nor in GROUP BY, nor a name of the SELECT list")
-        if isinstance(tree, exp.Window) and any(aggregated(node) for node in tree.walk()):
-            raise Refused("a window over released figures is not computed here; ask for the figures and compute it from the answer")
+        if isinstance(tree, exp.Window) and (self.keys or self.aggregates):
+            return self._window(tree)
         if isinstance(tree, (exp.Window, exp.Query, exp.Exists)):
             raise Refused(why_not(tree))
         if isinstance(tree, exp.Cast):
@@ -474,6 +495,35 @@ class _Reader:
             if not isinstance(decimals, exp.Literal) or not decimals.this.isdigit() or int(decimals.this[:9]) > 15:
                 raise Refused("the decimals of ROUND must be a whole constant from 0 to 15")
         return made
+
+    def _window(self, tree: exp.Window) -> exp.Expression:
+        """A window function over the released lines; a name stands for it."""
+        if self.levels:
+            raise Refused("a window over sub-totals would add them to what they are sums of; ask without ROLLUP, CUBE or GROUPING SETS")
+        made = exp.Window(this=tree.this.copy())
+        extra = [name for name, value in tree.args.items() if name not in ("this", "partition_by", "order", "over") and value]
+        if extra or not isinstance(tree.this, WINDOWED):
+            raise Refused(
+                "of window functions over released figures SUM, AVG, MIN, MAX, COUNT, ROW_NUMBER, RANK, DENSE_RANK, LAG and LEAD are "
+                "computed, without a frame of rows"
+            )
+        for part in ("this", "expression", "offset", "default"):
+            value = made.this.args.get(part)
+            if isinstance(value, exp.Expression) and not isinstance(value, (exp.Literal, exp.Star)):
+                made.this.set(part, self.released(value))
+        made.set("partition_by", [self.released(part) for part in tree.args.get("partition_by") or []])
+        order = tree.args.get("order")
+        if order is not None:
+            terms = [(term, term.this if isinstance(term, exp.Ordered) else term) for term in order.expressions]
+            made.set("order", exp.Order(expressions=[
+                exp.Ordered(this=self.released(inner), desc=isinstance(term, exp.Ordered) and bool(term.args.get("desc")))
+                for term, inner in terms
+            ]))  # fmt: skip
+        for name, known in self.windows:
+            if known == made:
+                return exp.column(name, quoted=True)
+        self.windows.append((f"window_{len(self.windows)}_", made))
+        return exp.column(self.windows[-1][0], quoted=True)
 
     def _whole(self, tree: exp.Expression) -> bool:
         """Whether a released value is a whole number to a dialect that tells them apart."""

@@ -1,8 +1,9 @@
 """The one statement that is sent to the engine: it keeps at most the capped rows of each unit, and adds up integers.
 
-Order: filter, drop groups that nobody declared, cap, add. Which rows of a person survive the caps is a random choice among her own, which
-nobody else's rows have a say in. Where nothing is capped, rows are added up by their own keys first, and the few sums are then looked up in
-the list of groups: a join of every row would cost as much as all the rest (docs/decisions/0007-grouping-before-the-key-list.md).
+Order: filter, drop groups that were not declared, cap, add. Which rows of a person survive the caps is a random
+choice among that person's rows, on which no other rows have an influence. Where nothing is capped, rows are
+added up by their own keys first, and the few sums are then looked up in the list of groups: a join of every row
+would cost as much as all the rest (docs/decisions/0007-grouping-before-the-key-list.md).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tacit.tables.statistics import Statistic, measure_name
 from tacit.tables.unit import Unit
 
 PERSON, ROW, DRAW, GROUP, PEOPLE = "unit_", "row_", "draw_", "group_", "people_"
-#: Rows before the caps: of everybody, the same on every line; or of those whose count is told on lines of this group.
+#: Rows before the caps: of all people, the same on every line; or of those whose count is told on lines of this group.
 SEEN, SEEN_HERE = "seen_", "seen_here_"
 
 
@@ -33,8 +34,8 @@ def key_name(index: int) -> str:
 class Wanted:
     """What a statement is made of beside the question: keys, measures, unit, the period, and what else is to be counted.
 
-    `people`: count the people in each group. `seen`: also add up everybody's rows before the caps, each at most so many.
-    `numbered`: people are floats, of which NaN is nobody.
+    `people`: count the people in each group. `seen`: also add up all people's rows before the caps, each at most so many.
+    `numbered`: people are floats, of which NaN is no person.
     """
 
     keys: Keys
@@ -80,7 +81,7 @@ def statement(question: Question, wanted: Wanted, engine: Engine, salt: int) -> 
     rows = _salted(_rows(question, wanted, engine), salt)
     keys = [_column(name) for name in group_columns(wanted.keys)]
     sums = [_column(measure_name(i)) for i, m in enumerate(wanted.measures) if m.over not in ("people", "seen")]
-    # An engine that draws may count on the way; otherwise everybody's rows are counted beside.
+    # An engine that draws may count on the way; otherwise all rows are counted beside.
     counted = wanted.seen is not None and draw_of(engine) is not None and _by_person_alone(wanted)
     kept = _capped(rows, keys, sums, wanted, engine, salt, counted) if wanted.capping else rows
     chosen: list[exp.Expression] = [key.copy() for key in keys]
@@ -102,8 +103,8 @@ def statement(question: Question, wanted: Wanted, engine: Engine, salt: int) -> 
     if wanted.seen is not None and counted:
         chosen.append(_named(exp.Sum(this=_at_most(_column(SEEN_HERE), wanted.seen)), SEEN_HERE))
     elif wanted.seen is not None:
-        everybody = _salted(_rows(question, wanted, engine, bare=True), salt)
-        chosen.append(_named(exp.Subquery(this=_seen(everybody, wanted.seen)), SEEN))
+        all_rows = _salted(_rows(question, wanted, engine, bare=True), salt)
+        chosen.append(_named(exp.Subquery(this=_seen(all_rows, wanted.seen)), SEEN))
     if len(sets) > 1:
         chosen.append(_named(exp.Count(this=exp.Star()), ROW))
     found = _select(chosen, _inner(kept, "kept_"))
@@ -226,7 +227,7 @@ def _rows(
     if unit.person is not None:
         if only is None:
             chosen.append(_named(_column(unit.person), PERSON))
-        # A row without an owner belongs to nobody who could be protected, so it counts for nothing.
+        # A row without an owner has no person to protect, so it counts for nothing.
         conditions.append(_present(_column(unit.person)))
         if wanted.numbered:
             # It is how a missing number is written where there is no NULL, and many who are missing are not one person.
@@ -291,7 +292,7 @@ def _after(number: exp.Expression, size: int, place: exp.Expression) -> exp.Expr
 
 
 def _seen(rows: exp.Select, most: int) -> exp.Select:
-    """Everybody's rows before the caps, each person's at most `most`."""
+    """All people's rows before the caps, at most `most` of each person."""
     each = _select([_named(exp.Count(this=exp.Star()), ROW)], _inner(rows, "seen_rows_"))
     each.set("group", exp.Group(expressions=[_column(PERSON)]))
     return _select([exp.Sum(this=_at_most(_column(ROW), most))], _inner(each, "seen_people_"))
@@ -324,7 +325,7 @@ def _capped(
         if wanted.by_row:
             # Groups are told apart by their keys where the pseudorandom order does not: never two in one place.
             return _first(rows, [person], [engine.shuffle_key(salt + 2, [person, *keys]), *keys], unit.max_groups, dense=True)
-        # One line for each person and group; then a random choice of her groups.
+        # One line for each person and group; then a random choice of the person's groups.
         totals = [_named(exp.Sum(this=total.copy()), total.name) for total in sums]
         grouped = _select([person.copy(), *(key.copy() for key in keys), *totals], _inner(rows, "in_groups_"))
         grouped.set("group", exp.Group(expressions=[person.copy(), *(key.copy() for key in keys)]))

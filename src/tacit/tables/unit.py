@@ -65,10 +65,10 @@ class Reach:
 
 @dataclass(frozen=True, repr=False)
 class Unit:
-    """One person with all her rows (`person` names the column that tells people apart), or a single row.
+    """One person with all of their rows (`person` names the column that tells people apart), or a single row.
 
     A person's rows are capped before anything is computed: at `max_rows` in all, or at `max_groups` groups of a question with at most
-    `rows_per_group` rows in each. Which of her rows are kept is chosen at random. With `window` ('day', 'month', ...) and `when`, a public
+    `rows_per_group` rows in each. Which are kept is chosen at random. With `window` ('day', 'month', ...) and `when`, a public
     date column, the unit is what a person does within one such period, and each question is about one period.
     `capped=True` declares that the data already obey the caps, so that no capping is run; the guarantee then rests on that.
     `Unit.node` protects a person with the rows of many tables, or a party to edges; `Unit.edge` a relation between two.
@@ -97,7 +97,7 @@ class Unit:
         if self.window is not None and self.window not in WINDOWS:
             raise TableError(f"window must be one of {', '.join(WINDOWS)}, not {self.window!r}")
         if (self.key is not None or self.ends is not None) and self.window is not None:
-            raise TableError("window: a person within a period is told by columns of her own rows; edges and nodes have no window")
+            raise TableError("window: a person within a period is told by columns of the person's own rows; edges and nodes have no window")
         if self.ends is not None and self.person is None:
             self._check_node()
             return
@@ -116,7 +116,7 @@ class Unit:
 
     @staticmethod
     def row(adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Unit:
-        """Every row is its own unit. Only for data with at most one row a person: otherwise it protects nobody."""
+        """Every row is its own unit. Only for data with at most one row a person: otherwise it protects no person."""
         return Unit(None, 1, 1, 1, adjacency, True)
 
     def _check_node(self) -> None:

@@ -10,16 +10,19 @@ spent, and answers everything from one measurement.
 {'sums over 64 cells (age: dense)': 2.3, 'sums over 64 cells (age: levels)': 4.69}
 """
 
+from tacit.workloads import bench
 from tacit.workloads.adaptive import AdaptiveAnswer, AdaptivePlan
 from tacit.workloads.bounds import least_error, recovers, warnings_for
 from tacit.workloads.dawa import Dawa, plan_dawa, with_dawa
 from tacit.workloads.geography import Invariants, RegionsAnswer, RegionsPlan, regions, wanted_of
+from tacit.workloads.intervals import half_widths
 from tacit.workloads.joint_strategy import JointStrategy, best
 from tacit.workloads.mwem import Mwem, plan_mwem, with_mwem
 from tacit.workloads.net import NetMechanism
 from tacit.workloads.online import Online, OnlineAnswer, open_online
 from tacit.workloads.plan import Measured, TermAnswers, WorkloadAnswer, WorkloadPlan, bound, compared, measured, plan
 from tacit.workloads.privtree import PrivTree, plan_privtree, with_privtree
+from tacit.workloads.recommend import Recommendation, Way, recommend
 from tacit.workloads.reconstruct import impossible, whole_figures
 from tacit.workloads.regions import Hierarchy, two_passes
 from tacit.workloads.series import Published, SeriesAnswer, SeriesPlan, Stream, series, stream, wanted_over_time
@@ -65,6 +68,7 @@ __all__ = [
     "Product",
     "Published",
     "Ranges",
+    "Recommendation",
     "RegionsAnswer",
     "RegionsPlan",
     "SeriesAnswer",
@@ -76,13 +80,16 @@ __all__ = [
     "ViewAnswer",
     "ViewsPlan",
     "Wanted",
+    "Way",
     "Workload",
     "WorkloadAnswer",
     "WorkloadPlan",
+    "bench",
     "best",
     "bound",
     "compared",
     "grid",
+    "half_widths",
     "impossible",
     "least_error",
     "measured",
@@ -91,6 +98,7 @@ __all__ = [
     "plan_dawa",
     "plan_mwem",
     "plan_privtree",
+    "recommend",
     "recovers",
     "regions",
     "series",

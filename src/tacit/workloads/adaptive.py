@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 from tacit.accounting import Adjacency, Event, Guarantee
 from tacit.errors import ParameterError
 from tacit.exact import Typed
-from tacit.ledger import paying
-from tacit.tables import Brackets, Cut, EngineError, Session
+from tacit.tables import Brackets, Cut, Session
 from tacit.workloads.plan import TermAnswers, bound
 from tacit.workloads.workload import Wanted, Workload
 
@@ -96,15 +95,7 @@ class AdaptivePlan:
 
     def run(self) -> AdaptiveAnswer:
         """Pay, count, choose, measure. What fails after the payment stays spent and says nothing of why."""
-        with paying(
-            self.session.account,
-            self.event,
-            purpose=self.purpose,
-            analyst=self.session.analyst,
-            delta=self.spend.delta or None,
-            error=EngineError,
-            advice="plan.explain() shows the statement",
-        ) as payment:
+        with self.session.paying(self.event, self.spend, self.purpose, "plan.explain() shows the statement") as payment:
             record = self.method.draw(self.cut.counts(self.method.tables))
         return AdaptiveAnswer(self.method, record, payment.private, payment.entry)
 

@@ -1,15 +1,18 @@
 """DAWA: find where neighbouring cells are alike, then measure one count for each stretch of them.
 
-A quarter of the price chooses a partition of a column's cells into buckets with nearly equal counts; the rest
-measures the buckets with the best strategy for the questions (Li, Hay, Miklau and Wang 2014). On sparse or smooth
-histograms at small epsilon this halves the error of the best strategy that does not look at the data; on rough ones
-it loses what the first quarter cost. Cells of a bucket get equal shares of its count, a bias that intervals leave out.
+Three tenths of the price cut a column's cells into buckets with nearly equal counts; the rest measures the buckets
+with the best strategy for the questions (Li, Hay, Miklau and Wang 2014). On sparse or smooth histograms at small
+epsilon this halves the error of the best strategy that does not look at the data; on rough ones it loses what the
+cutting cost. Cells of a bucket get equal shares of its count, a bias that intervals leave out.
+
+Buckets are found by halving what bends (`tacit.workloads.flat_tree`), or as in the paper, by least total cost
+(`search="cheapest"`), which is worse on every kind of histogram that was tried and stays for comparison.
 
 >>> from tacit.accounting import Guarantee
 >>> from tacit.workloads.workload import AllRanges, Cells, Product
 >>> plan = with_dawa(Product(age=AllRanges).on(Cells.of({"age": 64})), Guarantee(epsilon=1))
->>> plan.event.events[1]
-PureDP(epsilon=Fraction(1, 4))
+>>> plan.event.events[0]
+PureDP(epsilon=Fraction(3, 10))
 >>> counts = np.repeat([0, 1000, 0, 0], 16)
 >>> record = plan.draw({("age",): counts})
 >>> all(edge in record["edges"] for edge in (0, 16, 32, 64)), len(record["edges"]) < 40
@@ -25,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,15 +41,20 @@ from tacit.noise import geometric
 from tacit.parameters import count
 from tacit.tables import Session
 from tacit.workloads.adaptive import AdaptivePlan, Given, Record, planned
+from tacit.workloads.flat_tree import FlatTree, from_flat
 from tacit.workloads.intervals import half_widths
 from tacit.workloads.joint_strategy import JointStrategy, OneProduct, widened
-from tacit.workloads.optimal import search, weighted_tree
+from tacit.workloads.optimal import search as searched
+from tacit.workloads.optimal import weighted_tree
 from tacit.workloads.plan import Measured, TermAnswers, measured
 from tacit.workloads.strategy import Levels, Need, Strategy, identity, squared_error
 from tacit.workloads.workload import LONGEST, AllRanges, Array, Cells, Factor, Term, Wanted, Workload
 
-#: Hundredths of the price for the number of rows and for the partition; the rest measures the buckets.
+#: The part of the price that finds buckets by halving; the rest measures them.
+HALVING = Fraction(3, 10)
+#: Parts of the price for the number of rows and for the partition of least cost; the rest measures the buckets.
 ROWS, PARTITION = Fraction(1, 100), Fraction(1, 4)
+Search = Literal["halving", "cheapest"]
 #: More buckets than this get weighted trees; fewer get the full search for a strategy.
 SEARCHED = 96
 #: The least price of the partition: below, its noise exceeds every count.
@@ -164,20 +172,6 @@ class Partition:
         return edges[::-1]
 
 
-def from_flat(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each row of counts, its distance from a flat one: min over c of sum |x_i - c|.
-
-    >>> from_flat(np.array([[1, 1, 5], [2, 2, 2]])).tolist()
-    [4, 0]
-    """
-    width = rows.shape[1]
-    if width == 1:
-        return np.zeros(len(rows), dtype=np.int64)
-    half = width // 2
-    parts = np.partition(rows, (half - 1, width - half), axis=1)
-    return np.asarray(parts[:, width - half :].sum(axis=1) - parts[:, :half].sum(axis=1))
-
-
 # --- the buckets ---
 
 
@@ -259,7 +253,7 @@ def for_buckets(workload: Workload, law: Law) -> JointStrategy:
     need = Need(tuple((term.weight, term.factors[0][1]) for term in workload.terms))
     size = need.size
     if size <= SEARCHED:
-        return OneProduct((column,), (search(need, law),))
+        return OneProduct((column,), (searched(need, law),))
     tried: list[Strategy] = [identity(size), *(weighted_tree(need, law, b, starts=6) for b in (2, 4, 16))]
     return OneProduct((column,), (min(tried, key=lambda one: squared_error(one, need, law)),))
 
@@ -278,7 +272,7 @@ class Dawa:
     """Questions about one column, with prices of the number of rows, the partition and the buckets.
 
     Guarantee
-        Statement: `draw` costs `event`: what the number of rows, the partition and the measured buckets cost together.
+        Statement: `draw` costs `event`: what the number of rows (if it is bought), the partition and the measured buckets cost together.
         Conditions: the buckets are measured within `spend`'s last part, whatever the partition (`measured` checks it).
         Proved in: composition of mechanisms each of which may depend on what earlier ones published.
     """
@@ -286,7 +280,7 @@ class Dawa:
     workload: Workload
     rows: Fraction | int  # the epsilon that buys the number of rows; or that number, if it is public
     public: bool
-    partition: Partition
+    partition: Partition | FlatTree
     spend: Guarantee
     replaced: bool = False
     law: Law | None = None
@@ -335,7 +329,8 @@ class Dawa:
         rows = int(self.rows)
         if not self.public:
             rows = NoisySums.of_multiplier("laplace", 1 / Fraction(self.rows), moved=self.partition.reach).add(int(table.sum()))
-        edges = self.partition.draw(table, float(rows))
+        found = self.partition
+        edges = sorted(found.edges(table)) if isinstance(found, FlatTree) else found.draw(table, float(rows))
         plan = self.buckets(tuple(edges))
         released = plan.draw({(self.column,): np.add.reduceat(table, edges[:-1])})
         return {"rows": rows, "edges": edges, "sums": [[int(v) for v in block.ravel()] for block in released]}
@@ -373,33 +368,39 @@ class Dawa:
 
 def with_dawa(
     workload: Workload, guarantee: Guarantee, *, reach: int = 1, replaced: bool = False, law: Law | None = None,
-    confidence: float = 0.95, expected_rows: int | None = None,
+    confidence: float = 0.95, search: Search = "halving", expected_rows: int | None = None,
 ) -> Dawa:  # fmt: skip
     """DAWA for questions about one column of at most 4,096 cells. No data is touched.
 
-    `expected_rows` is the number of rows where it is public (roughly is enough); otherwise a hundredth of the price buys it.
+    A partition of least cost needs to know about how many rows there are: `expected_rows`, where that is public; otherwise a
+    hundredth of the price buys it. Halving does not ask.
 
     >>> from tacit.workloads.workload import Cells, Prefix, Product
-    >>> with_dawa(Product(age=Prefix).on(Cells.of({"age": 100})), Guarantee(rho="0.1"), expected_rows=1000).event.events[1]
-    ZCDP(rho=Fraction(3, 40))
+    >>> with_dawa(Product(age=Prefix).on(Cells.of({"age": 100})), Guarantee(rho="0.1")).event.events[1]
+    ZCDP(rho=Fraction(7, 100))
     """
+    if search not in ("halving", "cheapest"):
+        raise ParameterError(f"search must be 'halving' or 'cheapest', not {search!r}")
     spend = guarantee.positive()
     narrow = workload.narrowed()
     if len(narrow.cells.names) != 1:
         raise ParameterError(f"DAWA answers questions about one column, and these are about {len(narrow.cells.names)}")
     if narrow.cells.total > LONGEST:
         raise ParameterError(f"DAWA takes at most {LONGEST} cells, not {narrow.cells.total}; cut the column into fewer")
-    first = ROWS if expected_rows is None else Fraction(0)
-    prices = [_pure(spend, share) for share in (first, PARTITION)]
+    halving = search == "halving"
+    known = 0 if halving else None if expected_rows is None else count("expected_rows", expected_rows)
+    first, second = ROWS if known is None else Fraction(0), HALVING if halving else PARTITION
+    prices = [_pure(spend, share) for share in (first, second)]
     moved = count("reach", reach) * (2 if replaced else 1)
-    last = 1 - first - PARTITION
+    last = 1 - first - second
     rest = spend.share(last)
     if spend.epsilon is not None:  # the other parts need no delta
         rest = Guarantee(epsilon=spend.epsilon * last, delta=spend.delta)
+    cells = narrow.cells.total
+    partition = FlatTree((cells,), prices[1], moved) if halving else Partition(cells, prices[1], moved)
     return Dawa(
-        narrow, prices[0] if expected_rows is None else count("expected_rows", expected_rows), expected_rows is not None,
-        Partition(narrow.cells.total, prices[1], moved), rest, replaced, law, confidence,
-    )  # fmt: skip
+        narrow, prices[0] if known is None else known, known is not None, partition, rest, replaced, law, confidence
+    )
 
 
 def _pure(spend: Guarantee, share: Fraction) -> Fraction:
@@ -412,17 +413,19 @@ def _pure(spend: Guarantee, share: Fraction) -> Fraction:
 def plan_dawa(
     session: Session, wanted: Wanted, *, guarantee: Guarantee | str | None = None, epsilon: Typed | None = None,
     delta: Typed | None = None, rho: Typed | None = None, cells: Given | None = None, rows: str | None = None,
-    law: Law | None = None, expected_rows: int | None = None, purpose: str = "",
+    law: Law | None = None, search: Search = "halving", expected_rows: int | None = None, purpose: str = "",
 ) -> AdaptivePlan:  # fmt: skip
     """Plan questions about one column of a session's table by DAWA. Nothing is spent and no data is touched.
 
-    `cells` and `rows` are those of `plan`; `expected_rows` that of `with_dawa`. See `tacit.workloads.adaptive` for an example.
+    `cells` and `rows` are those of `plan`; `search` and `expected_rows` those of `with_dawa`.
+    See `tacit.workloads.adaptive` for an example.
     """
 
     def make(workload: Workload, spend: Guarantee, reach: int, replaced: bool, confidence: float) -> Dawa:
         return with_dawa(
-            workload, spend, reach=reach, replaced=replaced, law=law, confidence=confidence, expected_rows=expected_rows
-        )
+            workload, spend, reach=reach, replaced=replaced, law=law, confidence=confidence, search=search,
+            expected_rows=expected_rows,
+        )  # fmt: skip
 
     return planned(
         session, wanted, make, guarantee=guarantee, epsilon=epsilon, delta=delta, rho=rho, cells=cells, rows=rows, purpose=purpose

@@ -442,17 +442,25 @@ class Residuals(JointStrategy):
     def error(self, workload: Workload) -> float:
         return sum(term.weight * term.questions * self.variance(self.ordered(term)) for term in workload.terms)
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {column: place for place, column in enumerate(self.scales.sizes)}
+
+    @cached_property
+    def _variances(self) -> dict[Columns, float]:
+        """The variance of each residual, for noise of variance 1 at weight 1; 0 where nothing can move it."""
+        return {subset: 1 / float(share) ** 2 if share else 0.0 for subset, share in self._shares.items()}
+
     def ordered(self, term: Term) -> Columns:
         """The columns of a term in the order of the cells."""
-        return tuple(c for c in self.scales.sizes if c in term.columns)
+        return tuple(sorted(term.columns, key=self._places.__getitem__))
 
     def variance(self, table: Columns) -> float:
         """The variance of each cell of a table, for noise of variance 1 at weight 1."""
         return sum(
-            marginals.share(self.scales.sizes, subset, table) / float(self._shares[subset]) ** 2
+            marginals.share(self.scales.sizes, subset, table) * self._variances[subset]
             for length in range(len(table) + 1)
             for subset in itertools.combinations(table, length)
-            if self._shares[subset]
         )
 
     def measure(self, counts: Counts) -> list[NDArray[Any]]:
@@ -480,8 +488,7 @@ class Residuals(JointStrategy):
         return found
 
     def _spread(self, term: Term) -> Array:
-        shares = self._shares
-        return spread(term, lambda subset: 1 / float(shares[subset]) ** 2 if shares[subset] else 0.0, self.ordered(term))
+        return spread(term, self._variances.__getitem__, self.ordered(term))
 
     def describe(self) -> str:
         return f"{len(self.scales.deviations)} residuals of marginal tables"
@@ -628,8 +635,9 @@ def candidates(workload: Workload, law: Law) -> list[JointStrategy]:
         found.append(OneProduct(columns, tuple(identity(n) for n in workload.cells.shape)))
     if all(term.marginal for term in workload.terms):
         tables: dict[Columns, float] = {}
+        places = {column: place for place, column in enumerate(workload.cells.names)}
         for term in workload.terms:
-            key = tuple(c for c in workload.cells.names if c in term.columns)
+            key = tuple(sorted(term.columns, key=places.__getitem__))
             tables[key] = tables.get(key, 0.0) + term.weight
         if law == "gaussian":
             found.append(Residuals(marginals.residual_scales(workload.cells.sizes, tables)))

@@ -112,7 +112,7 @@ class Known:
         return Known(np.array(columns, dtype=np.float64).T, values, scales, (plan.law,) * len(values))
 
     def and_(self, other: Known) -> Known:
-        """Both together."""
+        """What is known from both."""
         return Known(
             np.vstack([self.rows, other.rows]), np.r_[self.values, other.values], np.r_[self.scales, other.scales], self.laws + other.laws
         )
@@ -356,9 +356,7 @@ def open_online(
         if answer.measured.workload.cells.names != shape.names:
             raise ParameterError("known answers must be about the same columns and cells, in the same order")
         heard = heard.and_(Known.of(answer))
-    with paying(
-        session.account, price.event, purpose=purpose, analyst=session.analyst, delta=spend.delta or None, error=EngineError
-    ) as payment:
+    with session.paying(price.event, spend, purpose) as payment:
         counts = cut.counts([tuple(columns)])[tuple(columns)]
         found = Online.on_counts(counts, shape, price, known=heard, confidence=session.desk.confidence)
     found.private, found.entry = payment.private, payment.entry

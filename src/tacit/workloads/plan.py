@@ -36,9 +36,8 @@ from numpy.typing import NDArray
 from tacit.accounting import Adjacency, Event, Guarantee
 from tacit.errors import ParameterError
 from tacit.exact import Typed, at_most
-from tacit.ledger import paying
 from tacit.mechanisms import Law, NoisySums
-from tacit.tables import Brackets, Cut, Desk, EngineError, Periods, Session
+from tacit.tables import Brackets, Cut, Desk, Periods, Session
 from tacit.workloads.bounds import warnings_for
 from tacit.workloads.intervals import half_widths, lifts
 from tacit.workloads.joint_strategy import Answers, JointStrategy, best, candidates, unit_error
@@ -46,7 +45,7 @@ from tacit.workloads.reconstruct import whole_figures
 from tacit.workloads.workload import Array, Cells, Term, Wanted, Workload
 
 #: Noise of a smaller scale, in steps of its sums, is too coarse to be taken as smooth.
-FEW_STEPS = 2
+FEW_STEPS = 0.3
 #: Scales have at most so many binary digits, so that the event is short to write down.
 DIGITS = 60
 
@@ -98,8 +97,9 @@ class Measured:
         """How far each answer may be off.
 
         Laplace noise is rounded to whole numbers, so an answer of one sum moves in steps, and the width of the smooth law may end just
-        below one: it is moved to the least step that covers. Combinations of several sums are taken as smooth, unless the noise itself
-        is hardly more than a step; then they get part of a step more, the less the more sums there are.
+        below one: it is moved to the least step that covers, and covers more than was asked where steps are coarse. Combinations
+        of several sums are taken as smooth, with the variance of rounded noise; they cover as asked down to a scale of a third of a
+        row. Below that they get part of a step more, the less the more sums there are, and cover more than was asked.
         """
         widths = half_widths(own.squares, own.fourths, self.law, confidence) * self.scale
         if self.law != "laplace" or own.fourths is None:
@@ -110,7 +110,15 @@ class Measured:
         # |noise| rounds to at most k steps where it is below k + 1/2
         whole = step * np.ceil(widths / np.maximum(step, 1e-300) - 0.5 - 1e-9)
         part = step / 2 * np.sqrt(own.fourths) / np.maximum(own.squares, 1e-300) if self.scale < FEW_STEPS * weight else 0.0
-        return np.where(alone, whole, widths + part)
+        return np.where(alone, whole, widths * math.sqrt(self.rounding) + part)
+
+    @cached_property
+    def rounding(self) -> float:
+        """What rounding to whole numbers makes of the variance: 1 where noise is wide, 1.04 at a scale of one row; mean over blocks.
+
+        `expected_error` is that of smooth noise; squared errors that are drawn are this much larger.
+        """
+        return float(np.mean([rounded_variance(self.law, float(scale)) for scale in self.noise.scales]))
 
     @cached_property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -206,6 +214,23 @@ def _noisy(
         multiplier *= 1 + Fraction(1, 2**28)  # what roundings and the bracket's own width may cost
 
 
+def rounded_variance(law: Law, scale: float) -> float:
+    """The variance of noise rounded to whole numbers, over that of the noise.
+
+    For Laplace noise P(|K| >= k) = q^(k - 1/2), q = exp(-1 / scale), so that E K^2 = sqrt(q) (1 + q) / (1 - q)^2. Gaussian noise
+    gains a twelfth, as long as it is not much less than a step.
+
+    >>> round(rounded_variance("laplace", 1.0), 4), round(rounded_variance("gaussian", 1.0), 4)
+    (1.0382, 1.0833)
+    """
+    if law == "gaussian":
+        return 1 + 1 / (12 * scale**2)
+    if scale > 1e4:
+        return 1.0
+    q = math.exp(-1 / scale)
+    return math.sqrt(q) * (1 + q) / (1 - q) ** 2 / (2 * scale**2)
+
+
 def short(value: Fraction) -> Fraction:
     """The value with few binary digits, rounded up."""
     power = value.numerator.bit_length() - value.denominator.bit_length() - DIGITS
@@ -256,15 +281,7 @@ class WorkloadPlan:
 
     def run(self) -> WorkloadAnswer:
         """Pay, count, add noise. What fails after the payment stays spent and says nothing of why."""
-        with paying(
-            self.session.account,
-            self.event,
-            purpose=self.purpose,
-            analyst=self.session.analyst,
-            delta=self.spend.delta or None,
-            error=EngineError,
-            advice="plan.explain() shows the statement",
-        ) as payment:
+        with self.session.paying(self.event, self.spend, self.purpose, "plan.explain() shows the statement") as payment:
             released = self.measured.draw(self.cut.counts(self.tables))
         return WorkloadAnswer(self.measured, tuple(released), payment.private, payment.entry)
 

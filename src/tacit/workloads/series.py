@@ -38,9 +38,9 @@ from tacit.accounting import Adjacency, Event, Guarantee
 from tacit.calculus import L1, Integers, Space, Vectors, restate
 from tacit.errors import ParameterError
 from tacit.exact import Typed
-from tacit.ledger import Payment, paying
+from tacit.ledger import Payment
 from tacit.mechanisms import BinaryTree, Law, square_root
-from tacit.tables import Brackets, Cut, EngineError, Periods, Refused, Session
+from tacit.tables import Brackets, Cut, Periods, Refused, Session
 from tacit.workloads.plan import FrontPlan, WorkloadAnswer, plan, short
 from tacit.workloads.workload import AllRanges, Identity, Prefix, Product, Wanted
 
@@ -243,16 +243,12 @@ def stream(
     if unit.person is not None and not unit.capped:
         raise Refused(
             "a stream counts each period when it is over, so it cannot cap a person's rows over periods still to come; declare "
-            "Unit(..., max_rows=, capped=True) if nobody has more rows over all of them, or ask for series()"
+            "Unit(..., max_rows=, capped=True) if no person has more rows over all of them, or ask for series()"
         )
     cut = Cut.of(session.desk, {column: periods}, rows=rows)
     replaced = unit.adjacency is Adjacency.REPLACE_ONE
     mechanism, counter, event = _cheapest(spend, periods.count, cut.reach * (2 if replaced else 1), unit.adjacency, session.desk.confidence)
-    payment = paying(
-        session.account, event, purpose=purpose, analyst=session.analyst, delta=spend.delta or None, error=EngineError,
-        advice="the stream ends here; another one is another spend",
-    )  # fmt: skip
-    payment.open()
+    payment = session.paying(event, spend, purpose, "the stream ends here; another one is another spend").open()
     return Stream(session, cut, column, periods, mechanism, counter, payment)
 
 

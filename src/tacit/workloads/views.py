@@ -34,8 +34,7 @@ import numpy as np
 from tacit.accounting import Adjacency, Composed, Event, Guarantee
 from tacit.errors import ParameterError
 from tacit.exact import Typed
-from tacit.ledger import paying
-from tacit.tables import Brackets, Cut, EngineError, Periods, Session
+from tacit.tables import Brackets, Cut, Periods, Session
 from tacit.workloads.intervals import half_widths
 from tacit.workloads.plan import Measured, WorkloadAnswer, bound, measured
 from tacit.workloads.workload import Factor, Predicates, Ranges, Term, Wanted, Workload
@@ -97,10 +96,7 @@ class ViewsPlan:
 
     def run(self) -> dict[str, ViewAnswer]:
         """Pay once, count every view with one statement, add noise. What fails after the payment stays spent."""
-        with paying(
-            self.session.account, self.event, purpose=self.purpose, analyst=self.session.analyst,
-            delta=self.spend.delta or None, error=EngineError, advice="plan.explain() shows the statements",
-        ) as payment:  # fmt: skip
+        with self.session.paying(self.event, self.spend, self.purpose, "plan.explain() shows the statements") as payment:
             drawn = {name: tuple(plan.draw(cut.counts(plan.selection.tables))) for name, (cut, plan) in self.parts.items()}
         return {
             name: ViewAnswer(plan, drawn[name], payment.private, payment.entry) for name, (_, plan) in self.parts.items()

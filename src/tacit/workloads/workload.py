@@ -379,7 +379,7 @@ class Term:
     factors: tuple[tuple[str, Factor], ...]
     weight: float = 1.0
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The columns that are told apart."""
         return tuple(column for column, _ in self.factors)

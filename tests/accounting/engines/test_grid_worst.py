@@ -30,12 +30,12 @@ from tacit.accounting import (
     from_json,
     to_json,
 )
+from tacit.accounting.closed_form import exact_pure, exact_rho
 from tacit.accounting.engines.grid import WorstPair
 from tacit.accounting.pairs.finite import leaky_randomised_response, randomised_response
 from tacit.accounting.pairs.laplace import laplace
 from tacit.accounting.pairs.mixture import gaussian, poisson_gaussian
 from tacit.accounting.pairs.pair import Pair, single_delta
-from tacit.accounting.theorems.methods import exact_pure, exact_rho
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 LEAKY = leaky_randomised_response(0.3, 0.05)
@@ -143,8 +143,15 @@ def test_what_may_touch_two_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="two of the events"):
         account(Worst(Laplace(1), Gaussian(1)), RO)
     assert exact_pure(Worst(Laplace(1), Laplace(2)), RO) is None
-    with pytest.raises(UnsupportedError, match="cut batches"):
-        account(Worst(Laplace(1), Sampled(TruncatedPoisson(0.1, 10, 9), Gaussian(1))))
+
+
+def test_cut_batches_are_among_what_may_be_the_worst() -> None:
+    """Each is a pair of its own, so the worst of them is; it costs what the dearer one does."""
+    cut, plain = Sampled(TruncatedPoisson(0.1, 10, 9), Gaussian(1)), Laplace(1)
+    whole, parts = account(Worst(plain, cut)), [account(plain), account(cut)]
+    for delta in (1e-3, 1e-5):
+        dearer = max(one.epsilon(delta).upper for one in parts)
+        assert dearer * (1 - 1e-9) <= whole.epsilon(delta).upper <= dearer * (1 + 1e-6)
 
 
 @settings(max_examples=20)

@@ -286,3 +286,23 @@ def test_tiny_masses_against_large_odds_are_not_lost(blanket: Blanket) -> None:
         assert premium(blanket, 1, epsilon) == pytest.approx(alone, rel=1e-9)
         for people in (5, 25):
             assert premium(blanket, people, epsilon) >= alone * (1 - blanket.mass) ** (people - 1) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [50.5, 360, 800, 5000])
+@pytest.mark.parametrize("report", [LocalReport, lambda e: RandomizedResponse(e, 3)])
+def test_reports_that_no_crowd_hides_cost_what_they_cost_alone(epsilon: float, report) -> None:  # type: ignore[no-untyped-def]
+    """Beyond floating point the bracket is trivial and right: at least nothing, at most the report alone."""
+    alone = account(report(epsilon), Adjacency.REPLACE_ONE).epsilon(1e-6)
+    shuffled = account(Shuffled(report(epsilon), 10**6), Adjacency.REPLACE_ONE)
+    assert 0 <= shuffled.epsilon(1e-6).lower <= shuffled.epsilon(1e-6).upper <= alone.upper * (1 + 1e-12)
+    assert shuffled.epsilon(0).upper == pytest.approx(epsilon)
+    assert shuffled.delta(epsilon).upper <= 1e-12
+    thrice = account(Repeated(Shuffled(report(epsilon), 10**6), 3), Adjacency.REPLACE_ONE).epsilon(1e-6)
+    assert thrice.upper <= 3 * epsilon * (1 + 1e-12)
+    twice = account(Group(Shuffled(report(epsilon), 10**6), 2), Adjacency.REPLACE_ONE).epsilon(1e-6)
+    assert twice.upper <= 2 * epsilon * (1 + 1e-9)
+
+
+def test_the_bracket_does_not_jump_where_the_crowd_is_given_up() -> None:
+    below, above = (account(Shuffled(LocalReport(e), 10**6), Adjacency.REPLACE_ONE).epsilon(1e-6).upper for e in (49.9, 50.1))
+    assert 0 <= above - below < 0.3

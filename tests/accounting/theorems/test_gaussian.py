@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.accounting.bound import Estimate
+from tacit.accounting.closed_form import mu_of_pure
 from tacit.accounting.theorems import gaussian
-from tacit.accounting.theorems.methods import mu_of_pure
 from tacit.errors import AccountingError, ParameterError
 
 mus = st.floats(-6, 3.5).map(lambda x: 10.0**x)

@@ -25,7 +25,8 @@ from tacit.accounting import (
     UnsupportedError,
     account,
 )
-from tacit.accounting.theorems.methods import METHODS, exact_pure, exact_rho
+from tacit.accounting.closed_form import exact_pure, exact_rho
+from tacit.accounting.theorems.methods import METHODS
 
 LAPLACE = Repeated(Laplace(10), 100)
 

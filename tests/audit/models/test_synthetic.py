@@ -22,6 +22,7 @@ from tacit.audit.models.synthetic import (
     overdrawn,
     people_pairs,
     replay_synthesizer,
+    replay_tables,
 )
 from tacit.noise import test_mode as seeded
 from tacit.synthesis import (
@@ -35,6 +36,8 @@ from tacit.synthesis import (
     Direct,
     Histogram,
     Independent,
+    Level,
+    LevelTree,
     Measuring,
     Model,
     MwemPgm,
@@ -43,7 +46,9 @@ from tacit.synthesis import (
     OneShot,
     PrivBayes,
     fit,
+    relational,
     synthesize,
+    synthesize_tables,
 )
 
 COLUMNS = [
@@ -247,3 +252,46 @@ def test_what_is_drawn_beside_the_price_is_found() -> None:
 
     with seeded(1):
         assert "2 times" in overdrawn(twice, PEOPLE)
+
+
+LEVELS = [
+    Level("people", COLUMNS[:2], key="id"),
+    Level("visits", [COLUMNS[2]], of="people", by="who", most=3, key="visit"),
+    Level("drugs", [CategoryColumn("drug", ("x", "y"))], of="visits", by="visit", most=2),
+]
+TABLES: dict[str, dict[str, list[Any]]] = {
+    "people": {"id": [f"p{place}" for place in range(20)], "a": ["x", "y"] * 10, "b": [1.0, 2.5, 3.0, 1.0] * 5},
+    "visits": {"who": [f"p{place % 17}" for place in range(40)], "visit": list(range(40)), "c": ["u", "v", "u", "u"] * 10},
+    "drugs": {"visit": [place % 33 for place in range(60)], "drug": ["x", "y", "y"] * 20},
+}
+
+
+SLOW = ("mwem_pgm", "privbayes", "mst")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in EVERY if name not in ("direct", "histogram")],
+)
+def test_tables_that_belong_together_show_a_person_through_noise_only(method: str) -> None:
+    """A person with 1,000 rows on every level comes, goes and is exchanged; rows that lead to no one change nothing."""
+    found = replay_tables(lambda data: synthesize_tables(data, LEVELS, epsilon=1, delta=1e-6, method=EVERY[method]), TABLES, LEVELS)
+    assert found == []
+
+
+def test_levels_without_the_product_of_their_caps_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault of noise for one parent's rows: a person has caps times caps of them."""
+    monkeypatch.setattr(LevelTree, "reach", lambda tree, level: level.most)
+    found = replay_tables(
+        lambda data: synthesize_tables(data, LEVELS, mu=1, method=EVERY["independent"]), TABLES, LEVELS, only="1000 rows comes"
+    )
+    assert {one.kind for one in found} == {"sensitivity"}
+
+
+def test_levels_that_forget_their_caps_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = relational._below
+    monkeypatch.setattr(relational, "_below", lambda above, keys, by, most: honest(above, keys, by, 10**6))
+    found = replay_tables(
+        lambda data: synthesize_tables(data, LEVELS[:2], mu=1, method=EVERY["independent"]), TABLES, LEVELS[:2], only="1000 rows comes"
+    )
+    assert "sensitivity" in {one.kind for one in found}

@@ -13,6 +13,7 @@ from tacit.audit.selftest.case import Case
 OTHER_WORDS = {
     "Mechanism": "the interface",
     "verify": "enumerates, releases nothing",
+    "spherical_laplace": "attacked where it is used, in the cases of vision",
     "best_selection": "picks one of the four rules for keys",
     "continual_counting": "picks the tree or the square root",
     "maximum": "a quantile",
@@ -21,6 +22,8 @@ OTHER_WORDS = {
     "smooth_quantile": "with q = 1/2",
     **dict.fromkeys(("BinaryTree", "GaussianMechanism", "GeometricMechanism", "LaplaceMechanism", "NoisyMax"), "made by a function"),
     **dict.fromkeys(("AboveThreshold", "PermuteAndFlip", "RandomisedResponse"), "made by a function"),
+    "draw_runs": "the number of tries of a candidate_selection",
+    "table_totals": "the sums of noisy_table, to which others add their noise",
     "Sparse": "the questions of an above_threshold that was begun",
     **dict.fromkeys(("OptimalSelection", "Holdings", "plain_key", "HaltedError", "Law"), "a part of one that has a case"),
     **dict.fromkeys(("HeavyTail", "Ladder", "ladder", "staircase_draw", "edge_flow"), "a part of one that has a case"),

@@ -21,6 +21,7 @@ BY = {
     "a missing value raises": "control flow",
     "an undeclared value raises": "control flow",
     "an empty table is refused": "control flow",
+    "noise for one parent's rows": "sensitivity",
 }
 
 

@@ -167,7 +167,7 @@ def test_bars_of_other_losses_bound_and_some_have_none() -> None:
 
 def test_pure_noise_is_not_normal_and_its_intervals_know() -> None:
     X, y = linear(300)
-    model = LinearRegression(epsilon=1, delta=0, bounds=(0, 4), label_bounds=(-2, 4), n_public=300)
+    model = LinearRegression(epsilon=1, delta=0, bounds=(0, 4), label_bounds=(-2, 4), n_public=300, solver="objective")
     with test_mode(1):
         model.fit(X, y)
     low, high = model.predict_interval(X[:1], 0.75)

@@ -63,7 +63,10 @@ def test_plans_keep_their_promise(loss: object, adjacency: Adjacency, delta: flo
     assert 1.95 < guarantee.typed_price(plan.event, adjacency).upper <= 2
     assert plan.output_scale > 2 * DISTANCE * math.sqrt(5) / 0.04, "the distance to the exact minimiser is paid for"
     if delta:
-        assert tail(0.98 * 2, loss.slope / plan.scale, 0.98, adjacency) <= delta  # type: ignore[attr-defined]
+        determinant = loss.rank * math.log1p(loss.curvature / plan.ridge)  # type: ignore[attr-defined]
+        assert tail(0.98 * 2, loss.slope / plan.scale, determinant, adjacency) <= delta  # type: ignore[attr-defined]
+        # the mutant that forgets the determinant overspends where it is not negligible
+        assert determinant > 0
 
 
 def test_with_much_data_it_finds_the_minimum() -> None:

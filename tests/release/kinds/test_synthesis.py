@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,51 @@ def test_a_job_with_a_target_and_constraints(tmp_path: Path, monkeypatch: pytest
     assert {row["sex"] for row in made if row["region"] == "south"} == {"f"}
     assert not [row for row in made if row["region"] == "north" and row["sex"] == "f"]
     assert not [row for row in made if None not in (row["nights"], row["cost"]) and row["nights"] > row["cost"]]
+
+
+LEVELS = """
+  - name: hospital
+    kind: synthesis
+    levels:
+      - {name: patients, columns: [region, sex], key: patient_id, rows_of: visits}
+      - {name: visits, columns: [nights, cost], of: patients, by: patient_id, most: 2, key: visit_id,
+         bins: {cost: [0, 50, 100], nights: [0, 2, 4, 8]}}
+    weight: 3
+"""
+
+
+def test_a_job_publishes_tables_that_belong_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    job = job_with(LEVELS.strip().removeprefix("- "))
+    done = run(job, tables={"visits": visits()})
+    people, stays = (parquet.read_table(done.folder / f"hospital_{name}.parquet") for name in ("patients", "visits"))
+    assert people.column_names == ["patient_id", "region", "sex"] and stays.column_names == ["patient_id", "visit_id", "nights", "cost"]
+    whose = Counter(stays["patient_id"].to_pylist())
+    assert set(whose) == set(people["patient_id"].to_pylist()) and max(whose.values()) <= 2
+    assert abs(people.num_rows - 3000) < 300 and str(stays.schema.field("nights").type) == "int64"
+    marginals = json.loads((done.folder / "hospital_visits_marginals.json").read_text())
+    assert "patients.region" in marginals["cells"] and ["nights"] in [one["columns"] for one in marginals["marginals"]]
+    page = (done.folder / "report.html").read_text()
+    assert page.count('aria-label="number of visits"') == 1  # measured twice, shown once
+    assert "<h3>patients</h3>" in page and "<h3>visits</h3>" in page and "number of visits" in page
+    record = json.loads((done.folder / "release.json").read_text())
+    assert [one["name"] for one in next(o for o in record["outputs"] if o["name"] == "hospital")["levels"]] == ["patients", "visits"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("kind: synthesis", "kind: synthesis\n    source: visits"),
+        ("key: patient_id, rows_of: visits", "rows_of: visits"),
+        ("of: patients", "of: people"),
+        ("most: 2", "most: 0"),
+        ("rows_of: visits", "rows_of: stays"),
+        ("bins: {cost:", "bins: {costs:"),
+        ("columns: [nights, cost]", "columns: [nights, nothing]"),
+        ("weight: 3", "method: histogram\n    weight: 3"),
+    ],
+)
+def test_levels_that_make_no_sense_are_refused_without_data(old: str, new: str) -> None:
+    assert old in LEVELS
+    with pytest.raises(JobError):
+        plan(job_with(LEVELS.strip().removeprefix("- ").replace(old, new, 1)))

@@ -165,3 +165,19 @@ def test_declared_ranges_are_checked() -> None:
     assert all(passed for _, passed in table.checks(limited["overall"], ANSWERS["overall"]))
     beyond = plan(changed(("weight: 1, postprocess", "weight: 1, checks: {n: {least: 1000}}, postprocess")))
     assert [said for said, passed in table.checks(beyond["overall"], ANSWERS["overall"]) if not passed] == ["n is between 1000 and inf"]
+
+
+def test_the_report_says_who_pays_for_the_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative error by size of a group, what moving counts below 0 to 0 adds, and thresholds that misjudge."""
+    from tacit.fairness import clipping_bias, threshold_error
+
+    planned = plan(changed())["by_region"]
+    rows = table.described(planned, None)["who_pays"]["rows"]
+    share = next(s for s in planned.plan.shares if s.measure.name == "rows")
+    assert [row["size"] for row in rows] == [10, 100, 1000, 10_000]
+    small = rows[0]
+    assert small["relative"] == pytest.approx(share.deviation / 10, rel=1e-3)
+    law, scale = ("gaussian", share.deviation) if share.law == "gaussian" else ("laplace", share.spread)
+    assert small["lift"] == pytest.approx(clipping_bias(10, scale, law), rel=1e-3)  # type: ignore[arg-type]
+    assert small["misjudged"] == pytest.approx(threshold_error(10, threshold=10 / 1.2, scale=scale, law=law), rel=1e-3)  # type: ignore[arg-type]
+    assert "Who pays for the noise?" in table.section(table.described(planned, None), "95%")

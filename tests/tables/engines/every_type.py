@@ -77,9 +77,11 @@ DUCKDB = [
     Typed("en", "ENUM('a', 'b', 'it''s ][', '12')", "text", _texts(("a", "b")), _texts(("a", "it''s ][", "12"))),
     Typed("sec", "TIMESTAMP_S", "timestamp", _texts(("2024-01-31 12:00:00",)), _texts((*TIMES, "infinity", "290000-01-01 00:00:00"))),
     Typed("ms", "TIMESTAMP_MS", "timestamp", _texts(("2024-01-31 12:00:00.5",)), _texts((*TIMES, "-infinity"))),
-    Typed("ns", "TIMESTAMP_NS", "timestamp", _texts(("2024-01-31 12:00:00.5",)),
-          _texts(("1700-01-01 00:00:00", "2262-01-01 00:00:00.123456789", "2024-01-01 00:00:00.000000001",
-                  "2024-01-01 00:00:00.000000002"))),
+    Typed("ns", "TIMESTAMP_NS", "timestamp", _texts(("2024-01-31 12:00:00.5", "2024-01-31 12:00:00.500000001", "2024-02-29 01:02:03.5")),
+          _texts(("1677-09-22 00:00:00", "2262-04-11 23:47:16.854775806", "2024-01-01 00:00:00.000000001",
+                  "2024-01-01 00:00:00.000000002", "1969-12-31 23:59:59.999999999", "2024-02-29 12:00:00"))),
+    Typed("n2", "TIMESTAMP_NS", "timestamp", _texts(("2024-01-31 12:00:00.500000001", "2024-01-31 12:00:00")),
+          _texts(("infinity", "-infinity", "2024-01-01 00:00:00.000000001", "1969-12-31 23:59:59.500000001"))),
     Typed("tz", "TIMESTAMPTZ", "timestamp", _texts(("2024-01-31 12:00:00+00",)), _texts(("0001-01-01 00:00:00+00", "9999-12-31 23:59:59+00",
           "infinity", "290000-01-01 00:00:00+00"))),
     Typed("far", "TIMESTAMP", "timestamp", _texts(("2024-01-31 12:00:00",)), _texts(("infinity", "-infinity", "290000-01-01 00:00:00"))),
@@ -101,6 +103,9 @@ POSTGRES = [
     _whole("s64", "bigint", -(2**63), 2**63 - 1),
     _reals("f4", "real", "3.4e38", "1e-45"), _reals("f8", "double precision", "1.7e308", "5e-324"),
     _decimals("d4", "numeric(4,1)", 4, 1), _decimals("d38", "numeric(38,10)", 38, 10),
+    _decimals("d60", "numeric(60,20)", 60, 20),
+    Typed("dn", "numeric(38,10)", "decimal", ("1", "2.5"), _texts(("NaN", "1e27", "-1e27", "0.0000000001", "1.50"))),
+    Typed("nl", "numeric", "decimal", ("1", "2.5"), _texts(("1e400", "-1e400", "1e-400", "1.0", "1.00", "12345678901234567890.5"))),
     Typed("nu", "numeric", "decimal", ("1", "2.5"), _texts(("NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e-400", "1.0", "1.00"))),
     Typed("ch", "char(5)", "text", _texts(("a", "b")), _texts(("", "  a", "e\u0301", "a b"))),
     Typed("bp", "bpchar", "text", _texts(("a", "b")), _texts(("", "a  ", "a", " "))),
@@ -168,11 +173,12 @@ def put(place: Place, table: str, columns: Sequence[Typed], rows: Sequence[Seque
     """A table of these rows, each an `id` and a value for every column, as SQL."""
     names = ", ".join(["id", *(column.name for column in columns)])
     if place.name == "spark":
-        nothing = ", ".join(["CAST(NULL AS BIGINT) AS id", *(f"CAST(NULL AS {c.native}) AS {c.name}" for c in columns)])
-        values = " UNION ALL ".join(f"SELECT CAST({row[0]} AS BIGINT), {', '.join(row[1:])}" for row in rows)
-        text = f"SELECT * FROM (SELECT {nothing}) WHERE id IS NOT NULL" + (f" UNION ALL {values}" if rows else "")
+        nothing = ", ".join(["CAST(NULL AS BIGINT)", *(f"CAST(NULL AS {c.native})" for c in columns)])
+        values = ", ".join(f"({text})" for text in (nothing, *(f"CAST({row[0]} AS BIGINT), {', '.join(row[1:])}" for row in rows)))
         session: Any = place.usual.session
-        session.sql(text.replace("${", "$' || '{")).createOrReplaceTempView(table)
+        found = session.sql(f"SELECT * FROM VALUES {values} AS t({names}) WHERE id IS NOT NULL".replace("${", "$' || '{"))
+        # Once and for all, in one part: as a view its rows would be planned and computed again in every statement.
+        found.coalesce(1).localCheckpoint().createOrReplaceTempView(table)
         return
     made = f"CREATE TABLE {table} ({', '.join(['id BIGINT', *(f'{c.name} {c.native}' for c in columns)])})"
     filled = f"INSERT INTO {table} ({names}) VALUES {', '.join(f'({chr(44).join(row)})' for row in rows)}"

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tacit.accounting.bound import Bound
+from tacit.accounting.closed_form import EXACT, gaussian_epsilon, least_epsilon
 from tacit.accounting.pairs.finite import FinitePair
 from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Array, Disclosure, Pair, Trivial, single_delta
@@ -19,8 +20,8 @@ from tacit.errors import UnsupportedError
 
 Components = Sequence[tuple[Pair, int]]
 
+_NARROW = 5e-7  # a bracket this narrow, relative to its upper end, is not made narrower by another engine
 NEGLIGIBLE = 1e-32  # a delta below this need not be known to more than an order of magnitude
-_EXACT = "closed form"
 
 
 def merge(components: Components) -> list[tuple[Pair, int]]:
@@ -68,13 +69,13 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
     """
     parts = merge(components)
     if any(isinstance(pair, Disclosure) for pair, _ in parts):
-        return Bound(1.0, 1.0, _EXACT)
+        return Bound(1.0, 1.0, EXACT)
     if epsilon == math.inf:
         leak = -math.expm1(sum(count * math.log1p(-pair.infinite) for pair, count in parts))
-        return Bound(leak, leak, _EXACT)
+        return Bound(leak, leak, EXACT)
     if not parts:
         value = max(0.0, -math.expm1(epsilon)) if epsilon < 0 else 0.0
-        return Bound(value, value, _EXACT)
+        return Bound(value, value, EXACT)
     if epsilon < 0:
         # HS_a(P||Q) = 1 - a + a HS_1/a(Q||P)
         other = delta([(pair.reverse(), count) for pair, count in parts], -epsilon, tolerance=tolerance)
@@ -84,8 +85,8 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
         pair = parts[0][0]
         if is_gaussian(pair):
             value = gaussian.delta(shift(pair), epsilon)
-            return Bound(value * (1 - 1e-11), min(1.0, value * (1 + 1e-11)), _EXACT)
-        return Bound(*single_delta(pair, epsilon), _EXACT)
+            return Bound(value * (1 - 1e-11), min(1.0, value * (1 + 1e-11)), EXACT)
+        return Bound(*single_delta(pair, epsilon), EXACT)
     from tacit.accounting.engines import contour, grid
 
     # one step alone costs no more than all of them
@@ -102,7 +103,7 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
         tolerance = 0.5
     level = max(sum(count * single_delta(pair, epsilon)[0] for pair, count in parts), 1e-290)
     large = _few_large_losses(parts, level, tolerance, epsilon=epsilon)
-    if large is not None and (large.width <= 0.03 * large.upper or large.upper < NEGLIGIBLE):
+    if large is not None and (large.width <= 1e-4 * large.upper or large.upper < NEGLIGIBLE):
         return large
     found = grid.bracket(parts, epsilon=epsilon, tolerance=tolerance)
     return found if large is None else found.intersect(large)
@@ -112,19 +113,18 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
     """The bracket on the smallest epsilon >= 0 at delta; infinite where no epsilon will do."""
     parts = merge(components)
     if any(isinstance(pair, Disclosure) for pair, _ in parts):
-        return Bound(math.inf, math.inf, _EXACT) if delta < 1 else Bound(0.0, 0.0, _EXACT)
+        return Bound(math.inf, math.inf, EXACT) if delta < 1 else Bound(0.0, 0.0, EXACT)
     if not parts or delta >= 1:
-        return Bound(0.0, 0.0, _EXACT)
+        return Bound(0.0, 0.0, EXACT)
     if delta == 0:
         if any(pair.infinite > 0 for pair, _ in parts):
-            return Bound(math.inf, math.inf, _EXACT)
+            return Bound(math.inf, math.inf, EXACT)
         top = math.fsum(count * max(pair.support()[1], 0.0) for pair, count in parts)
         return Bound(top * (1 - 1e-15), top * (1 + 1e-15), "largest privacy loss")
     if len(parts) == 1 and parts[0][1] == 1:
         pair = parts[0][0]
         if is_gaussian(pair):
-            value = gaussian.epsilon(shift(pair), delta)
-            return Bound(max(0.0, value * (1 - 1e-11) - 1e-15), value * (1 + 1e-11) + 1e-15 if value else 0.0, _EXACT)
+            return gaussian_epsilon(shift(pair), delta)
         return _single_epsilon(pair, delta)
     # total variations add, so small steps may fit into delta without any epsilon
     if sum(count * single_delta(pair, 0.0)[1] for pair, count in parts) <= delta:
@@ -136,17 +136,20 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
     if _decays(parts):
         try:
             line = contour.epsilon(parts, delta)
-            if line.width <= 0.03 * line.upper or line.upper < 1e-12:
+            if line.width <= _NARROW * line.upper or line.upper < 1e-12 or (tolerance >= 1e-5 and line.width <= 0.03 * line.upper):
                 return line
             known.append(line)  # so far out that the line's own errors are large
         except (contour.Declined, OverflowError, ZeroDivisionError):
             pass
     large = _few_large_losses(parts, delta, tolerance, delta=delta)
     if large is not None:
-        if large.width <= 0.03 * large.upper:
-            return large
+        best = large if not known else large.intersect(known[0])
+        if best.width <= 0.03 * best.upper:
+            return best
         known.append(large)
-    found = grid.bracket(parts, delta=delta, tolerance=tolerance)
+    # losses far below 1 need a finer grid for the same number of digits
+    rough = min((other.upper for other in known), default=1.0)
+    found = grid.bracket(parts, delta=delta, tolerance=tolerance * min(1.0, rough) if tolerance < 1e-5 else tolerance)
     for other in known:
         found = found.intersect(other)
     if found.width > 0.05 * found.upper:  # losses so large that a grid from below cannot hold them: one step alone costs no more
@@ -167,7 +170,7 @@ def _few_large_losses(
     if others or isinstance(pair, FinitePair) or not rare.heavy(pair, count, level):
         return None
     try:
-        return rare.bracket(pair, count, delta=delta, epsilon=epsilon, enough=max(1e-4, 100 * tolerance))
+        return rare.bracket(pair, count, delta=delta, epsilon=epsilon, enough=_NARROW if tolerance < 1e-5 else 100 * tolerance)
     except UnsupportedError:
         return None
 
@@ -212,7 +215,16 @@ def settled(components: Components, delta: float, floor: float) -> bool:
             return contour.delta(parts, floor).upper <= delta
         except (contour.Declined, OverflowError, ZeroDivisionError):
             pass
-    return epsilon_cap(components, delta, floor) <= floor
+    if epsilon_cap(components, delta, floor) <= floor:
+        return True
+    if floor <= 0 or any(isinstance(pair, FinitePair) for pair, _ in parts):
+        return False
+    try:  # one coarse grid from above is cheaper than two fine ones
+        from tacit.accounting.engines import grid
+
+        return grid.bracket(parts, epsilon=floor, tolerance=1.0).upper <= delta
+    except UnsupportedError:
+        return False
 
 
 def _steep_tilts(components: Components) -> Array:
@@ -278,32 +290,10 @@ def _decays(parts: Components) -> bool:
 
 
 def _single_epsilon(pair: Pair, delta: float) -> Bound:
-    """Bisection on the closed form of one step, each end on its safe side."""
+    """Epsilon of one step: the pair's own way, or bisection on its closed form."""
     known = pair.least_epsilon(delta)
     if known is not None:
         return Bound(known, known, "privacy blanket")
     if pair.infinite > delta:
-        return Bound(math.inf, math.inf, _EXACT)
-    if single_delta(pair, 0.0)[1] <= delta:
-        return Bound(0.0, 0.0, _EXACT)
-    high = max(pair.support()[1], 0.0)
-    if not math.isfinite(high):
-        high = 1.0
-        while single_delta(pair, high)[1] > delta:
-            high *= 2
-            if high > 1e9:
-                return Bound(0.0, math.inf, _EXACT)
-    low = 0.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        if single_delta(pair, middle)[1] <= delta:
-            high = middle
-        else:
-            low = middle
-    upper, step = high, max(high * 1e-12, 1e-300)
-    lower = high
-    while lower > 0 and single_delta(pair, lower)[0] < delta:
-        lower, step = lower - step, 2 * step
-    return Bound(max(lower, 0.0), upper, _EXACT)
+        return Bound(math.inf, math.inf, EXACT)
+    return least_epsilon(lambda epsilon: single_delta(pair, epsilon), pair.support()[1], delta)

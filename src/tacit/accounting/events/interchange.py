@@ -34,7 +34,7 @@ from tacit.accounting.events import leaves
 from tacit.accounting.events import tree as events
 from tacit.accounting.events.tree import Event, Leaf, Scheme
 from tacit.errors import AccountingError, PackageMissing, ParameterError, UnsupportedError
-from tacit.parameters import Number, count, positive, probability
+from tacit.parameters import Number, count, nonnegative, positive, probability
 
 if TYPE_CHECKING:
     from tacit.accounting.strategies import Strategy
@@ -45,6 +45,7 @@ _EVENTS: dict[str, type[Event]] = {
         *(events.Composed, events.Group, events.NoOp, events.NonPrivate, events.Repeated, events.Sampled, events.Selection),
         *(events.Shuffled, events.Worst),
         *(leaves.ApproxDP, leaves.DiscreteGaussian, leaves.DiscreteLaplace, leaves.Exponential, leaves.GDP, leaves.Gaussian),
+        *(leaves.DistributedDiscreteGaussian, leaves.Skellam),
         *(leaves.Laplace, leaves.LeakyRandomizedResponse, leaves.LocalReport, leaves.MatrixMechanism, leaves.MixtureOfGaussians),
         *(leaves.PrivacyProfile, leaves.PureDP),
         *(leaves.RandomizedResponse, leaves.RenyiDP, leaves.Staircase, leaves.TruncatedCDP, leaves.ZCDP),
@@ -378,7 +379,7 @@ def _from_peer(node: Any, adjacency: Adjacency, depth: int) -> Event:
             return _randomised_response(node.noise_parameter, node.num_buckets)
         case "ZCDpEvent":
             if node.xi != 0:
-                raise UnsupportedError("ZCDpEvent with xi above 0 has no counterpart; state its Rényi curve as RenyiDP")
+                return _shifted_zcdp(node.xi, node.rho, adjacency)
             return leaves.ZCDP(node.rho, adjacency=adjacency)
         case "MixtureOfGaussiansDpEvent":
             return leaves.MixtureOfGaussians(
@@ -402,9 +403,38 @@ def _from_peer(node: Any, adjacency: Adjacency, depth: int) -> Event:
         case "TruncatedSubsampledGaussianDpEvent":
             cut = events.TruncatedPoisson(node.sampling_probability, node.dataset_size, node.truncated_batch_size)
             return events.Sampled(cut, leaves.Gaussian(node.noise_multiplier, adjacency=adjacency))
+        case "SingleEpochTreeAggregationDpEvent":
+            return _tree_aggregation(node.noise_multiplier, node.step_counts, adjacency)
     raise UnsupportedError(
         f"{type(node).__name__} has no counterpart in tacit.accounting; state its guarantee, for example as RenyiDP or PrivacyProfile"
     )
+
+
+def _tree_aggregation(noise: float, steps: object, adjacency: Adjacency) -> Event:
+    """Sums over the nodes of binary trees, where a record is in one leaf of one tree: the deepest tree decides.
+
+    A record of a tree of n steps is in at most floor(log2 n) + 1 = ceil(log2(n + 1)) nodes (Kairouz et al. 2021, Appendix D).
+    """
+    from collections.abc import Iterable
+
+    counts = [count("step_counts", n, least=0) for n in (steps if isinstance(steps, Iterable) else [steps])]
+    if not counts:
+        raise ParameterError("step_counts is empty; give the steps of at least one tree")
+    if max(counts) == 0:
+        return events.NoOp()
+    if noise == 0:
+        return events.NonPrivate()
+    return events.Repeated(leaves.Gaussian(noise, adjacency=adjacency), max(counts).bit_length())
+
+
+#: Orders at which a curve that is a line with an intercept is stated; between two of them the tables are interpolated from above.
+_ORDERS = tuple(1 + 2.0**k for k in range(-7, 12))
+
+
+def _shifted_zcdp(xi: float, rho: float, adjacency: Adjacency) -> Event:
+    """(xi, rho)-zCDP: every Rényi divergence of order a is at most xi + rho a (Bun and Steinke 2016, Definition 1.1)."""
+    shift, slope = nonnegative("xi", xi), nonnegative("rho", rho)
+    return leaves.RenyiDP(tuple((a, float(shift) + float(slope) * a) for a in _ORDERS), adjacency=adjacency)
 
 
 def _randomised_response(noise: float, buckets: int) -> Event:

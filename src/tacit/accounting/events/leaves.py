@@ -46,6 +46,62 @@ class DiscreteGaussian(Leaf):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
+class DistributedDiscreteGaussian(Leaf):
+    """The sum of the shares of noise of so many `clients`, each discrete Gaussian of parameter `sigma` in every one of `dimension`
+    coordinates, on a vector of whole numbers that one client moves by `sensitivity` in l2 and `l1_sensitivity` in l1.
+
+    Only the sum is seen, and `clients` counts the honest ones that are in it. Without `l1_sensitivity` the most that the l2 norm of
+    whole numbers allows is taken (Kairouz, Liu, Steinke 2021).
+
+    >>> DistributedDiscreteGaussian(sigma=4, clients=100, sensitivity=10, dimension=1024).l1_sensitivity
+    100
+    """
+
+    sigma: Number
+    clients: int
+    sensitivity: Number
+    dimension: int = 1
+    l1_sensitivity: Number | None = None
+
+    def validate(self) -> None:
+        self._set("sigma", positive("sigma", self.sigma))
+        self._set("clients", count("clients", self.clients))
+        _set_norms(self)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Skellam(Leaf):
+    """Skellam noise, the difference of two Poisson variables, of variance `variance` in every one of `dimension` coordinates, on a vector
+    of whole numbers that one client moves by `sensitivity` in l2 and `l1_sensitivity` in l1 (Agarwal, Kairouz, Liu 2021).
+
+    The sum of shares is such noise again: of several clients, `variance` is the sum of the honest survivors' shares.
+
+    >>> Skellam(variance=1600, sensitivity=10, dimension=16).l1_sensitivity
+    40.0...
+    """
+
+    variance: Number
+    sensitivity: Number
+    dimension: int = 1
+    l1_sensitivity: Number | None = None
+
+    def validate(self) -> None:
+        self._set("variance", positive("variance", self.variance))
+        _set_norms(self)
+
+
+def _set_norms(event: DistributedDiscreteGaussian | Skellam) -> None:
+    """Check the norms of a vector of whole numbers; its l1 norm is at most its squared l2 norm, and sqrt(dimension) times the norm."""
+    event._set("sensitivity", positive("sensitivity", event.sensitivity))
+    event._set("dimension", count("dimension", event.dimension))
+    size = event.sensitivity
+    if event.l1_sensitivity is None:
+        wide = math.sqrt(event.dimension) * float(size) * (1 + 1e-15)
+        event._set("l1_sensitivity", min(size * size, wide))
+    event._set("l1_sensitivity", positive("l1_sensitivity", event.l1_sensitivity))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Laplace(Leaf):
     """Laplace noise; `noise_multiplier` is the scale over the l1 sensitivity, so one use is 1/noise_multiplier-DP."""
 

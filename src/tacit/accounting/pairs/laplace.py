@@ -15,6 +15,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
+from tacit.accounting.closed_form import laplace_delta
 from tacit.accounting.pairs.pair import Array, Nodes, Pair, cumulant
 
 _UNIT = 2.0**-53
@@ -89,6 +90,9 @@ class HalfTiltPair(Pair):
         p = 2 * self.scale * np.exp(base[:-1] / 2) * np.expm1(np.diff(base) / 2)
         mixed = (1 - self.rate) * q + self.rate * p
         return (q[::-1], mixed[::-1]) if self.reversed_ else (mixed, q)
+
+    def hockey_stick(self, epsilon: float) -> tuple[float, float] | None:
+        return laplace_delta(self.theta, epsilon) if self.edge and self.rate == 1 and not self.reversed_ else None
 
     def kappa(self, c: float) -> float:
         if self.rate == 1:  # closed form; the unsampled law is the same in both directions

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.accounting.closed_form import hockey_stick
+
 Array = NDArray[np.float64]
 
 
@@ -117,10 +119,7 @@ def single_delta(pair: Pair, epsilon: float) -> tuple[float, float]:
     loss, mass = pair.atoms()
     above = loss > epsilon
     atoms = float(np.sum(mass[above] * -np.expm1(epsilon - loss[above])))
-    scaled = math.exp(min(epsilon + math.log(q[0]), 0.0)) if q[0] > 0 else 0.0
-    value = pair.infinite + max(0.0, float(p[0]) - scaled) + atoms
-    error = 1e-13 * (value + float(p[0]) * (1 + abs(epsilon)))  # rounding of the two tails, with room
-    return max(0.0, value - error), min(1.0, value + error)
+    return hockey_stick(float(p[0]), float(q[0]), epsilon, atoms=atoms, infinite=pair.infinite)
 
 
 def profile(pair: Pair, epsilons: Array) -> Array:

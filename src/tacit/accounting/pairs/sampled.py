@@ -113,7 +113,7 @@ class PoissonPair(BinnedPair):
         return f"PoissonPair({self.base!r}, {self.rate})"
 
     def reverse(self) -> Pair:
-        return _Reversed(self)
+        return Reversed(self)
 
     def _loss(self, base: Array) -> Array:
         with np.errstate(over="ignore"):
@@ -225,7 +225,7 @@ class Mirrored(BinnedPair):
         return p, q
 
 
-class _Reversed(BinnedPair):
+class Reversed(BinnedPair):
     """(Q, P) for a pair (P, Q) known by its masses."""
 
     def __init__(self, pair: Pair) -> None:

@@ -282,13 +282,37 @@ class Channel:
         """How much the min-entropy falls (15.21): the logarithm of the multiplicative leakage."""
         return self.min_entropy(base) - self.conditional_min_entropy(base)
 
-    def multiplicative_leakage(self) -> float:
-        """By what factor one observation raises the chance of a right guess."""
-        return self.vulnerability() / float(self.prior.max())
+    def prior_vulnerability(self, gain: ArrayLike | None = None) -> float:
+        """The chance of a right guess without an observation, or its expected `gain[guess, secret]`.
 
-    def additive_leakage(self) -> float:
-        """By how much one observation raises the chance of a right guess."""
-        return self.guess_risk() - self.bayes_risk()
+        >>> Channel(np.eye(2), prior=[0.75, 0.25]).prior_vulnerability([[1, 0], [0, 4]])
+        1.0
+        """
+        if gain is None:
+            return float(self.prior.max())
+        weights = np.asarray(gain, dtype=np.float64)
+        if weights.ndim != 2 or weights.shape[1] != self.secrets or not np.isfinite(weights).all():
+            raise ParameterError(f"gain must be a matrix of finite numbers with a row for each guess and {self.secrets} columns")
+        return float((weights @ self.prior).max())
+
+    def multiplicative_leakage(self, gain: ArrayLike | None = None) -> float:
+        """By what factor one observation raises the chance of a right guess, or the expected gain (g-leakage, Alvim et al. 2012).
+
+        Whatever the prior and the gain, if none is negative, it is at most e^`min_capacity` (the same paper): one figure
+        limits every attacker with one guess.
+
+        >>> lucky = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0.5, 0.5, 0]]  # or half a point for one of two
+        >>> round(Channel(np.array([[0.8, 0.2], [0.2, 0.8], [0.5, 0.5]])).multiplicative_leakage(lucky), 6)
+        1.6
+        """
+        before = self.prior_vulnerability(gain)
+        if gain is not None and (before <= 0 or float(np.min(gain)) < 0):
+            raise ParameterError("gain must hold no negative numbers, and some gain without an observation, for a factor to mean anything")
+        return self.vulnerability(gain) / before
+
+    def additive_leakage(self, gain: ArrayLike | None = None) -> float:
+        """By how much one observation raises the chance of a right guess, or the expected gain."""
+        return self.guess_risk() - self.bayes_risk() if gain is None else self.vulnerability(gain) - self.prior_vulnerability(gain)
 
     def min_capacity(self, base: float = math.e) -> float:
         """The largest min-entropy leakage over all priors, log sum_o max_s C[s, o]; the uniform prior attains it (15.25).

@@ -17,7 +17,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -271,6 +271,72 @@ def _fits(column: NDArray[Any], value: Any) -> Any:
     if column.dtype.kind == "U" and not isinstance(value, str):
         raise TypeError("no text")
     return value
+
+
+# --- what a function receives ------------------------------------------------------------------------------------------------
+
+Form = Literal["list", "pandas", "arrow"]
+FORMS: tuple[str, ...] = ("list", "pandas", "arrow")
+
+
+def described(data: Data) -> str:
+    """What a function receives, in words.
+
+    >>> described([3, 1]), described({"a": [1, 2]}), described([{"a": 1}])
+    ('a list of 2 numbers', 'a mapping of 1 columns (a)', 'a list of 1 rows (mappings of a)')
+    """
+    if isinstance(data, Mapping):
+        return f"a mapping of {len(data)} columns ({', '.join(map(str, data))})"
+    if _is_arrow(data):
+        return f"an Arrow table ({', '.join(map(str, data.column_names))})"
+    if _is_frame(data):
+        return f"a pandas data frame ({', '.join(map(str, data.columns))})"
+    if isinstance(data, np.ndarray):
+        return f"a numpy array of shape {data.shape}"
+    first = data[0] if len(data) else None
+    of = (
+        f"rows (mappings of {', '.join(map(str, first))})"
+        if isinstance(first, Mapping)
+        else "rows" if isinstance(first, (list, tuple)) else "texts" if isinstance(first, str) else "numbers"
+    )  # fmt: skip
+    return f"a {type(data).__name__} of {len(data)} {of}"
+
+
+def shaped(pair: Neighbours, form: str) -> Neighbours:
+    """The pair in the form that a function takes: a list of rows, a pandas data frame or an Arrow table.
+
+    A list of single values becomes a table with the column `value`.
+    """
+    if form not in FORMS:
+        raise ParameterError(f"form must be one of {', '.join(FORMS)}, not {form!r}")
+    return Neighbours(pair.label, _shaped(pair.first, pair, form), _shaped(pair.second, pair, form))
+
+
+def _shaped(data: Data, pair: Neighbours, form: str) -> Data:
+    import pyarrow as pa
+
+    if isinstance(data, np.ndarray):
+        data = data.tolist()
+    if _is_frame(data):
+        table = pa.Table.from_pandas(data, preserve_index=False)
+    elif _is_arrow(data):
+        table = data
+    elif isinstance(data, Mapping):
+        table = pa.table({str(name): list(column) for name, column in data.items()})
+    else:
+        # An empty list has the columns of its neighbour.
+        sides: tuple[Data, ...] = (data, pair.first, pair.second)
+        other = next((part for part in sides if len(part)), [0])
+        if form == "list":
+            return list(data)
+        if isinstance(other[0], Mapping):
+            table = pa.Table.from_pylist(list(data), schema=pa.Table.from_pylist(list(other)).schema)
+        elif isinstance(other[0], (list, tuple)):
+            names = [f"column_{place}" for place in range(len(other[0]))]
+            table = pa.table({name: [row[place] for row in data] for place, name in enumerate(names)})
+        else:
+            table = pa.table({"value": pa.array(list(data), type=None if len(data) else pa.array(list(other)).type)})
+    return table.to_pandas() if form == "pandas" else table.to_pylist() if form == "list" else table
 
 
 #: What a function is tried on where no data is given.

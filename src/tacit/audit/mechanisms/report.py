@@ -25,7 +25,7 @@ from functools import partial
 from tacit.accounting import Adjacency, Guarantee, ParameterError
 from tacit.audit.claim import Claim, Verdict, held_against
 from tacit.audit.mechanisms.floats import check_floats
-from tacit.audit.mechanisms.neighbours import BUILT_IN, Neighbours
+from tacit.audit.mechanisms.neighbours import BUILT_IN, Form, Neighbours, described, shaped
 from tacit.audit.mechanisms.neighbours import neighbours as neighbours_of
 from tacit.audit.mechanisms.outputs import Sampler, outcomes
 from tacit.audit.mechanisms.replay import Divergence, Function, replay_all
@@ -49,6 +49,7 @@ class MechanismReport:
     timing: TimingReport | None
     pairs: tuple[str, ...]
     confidence: float
+    receives: str = ""
 
     @property
     def broken(self) -> bool:
@@ -90,6 +91,7 @@ class MechanismReport:
             if timing is None
             else {"effect": timing.effect, "p_value": timing.p_value, "error": timing.error, "detectable": timing.detectable},
             "pairs": list(self.pairs),
+            "receives": self.receives,
         }
 
     def __str__(self) -> str:
@@ -98,6 +100,7 @@ class MechanismReport:
         lines += [f"- {found}" for found in self.divergences]
         lines += [f"- warning: {text}" for text in self.warnings]
         lines += [] if self.timing is None else [f"- {self.timing}"]
+        lines += [f"- the function receives {self.receives}"] if self.receives else []
         return "\n".join([*lines, f"- {len(self.pairs)} pairs of inputs tried"])
 
 
@@ -108,19 +111,22 @@ def audit_mechanism(
     neighbours: str | Adjacency | Iterable[Neighbours | tuple[object, object]] = Adjacency.ADD_REMOVE,
     data: object = None,
     person: str | None = None, trials: int = 10_000, deep: int = 2, confidence: float = 0.95,
-    seed: int | None = None, timing: int = 0,
+    seed: int | None = None, timing: int = 0, form: Form | None = None,
 ) -> MechanismReport:
     """Attack a function that takes a data set and returns anything.
 
     `neighbours` is a relation ("add-remove", "replace-one"), from which pairs are made of `data` or of built-in data sets, or the pairs
     themselves. Every pair is replayed and screened; the `deep` worst are sampled `trials` times on either input. `timing` is how many
     pairs of calls to time. With a seed, draws of `tacit.noise` repeat; other sources of noise are the function's own business.
+    `form` is what the function receives: "list" (of rows), "pandas", "arrow", or the data as they are. A function that raises on more
+    than half of the inputs was never attacked, so it is refused with the type of the exception instead of passing.
     """
     if isinstance(neighbours, (str, Adjacency)):
         neighbours = Adjacency.parse(neighbours, name="neighbours")
     relation = neighbours if isinstance(neighbours, Adjacency) else Adjacency.ADD_REMOVE
     promised = claim if isinstance(claim, Claim) else Claim.of(claim, adjacency=relation)
-    pairs = _pairs(neighbours, data, person)
+    pairs = [pair if form is None else shaped(pair, form) for pair in _pairs(neighbours, data, person)]
+    _check_that_it_runs(function, pairs)
     divergences = tuple(replay_all(function, pairs, seed=0 if seed is None else seed))
     chosen = _screened(function, pairs, promised, count("deep", deep), seed)
     each = 1 - (1 - float(probability("confidence", confidence))) / (2 * len(chosen))
@@ -142,8 +148,24 @@ def audit_mechanism(
         if clock.found:
             warnings.append("the time a call takes tells the two inputs apart; the claim is about outputs only")
     return MechanismReport(
-        promised, tuple(verdicts), divergences, tuple(warnings), clock, tuple(pair.label for pair in pairs), float(confidence)
+        promised, tuple(verdicts), divergences, tuple(warnings), clock, tuple(pair.label for pair in pairs), float(confidence),
+        described(pairs[0].first),
     )
+
+
+def _check_that_it_runs(function: Function, pairs: Sequence[Neighbours]) -> None:
+    """Refuse a function that raises on more than half of the inputs: attacks on one exception pass, and say nothing."""
+    inputs = [data for pair in pairs for data in (pair.first, pair.second)]
+    raised: list[str] = []
+    for data in inputs:
+        (found,) = outcomes(function, data)(1)
+        if isinstance(found, BaseException):
+            raised.append(type(found).__name__)
+    if 2 * len(raised) > len(inputs):
+        raise ParameterError(
+            code="function-raises", type=max(set(raised), key=raised.count), share=len(raised), inputs=len(inputs),
+            receives=described(inputs[0]),
+        )
 
 
 def _pairs(

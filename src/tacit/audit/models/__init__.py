@@ -15,13 +15,14 @@ from tacit.audit.models.canaries import (
     group_epsilon,
     watched_steps,
 )
+from tacit.audit.models.canary_clients import audit_clients
 from tacit.audit.models.games import Game, GameResult, MembershipGame
 from tacit.audit.models.independent import coin_evidence, rank_attack
 from tacit.audit.models.one_run import audit_one_run
 from tacit.audit.models.report import ModelReport, audit_model
 
 __all__ = [
-    "Game", "GameResult", "MembershipGame", "ModelReport", "audit_gradients", "audit_model", "audit_one_run",
+    "Game", "GameResult", "MembershipGame", "ModelReport", "audit_clients", "audit_gradients", "audit_model", "audit_one_run",
     "audit_poisoning", "canary_bank", "coin_evidence", "disclosure", "gradient_scores", "group_epsilon", "membership",
     "one_run", "rank_attack", "roc", "signals", "watched_steps",
 ]

@@ -12,7 +12,7 @@ Which game to play depends on what the audit is about:
 
 >>> population = np.arange(100.0)
 >>> memorise = lambda data: set(data.tolist())  # a "training" that keeps its data
->>> game = MembershipGame(memorise, population, size=10, game="worst case", seed=1)
+>>> game = MembershipGame(memorise, population, size=10, game="worst-case", seed=1)
 >>> result = game.run(lambda model, record: float(record[0] in model), trials=40)
 >>> result.roc.accuracy
 1.0
@@ -56,9 +56,15 @@ class Game(Enum):
     """Which of data set, model and record is fixed."""
 
     AVERAGE = "average"
-    FIXED_MODEL = "fixed model"
-    FIXED_RECORD = "fixed record"
-    WORST_CASE = "worst case"
+    FIXED_MODEL = "fixed-model"
+    FIXED_RECORD = "fixed-record"
+    WORST_CASE = "worst-case"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Game | None:
+        """Older programs write a space: 'worst case'."""
+        plain = value.casefold().replace(" ", "-").replace("_", "-") if isinstance(value, str) else ""
+        return next((one for one in cls if one.value == plain), None)
 
     def describe(self, replace: bool = False) -> str:
         """One line for a report: what was averaged over."""
@@ -210,14 +216,15 @@ class MembershipGame:
         self, attacks: Sequence[Attack | Adversary], trials: int, *,
         references: Sequence[Model] = (), inside: NDArray[np.bool_] | None = None, population: Records = None,
     ) -> list[GameResult]:
-        """Play with several attackers on the same models. `inside[i, j]`: was reference i trained on candidate j (fixed model only)?"""
+        """Play with several attackers on the same models. `inside[i, j]` says whether reference i was trained on record j: of the
+        candidates in the fixed-model game, of the whole population in the others, as `train_references` has it."""
         names = [one.describe() if isinstance(one, Attack) else getattr(one, "__name__", type(one).__name__) for one in attacks]
         if self.game is Game.FIXED_MODEL:
             return self._fixed_model(attacks, count("trials", trials), names, references, inside, population)
         # As many trials in either world: the same power for fewer of them, and the attacker does not see the order.
         bits = self.coins.permutation(np.arange(count("trials", trials, least=2)) % 2 == 0)
         plays = [self._play(bool(bit), coins) for bit, coins in zip(bits.tolist(), spawn(self.coins, trials), strict=True)]
-        one = partial(_trial, self.train, self.population, tuple(attacks), tuple(references), population)
+        one = partial(_trial, self.train, self.population, tuple(attacks), tuple(references), population, self._known(inside))
         played = map_trials(one, plays, workers=self.workers, progress=self.progress, what=f"{self.game.value} game")
         asked = np.array([play.record for play in plays])
         return [
@@ -225,12 +232,32 @@ class MembershipGame:
             for name, column in zip(names, zip(*played, strict=True), strict=True)
         ]
 
+    def _known(self, inside: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        if inside is not None and inside.shape[1] != size_of(self.population):
+            raise ParameterError(f"inside must have a column for each of the {size_of(self.population)} records, not {inside.shape[1]}")
+        return inside
+
     def train_references(self, number: int) -> tuple[list[Model], NDArray[np.bool_]]:
-        """Models trained on candidates by coins that have nothing to do with the target's, and who was inside which."""
-        inside = self.coins.random((count("number", number), len(self.candidates))) < 0.5
-        jobs = [Play(self.candidates[row], 0, self._seed(coins)) for row, coins in zip(inside, spawn(self.coins, number), strict=True)]
+        """Models of the attacker's own, and who was inside which: of the candidates in the fixed-model game, else of the population.
+
+        Their coins have nothing to do with the target's. In the fixed-model game each candidate is in by a coin; in
+        the average game each data set is fresh; with a fixed record every other model has it, on the data that the game trains on.
+        """
+        jobs, inside = self._reference_data(count("number", number))
         one = partial(_train_on, self.train, self.population)
         return map_trials(one, jobs, workers=self.workers, progress=self.progress, what="reference models"), inside
+
+    def _reference_data(self, number: int) -> tuple[list[Play], NDArray[np.bool_]]:
+        if self.game is Game.FIXED_MODEL:
+            inside = self.coins.random((number, len(self.candidates))) < 0.5
+            drawn = [self.candidates[row] for row in inside]
+            seeds = [self._seed(coins) for coins in spawn(self.coins, number)]
+            return [Play(data, 0, seed) for data, seed in zip(drawn, seeds, strict=True)], inside
+        jobs = [self._play(place % 2 == 0, coins) for place, coins in enumerate(spawn(self.coins, number))]
+        inside = np.zeros((number, size_of(self.population)), dtype=bool)
+        for row, job in zip(inside, jobs, strict=True):
+            row[job.data] = True
+        return jobs, inside
 
     def _play(self, bit: bool, coins: Generator) -> Play:
         total, seed = size_of(self.population), self._seed(coins)
@@ -282,11 +309,12 @@ def _attacked(
 
 def _trial(
     train: Train, population: Records, attacks: Sequence[Attack | Adversary], references: Sequence[Model],
-    others: Records, play: Play,
+    others: Records, inside: NDArray[np.bool_] | None, play: Play,
 ) -> list[float]:
     model = trained(train, take(population, play.data), play.seed)
     record = take(population, np.array([play.record]))
-    return [float(np.asarray(_attacked(one, references, others, model, record)).reshape(-1)[0]) for one in attacks]
+    known = None if inside is None else inside[:, [play.record]]
+    return [float(np.asarray(_attacked(one, references, others, model, record, known)).reshape(-1)[0]) for one in attacks]
 
 
 def _train_on(train: Train, population: Records, play: Play) -> Model:

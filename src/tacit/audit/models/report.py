@@ -39,14 +39,16 @@ from tacit.audit.models.membership import (
     LikelihoodRatioAttack,
     LossAttack,
     PopulationAttack,
+    Reference,
     ReferenceAttack,
     RobustAttack,
 )
 from tacit.audit.models.roc import USUAL, per_group, per_record_risk, roc_figure, summary
-from tacit.audit.models.signals import LOSS, SQUARED_ERROR, Model, Records, Signal
+from tacit.audit.models.signals import LOSS, SQUARED_ERROR, Records, Signal
 from tacit.audit.page import Page, finite
 from tacit.parameters import count, probability
 
+SEARCHED = 16  # models, at the least, that a record is chosen by where none is named
 SHARE = 0.375  # of the population that is trained on, on average, in the fixed-model game; as much is held out, a quarter calibrates
 
 
@@ -63,6 +65,7 @@ class ModelReport:
     trainings: int = 0
     groups: dict[Hashable, float] = field(default_factory=dict, compare=False)
     exposed: tuple[tuple[int, float], ...] = ()
+    record: int | None = None
 
     def __post_init__(self) -> None:
         if not self.results or len(self.results) != len(self.verdicts):
@@ -93,6 +96,7 @@ class ModelReport:
             "claim": self.claim.to_json(),
             "permitted_under": self.permitted_under.describe(),
             "game": self.game,
+            "record": self.record,
             "broken": self.broken,
             "confidence": self.confidence,
             "trainings": self.trainings,
@@ -162,7 +166,8 @@ class ModelReport:
 
     def __str__(self) -> str:
         head = "BROKEN" if self.broken else "not broken by these attacks (no proof)"
-        lines = [f"{self.claim.describe()}: {head}", f"- {self.worst}", f"- game: {self.game}"]
+        about = "" if self.record is None else f"; the record is row {self.record}"
+        lines = [f"{self.claim.describe()}: {head}", f"- {self.worst}", f"- game: {self.game}{about}"]
         for result in self.results:
             at = result.roc.tpr_at(0.01)
             lines.append(f"- {_short(result.attack)}: area {result.roc.auc:.3f}, true positives {at.tpr:.1%} at 1% false ones")
@@ -230,7 +235,9 @@ def audit_model(
 
     In the fixed-model game (the default) one model is trained on candidates chosen by coins, `references` more serve the attacker, and
     `runs` is how many candidates are asked about (all, if not given). In the other games `runs` models are trained (200, if not given),
-    half with the record and half without. The stated confidence is that of the whole report. `groups` names a group for each record.
+    half with the record and half without, and `references` more serve the attacker. `record` is the row that the games with a fixed
+    record are about; without it, the row is taken whose presence shows most in models trained for that alone. The stated confidence
+    is that of the whole report. `groups` names a group for each record.
     """
     promised = claim if isinstance(claim, Claim) else Claim.of(claim)
     if promised.adjacency is Adjacency.ZERO_OUT:
@@ -238,13 +245,21 @@ def audit_model(
     which, total = Game(game), size_of(data)
     fixed = which is Game.FIXED_MODEL
     replace = promised.adjacency is Adjacency.REPLACE_ONE
+    if record is not None and not 0 <= record < total:
+        raise ParameterError(f"record must be a row of the data, from 0 to {total - 1}, not {record}")
+    searched = 0
+    # An adversary of one's own may take models that have no loss, so the search is for attacks that read a signal.
+    reads = attacks is None or any(isinstance(one, Attack) for one in attacks)
+    if record is None and which in (Game.FIXED_RECORD, Game.WORST_CASE) and references and reads:
+        searched = max(references, SEARCHED)
+        record = most_exposed(train, data, searched, signal=signal, seed=seed, workers=workers, progress=progress)
     trained_on = (max(1, int(SHARE * total)) if fixed else max(1, (total - 2) // 2)) if size is None else size
     table = MembershipGame(
         train, data, trained_on, which, record=record, replace=replace and which is not Game.AVERAGE, seed=seed, workers=workers,
         progress=progress,
     )  # fmt: skip
     wanted = attacks is None or any(isinstance(one, Attack) and one.references_needed for one in attacks)
-    helpers, inside, rest = _helpers(table, references if fixed and wanted else 0, data)
+    helpers, inside, rest = _helpers(table, references if wanted else 0, data)
     chosen = list(attacks) if attacks is not None else usual_attacks(len(helpers), population=rest is not None, signal=signal)
     if not chosen:
         raise ParameterError("at least one attack is needed; leave attacks out for the usual ones")
@@ -261,34 +276,67 @@ def audit_model(
     return ModelReport(
         promised, under, tuple(results), verdicts, float(confidence),
         title=title or str(getattr(train, "__name__", type(train).__name__)),
-        trainings=1 + len(helpers) if fixed else trials,
+        trainings=(1 if fixed else trials) + len(helpers) + searched,
         groups={name: curve.auc for name, curve in named.items()},
-        exposed=_exposed(table, helpers, inside, data, signal),
+        exposed=_exposed(table, helpers, inside, data, signal) if fixed else (),
+        record=table.record if which in (Game.FIXED_RECORD, Game.WORST_CASE) else None,
     )  # fmt: skip
+
+
+def most_exposed(
+    train: Train, data: Records, models: int, *, signal: Signal = LOSS, seed: int | None = None,
+    workers: int = 1, progress: bool = False,
+) -> int:
+    """The row whose presence changes its own signal most, in models trained on random halves of the data.
+
+    These models serve the choice alone, so that what a game finds afterwards is about a record fixed before it.
+    """
+    halves = MembershipGame(
+        train, data, size_of(data) // 2, Game.FIXED_MODEL, seed=None if seed is None else seed + 1_000_003,
+        workers=workers, progress=progress,
+    )  # fmt: skip
+    found, inside = halves.train_references(models)
+    signals = np.array([signal(model, take(data, halves.candidates)) for model in found])
+    counted = np.maximum(inside.sum(axis=0), 1), np.maximum((~inside).sum(axis=0), 1)
+    gap = np.where(inside, signals, 0).sum(axis=0) / counted[0] - np.where(inside, 0, signals).sum(axis=0) / counted[1]
+    known = inside.any(axis=0) & (~inside).any(axis=0)
+    return int(halves.candidates[int(np.argmax(np.where(known, gap, -np.inf)))])
 
 
 def _helpers(
     table: MembershipGame, references: int, data: Records
-) -> tuple[list[Model], NDArray[np.bool_] | None, Records]:
-    """Reference models, who was inside them, and records that the target has certainly not seen."""
-    if table.game is not Game.FIXED_MODEL:
-        return [], None, None
-    left = np.setdiff1d(np.arange(size_of(data)), table.candidates)
+) -> tuple[list[Reference], NDArray[np.bool_] | None, Records]:
+    """Reference models with their members, who was inside them, and records of the population to compare with.
+
+    In the fixed-model and worst-case games the target has certainly not seen these records. In the others its data
+    are fresh, so that they are typical of the population and a few of them may be inside, which weakens an attack a little.
+    """
+    total = size_of(data)
+    rows = table.candidates if table.game is Game.FIXED_MODEL else np.arange(total)
+    seen = [table.record]
+    if table.game is Game.FIXED_MODEL:
+        seen = rows.tolist()
+    elif table.game is Game.WORST_CASE:
+        seen += [*table.dataset.tolist(), table.filler]
+    left = np.setdiff1d(np.arange(total), np.array(seen, dtype=np.int64))
     rest = take(data, left) if len(left) else None
     if references == 0:
         return [], None, rest
     models, inside = table.train_references(references)
-    return models, inside, rest
+    shadows = [
+        Reference(model, take(data, rows[row]), take(data, rows[~row])) for model, row in zip(models, inside, strict=True)
+    ]
+    return shadows, inside, rest
 
 
 def _exposed(
-    table: MembershipGame, helpers: list[Model], inside: NDArray[np.bool_] | None, data: Records, signal: Signal,
+    table: MembershipGame, helpers: list[Reference], inside: NDArray[np.bool_] | None, data: Records, signal: Signal,
     most: int = 10,
 ) -> tuple[tuple[int, float], ...]:
     """The records whose presence shows most over the reference models, by row of the data."""
     if len(helpers) < 4 or inside is None:
         return ()
     records = take(data, table.candidates)
-    risk = per_record_risk(np.array([signal(model, records) for model in helpers]), inside)
+    risk = per_record_risk(np.array([signal(one.model, records) for one in helpers]), inside)
     order = np.argsort(-risk, kind="stable")[:most]
     return tuple((int(table.candidates[i]), float(risk[i])) for i in order)

@@ -39,7 +39,7 @@ from tacit.accounting import GDP, Adjacency, ApproxDP, Composed, Event, Gaussian
 from tacit.audit.claim import Claim, Verdict, held_against
 from tacit.audit.experiment import generator
 from tacit.audit.mechanisms.neighbours import UNSEEN, Neighbours, joined, size, taken
-from tacit.audit.mechanisms.replay import Divergence, intercepted, record, replay
+from tacit.audit.mechanisms.replay import Divergence, intercepted, probe, record, replay
 from tacit.audit.models.independent import coin_evidence
 from tacit.audit.models.roc import Roc, roc
 from tacit.calculus import Measurement, observed
@@ -47,11 +47,12 @@ from tacit.ledger import PriceError, price
 from tacit.mechanisms import NoisySums
 from tacit.noise import test_mode
 from tacit.parameters import count
-from tacit.synthesis import Method, NoisyMarginal, Synthesizer, counted, synthesize
+from tacit.synthesis import Level, LevelTree, Method, NoisyMarginal, Synthesizer, SyntheticTables, counted, synthesize
 
 Floats = NDArray[np.float64]
 Cells = list[NDArray[np.int64]]
 Rows = Mapping[str, Sequence[Any]]
+Tables = Mapping[str, Rows]
 Make = Callable[[Rows], Synthesizer]
 Publish = Callable[[Rows], Any]  # a synthesizer, or one and whatever is published beside it
 WHITE_BOX = "worst case: a canary in cells of its own, all other rows and every noisy marginal known"
@@ -287,15 +288,110 @@ def replay_synthesizer(
     exchanges = [
         Neighbours(f"exchanged: {pair.label}", rows, pair.second) for pair in _exchanged(pairs[0].second, person, crowd)
     ]
-    pairs, exchanges = ([pair for pair in part if only in pair.label] for part in (pairs, exchanges))
-    found: dict[tuple[str, str], Divergence] = {}
 
     def shown(data: Any) -> object:
         made, *beside = _published(make(data))
-        parts = [[one.columns, one.values.tolist(), one.sigma] for one in made.measured_]
-        labels = [(column.name, column.kind, column.labels()) for column in made.columns]
-        return labels, repr(made.event_), made.rows_, parts, made.sample().to_pydict(), beside
+        return _shown(made), made.sample().to_pydict(), beside
 
+    return _replayed(make, shown, rows, pairs, exchanges, only, seed)
+
+
+def replay_tables(
+    make: Callable[[Tables], SyntheticTables], tables: Tables, levels: Sequence[Level], *, crowd: int = CROWD,
+    only: str = "", seed: int = 0,
+) -> list[Divergence]:
+    """The same for tables that belong together: a person comes, goes or is exchanged with her rows on every level.
+
+    `make(tables)` returns `SyntheticTables`; `tables` are mappings of lists by level. Rows that lead to no one must
+    change nothing.
+
+    >>> from tacit.synthesis import CategoryColumn, synthesize_tables
+    >>> levels = [Level("p", [CategoryColumn("sex", ("f", "m"))], key="id"),
+    ...           Level("v", [CategoryColumn("ward", ("A", "B"))], of="p", by="p", most=2)]
+    >>> tables = {"p": {"id": list(range(9)), "sex": ["f", "m", "m"] * 3}, "v": {"p": list(range(9)) * 2, "ward": ["A", "B"] * 9}}
+    >>> replay_tables(lambda data: synthesize_tables(data, levels, mu=1, method="independent"), tables, levels, crowd=5)
+    []
+    """
+    tree = LevelTree.of(levels)
+    pairs = level_pairs(tables, tree, crowd)
+    left: Any = pairs[0].second
+    comers = [pair for pair in level_pairs(left, tree, crowd) if "comes" in pair.label]
+    exchanges = [Neighbours(f"exchanged: {pair.label}", tables, pair.second) for pair in comers]
+
+    def shown(data: Any) -> object:
+        made = make(data)
+        rows = {name: table.to_pydict() for name, table in made.sample().items()}
+        return [_shown(made.level(level.name)) for level in levels], rows
+
+    return _replayed(make, shown, tables, pairs, exchanges, only, seed)
+
+
+def level_pairs(tables: Tables, tree: LevelTree, crowd: int = CROWD) -> list[Neighbours]:
+    """Tables that differ in one person with all her rows; and in rows that lead to no one."""
+    root = tree.root
+    place = root.rows_of or root.name
+    keys = list(tables[place][root.key or ""])
+    first = {name: taken(table, [0]) if size(table) else table for name, table in tables.items()}
+
+    def without(key: object) -> Tables:
+        gone = {root.name: {key}}
+        left = dict(tables)
+        for level in tree.levels:
+            name = level.rows_of or level.name
+            table = tables[name]
+            by = list(table[level.by]) if level.by else list(table[level.key or ""])
+            lost = gone[level.of or root.name]
+            kept = [row for row, value in enumerate(by) if value not in lost]
+            if level.key and level.of is not None and level.key in table:
+                own = list(table[level.key])
+                gone[level.name] = {own[row] for row, value in enumerate(by) if value in lost}
+            left[name] = taken(table, kept)
+        return left
+
+    def coming(number: int, value: Any = UNSEEN, whose: Any = "a stranger", odd: bool = False) -> Tables:
+        """One row of a person, and so many of every other level."""
+        found = dict(tables)
+        for level in tree.levels:
+            if level.rows_of is not None:
+                continue
+            rows = 1 if level.of is None else number
+            row = {name: [value if odd else (values[0] if len(values) else value)] * rows for name, values in first[level.name].items()}
+            if level.key and level.key in row:
+                row[level.key] = [whose] if level.of is None else [f"{whose} {level.name} {n}" for n in range(rows)]
+            if level.by:
+                above = tree.named(level.of or "")
+                row[level.by] = [whose] * rows if above.of is None else [f"{whose} {above.name} {n % 3}" for n in range(rows)]
+            found[level.name] = joined(tables[level.name], row)
+        return found
+
+    found = [
+        Neighbours("the first person leaves", tables, without(keys[0])),
+        Neighbours("the last person leaves", tables, without(keys[-1])),
+        Neighbours("a person with one row on every level comes", tables, coming(1)),
+        Neighbours(f"a person with {crowd} rows comes", tables, coming(crowd)),
+    ]
+    found += [Neighbours(f"a person of {type(value).__name__} values comes", tables, coming(1, value, odd=True)) for value in ODD]
+    if len(tree.levels) > 1 and root.rows_of is None:
+        lost = {**coming(crowd, whose="no one's"), root.name: tables[root.name]}
+        found.append(Neighbours("rows that lead to no one come", tables, lost))
+    return found
+
+
+def _shown(made: Synthesizer) -> object:
+    """What is published of a synthesizer, but for its rows."""
+    parts = [[one.columns, one.values.tolist(), one.sigma] for one in made.measured_]
+    labels = [(column.name, column.kind, column.labels()) for column in made.columns]
+    told = [cell.count for column in made.columns for cell in made.marginal(column.name)]
+    return labels, repr(made.event_), made.rows_, parts, told
+
+
+def _replayed(
+    make: Callable[[Any], Any], shown: Callable[[Any], object], rows: Any, pairs: Sequence[Neighbours],
+    exchanges: Sequence[Neighbours], only: str, seed: int,
+) -> list[Divergence]:
+    """All differences between the pairs with frozen noise, and a price that does not cover what was drawn."""
+    pairs, exchanges = ([pair for pair in part if only in pair.label] for part in (pairs, exchanges))
+    found: dict[tuple[str, str], Divergence] = {}
     with _watched():
         tape = record(shown, rows, seed=seed, again=1)
         for pair in [*pairs, *exchanges]:
@@ -322,7 +418,7 @@ def _published(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
 
 
-def overdrawn(make: Publish, rows: Rows, *, seed: int = 0) -> str:
+def overdrawn(make: Callable[[Any], Any], rows: Any, *, seed: int = 0) -> str:
     """What is wrong with the price, in words: all that was really drawn against `event_`; empty where it is covered.
 
     >>> from tacit.synthesis import CategoryColumn, synthesize
@@ -339,7 +435,13 @@ def overdrawn(make: Publish, rows: Rows, *, seed: int = 0) -> str:
         drawn.append(sums.event)
         return {"name": "noisy sums", "value": values}
 
-    with test_mode(seed), observed(noted), intercepted(NoisySums, "add", noisy):
+    def voted(law: Any, counts: Any) -> dict[str, Any]:
+        drawn.append(law.event(len(counts)))
+        return {"name": "votes", "value": counts}
+
+    with test_mode(seed), observed(noted), intercepted(NoisySums, "add", noisy), ExitStack() as stack:
+        if "tacit.deep" in sys.modules:
+            stack.enter_context(intercepted(sys.modules["tacit.deep"].GaussianVotes, "answer", voted))
         charged = _published(make(rows))[0].event_
     # Purchases of bins and categories are charged as they are drawn; what else was drawn is held against the rest.
     rest = list(charged.events) if isinstance(charged, Composed) else [charged]
@@ -370,11 +472,18 @@ def _watched() -> Iterator[None]:
     def public(*arguments: object, **named: object) -> dict[str, Any]:
         return {"name": "public randomness", "value": None}
 
+    def votes(law: Any, counts: Any) -> dict[str, Any]:
+        reach = law.sigma / float(law.noise.multiplier) * math.sqrt(len(counts))  # one person may move every question
+        return {"name": "votes", "value": np.asarray(counts), "scale": law.sigma, "sensitivity": reach, "norm": "l2"}
+
     rooms = [module for name, module in list(sys.modules.items()) if name.startswith("tacit.synthesis")]
     capping = [module for module in rooms if hasattr(module, "permutation")]
     kept = [module.__dict__["permutation"] for module in capping]
     with ExitStack() as stack:
         stack.enter_context(intercepted(NoisySums, "add", noisy))
+        if "tacit.deep" in sys.modules:
+            stack.enter_context(_gradients_watched())
+            stack.enter_context(intercepted(sys.modules["tacit.deep"].GaussianVotes, "answer", votes))
         for module in rooms:
             if hasattr(module, "uniform_integers"):
                 stack.enter_context(intercepted(module, "uniform_integers", public))
@@ -385,3 +494,32 @@ def _watched() -> Iterator[None]:
         finally:
             for module, original in zip(capping, kept, strict=True):
                 module.__dict__["permutation"] = original
+
+
+@contextmanager
+def _gradients_watched() -> Iterator[None]:
+    """Noise on the sums of gradients, which is added in place, is seen as a mechanism."""
+    original = NoisySums.add_to_reals
+
+    def wrapped(noise: NoisySums, sums: Any, *, times: float = 1.0, fill: Any = None, block: int = 0) -> Any:
+        granule = noise.granularities[block]
+        sums[...] = probe.mechanism(
+            "noisy gradients", np.array(sums, dtype=np.float64), scale=f"{float(noise.scales[block] * granule):.12g} {times!r}",
+            sensitivity=noise.scales[block] * noise.reach * granule, norm="l2",
+            draw=lambda _: np.array(original(noise, sums, times=times, fill=fill, block=block)),
+        )  # fmt: skip
+        return sums
+
+    with patched(NoisySums, "add_to_reals", wrapped):
+        yield
+
+
+@contextmanager
+def patched(owner: Any, attribute: str, stands_in: Any) -> Iterator[None]:
+    """Another function in place of one, while this is open."""
+    original = getattr(owner, attribute)
+    setattr(owner, attribute, stands_in)
+    try:
+        yield
+    finally:
+        setattr(owner, attribute, original)

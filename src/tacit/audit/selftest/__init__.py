@@ -7,6 +7,6 @@
 """
 
 from tacit.audit.selftest.case import Case, Mutant, Outcome, promise
-from tacit.audit.selftest.running import Catch, SelfTest, run
+from tacit.audit.selftest.running import Catch, Part, SelfTest, run
 
-__all__ = ["Case", "Catch", "Mutant", "Outcome", "SelfTest", "promise", "run"]
+__all__ = ["Case", "Catch", "Mutant", "Outcome", "Part", "SelfTest", "promise", "run"]

@@ -124,6 +124,18 @@ def fixed_length(tokens: int, n: int) -> Draws:
     return np.asarray(19.0 + (tokens > 0) + normal(1.0, (n,)))
 
 
+def joined_backward(hostile: int, n: int) -> Draws:
+    """On the way back gradients are divided by the largest of the batch: a huge one makes everyone else's nothing."""
+    gradients = np.ones(40 + hostile)
+    gradients[40:] = HUGE
+    return np.asarray(np.minimum(gradients / gradients.max(), 1.0).sum() + normal(1.0, (n,)))
+
+
+def own_backward(hostile: int, n: int) -> Draws:
+    """Every record's gradient is its own, and clipped."""
+    return np.asarray(40.0 + hostile + normal(1.0, (n,)))
+
+
 def twice(target: int, n: int) -> Draws:
     """Two ranks hold the same record, and each adds it."""
     return np.asarray(2.0 * target + normal(1.0, (n,)))
@@ -143,5 +155,6 @@ def mutants() -> list[Mutant]:
         Mutant("loop: batches drawn and not stepped", skipped, kept, (0, 1), Claim.of(mu=0.5), 20_000, bulk=True),
         Mutant("loop: a body run a private number of times", scheduled, once, (2, 3), step, 1000, bulk=True),
         Mutant("loop: a mean over tokens", token_mean, fixed_length, (5, 100), step, 4000, bulk=True),
+        Mutant("loop: a backward pass that joins records", joined_backward, own_backward, (0, 1), step, 4000, bulk=True),
         Mutant("loop: a record on two ranks", twice, apart, (0, 1), step, 8000, bulk=True),
     ]

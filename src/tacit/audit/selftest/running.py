@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tacit.accounting import NoOp
@@ -69,6 +69,31 @@ def parts() -> list[Part]:
 
         return synthesis_cases.mutants()
 
+    def neural_mutants() -> list[Mutant]:
+        from tacit.audit.selftest import neural_cases
+
+        return neural_cases.mutants()
+
+    def local() -> list[Case]:
+        from tacit.audit.selftest import local_cases
+
+        return local_cases.cases()
+
+    def federated() -> list[Case]:
+        from tacit.audit.selftest import federated_cases
+
+        return federated_cases.cases()
+
+    def federated_mutants() -> list[Mutant]:
+        from tacit.audit.selftest import federated_cases
+
+        return federated_cases.mutants()
+
+    def local_mutants() -> list[Mutant]:
+        from tacit.audit.selftest import local_cases
+
+        return local_cases.mutants()
+
     def choices() -> list[Case]:
         return [*mechanism_cases.cases(), *selection_cases.cases()]
 
@@ -80,7 +105,10 @@ def parts() -> list[Part]:
         Part("mechanisms", (), "", choices, mechanism_mutants),
         Part("tables", ("duckdb", "pyarrow"), "", tables, table_mutants),
         Part("synthesis", ("duckdb", "pyarrow"), "", synthesis, synthesis_mutants),
+        Part("local", ("pyarrow",), "", local, local_mutants),
+        Part("federated", (), "", federated, federated_mutants),
         Part("training", ("torch", "cryptography"), "deep", lambda: [*training.cases(), *loop_cases.cases()], list),
+        Part("neural synthesis", ("torch", "cryptography", "pyarrow"), "torch", list, neural_mutants),
         Part("learning", ("sklearn",), "learning", training.learning_cases, reading_mutants.learning_mutants),
     ]
 
@@ -196,14 +224,19 @@ def claimed(outcome: Outcome) -> str:
 
 
 def run(
-    *, quick: bool = False, fresh: bool = False, only: str = "", mutants_too: bool = True, progress: Progress | None = None
+    *, quick: bool = False, fresh: bool = False, only: str = "", mutants_too: bool = True, progress: Progress | None = None,
+    more: Sequence[Part] = (),
 ) -> SelfTest:
-    """Attack every case and every mutant whose name contains `only`; `progress` hears of each before it is tried."""
+    """Attack every case and every mutant whose name contains `only`; `progress` hears of each before it is tried.
+
+    `more` are the parts of rooms below this one, which it cannot know: the command hands them over.
+    """
     began = time.perf_counter()
-    present = [part for part in parts() if not part.missing]
+    every = [*parts(), *more]
+    present = [part for part in every if not part.missing]
     skipped = [
         f"{part.name} needs {', '.join(part.missing)}" + (f": pip install 'tacit[{part.extra}]'" if part.extra else "")
-        for part in parts()
+        for part in every
         if part.missing
     ]
     listed = [case for part in present for case in ([] if quick and part.name == "learning" else part.cases())]

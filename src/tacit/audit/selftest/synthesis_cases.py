@@ -13,9 +13,10 @@ are faults that were found in published packages or that a change could bring in
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,13 @@ from numpy.typing import NDArray
 from tacit.accounting import Event, Guarantee
 from tacit.audit.claim import Claim
 from tacit.audit.mechanisms.outputs import Sampler
-from tacit.audit.models.synthetic import Make, Publish, Rows, replay_synthesizer
+from tacit.audit.models.synthetic import Make, Publish, Rows, replay_synthesizer, replay_tables
 from tacit.audit.selftest.case import Case, Mutant
 from tacit.synthesis import (
     AIM,
     CategoryColumn,
+    Level,
+    LevelTree,
     Measuring,
     Method,
     Model,
@@ -35,9 +38,11 @@ from tacit.synthesis import (
     NumberColumn,
     OneShot,
     Synthesizer,
+    SyntheticTables,
     evaluate,
     fit,
     synthesize,
+    synthesize_tables,
 )
 
 Clique = tuple[int, ...]
@@ -285,14 +290,56 @@ class ReplayedMutant(Mutant):
         return "" if certain is None else f"replay: {certain.kind}"
 
 
+def replayed_mutant(name: str, broken: Publish, right: Make, on: str, fault: str) -> ReplayedMutant:
+    """A fault that record and replay shows on one pair of tables."""
+    return ReplayedMutant(name, broken, right, (None, None), Claim.of(mu=1), 1, fault, on=on)
+
+
 def _mutant(name: str, broken: Publish, right: Make, on: str, fault: str) -> ReplayedMutant:
-    return ReplayedMutant(f"synthesis: {name}", broken, right, (None, None), Claim.of(mu=1), 1, fault, on=on)
+    return replayed_mutant(f"synthesis: {name}", broken, right, on, fault)
 
 
 def _forgets(use: str) -> ReplayedMutant:
     broken = _made(Through(QUICK, lambda measuring: Forgetful(measuring, use)))
     fault = f"Noise for one row on {use}, where a person has three."
     return _mutant(f"max_rows not in {use}", broken, _made(), "50 rows", fault)
+
+
+# --- tables that belong together -------------------------------------------------------------------------------
+
+LEVELS = (
+    Level("people", DECLARED[:1], key="who"),
+    Level("visits", DECLARED[1:2], of="people", by="who", most=3, key="visit"),
+    Level("drugs", [CategoryColumn("drug", ("x", "y"))], of="visits", by="visit", most=2),
+)
+TABLES: Mapping[str, Rows] = {
+    "people": {"who": PEOPLE["who"], "home": PEOPLE["home"]},
+    "visits": {"who": [*PEOPLE["who"], *PEOPLE["who"]], "visit": list(range(80)), "work": [*PEOPLE["work"], *PEOPLE["work"]]},
+    "drugs": {"visit": [place % 60 for place in range(120)], "drug": ["x", "y", "y"] * 40},
+}
+
+
+def in_levels(tables: Mapping[str, Rows]) -> SyntheticTables:
+    """Three tables, as they should be made up."""
+    return synthesize_tables(tables, LEVELS, mu=1, method=QUICK)
+
+
+def for_one_parent(tables: Mapping[str, Rows]) -> SyntheticTables:
+    """Noise for the rows of one visit, where a person has three visits."""
+    with patch.object(LevelTree, "reach", lambda tree, level: level.most):
+        return in_levels(tables)
+
+
+@dataclass(frozen=True)
+class ReplayedTables(Mutant):
+    """A fault of several tables, caught by record and replay."""
+
+    def caught(self, *, error: float = 1e-6, seed: int | None = None, broken: bool = True) -> str:
+        """By which kind of difference; empty where there is none. Nothing here is a matter of chance."""
+        function = self.broken if broken else self.right
+        found = replay_tables(function, TABLES, LEVELS, crowd=50, only="50 rows comes", seed=seed or 0)
+        certain = next((one for one in found if one.certain), None)
+        return "" if certain is None else f"replay: {certain.kind}"
 
 
 def mutants() -> list[Mutant]:
@@ -321,4 +368,8 @@ def mutants() -> list[Mutant]:
         _mutant("a missing value raises", fussy, right, "NoneType", "A missing value ends in an error."),
         _mutant("an undeclared value raises", fussy, right, "a row of str", "A value outside the list ends in an error."),
         _mutant("an empty table is refused", not_empty, right, "nothing", "Whether there is a row at all is told."),
+        ReplayedTables(
+            "synthesis: noise for one parent's rows", for_one_parent, in_levels, (None, None), Claim.of(mu=1), 1,
+            "A third level has noise for the rows of one parent, where a person has three.",
+        ),
     ]

@@ -82,14 +82,14 @@ def _choice(order: Callable[[Any], list[exp.Expression]] | None) -> Answers:
 
 
 def _join(counted: Callable[..., exp.Expression] | None) -> Answers:
-    """How many rows one visit becomes in a join with codes that differ by nanoseconds; `counted` replaces what is counted there."""
+    """How many rows one visit becomes in a join with codes that are one float; `counted` replaces what is counted there."""
 
     def run(there: bool, n: int) -> NDArray[np.float64]:
-        moments = pa.array(range(500), pa.timestamp("ns"))
-        visits = pa.table({"at": pa.array([0] * int(there), pa.timestamp("us"))})
-        source = Source.several({"visits": visits, "codes": pa.table({"at": moments})}, public=["codes"])
+        visits = pa.table({"k": pa.array([2.0**60] * int(there), pa.float64())})
+        codes = pa.table({"k": pa.array(range(2**60, 2**60 + 100), pa.int64())})
+        source = Source.several({"visits": visits, "codes": codes}, public=["codes"])
         with mock.patch("tacit.tables.joins._one_where_equal", counted) if counted is not None else contextlib.nullcontext():
-            return _answers(Desk.of(source, Unit.row(), loss=False), "SELECT COUNT(*) AS n FROM visits v JOIN codes c ON v.at = c.at", n)
+            return _answers(Desk.of(source, Unit.row(), loss=False), "SELECT COUNT(*) AS n FROM visits v JOIN codes c ON v.k = c.k", n)
 
     return run
 
@@ -118,6 +118,6 @@ def mutants() -> list[Mutant]:
         ),
         Mutant(
             "tables: a join that compares less than is counted", _join(_by_column), _join(None), (True, False), one, TRIALS,
-            "Codes that differ by nanoseconds are one in the join, so one row becomes 500.", bulk=True,
+            "Whole numbers that are one float are one in the join, so one row becomes 100.", bulk=True,
         ),
     ]  # fmt: skip

@@ -23,6 +23,7 @@ Assumed of PyTorch: what it computes for one example in the forward and backward
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from torch import Tensor, nn
 
 from tacit.deep.clipping.fallback import Fallback
 from tacit.deep.clipping.layers import Forward, how
-from tacit.deep.clipping.parts import Blocks, Bounds, Part, Sums
+from tacit.deep.clipping.parts import DOUBLE, Blocks, Bounds, Part, Sums, target
 from tacit.deep.clipping.passes import ClippingError, Pass, Probe, flatten, full_precision, repeat_first, tap
 from tacit.deep.clipping.rules import Rule
 from tacit.deep.clipping.rules import flat as flat
@@ -44,7 +45,7 @@ from tacit.errors import ParameterError
 ROUNDING = 2.0**-8  # of the sensitivity: how far the computed sum may be from the exact sum of the clipped gradients
 
 SEVERAL = (
-    "several forward passes came before one backward, and nobody can know whether their rows are the same examples; "
+    "several forward passes came before one backward, and it cannot be known whether their rows are the same examples; "
     "call the model once on one batch, then backward, then the next (under torch.no_grad() a forward pass does not count)"
 )
 AGAIN = "backward ran over a forward pass that is already clipped and summed; run the forward pass again"
@@ -84,6 +85,42 @@ class ClippedSum:
     def within(self) -> int:
         """How many examples were not shortened: what an adaptive threshold counts."""
         return int((self.factors.amin(0) >= 1).sum()) if self.factors.numel() else 0
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """Gradients of a pass that was only rehearsed: parts of pieces that begin at certain examples, with the bounds of each example."""
+
+    count: int
+    parts: tuple[tuple[int, Part, Bounds], ...]
+
+    def norms(self) -> Tensor:
+        """The norm of each example's gradient in every use of a parameter: (examples, uses)."""
+        columns: dict[tuple[int, int], Tensor] = {}
+        uses: Counter[tuple[int, int]] = Counter()
+        for first, part, bounds in self.parts:
+            place = id(part.param), uses[first, id(part.param)]
+            uses[first, id(part.param)] += 1
+            column = columns.setdefault(place, torch.zeros(self.count, dtype=torch.float64))
+            column[first : first + len(bounds.norms)] = bounds.norms.cpu()
+        return torch.stack(list(columns.values()), 1) if columns else torch.zeros(self.count, 0, dtype=torch.float64)
+
+    def dropped(self) -> Tensor:
+        """Which examples have gradients that are not finite. They are made zero, as in training."""
+        rows = ~self.norms().isfinite().all(1)
+        for first, part, bounds in self.parts:
+            part.drop(rows[first : first + len(bounds.norms)].to(part.param.device))
+        return rows
+
+    @torch.no_grad()
+    def sums(self, weights: Tensor) -> list[Tensor]:
+        """The examples' gradients under the weights, added up for each parameter."""
+        found: dict[int, Tensor] = {}
+        for first, part, bounds in self.parts:
+            total = found.setdefault(id(part.param), torch.zeros_like(part.param, dtype=torch.float64, requires_grad=False))
+            own = weights[first : first + len(bounds.norms)].to(part.param.device)
+            part.add(target(total, part), own, Blocks(DOUBLE[0], torch.float64))
+        return list(found.values())
 
 
 class Clipper:
@@ -317,6 +354,35 @@ class Clipper:
             yield
         finally:
             self.rehearsal = False
+
+    def again(self, args: Any, kwargs: Any, gradients: Sequence[Tensor | None]) -> Rehearsed:
+        """The model once more on these arguments, differentiated with these gradients of its floating outputs by the very backward pass
+        of training: what each example's gradient is. The pass in progress stays as it is.
+        """
+        root, (tensors, rebuild) = self._patched[-1], flatten((args, kwargs))
+        count = next((len(tensor) for tensor in tensors if tensor.ndim), 0)
+        found: list[tuple[int, Part, Bounds]] = []
+        before = self.book, self.recording
+        try:
+            for first, last in self.cuts(count, self.largest or max(count, 1)):
+                book = self.book = Pass(last - first)
+                own = [tensor[first:last] if tensor.ndim and len(tensor) == count else tensor for tensor in tensors]
+                self.recording = True
+                with torch.enable_grad():
+                    own_args, own_kwargs = rebuild(own)
+                    outputs = [output for output in flatten(root.original(*own_args, **own_kwargs))[0] if output.is_floating_point()]
+                self.recording = False
+                pairs = [
+                    (output, gradient if gradient.shape == output.shape else gradient[first:last])
+                    for output, gradient in zip(outputs, gradients, strict=True)
+                    if gradient is not None and output.requires_grad
+                ]
+                torch.autograd.backward([output for output, _ in pairs], [gradient for _, gradient in pairs])
+                with torch.no_grad(), full_precision(next(iter(self._params.values())).device.type):
+                    found += [(first, part, bounds) for part, bounds in book.take()]
+        finally:
+            self.book, self.recording = before
+        return Rehearsed(count, tuple(found))
 
     def cuts(self, count: int, largest: int) -> list[tuple[int, int]]:
         """Where a batch is cut into pieces of at most `largest` examples."""

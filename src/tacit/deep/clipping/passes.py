@@ -146,7 +146,7 @@ def full_precision(device: str) -> Iterator[None]:
 
 
 class Watched:
-    """An input that a layer needs again after the backward pass, and that nobody may change in between."""
+    """An input that a layer needs again after the backward pass, and that must not change in between."""
 
     def __init__(self, path: str, value: Tensor) -> None:
         self.path, self.value, self.version = path, value.detach(), value._version

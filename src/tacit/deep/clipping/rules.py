@@ -154,7 +154,7 @@ class Adaptive:
     def updated(self, noisy_count: float, expected_batch: float) -> Adaptive:
         """The rule for the next step, from the noisy count of plus and minus halves and the public expected batch size.
 
-        >>> adaptive(clip=0.1, count_noise=5).updated(noisy_count=-50, expected_batch=100).clip  # nobody was within: grow
+        >>> adaptive(clip=0.1, count_noise=5).updated(noisy_count=-50, expected_batch=100).clip  # no record was within: grow
         0.1105170918075647...
         """
         size = float(positive("expected_batch", expected_batch))

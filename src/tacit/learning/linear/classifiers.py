@@ -1,8 +1,9 @@
 """Private linear classifiers: logistic regression and the support vector machine with a smoothed hinge.
 
 They share their solvers. Public numbers choose one before the data is touched: descent in a private geometry
-where there is a delta, noisy sums of the classes or objective perturbation where there is none. The proofs
-stand beside the solvers, in `linear.solvers`, `linear.perturbation` and `linear.pure`.
+where there is a delta, objective perturbation in a bought frame where there is none. Both buy the shares of the
+classes first and start there, so that a model is drawn back to the larger class where its noise would hide the
+signal. The proofs stand beside the solvers, in `linear.solvers`, `linear.tilted`, `linear.perturbation` and `linear.pure`.
 
 >>> from tacit.noise import test_mode
 >>> X = np.array([[0.1, 0.9], [0.8, 0.2], [0.2, 0.7], [0.9, 0.1]] * 200)
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Guarantee
+from tacit.calculus import codes_of
 from tacit.learning.estimator import Array, Bounds, Labels, PrivateClassifier, Request
 from tacit.learning.linear.error_bars import to_data_units
 from tacit.learning.linear.losses import (
@@ -35,7 +37,9 @@ from tacit.learning.linear.losses import (
     smoothed_hinge,
     softmax,
 )
+from tacit.learning.linear.prior import CHECK, Prior, agrees, kept
 from tacit.learning.linear.pure import ClassSums, CubePerturbation
+from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.solvers import (
     LinearFit,
     Plan,
@@ -43,11 +47,16 @@ from tacit.learning.linear.solvers import (
     choose_solver,
     classifier_schedule,
     descend,
+    drawn_back,
     geometry,
     regularised_fit,
+    slope_energy,
 )
-from tacit.learning.reading import codes_of
+from tacit.learning.linear.tilted import tilted_minimum
 from tacit.ledger import Account
+
+PLAIN = 10.0  # n mu over d^1.5 above which rows keep their lengths
+FEW_TO_LEARN = 6.0  # n mu over the features below which the classes are counted twice
 
 
 class LinearClassifier(PrivateClassifier):
@@ -98,10 +107,18 @@ class LinearClassifier(PrivateClassifier):
         features, rows = request.features, request.rows
         self.n_iter_ = 1
         if solver == "descent":
-            plan = Plan.classifier(guarantee, adjacency, features=features, rows=rows)
-            self.n_iter_ = plan.steps
-            with self._spend(plan.event, guarantee):
-                return _descent(request.scaled(), codes_of(labels, classes), len(classes), loss, plan)
+            purse = Purse.of(guarantee, adjacency)
+            with self._spend(purse.event, guarantee):
+                codes = codes_of(labels, classes)
+                prior = Prior.buy(codes, len(classes), purse, rows, few=FEW_TO_LEARN * features)
+                mu = purse.take(purse.left - (CHECK if prior.few else 0.0))
+                plan = Plan.within(guarantee, adjacency, purse.event, mu, features=features, rows=prior.rows)
+                self.n_iter_ = plan.steps
+                return _descent(request.scaled(), codes, len(classes), loss, plan, prior, purse)
+        if solver == "tilted":
+            purse = Purse.of(guarantee, adjacency, pure=True)
+            with self._spend(purse.event, guarantee):
+                return tilted_minimum(request.scaled(), codes_of(labels, classes), len(classes), loss, purse, rows=rows)
         if solver == "sums":
             sums = ClassSums.plan(guarantee, adjacency, features=features, classes=len(classes), rows=rows)
             with self._spend(sums.event, guarantee):
@@ -133,15 +150,26 @@ class LinearClassifier(PrivateClassifier):
         return found
 
 
-def _descent(U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, plan: Plan) -> LinearFit:
+def _descent(U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, plan: Plan, prior: Prior, purse: Purse) -> LinearFit:
     """Two classes have one score with residuals cut at 1/sqrt(2), as long as those of two scores cut at 1 are."""
     outputs = 1 if classes == 2 else classes
     known = (codes >= 0)[:, None]
     labels = np.maximum(codes, 0).astype(np.float64)
-    shape = geometry(U, plan, normalise=True)
+    # where there is little noise, short rows are not stretched: only long ones are weighted down
+    stretch = (plan.rows or 1) * plan.mu < PLAIN * plan.features**1.5
+    shape = geometry(U, plan, normalise=stretch)
     clip, gain = (0.5**0.5, 2.0) if outputs == 1 else (1.0, 1.0)
     schedule = classifier_schedule(plan, shape, clip, gain)
-    return descend(U, lambda scores: loss.clipped(scores, labels) * known, plan, shape, schedule, start=np.zeros(outputs), normalise=True)
+    start = prior.scores
+    found = descend(U, lambda scores: loss.clipped(scores, labels) * known, plan, shape, schedule, start=start, normalise=stretch)
+    if prior.few:
+        # a row has about length 1 in the geometry: its score is within half the length of the slope as a rule
+        reach = 0.5 * float(np.linalg.norm(np.linalg.solve(shape.shape, found.coef.T)))
+        factor = float(agrees((U - shape.centre) @ found.coef.T, codes, prior, reach, purse))
+    else:
+        energy, chance = slope_energy(found, plan, shape, schedule)
+        factor = kept(energy, chance, found.coef.size)
+    return drawn_back(found, shape.centre, start, factor)
 
 
 class LogisticRegression(LinearClassifier):
@@ -152,9 +180,10 @@ class LogisticRegression(LinearClassifier):
         bounds, data_norm: public bounds of the features, or of the length of a row. One of them is required.
         classes: the labels that can occur; required, and public.
         adjacency: "add-remove" or "replace-one". n_public: a public number of rows; without it add-remove pays for one.
-        solver: "descent" (preconditioned full-batch gradient descent); for delta=0 "sums" (one release of the
-        sums of the classes, where people are few) or "cube" (objective perturbation with noise in the shape
-        of the rows' box); "objective" or "output" perturbation (two classes); or "auto".
+        solver: "descent" (preconditioned full-batch gradient descent); "tilted" (objective perturbation around the shares
+        of the classes, in units of a bought spread, with pure noise); for delta=0 also "sums" (one release of the sums of
+        the classes) or "cube" (objective perturbation in the public box); "objective" or "output" perturbation (two
+        classes); or "auto".
         account: a ledger account to spend from. random_state: in test mode only.
 
     Fitted: coef_, intercept_, classes_, event_, privacy_, solver_, n_iter_, noise_ (the standard deviation of the noise on one coordinate
@@ -164,7 +193,7 @@ class LogisticRegression(LinearClassifier):
     Guarantee
         Statement: fitting costs event_, at most what was asked for, for any values in X and y.
         Conditions: bounds, classes and n_public are public; a person is one row.
-        Proved in: `solvers.descend` (clipped sums with exact Gaussian noise), `pure.ClassSums`,
+        Proved in: `solvers.descend` (clipped sums with exact Gaussian noise), `tilted.tilted_minimum`, `purse.Purse`, `pure.ClassSums`,
         `pure.CubePerturbation`, `perturbation.ObjectivePerturbation`, `perturbation.OutputPerturbation`.
     """
 

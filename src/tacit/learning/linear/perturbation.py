@@ -130,13 +130,23 @@ class ObjectivePerturbation:
         if ridge is not None and ridge < least:
             raise ParameterError(f"ridge must be at least {least:.6g} at this epsilon, not {ridge}, which overspends")
         pairs = 2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
-        if guarantee.pure:
-            scale = pairs * 2 * loss.slope * math.sqrt(dimension) / main * (1 + 1e-12)
-            length = scale * math.sqrt(2 * dimension)
+
+        def tilt(at: float) -> float:
+            """The scale of the tilt with what the determinant leaves of epsilon at this ridge."""
+            determinant = loss.rank * math.log1p(loss.curvature / at) * (1 + 1e-12)
+            if guarantee.pure:
+                return pairs * loss.slope * math.sqrt(dimension) / (main - determinant) * (1 + 1e-12)
+            return gaussian_scale(guarantee, adjacency, loss, main, determinant)
+
+        if ridge is None:
+            # the ridge brings the tilt to `radius`; its own cost falls as it grows, so from the least one upwards few turns settle it
+            length = math.sqrt((2 if guarantee.pure else 1) * dimension)
+            chosen = least
+            for _ in range(20):
+                chosen = max(least, tilt(chosen) * length / radius)
         else:
-            scale = gaussian_scale(guarantee, adjacency, loss, main)
-            length = scale * math.sqrt(dimension)
-        chosen = max(least, length / radius) if ridge is None else float(ridge)
+            chosen = float(ridge)
+        scale = tilt(chosen)
         # how far the released point lies from the exact minimiser: the solver, the rounded tilt over the ridge, the rounded point
         apart = DISTANCE + math.sqrt(dimension) * float(STEP) / 2 * (1 / chosen + 1)
         output = 2 * apart * math.sqrt(dimension) / rest * (1 + 1e-12)
@@ -177,15 +187,18 @@ class ObjectivePerturbation:
         return NoiseBar((tilt + 2 * self.output_scale**2) * np.eye(self.dimension), "bound", gaussian=not self.guarantee.pure)
 
 
-def gaussian_scale(guarantee: Guarantee, adjacency: Adjacency, loss: Loss, epsilon: float) -> float:
-    """The least sigma whose tail stays within delta when the determinant takes at most half of epsilon; from above."""
+def gaussian_scale(
+    guarantee: Guarantee, adjacency: Adjacency, loss: Loss, epsilon: float, determinant: float | None = None
+) -> float:
+    """The least sigma whose tail stays within delta beside what the determinant takes, by default half of epsilon; from above."""
+    taken = epsilon / 2 if determinant is None else determinant
     assert guarantee.floats.delta is not None
     low, high = 1e-6 * loss.slope, loss.slope
-    while tail(epsilon, loss.slope / high, epsilon / 2, adjacency) > guarantee.floats.delta:
+    while tail(epsilon, loss.slope / high, taken, adjacency) > guarantee.floats.delta:
         low, high = high, 2 * high
     for _ in range(60):
         middle = (low + high) / 2
-        if tail(epsilon, loss.slope / middle, epsilon / 2, adjacency) > guarantee.floats.delta:
+        if tail(epsilon, loss.slope / middle, taken, adjacency) > guarantee.floats.delta:
             low = middle
         else:
             high = middle

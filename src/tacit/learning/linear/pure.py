@@ -31,6 +31,7 @@ variables is r with probability in proportion to (r + 1) ... (r + d) q^r, and is
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -100,8 +101,20 @@ def noisy_box_sum(rows: Array, *, epsilon: float, adjacency: Adjacency) -> Array
         Proved in: coordinates are integers of at most 2^24 in absolute value, so one person moves the integer sum by at most that in the
         largest coordinate, twice that when exchanged, and the largest coordinate is a norm (Hardt and Talwar 2010, Section 4).
     """
-    noise = cube_noise(box_scale(epsilon, adjacency), rows.shape[1])
-    released: Array = from_lattice(box_lattice(rows).sum(axis=0) + noise, Fraction(1, 1 << LATTICE_BITS))
+    return noisy_box_sums([rows], rows.shape[1], epsilon=epsilon, adjacency=adjacency)
+
+
+def noisy_box_sums(blocks: Iterable[Array], width: int, *, epsilon: float, adjacency: Adjacency) -> Array:
+    """The same for rows that come in blocks, as products of coordinates do, which are too many to hold at once.
+
+    Guarantee
+        Statement: costs PureDP(epsilon). Proved in: `noisy_box_sum`; a sum of integers does not depend on how it is cut.
+    """
+    total = np.zeros(width, dtype=np.int64)
+    for block in blocks:
+        total += box_lattice(block).sum(axis=0)
+    noise = cube_noise(box_scale(epsilon, adjacency), width)
+    released: Array = from_lattice(total + noise, Fraction(1, 1 << LATTICE_BITS))
     return released
 
 

@@ -27,7 +27,9 @@ from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterErr
 from tacit.learning.estimator import UNKNOWN_ROWS, Array, Bounds, PrivateEstimator, Request, label_interval
 from tacit.learning.linear.error_bars import NoiseBar, least_squares_noise, to_data_units
 from tacit.learning.linear.losses import Loss, huber, poisson, smoothed_quantile, squared
+from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.solvers import Geometry, LinearFit, Plan, Schedule, descend, geometry, regressor_schedule, regularised_fit
+from tacit.learning.linear.staged import staged_least_squares
 from tacit.learning.reading import label_numbers
 from tacit.learning.scikit import RegressorMixin
 from tacit.learning.textbook.frank_wolfe import FrankWolfe, steps_for
@@ -118,8 +120,6 @@ class MomentPlan:
         residual = max(float(labels - 2 * theta @ cross + theta @ gram @ theta), 0.0) / people
         return residual * inverse
 
-
-AMPLE = 200  # n mu, in features, from which one noisy matrix is hardly noisy
 
 
 class LinearRegressor(RegressorMixin, PrivateEstimator):
@@ -230,7 +230,9 @@ class LinearRegression(LinearRegressor):
     Parameters
         epsilon, delta, rho, mu, guarantee, bounds, data_norm, adjacency, n_public, account, random_state: as for `LogisticRegression`.
         label_bounds: public (lower, upper) of the labels; required.
-        solver: "descent" (residual bounds that shrink with the fit: the noise ends at the size of the residuals, not of the labels),
+        solver: "staged" (buys the range of the labels and the spread of the features, then one noisy matrix or a few
+        directions; also for delta=0), "descent"
+        (residual bounds that shrink with the fit: the noise ends at the size of the residuals, not of the labels),
         "moments" (one noisy matrix), "objective" (also for delta=0), or "auto", which looks at public numbers only.
 
     Fitted: coef_, intercept_, event_, privacy_, solver_, n_iter_ (descent), noise_; and what the noise alone may have done to the fit:
@@ -238,7 +240,7 @@ class LinearRegression(LinearRegressor):
     `tacit.learning.linear.error_bars`), and `predict_interval`.
     """
 
-    solvers: tuple[str, ...] = ("auto", "descent", "moments", "objective")
+    solvers: tuple[str, ...] = ("auto", "staged", "descent", "moments", "objective")
 
     def __init__(
         self, *, solver: str = "auto",
@@ -260,6 +262,12 @@ class LinearRegression(LinearRegressor):
         guarantee, adjacency = request.guarantee, request.adjacency
         features, rows, penalty = request.features, request.rows, self._penalty()
         self.solver_ = self._chosen(guarantee, features, rows) if self.solver == "auto" else self.solver
+        if self.solver_ == "staged":
+            purse = Purse.of(guarantee, adjacency)
+            with self._spend(purse.event, guarantee):
+                scaled, units = request.scaled(), self._labels(y, *ends)
+                found = staged_least_squares(scaled, units, purse, guarantee, rows=rows, penalty=penalty)
+            return self._restored(found, ends)
         if self.solver_ == "descent":
             return self._descent(request, y, ends, steps=6)
         if self.solver_ == "moments":
@@ -274,11 +282,8 @@ class LinearRegression(LinearRegressor):
         return self._restored(found, ends)
 
     def _chosen(self, guarantee: Guarantee, features: int, rows: int | None) -> str:
-        """Descent's noise shrinks with the residuals, the moments' only with the labels; but descent clips residuals, which biases skewed
-        ones. So the moments are chosen where their noise is predicted to be about a fiftieth of the labels' half width, or less."""
-        if guarantee.pure and "objective" in self.solvers:
-            return "objective"
-        return "moments" if (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu >= AMPLE * features else "descent"
+        """The staged solver decides for itself, by what it releases; the others need a public number of rows."""
+        return "staged"
 
 
 class Ridge(LinearRegression):
@@ -289,7 +294,7 @@ class Ridge(LinearRegression):
     on top.
     """
 
-    solvers = ("auto", "descent", "moments")
+    solvers = ("auto", "staged", "descent", "moments")
 
     def __init__(
         self, alpha: float = 1.0, *, solver: str = "auto",

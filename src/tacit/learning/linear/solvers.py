@@ -3,7 +3,7 @@
 A solver takes rows in public units, and gives a linear function with its error bar. `choose_solver` predicts
 the excess risk of each one from public numbers (rows, features, budget), before any data is touched. `Plan`
 with `geometry` and `descend` is preconditioned gradient descent; `regularised_fit` is objective or output
-perturbation. The solvers for pure privacy stand in `linear.pure`, least squares from one noisy matrix in
+perturbation. The solvers for pure privacy stand in `linear.pure` and `linear.tilted`, least squares from one noisy matrix in
 `linear.regressors`.
 
 >>> from tacit.learning.linear.losses import logistic
@@ -11,9 +11,7 @@ perturbation. The solvers for pure privacy stand in `linear.pure`, least squares
 >>> choose_solver("auto", Guarantee(epsilon=1, delta=1e-5), relation, features=10, rows=1000, loss=logistic)
 'descent'
 >>> choose_solver("auto", Guarantee(epsilon=1, delta=0), relation, features=10, rows=1000, loss=logistic)
-'cube'
->>> choose_solver("auto", Guarantee(epsilon=0.1, delta=0), relation, features=10, rows=1000, loss=logistic)
-'sums'
+'tilted'
 >>> guarantee = Guarantee(epsilon=1, delta=1e-5)
 >>> plan = Plan.classifier(guarantee, relation, features=30, rows=455)
 >>> plan.steps, plan.shape_share, guarantee.typed_price(plan.event, relation).upper <= 1
@@ -68,8 +66,9 @@ SHORT = 1e-9  # rows shorter than this are not stretched
 FEW = 10.0  # n mu below which a classifier takes one step
 COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
 
-Solver = Literal["descent", "objective", "output", "sums", "cube"]
-SOLVERS: tuple[Solver, ...] = ("descent", "objective", "output", "sums", "cube")
+Solver = Literal["descent", "tilted", "objective", "output", "sums", "cube"]
+SOLVERS: tuple[Solver, ...] = ("descent", "tilted", "objective", "output", "sums", "cube")
+FEATURES_EACH = 1.5  # features for each unit of epsilon up to which pure noise is used beside a delta; measured
 ONE_STEP = 0.04  # what one step leaves of the excess where there is no noise; measured
 
 
@@ -84,22 +83,25 @@ def predicted_excess(
     >>> from tacit.learning.linear.losses import logistic
     >>> pure, relation = Guarantee(epsilon=1), Adjacency.ADD_REMOVE
     >>> [round(predicted_excess(s, pure, relation, features=10, rows=1000, loss=logistic), 4) for s in SOLVERS]
-    [inf, 0.0566, 0.2378, 0.0515, 0.0231]
+    [inf, 0.0115, 0.0566, 0.2378, 0.0515, 0.0231]
     """
     if solver == "descent":
         if guarantee.pure:
             return math.inf
         # the first term of (6.47) is an optimisation error that steps remove; this is the noise
         return loss.slope * radius * math.sqrt(features) / (rows * guarantee.gaussian_mu)
-    if solver in ("sums", "cube"):
-        if not guarantee.pure or not loss.smooth or not loss.certified:
+    if solver in ("sums", "cube", "tilted"):
+        if guarantee.floats.epsilon is None or not loss.smooth or not loss.certified:
             return math.inf
-        assert guarantee.floats.epsilon is not None
+        if not guarantee.pure and (solver != "tilted" or guarantee.floats.epsilon * FEATURES_EACH < features):
+            return math.inf  # with a delta, Gaussian noise is less beyond a few features
         # cube noise has the length d^(3/2) / sqrt(3), where rows are as long as half the diagonal of their cube; several scores pay for
         # the sum of their derivatives, several sums do not. Both shrink what noise hides, so that they are never worse than no model
         noise = 2 / math.sqrt(3) * features / (guarantee.floats.epsilon * rows)
         several = loss.total_slope(loss.rank + 1) if loss.rank > 1 else loss.slope
         found = ONE_STEP * loss.slope + noise if solver == "sums" else 2 * several * noise
+        if solver == "tilted":  # it buys what sets its ridge and its lengths: half the noise of the cube, measured
+            found = several * noise * (1.0 if guarantee.pure else 0.0)
         return radius * min(found, loss.slope)
     if not loss.smooth or not loss.certified or loss.rank > 1 or guarantee.floats.epsilon is None:
         return math.inf  # their proofs need a curvature; and they fit one score
@@ -178,6 +180,20 @@ class Plan:
             return cls.make(guarantee, adjacency, features, rows, 1, 0.0, 0.0, 0.3)
         rich = (rows or UNKNOWN_ROWS) * guarantee.gaussian_mu >= features**1.5
         return cls.make(guarantee, adjacency, features, rows, 24 if rich else 12, 0.1, 0.1 if rich else 0.0, 0.3)
+
+    @classmethod
+    def within(cls, guarantee: Guarantee, adjacency: Adjacency, event: Event, mu: float, *, features: int, rows: float) -> Plan:
+        """A classifier's plan with what is left of a larger price, whose `event` it is a part of; for a known number of rows."""
+        budget = rows * mu
+        steps, centre, shape = (1, 0.0, 0.0) if budget < FEW else (24, 0.1, 0.1) if budget >= features**1.5 else (12, 0.1, 0.0)
+        return cls(guarantee, adjacency, features, max(round(rows), 1), steps, centre, shape, 0.3, event, mu)
+
+    @classmethod
+    def small_regressor(cls, guarantee: Guarantee, adjacency: Adjacency, event: Event, mu: float, *, features: int, rows: float) -> Plan:
+        """A regressor's plan of six steps with what is left of a larger price, whose `event` it is a part of."""
+        rich = rows * mu >= 2 * features
+        centre, shape = (0.05, 0.2) if rich else (0.0, 0.0)
+        return cls(guarantee, adjacency, features, max(round(rows), 1), 6, centre, shape, 1.0, event, mu)
 
     @classmethod
     def regressor(cls, guarantee: Guarantee, adjacency: Adjacency, *, features: int, rows: int | None, steps: int = 6) -> Plan:
@@ -358,6 +374,34 @@ def step_noise(plan: Plan, space: Geometry, schedule: Schedule, penalty: float, 
     change[:-1, :-1] = space.shape @ vectors
     change[-1, :-1], change[-1, -1] = -space.centre @ change[:-1, :-1], 1.0
     return NoiseBar(np.diag(np.append(slopes, levels)), "first order" if quadratic else "bound").through(change)
+
+
+BEND = 0.15  # a typical second derivative of the logistic loss
+
+
+def slope_energy(fit: LinearFit, plan: Plan, space: Geometry, schedule: Schedule) -> tuple[float, float]:
+    """The mean square of a fit's scores around their level, and the one to expect of noise alone.
+
+    Rows have length 1 in the geometry, so that a second moment which was not released has a mean eigenvalue of 1/d. What
+    steps forget of the noise before them is that, times a typical second derivative.
+    """
+    d = plan.features
+    slope = np.linalg.solve(space.shape, fit.coef.T).T
+    bend = space.bend if space.bend.any() else np.eye(d) / d
+    values, vectors = np.linalg.eigh(bend)
+    values = np.maximum(values, 0.0)
+    reach = math.sqrt(1 + plan.intercept**2)
+    deviations = _deviation(plan, plan.step_multiplier) * schedule.clips * reach / space.rows
+    variance = remembered(schedule.slope_steps, deviations, BEND * values, schedule.averaged)
+    energy = float((((slope @ vectors) ** 2) * values).sum())
+    return energy, len(fit.coef) * float((variance * values).sum())
+
+
+def drawn_back(fit: LinearFit, centre: Array, start: Array, factor: float) -> LinearFit:
+    """A fit drawn towards the constant scores `start`, around the centre of the rows."""
+    coef, level = factor * fit.coef, fit.intercept + fit.coef @ centre
+    bar = None if fit.bar is None else fit.bar.scaled(factor)
+    return LinearFit(coef, start + factor * (level - start) - coef @ centre, factor * fit.noise, bar)
 
 
 def classifier_schedule(plan: Plan, space: Geometry, clip: float, gain: float = 1.0) -> Schedule:

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, ParameterError, Repeated
+from tacit.calculus import codes_of
 from tacit.learning.estimator import Array, Bounds, PrivateClassifier
 from tacit.learning.linear.losses import softmax
-from tacit.learning.reading import codes_of
 from tacit.learning.trees.tree import Shape, Whole, to_bins
 from tacit.ledger import Account
 from tacit.mechanisms import farthest_table, noisy_table

@@ -54,11 +54,10 @@ from tacit.accounting import (
     PureDP,
     Repeated,
 )
-from tacit.calculus import Integers, LInfinity, Vectors
+from tacit.calculus import Integers, LInfinity, Vectors, codes_of
 from tacit.calculus import Space as Scores
 from tacit.learning.estimator import UNKNOWN_ROWS, Array, Bounds, PrivateClassifier
 from tacit.learning.linear.losses import softmax
-from tacit.learning.reading import codes_of
 from tacit.ledger import Account
 from tacit.mechanisms import PermuteAndFlip, farthest_table, noisy_table
 from tacit.noise import choose, uniform_integers

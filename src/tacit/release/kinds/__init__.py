@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tacit.accounting import Event, Guarantee
@@ -154,6 +155,26 @@ class Kind(Protocol):
         """Answers for the reviewer about all outputs of this kind: some of `tacit.release.report.ASKED`."""
 
 
+@dataclass(frozen=True)
+class Deployment:
+    """Who adds the noise and against whom the promise holds, where that is not a trusted curator: what a kind says of it.
+
+    `model` is the registry's word. `unit` has the words one, short, cap and relation; `record` is for release.json.
+    """
+
+    model: str
+    actors: str
+    booked: str
+    unit: Mapping[str, str]
+    promise: Sequence[str]
+    limits: Sequence[str]
+    domain: str
+    parameters: str
+    composition: str
+    mechanisms: Mapping[str, str]
+    record: Record
+
+
 # --- what kinds that publish tables share ---
 
 #: What a spreadsheet takes for the beginning of a formula.
@@ -204,6 +225,16 @@ KINDS: dict[str, str | Kind] = {
     "table": "tacit.release.kinds.table",
     "workload": "tacit.release.kinds.workload",
     "synthesis": "tacit.release.kinds.synthesis",
+    "reports": "tacit.release.kinds.reports",
+    "profile": "tacit.release.kinds.profile",
+    "network": "tacit.release.kinds.network",
+    "fairness": "tacit.release.kinds.fairness",
+    "images": "tacit.release.kinds.images",
+    "tracks": "tacit.release.kinds.tracks",
+    "survival": "tacit.release.kinds.survival",
+    "cohort": "tacit.release.kinds.cohort",
+    "contingency": "tacit.release.kinds.contingency",
+    "gwas": "tacit.release.kinds.gwas",
 }
 
 
@@ -220,7 +251,37 @@ def of(planned: OutputPlan) -> Kind:
     return find(planned.spec.kind)
 
 
+def protects(planned: OutputPlan) -> str:
+    """What of one unit's data an output protects, in words, if its kind has a function of this name that says so; empty for all of them.
+
+    Such as 'up to 360 pixels of each picture'. Amounts for different things are never added up: all outputs of a job agree in this.
+    """
+    said = getattr(of(planned), "protects", None)
+    return "" if said is None else str(said(planned))
+
+
 def unprotected(planned: OutputPlan) -> list[str]:
     """What an output publishes that the guarantee does not cover, in words, if its kind has a function of this name that says so."""
     said = getattr(of(planned), "unprotected", None)
     return [] if said is None else list(said(planned))
+
+
+def private_files(planned: OutputPlan) -> list[Path]:
+    """Files with private data that an output reads beside the job's sources, if its kind has a function of this name that lists them.
+
+    The ledger knows the data by their bytes too, so that they get no second budget beside another table.
+    """
+    said = getattr(of(planned), "private_files", None)
+    return [] if said is None else list(said(planned))
+
+
+def deployment(outputs: Sequence[OutputPlan]) -> Deployment | None:
+    """How a job's outputs are deployed; None where a trusted curator adds the noise. All outputs of a job are deployed alike."""
+    said = getattr(of(outputs[0]), "deployment", None)
+    return None if said is None else cast(Deployment, said(outputs))
+
+
+def dictionary(planned: OutputPlan, result: Any) -> list[Record] | None:
+    """What each column of an output's tables is, for the data dictionary, if its kind has a function of this name that says so."""
+    said = getattr(of(planned), "dictionary", None)
+    return None if said is None else list(said(planned, result))

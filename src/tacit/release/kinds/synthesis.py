@@ -1,8 +1,9 @@
 """`kind: synthesis`: made-up rows that have the marginals of a source, and the noisy marginals they were made from.
 
 The block names a source and its columns, which are used as the job declares them: categories, or bounds cut into bins.
-The whole price is reserved with the job; every step of the method asks a filter for its part (`tacit.synthesis`). The
-rows and the measured marginals are published side by side.
+Or it has `levels`, tables that belong together, and publishes a table for each. The whole price is reserved with the job;
+every step of the method asks a filter for its part (`tacit.synthesis`). The rows and the measured marginals are
+published side by side.
 
 >>> from tacit.release.job import EXAMPLE, parse
 >>> from tacit.release.planning import plan
@@ -16,11 +17,13 @@ rows and the measured marginals are published side by side.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
@@ -36,11 +39,18 @@ from tacit.synthesis import (
     Determines,
     EnginePlan,
     Impossible,
+    Level,
+    LevelsPlan,
+    NoisyMarginal,
     NumberColumn,
     Ordered,
     Sums,
     Synthesizer,
+    SyntheticRows,
+    SyntheticTables,
     engine_plan,
+    merged,
+    plan_tables,
 )
 from tacit.tables import Desk, TableError
 
@@ -101,11 +111,56 @@ def _tuples(value: object) -> object:
     return {key: _tuples(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
-class SynthesisSpec(OutputSpec):
-    """Made-up rows with some columns of a source. `bins` cuts a column of numbers at these edges instead of evenly."""
+class LevelSpec(Part):
+    """One of several tables that belong together, as `tacit.synthesis.Level` has it."""
 
-    source: str
-    columns: tuple[str, ...] = Field(min_length=1)
+    name: str
+    columns: tuple[str, ...] = ()
+    key: str | None = None
+    of: str | None = None
+    by: str | None = None
+    most: int = 1
+    rows_of: str | None = None
+    bins: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
+    constraints: tuple[RuleSpec, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists(cls, value: object) -> object:
+        return _tuples(value)
+
+    def level(self, desk: Desk) -> Level:
+        """The level as synthesis takes it."""
+        columns = _binned(desk, self.rows_of or self.name, self.columns, self.bins)
+        return Level(
+            self.name, columns, key=self.key, of=self.of, by=self.by, most=self.most,
+            rows_of=self.rows_of, constraints=[rule.constraint for rule in self.constraints],
+        )  # fmt: skip
+
+
+def _binned(
+    desk: Desk, table: str, names: Sequence[str], bins: Mapping[str, Sequence[Any]]
+) -> list[str | NumberColumn]:
+    """Names of declared columns, or columns with these edges, of whole numbers where the source has such."""
+    unknown = [name for name in bins if name not in names]
+    if unknown:
+        raise ParameterError(f"bins names {unknown[0]!r}, which is not among the columns")
+    types = {c.lower(): t.upper() for c, t in desk.source.columns(table).items()} if table in desk.source.tables else {}
+    found: list[str | NumberColumn] = []
+    for name in names:
+        edges = tuple(float(edge) for edge in bins.get(name, ()))
+        whole = "INT" in types.get(name.lower(), "") and all(edge.is_integer() for edge in edges)
+        found.append(NumberColumn(name, edges, whole) if name in bins else name)
+    return found
+
+
+class SynthesisSpec(OutputSpec):
+    """Made-up rows with some columns of a source, or of several tables. `bins` cuts a column of numbers at these edges
+    instead of evenly."""
+
+    source: str | None = None
+    columns: tuple[str, ...] = ()
+    levels: tuple[LevelSpec, ...] = ()
     method: Literal["auto", "oneshot", "aim", "mst", "mwem_pgm", "privbayes", "independent", "histogram"] = "auto"
     bins: dict[str, tuple[Number, ...]] = Field(default_factory=dict)
     target: str | None = None
@@ -117,15 +172,17 @@ class SynthesisSpec(OutputSpec):
     def _lists(cls, value: object) -> object:
         if not isinstance(value, dict):
             return value
-        found: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
-        if isinstance(found.get("bins"), dict):
-            found["bins"] = {k: tuple(v) if isinstance(v, list) else v for k, v in found["bins"].items()}
-        return found
+        return {k: tuple(v) if isinstance(v, list) else _tuples(v) if k == "bins" else v for k, v in value.items()}
 
     @model_validator(mode="after")
     def _no_accuracy(self) -> SynthesisSpec:
         if self.accuracy is not None:
             raise ValueError("synthetic rows have no accuracy that is known before; give a weight")
+        single = [name for name in ("source", "columns", "target", "constraints", "where", "bins") if getattr(self, name)]
+        if self.levels and single:
+            raise ValueError(f"levels name their tables and columns themselves: leave out {single[0]}")
+        if not self.levels and not (self.source and self.columns):
+            raise ValueError("name a source and its columns, or levels")
         return self
 
 
@@ -141,12 +198,13 @@ class SynthesisOutput:
     plain: bool = False
     figures: tuple[str, ...] = ()
 
-    def at(self, portion: Portion) -> EnginePlan:
+    def at(self, portion: Portion) -> EnginePlan | LevelsPlan:
         """The plan for a price. No data is touched."""
         spec = self.spec
-        bins = {name: NumberColumn(name, tuple(float(edge) for edge in edges)) for name, edges in spec.bins.items()}
+        if spec.levels:
+            return plan_tables(self.desk, [one.level(self.desk) for one in spec.levels], portion.spend, method=spec.method)
         rows = f'SELECT COUNT(*) AS n FROM "{spec.source}"' + ("" if spec.where is None else f" WHERE ({spec.where})")
-        columns = [bins.get(name, name) for name in spec.columns]
+        columns = _binned(self.desk, spec.source or "", spec.columns, spec.bins)
         return engine_plan(
             self.desk, columns, portion.spend, method=spec.method, target=spec.target,
             constraints=[rule.constraint for rule in spec.constraints], rows=rows,
@@ -155,11 +213,8 @@ class SynthesisOutput:
 
 def prepare(block: SynthesisSpec, job: Job, desk: Desk, place: str) -> SynthesisOutput:
     """Check the block against the job's sources and columns."""
-    if block.source not in desk.source.tables or block.source in desk.source.public:
+    if not block.levels and (block.source not in desk.source.tables or block.source in desk.source.public):
         raise JobError("names no private source of the job", place=f"{place}.source")
-    unknown = [name for name in block.bins if name not in block.columns]
-    if unknown:
-        raise JobError(f"bins names {unknown[0]!r}, which is not among the columns", place=f"{place}.bins")
     found = SynthesisOutput(block, desk)
     try:
         found.at(Portion(Fraction(1), Guarantee(epsilon=1, delta="1e-9"), None))
@@ -169,12 +224,23 @@ def prepare(block: SynthesisSpec, job: Job, desk: Desk, place: str) -> Synthesis
 
 
 @dataclass(frozen=True)
+class TablePart:
+    """One published table: its file's name, its columns with keys, and the columns of its model."""
+
+    name: str
+    title: str
+    keys: tuple[str, ...]
+    columns: tuple[Any, ...]
+    model: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class PlannedSynthesis:
     """A method with its price."""
 
     output: SynthesisOutput
     portion: Portion
-    planned: EnginePlan
+    planned: EnginePlan | LevelsPlan
     noise: str = "gaussian"
     score: float = 0.0
 
@@ -191,8 +257,21 @@ class PlannedSynthesis:
         return self.planned.event
 
     @property
+    def parts(self) -> list[TablePart]:
+        """The tables that are published."""
+        planned = self.planned
+        if isinstance(planned, EnginePlan):
+            return [TablePart(self.name, self.spec.title or self.name, (), planned.columns, planned.columns)]
+        found = []
+        for level in planned.tree.levels:
+            keys = tuple(key for key in (level.by, level.key) if key)
+            own, model = planned.columns[level.name][: len(level.columns)], planned.every(level)
+            found.append(TablePart(f"{self.name}_{level.name}", level.name, keys, own, model))
+        return found
+
+    @property
     def size(self) -> int:
-        return len(self.spec.columns)
+        return sum(len(part.columns) for part in self.parts)
 
     @property
     def errors(self) -> dict[str, float]:
@@ -211,7 +290,7 @@ def plan(output: SynthesisOutput, portion: Portion) -> PlannedSynthesis:
 def notices(planned: PlannedSynthesis, job: Job, place: str) -> list[Notice]:
     """Few rows make a poor model."""
     rows = job.expected.rows
-    cells = max(column.size for column in planned.planned.columns)
+    cells = max(column.size for part in planned.parts for column in part.model)
     if rows is None or rows >= 100 * cells:
         return []
     text = f"{rows:,} rows are few for columns of up to {cells} cells: independent columns may be as good; use fewer bins"
@@ -220,26 +299,45 @@ def notices(planned: PlannedSynthesis, job: Job, place: str) -> list[Notice]:
 
 def explain(planned: PlannedSynthesis) -> tuple[str, str]:
     """What is done in words, and the first statement that is sent."""
-    names = [(column.name,) for column in planned.planned.columns]
-    text = planned.planned.cut.statement(names).sql(dialect=planned.output.desk.engine.dialect, pretty=True)
-    return f"rows of {len(names)} columns by method {planned.spec.method}; at most {planned.event!r}", text
+    found = planned.planned
+    if isinstance(found, LevelsPlan):
+        statement = found.statement(found.tree.root.name)
+        caps = [f"at most {one.most} rows of {one.name} for each of {one.of}" for one in found.tree.levels[1:]]
+        words = f"tables {', '.join(one.name for one in found.tree.levels)} ({'; '.join(caps)})"
+    else:
+        statement = found.cut.statement([(column.name,) for column in found.columns])
+        words = f"rows of {len(found.columns)} columns"
+    text = statement.sql(dialect=planned.output.desk.engine.dialect, pretty=True)
+    return f"{words} by method {planned.spec.method}; at most {planned.event!r}", text
 
 
 def draw(planned: PlannedSynthesis) -> Record:
     """Measure, fit and make the rows, once."""
-    model, measuring = planned.planned.fit()
+    found = planned.planned
+    if isinstance(found, LevelsPlan):
+        fitted = found.fit()
+        tables = SyntheticTables(found.tree, fitted, planned.event, True).sample()
+        return {
+            "tables": {
+                part.level.name: _drawn(tables[part.level.name], part.every, part.measured) for part in fitted
+            }
+        }
+    model, measuring = found.fit()
     measured, events = tuple(measuring.measured), tuple(measuring.events)
-    made = Synthesizer(planned.planned.columns, model, measured, planned.event, events, True, planned.planned.constraints)
+    made = Synthesizer(found.columns, model, measured, planned.event, events, True, found.constraints)
+    return _drawn(made.sample(), found.columns, measured)
+
+
+def _drawn(rows: SyntheticRows, columns: Sequence[Any], measured: Sequence[NoisyMarginal]) -> Record:
     marginals = [
         {
-            "columns": [planned.planned.columns[place].name for place in one.columns],
+            "columns": [columns[place].name for place in one.columns],
             "counts": [plain(float(value)) for value in one.values.ravel()],
             "deviation": plain(float(one.sigma)),
         }
         for one in measured
     ]
-    rows = made.sample().to_pydict()
-    return {"rows": {name: [_plain(v) for v in values] for name, values in rows.items()}, "marginals": marginals}
+    return {"rows": {name: [_plain(v) for v in values] for name, values in rows.to_pydict().items()}, "marginals": marginals}
 
 
 def _plain(value: Any) -> Any:
@@ -263,47 +361,82 @@ class MadeRows:
         return f"{self.count:,} made-up rows of {len(self.rows)} columns, from {len(self.marginals)} measured tables"
 
 
-def result(planned: PlannedSynthesis, drawn: Record, private: bool, entry: int | None) -> MadeRows:
+@dataclass(frozen=True, repr=False)
+class MadeTables:
+    """What a draw made: one table, or one for each level."""
+
+    tables: tuple[MadeRows, ...]
+    private: bool
+
+    def __repr__(self) -> str:
+        return "; ".join(map(repr, self.tables))
+
+
+def result(planned: PlannedSynthesis, drawn: Record, private: bool, entry: int | None) -> MadeTables:
     """The rows and the marginals of a draw."""
-    return MadeRows(drawn["rows"], drawn["marginals"], private)
+    every = drawn["tables"].values() if "tables" in drawn else [drawn]
+    return MadeTables(tuple(MadeRows(one["rows"], one["marginals"], private) for one in every), private)
 
 
-def _table(planned: PlannedSynthesis, result: MadeRows) -> pa.Table:
-    kinds = {column.name: pa.type_for_alias(column.kind) for column in planned.planned.columns}
-    return pa.table({name: pa.array(values, type=kinds[name]) for name, values in result.rows.items()})
+def _table(part: TablePart, made: MadeRows) -> pa.Table:
+    kinds = {**{key: pa.int64() for key in part.keys}, **{c.name: pa.type_for_alias(c.kind) for c in part.columns}}
+    return pa.table({name: pa.array(values, type=kinds[name]) for name, values in made.rows.items()})
 
 
-def checks(planned: PlannedSynthesis, result: MadeRows) -> list[tuple[str, bool]]:
-    """Every row has every column, and every value lies where it was declared."""
-    sizes = {len(values) for values in result.rows.values()}
-    whole = list(result.rows) == list(planned.spec.columns) and len(sizes) == 1
-    inside = True
-    for column in planned.planned.columns:
-        if isinstance(column, NumberColumn):
-            values = [v for v in result.rows[column.name] if v is not None]
-            inside = inside and all(column.edges[0] <= v <= column.edges[-1] for v in values)
-    return [("every row has every column", whole), ("every number lies within its bins", inside)]
+def checks(planned: PlannedSynthesis, result: MadeTables) -> list[tuple[str, bool]]:
+    """Every row has every column, every value lies where it was declared, and every key leads to a row."""
+    whole = inside = True
+    for part, made in zip(planned.parts, result.tables, strict=True):
+        sizes = {len(values) for values in made.rows.values()}
+        whole &= list(made.rows) == [*part.keys, *(column.name for column in part.columns)] and len(sizes) == 1
+        for column in part.columns:
+            if isinstance(column, NumberColumn):
+                values = [v for v in made.rows[column.name] if v is not None]
+                inside &= all(column.edges[0] <= v <= column.edges[-1] for v in values)
+    found = [("every row has every column", whole), ("every number lies within its bins", inside)]
+    if isinstance(planned.planned, LevelsPlan):
+        found.append(("every row has a parent, and no parent more rows than declared", _whole_keys(planned.planned, result)))
+    return found
 
 
-def files(planned: PlannedSynthesis, result: MadeRows, formats: Sequence[str]) -> dict[str, bytes]:
-    """The rows in every format, and the marginals as JSON."""
-    labels = {column.name: column.labels() for column in planned.planned.columns}
-    measured = json.dumps({"cells": labels, "marginals": result.marginals}, indent=1).encode()
-    rows = marked(_table(planned, result), result.private)
-    return {**table_files(planned.name, rows, formats), f"{planned.name}_marginals.json": measured}
+def _whole_keys(planned: LevelsPlan, result: MadeTables) -> bool:
+    tables = {level.name: made.rows for level, made in zip(planned.tree.levels, result.tables, strict=True)}
+    for level in planned.tree.levels[1:]:
+        above = planned.tree.named(level.of or "")
+        counts = Counter(tables[level.name][level.by or ""])
+        keys = tables[above.name][above.key or ""]
+        if len(set(keys)) < len(keys) or not set(counts) <= set(keys) or max(counts.values(), default=0) > level.most:
+            return False
+    return True
 
 
-def recorded(planned: PlannedSynthesis, result: MadeRows) -> Record:
+def files(planned: PlannedSynthesis, result: MadeTables, formats: Sequence[str]) -> dict[str, bytes]:
+    """The rows in every format, and the marginals as JSON, for every table."""
+    found: dict[str, bytes] = {}
+    for part, made in zip(planned.parts, result.tables, strict=True):
+        labels = {column.name: column.labels() for column in part.model}
+        measured = json.dumps({"cells": labels, "marginals": made.marginals}, indent=1).encode()
+        found |= table_files(part.name, marked(_table(part, made), made.private), formats)
+        found[f"{part.name}_marginals.json"] = measured
+    return found
+
+
+def recorded(planned: PlannedSynthesis, result: MadeTables) -> Record:
     """The method and its price."""
-    return {
-        "source": planned.spec.source,
-        "columns": list(planned.spec.columns),
+    common = {
         "method": planned.spec.method,
         "part": float(planned.portion.part),
         "price": planned.portion.spend.words,
         "event": json.loads(to_json(planned.event)),
-        "marginals": [one["columns"] for one in result.marginals],
     }
+    marginals = [[one["columns"] for one in made.marginals] for made in result.tables]
+    if not planned.spec.levels:
+        return {"source": planned.spec.source, "columns": list(planned.spec.columns), **common, "marginals": marginals[0]}
+    levels = [
+        {"name": one.name, "of": one.of, "most": one.most, "columns": list(one.columns), "marginals": measured}
+        for one, measured in zip(planned.spec.levels, marginals, strict=True)
+    ]
+    return {"levels": levels, **common}
 
 
 def post_processing(planned: PlannedSynthesis) -> list[str]:
@@ -311,41 +444,58 @@ def post_processing(planned: PlannedSynthesis) -> list[str]:
     return ["graphical model"]
 
 
-def described(planned: PlannedSynthesis, result: MadeRows | None) -> Record:
-    """What the report shows: the measured tables of single columns, and what was measured."""
-    columns = {column.name: column for column in planned.planned.columns}
-    parts: list[Record] = []
-    for one in () if result is None else result.marginals:
-        if len(one["columns"]) == 1 and len(parts) < SHOWN:
-            name, wide = one["columns"][0], 1.96 * float(one["deviation"] or 0)
-            labels = columns[name].labels()
-            counts = [float(value or 0) for value in one["counts"]]
+def _singles(marginals: Sequence[Record], names: Sequence[str]) -> list[tuple[str, list[float], float]]:
+    """The measured single columns: name, counts and deviation, of all measurements of a column together."""
+    seen = [
+        NoisyMarginal((names.index(one["columns"][0]),), np.array(one["counts"], dtype=float), float(one["deviation"]))
+        for one in marginals
+        if len(one["columns"]) == 1
+    ]
+    return [(names[one.columns[0]], one.values.round(2).tolist(), one.sigma) for one in merged(seen)]
+
+
+def described(planned: PlannedSynthesis, result: MadeTables | None) -> Record:
+    """What the report shows: for every table the measured single columns, and what was measured."""
+    tables = []
+    for place, part in enumerate(planned.parts):
+        made = None if result is None else result.tables[place]
+        columns = {column.name: column for column in part.model}
+        parts: list[Record] = []
+        for name, counts, deviation in () if made is None else _singles(made.marginals, list(columns))[:SHOWN]:
+            wide = 1.96 * deviation
             parts.append({
-                "title": name, "groups": {name: labels}, "value": counts,
+                "title": name, "groups": {name: columns[name].labels()}, "value": counts,
                 "low": [value - wide for value in counts], "high": [value + wide for value in counts],
             })  # fmt: skip
-    made = 0 if result is None else len(next(iter(result.rows.values())))
+        times = Counter(" by ".join(one["columns"]) for one in (() if made is None else made.marginals))
+        measured = [name if number == 1 else f"{name} ({number} times)" for name, number in times.items()]
+        rows = 0 if made is None else made.count
+        tables.append({"title": part.title if planned.spec.levels else "", "parts": parts, "rows": rows, "measured": measured})
+    notes = [
+        "These rows are made up. They have, about, the tables that were measured, and nothing else of the people.",
+        "Figures that were not measured together, and small groups, can be far from the truth: use the measured "
+        "tables with their noise where exact figures matter.",
+        "Their number is estimated from the measurements.",
+    ]
+    if planned.spec.levels:
+        notes.append("Keys are numbers from 1 and mean nothing. Rows of one parent are alike only as far as the parent says.")
     return {
         "name": planned.name,
         "title": planned.spec.title,
         "answered": result is not None,
-        "parts": parts,
+        "tables": tables,
         "method": planned.spec.method,
         "event": repr(planned.event),
-        "rows": made,
-        "measured": [] if result is None else [" by ".join(one["columns"]) for one in result.marginals],
-        "notes": [
-            "These rows are made up. They have, about, the tables that were measured, and nothing else of the people.",
-            "Figures that were not measured together, and small groups, can be far from the truth: use the measured "
-            "tables with their noise where exact figures matter.",
-            "Their number is estimated from the measurements.",
-        ],
+        "notes": notes,
     }
 
 
 def section(described: Record, confidence: str) -> str:
     """Pictures of the measured single columns, and what the statistician asks."""
-    drawn = [pictures.table(p["groups"], p["title"], p["value"], p["low"], p["high"]) for p in described["parts"]]
+    drawn = [
+        [pictures.table(p["groups"], p["title"], p["value"], p["low"], p["high"]) for p in one["parts"]]
+        for one in described["tables"]
+    ]
     return template("synthesis.html").render(output=described, pictures=drawn, confidence=confidence)
 
 

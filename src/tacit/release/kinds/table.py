@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,7 @@ from sqlglot.errors import SqlglotError
 
 from tacit.accounting import Event, Guarantee, Note, to_json
 from tacit.exact import exact
+from tacit.fairness import clipping_bias, threshold_error
 from tacit.ledger import days
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
@@ -37,7 +38,7 @@ from tacit.release.faults import WORDS, placed
 from tacit.release.job_parts import Number, OutputSpec, Part, Scalar
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
 from tacit.release.page import bracket, listed, plain, template
-from tacit.tables import Answer, Asked, Desk, Figures, Plan, Question, Recipe, Released, explained
+from tacit.tables import Answer, Asked, Desk, Figures, Lost, Plan, Question, Recipe, Released, explained
 from tacit.tables.figures import expected
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ SHOWN_DELTA = Fraction(1, 10**6)
 #: Rows of a table that the report shows; all of them are in the files.
 SHOWN = 200
 PRODUCT = "Tables of aggregates"
+#: Sizes of groups for which the report says who pays for the noise.
+SIZES = (10, 100, 1000, 10_000)
 
 
 # --- its block of the job -------------------------------------------------------------------------------------------------------------
@@ -78,10 +81,11 @@ class TableSpec(OutputSpec):
     """One table: a question, and what it deserves of the budget (`weight`) or how exact it must be (`accuracy`).
 
     `bounds` are those of what the question computes: a column of a sub-query, by its name. `loss: false` saves the small part of the
-    budget that tells how many rows the caps cut off.
+    budget that tells how many rows the caps cut off; `beyond: true` spends one to tell how many values lie beyond their bounds.
+    `partial: true` says that the groups are some of the rows on purpose, so that their total is compared with nothing.
     """
 
-    later: ClassVar[Mapping[str, Any]] = {"kind": "table", "loss": True, "bounds": {}}
+    later: ClassVar[Mapping[str, Any]] = {"kind": "table", "loss": True, "bounds": {}, "beyond": False, "partial": False}
 
     sql: str = Field(min_length=1, max_length=100_000)
     weights: dict[str, Number] = Field(default_factory=dict)
@@ -91,6 +95,8 @@ class TableSpec(OutputSpec):
     rows_per_group: int | None = Field(default=None, ge=1)
     bounds: dict[str, tuple[Number, Number]] = Field(default_factory=dict)
     loss: bool = True
+    beyond: bool = False
+    partial: bool = False
 
     @field_validator("bounds", mode="before")
     @classmethod
@@ -222,6 +228,18 @@ class TablePlan:
     def rows(self) -> int:
         return ASSUMED_ROWS if self._rows is None else self._rows
 
+    @cached_property
+    def whole_table(self) -> bool:
+        """Whether the question is about all rows of one table: without a filter, a join or a sub-query."""
+        if self.spec.partial:
+            return False
+        try:
+            tree = parse_one(self.spec.sql, read=self.output.desk.dialect)
+        except SqlglotError:
+            return False
+        narrowed = tree.find(exp.Where, exp.Join, exp.Subquery, exp.CTE, exp.SetOperation, exp.Filter, exp.Window)
+        return len(list(tree.find_all(exp.Table))) == 1 and narrowed is None
+
     @property
     def assumed(self) -> bool:
         return self._rows is None
@@ -248,7 +266,20 @@ class TablePlan:
         return self.errors_at(self.output.desk.confidence)
 
     def errors_at(self, confidence: float) -> dict[str, float]:
-        return expected(self.plan, self.rows, confidence)
+        """With the declared share of missing values: a mean of half the rows has more noise."""
+        found = expected(self.plan, self.rows, confidence)
+        for recipe in self.plan.recipes:
+            there = self._there(recipe)
+            if there < 1:
+                found[recipe.aggregate.name] = expected(self.plan, max(1, round(self.rows * there)), confidence)[recipe.aggregate.name]
+        return found
+
+    def _there(self, recipe: Recipe) -> float:
+        """The share of rows that have the values of a figure, as far as the job declares what is missing."""
+        shares = self.output.job.expected.missing
+        values = [value for value in (recipe.aggregate.value, recipe.aggregate.other) if value is not None]
+        named = {node.name for value in values for node in value.find_all(exp.Column)}
+        return math.prod(1 - shares[name] for name in named if name in shares)
 
 
 def plan(output: TableOutput, portion: Portion) -> TablePlan:
@@ -260,7 +291,7 @@ def plan(output: TableOutput, portion: Portion) -> TablePlan:
         bounds = {name: (exact("bound", low), exact("bound", high)) for name, (low, high) in spec.bounds.items()}
         found = output.desk.plan(
             output.question, portion.spend, bounds=bounds, keys=output.keys, weights=weights,
-            law=portion.law, loss=spec.loss, period=span,
+            law=portion.law, loss=spec.loss, period=span, beyond=spec.beyond,
         )
     names = {*output.figures, *(shown.name for shown in output.question.outputs)}
     unknown = [name for name in (*spec.postprocess.nonnegative, *spec.postprocess.whole, *spec.checks) if name not in names]
@@ -281,7 +312,7 @@ def explain(planned: TablePlan) -> tuple[str, str]:
 
 def notices(planned: TablePlan, job: Job, place: str) -> Iterator[Notice]:
     """The red flags of one table."""
-    for rule in (_noisy, _rare_keys, _free_text, _many_groups, _joins, _exact_wanted):
+    for rule in (_noisy, _cut_by_caps, _rare_keys, _free_text, _many_groups, _joins, _exact_wanted):
         yield from rule(planned, job, place)
 
 
@@ -292,7 +323,7 @@ def _noisy(planned: TablePlan, job: Job, place: str) -> Iterator[Notice]:
     errors = planned.errors
     for recipe in planned.plan.recipes:
         name = recipe.aggregate.name
-        value = _size(recipe, planned.rows)
+        value = expected_size(recipe, planned.rows)
         if value is None or errors[name] < value:
             continue
         counted = recipe.aggregate.kind in (*_COUNTS, "sum")
@@ -306,9 +337,40 @@ def _noisy(planned: TablePlan, job: Job, place: str) -> Iterator[Notice]:
 
 
 _COUNTS = ("count", "count_value", "count_person", "count_distinct")
+#: A loss to caps that is foretold and exceeds this share is said.
+CUT_NOTICE = 0.1
 
 
-def _size(recipe: Recipe, rows: int) -> float | None:
+def least_cut(planned: TablePlan, job: Job) -> float:
+    """The share of rows that the caps cut at the least, from the declared sizes: people have more rows on average than are kept.
+
+    That average may not exceed the cap, so no spread of the rows over people makes the loss smaller (Jensen's inequality).
+    """
+    people, rows, unit = job.expected.people, job.expected.rows, planned.plan.unit
+    if people is None or rows is None or unit.person is None or unit.capped or not planned.whole_table:
+        return 0.0
+    return max(0.0, 1 - unit.reach(planned.plan.question.grouped).rows * people / rows)
+
+
+def _cut_by_caps(planned: TablePlan, job: Job, place: str) -> Iterator[Notice]:
+    """Caps below what people have on average."""
+    cut = least_cut(planned, job)
+    if cut <= CUT_NOTICE:
+        return
+    counted = [recipe.aggregate.name for recipe in planned.plan.recipes if recipe.aggregate.kind in (*_COUNTS, "sum")]
+    mean = (job.expected.rows or 0) / (job.expected.people or 1)
+    names = listed(counted or [recipe.aggregate.name for recipe in planned.plan.recipes])
+    yield Notice(
+        "cut off by caps",
+        f"{place}" if not counted else place,
+        f"{names} of {planned.name!r} {'are' if len(counted) > 1 else 'is'} {'mostly ' if cut > 0.5 else ''}cut off by the caps: "
+        f"at least {cut:.0%} of the rows, because one {planned.plan.unit.noun} has {mean:.3g} on average and "
+        f"{planned.plan.unit.reach(planned.plan.question.grouped).rows} are kept. Raise the caps to what most of them have, "
+        "or count each of them once",
+    )
+
+
+def expected_size(recipe: Recipe, rows: int) -> float | None:
     """What a figure may be expected to be: a count the rows of its group, a sum half of the most they can add up to; of what lies between
     bounds, half of what they leave open."""
     kind = recipe.aggregate.kind
@@ -440,10 +502,46 @@ def answered(planned: TablePlan, released: Released, private: bool, entry: int |
     """The answer that a draw amounts to."""
     found = planned.plan
     delta = found.spend.delta or SHOWN_DELTA if found.selection is not None or found.split.law == "gaussian" else Fraction(0)
-    answer = planned.output.desk.answer(found, released, delta=delta, private=private, entry=entry)
+    answer = planned.output.desk.answer(
+        found, released, delta=delta, private=private, entry=entry, notes=_undeclared(planned), also=_missing(planned, released)
+    )
     answer = replace(answer, notes=tuple(note.said(WORDS) if isinstance(note, Note) else note for note in answer.notes))
     post = planned.spec.postprocess
     return answer.finished(nonnegative=post.nonnegative, whole=post.whole) if post.nonnegative or post.whole else answer
+
+
+def _undeclared(planned: TablePlan) -> tuple[str, ...]:
+    """What becomes of rows whose keys have values that are not declared, in words; public."""
+    said = []
+    for key in planned.plan.question.keys:
+        value = key.value
+        spec = next(
+            (c for n, c in planned.output.job.columns.items() if isinstance(value, exp.Column) and n.rpartition(".")[2] == value.name), None
+        )
+        if spec is None or spec.categories is None or planned.output.keys.get(key.name) is None:
+            continue
+        if spec.other is not None:
+            said.append(f"rows where {key.name} has none of the declared values are counted under {spec.other}")
+        else:
+            said.append(f"rows where {key.name} has none of the declared values, or none at all, are in no group")
+    return tuple(said)
+
+
+def _missing(planned: TablePlan, released: Released) -> Lost | None:
+    """Rows that are expected and not there, as a loss: caps leave out more than was measured where people have very many rows.
+
+    Only for a question about all rows of the one private table, whose number is declared.
+    """
+    job, plan = planned.output.job, planned.plan
+    private = [name for name, source in job.sources.items() if not source.public]
+    rows = next((i for i, share in enumerate(plan.shares) if share.measure.name == "rows"), None)
+    whole = plan.question.where is None and len(private) == 1 and job.unit.window is None and planned.whole_table
+    if job.expected.rows is None or rows is None or not whole or plan.loss is None:
+        return None
+    kept = float(np.sum(released.sums[rows]))
+    share = max(0.0, 1 - kept / job.expected.rows)
+    slack = job.expected.tolerance
+    return Lost(share, max(0.0, share - slack), min(1.0, share + slack))
 
 
 def checks(planned: TablePlan, result: Answer) -> list[tuple[str, bool]]:
@@ -480,18 +578,111 @@ def checks(planned: TablePlan, result: Answer) -> list[tuple[str, bool]]:
     return found
 
 
-def table_of(answer: Answer) -> pa.Table:
-    """Keys and figures with their intervals; where figures were post-processed, the released ones stand beside as `<name>_raw`."""
+#: A figure is rounded to this part of its interval's half width: finer digits are noise.
+FINER = 100
+
+
+def table_of(answer: Answer, planned: TablePlan | None = None) -> pa.Table:
+    """Keys and figures with their intervals; where figures were post-processed, the released ones stand beside as `<name>_raw`.
+
+    Counts are whole numbers. Other figures have the digits that their interval leaves any meaning to. Intervals are rounded outward.
+    """
     table = answer.to_arrow()
-    for name, figures in (answer.raw_figures or {}).items():
-        if figures is not answer.figures[name]:
-            table = table.append_column(f"{name}_raw", pa.array(figures.value))
-    return marked(table, answer.private)
+    intervals = ("noise",) if planned is None else planned.output.job.publication.intervals
+    columns: dict[str, Any] = {name: table.column(name) for name in answer.keys}
+    raw: dict[str, Any] = {}
+    for name, found in answer.figures.items():
+        counted = planned is not None and _whole_numbers(planned, name)
+        digits = 0 if counted else _digits(found)
+        columns[name] = _rounded(found.value, digits, counted, np.rint)
+        ends = {"noise": ("_low", "_high"), "total": ("_total_low", "_total_high")}
+        for kind in intervals:
+            if kind == "total" and found.bias is None:
+                continue
+            for end, suffix, way in zip(found.interval(kind), ends[kind], (np.floor, np.ceil), strict=True):
+                columns[f"{name}{suffix}"] = _rounded(end, digits, counted, way)
+        released = (answer.raw_figures or {}).get(name)
+        if released is not None and released.value is not found.value:
+            raw[f"{name}_raw"] = _rounded(released.value, digits, counted, np.rint)
+    columns |= raw
+    return marked(pa.table(columns).replace_schema_metadata(table.schema.metadata), answer.private)
+
+
+def _whole_numbers(planned: TablePlan, shown: str) -> bool:
+    """Whether a column is a count, whose noise is whole too."""
+    names = {one.name: one.value.name for one in planned.plan.question.outputs if isinstance(one.value, exp.Column)}
+    name = names.get(shown, shown) if planned.plan.question.outputs else shown
+    for recipe in planned.plan.recipes:
+        if recipe.aggregate.name == name and recipe.kind == "linear" and recipe.aggregate.kind in _COUNTS:
+            return all(planned.plan.shares[index].granule == 1 and factor == int(factor) for index, factor in recipe.value)
+    return False
+
+
+def _digits(found: Figures) -> int:
+    """Decimals that tell a hundredth of the narrowest interval's half width apart."""
+    halves = (found.high - found.low) / 2
+    halves = halves[np.isfinite(halves) & (halves > 0)]
+    return 12 if not len(halves) else int(min(12, max(0, math.ceil(-math.log10(float(halves.min()) / FINER)))))
+
+
+def _rounded(values: Any, digits: int, whole: bool, way: Any) -> pa.Array:
+    """A column to so many decimals, rounded in one way; whole numbers where all of them are."""
+    if whole and bool(np.isfinite(values).all()) and bool((np.abs(values) < 2**53).all()):
+        return pa.array(way(values).astype(np.int64))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = np.round(way(values * 10.0**digits) / 10.0**digits, digits)
+    return pa.array(np.where(np.isfinite(found), found, values))
 
 
 def files(planned: TablePlan, result: Answer, formats: Sequence[str]) -> dict[str, bytes]:
     """The table in every format."""
-    return table_files(planned.name, table_of(result), formats)
+    return table_files(planned.name, table_of(result, planned), formats)
+
+
+def dictionary(planned: TablePlan, result: Answer) -> list[Record]:
+    """What each column of the published table is, for the data dictionary."""
+    job, confidence = planned.output.job, planned.output.desk.confidence
+    found: list[Record] = []
+    keys = {key.name: key for key in planned.plan.question.keys}
+    for field in table_of(result, planned).schema:
+        name = field.name
+        base, _, end = name.rpartition("_")
+        kind = _FRICTIONLESS.get(str(field.type), "number" if pa.types.is_floating(field.type) else "string")
+        entry: Record = {"name": name, "type": kind}
+        if name in result.keys:
+            spec = next((c for n, c in job.columns.items() if n.rpartition(".")[2] == name), None)
+            entry["description"] = "the groups" + ("" if name not in keys or not planned.private_keys else ", selected privately")
+            if spec is not None and spec.listed is not None and spec.type == "text":
+                entry["constraints"] = {"enum": [value for value in spec.listed if value is not None]}
+                if spec.other is not None:
+                    entry["description"] += f"; {spec.other} are all values that are not listed"
+        elif name in result.figures:
+            entry["description"] = f"{name} with noise; {_meaning(planned, name)}"
+        elif name == "not_private":
+            entry["description"] = "this release was drawn in test mode"
+        elif end == "raw":
+            entry["description"] = f"{base} as it was released, before post-processing"
+        else:
+            about = "noise and estimated bias" if base.endswith("_total") else "noise"
+            which = "lower" if end == "low" else "upper"
+            entry["description"] = f"{which} end of the {confidence:.4g} interval of {base.removesuffix('_total')}, for {about}"
+        found.append(entry)
+    return found
+
+
+_FRICTIONLESS = {"int64": "integer", "uint64": "integer", "double": "number", "bool": "boolean", "string": "string", "date32[day]": "date"}
+
+
+def _meaning(planned: TablePlan, shown: str) -> str:
+    """What a figure is, in its own SQL."""
+    for recipe in planned.plan.recipes:
+        if recipe.aggregate.name == shown:
+            value = recipe.aggregate.value
+            of = "" if value is None else f" of {value.name or value.sql()}"
+            bounds = recipe.intervals[0] if recipe.intervals else None
+            clamped = f", clamped to {float(bounds.lower):g} to {float(bounds.upper):g}" if bounds is not None else ""
+            return f"{recipe.aggregate.kind.replace('_', ' ')}{of}{clamped}"
+    return "computed of other figures"
 
 
 def recorded(planned: TablePlan, result: Answer) -> Record:
@@ -503,8 +694,33 @@ def recorded(planned: TablePlan, result: Answer) -> Record:
         "event": json.loads(to_json(planned.event)),
         "keys": "selected privately" if planned.private_keys else "public",
         "noise": [{"measure": n.measure, "law": n.law, "deviation": n.deviation} for n in result.noise],
+        "columns": {"keys": list(result.keys), "figures": list(result.figures)},
+        "figures": {name: found for name in result.figures if (found := linear(planned, name)) is not None},
+        **({"biased": biased(result)} if result.biased else {}),
         "notes": list(result.notes),
     }
+
+
+def linear(planned: TablePlan, shown: str) -> Record | None:
+    """The noise of a figure that is a sum with noise: its law and the spreads of its parts. By these, figures of several periods can be
+    compared with honest intervals. None for other figures."""
+    for recipe in planned.plan.recipes:
+        if recipe.aggregate.name == shown and recipe.kind == "linear":
+            shares = [(planned.plan.shares[index], factor) for index, factor in recipe.value]
+            rounding = sum(abs(factor) * share.granule / 2 for share, factor in shares)
+            return {"law": shares[0][0].law, "spreads": [factor * share.spread for share, factor in shares], "rounding": rounding}
+    return None
+
+
+def biased(result: Answer) -> list[Record]:
+    """The figures that caps or bounds cut by more than their interval shows, with their total intervals."""
+    found: list[Record] = []
+    for name, lines in result.biased.items():
+        low, high = result.interval(name, "total")
+        for i in lines:
+            group = [None if value is None else str(value) for value in (values[i] for values in result.keys.values())]
+            found.append({"figure": name, "group": group, "total_low": plain(float(low[i])), "total_high": plain(float(high[i]))})
+    return found
 
 
 def post_processing(planned: TablePlan) -> list[str]:
@@ -528,6 +744,7 @@ def described(planned: TablePlan, result: Answer | None) -> Record:
         "event": repr(planned.event),
         "cost": {"lower": "", "upper": "", "delta": "", "method": "not run"},
         "notes": [*(() if result is None else result.notes), *_clamps(planned), *_finishing(planned), *_selection(planned)],
+        "who_pays": _who_pays(planned),
         **{"groups": {}, "figures": {}, "released": {}, "rows": 0},
     }
     if result is None:
@@ -537,14 +754,50 @@ def described(planned: TablePlan, result: Answer | None) -> Record:
         **found,
         "cost": bracket(result.cost, result.delta),
         "groups": {name: ["(missing)" if value is None else str(value) for value in values] for name, values in result.keys.items()},
-        "figures": {name: _figures(figure) for name, figure in result.figures.items()},
+        "figures": {name: _figures(figure, _whole_numbers(planned, name)) for name, figure in result.figures.items()},
         "released": {name: _figures(f) for name, f in released.items() if not bool((f.value == result.figures[name].value).all())},
         "rows": result.rows,
     }
 
 
-def _figures(found: Figures) -> Record:
-    return {name: [plain(float(x)) for x in getattr(found, name)] for name in ("value", "low", "high")}
+def _who_pays(planned: TablePlan) -> Record | None:
+    """What the noise of the first count does to groups of different sizes; None where nothing is counted.
+
+    Noise is the same for every group, its effects are not: the relative error, what moving counts below 0 to 0 adds, and how often a
+    threshold that a reader may apply would misjudge a group that is a fifth above it.
+    """
+    ones = [share for share in planned.plan.shares if share.measure.high == 1 and share.measure.low in (0, 1)]
+    counted = [share for share in ones if share.measure.over in ("rows", "people")]
+    if not counted:
+        return None
+    noise = counted[0]
+    law, scale = ("gaussian", noise.deviation) if noise.law == "gaussian" else ("laplace", noise.spread)
+    shape = cast(Literal["laplace", "gaussian"], law)
+    rows = [
+        {
+            "size": size,
+            "relative": plain(noise.deviation / size),
+            "lift": plain(clipping_bias(size, scale, shape)),
+            "misjudged": plain(threshold_error(size, threshold=size / 1.2, scale=scale, law=shape)),
+        }
+        for size in SIZES
+    ]
+    return {"measure": noise.measure.name, "rows": rows}
+
+
+def _figures(found: Figures, whole: bool = False) -> Record:
+    """A column as JSON; counts as whole numbers, with their intervals rounded outward, as they are published."""
+    ways = {"value": np.rint, "low": np.floor, "high": np.ceil} if whole else {}
+    told: Record = {
+        name: [plain(float(x)) for x in ways.get(name, np.asarray)(getattr(found, name))] for name in ("value", "low", "high")
+    }
+    if whole:
+        told["whole"] = True
+    if found.biased.any():
+        low, high = found.interval("total")
+        told |= {"total_low": [plain(float(x)) for x in low], "total_high": [plain(float(x)) for x in high]}
+        told["biased"] = [bool(one) for one in found.biased]
+    return told
 
 
 def section(described: Record, confidence: str) -> str:
@@ -553,10 +806,15 @@ def section(described: Record, confidence: str) -> str:
         return [math.nan if value is None else value for value in values]
 
     drawn = {
-        name: pictures.table(described["groups"], name, *(numbers(f[end]) for end in ("value", "low", "high")))
+        name: pictures.table(
+            described["groups"], name, *(numbers(f[end]) for end in ("value", "low", "high")),
+            total=(numbers(f["total_low"]), numbers(f["total_high"])) if "biased" in f else None,
+        )
         for name, f in described["figures"].items()
     }
-    output = {**described, "shown": min(described["rows"], SHOWN)}
+    cut = [name for name, figure in described["figures"].items() if "biased" in figure]
+    said = f"{listed(cut)} {'is' if len(cut) == 1 else 'are'}" if cut else ""
+    output = {**described, "shown": min(described["rows"], SHOWN), "cut": said}
     return template("table.html").render(output=output, picture=drawn, confidence=confidence)
 
 
@@ -602,8 +860,8 @@ def _selection(planned: TablePlan) -> list[str]:
     rule = planned.plan.selection
     if rule is None:
         grouped = planned.plan.question.grouped
-        return ["Groups were declared in advance; one that nobody is in shows noise around 0."] if grouped else []
+        return ["Groups were declared in advance; an empty one shows noise around 0."] if grouped else []
     return [
         f"Groups were selected privately: one with {rule.people_needed} people appears with an even chance, smaller ones rarely. "
-        "That a group is missing does not mean that nobody is in it."
+        "That a group is missing does not mean that it is empty."
     ]

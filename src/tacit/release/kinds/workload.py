@@ -26,13 +26,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from tacit.accounting import Adjacency, Event, to_json
+from tacit.accounting import Adjacency, to_json
 from tacit.errors import ParameterError
 from tacit.mechanisms import Law
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec, Part
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
+from tacit.release.kinds.fields import PlannedCounts
 from tacit.release.page import plain, template
 from tacit.tables import Brackets, Cut, Desk, Periods, TableError
 from tacit.workloads import (
@@ -41,7 +42,6 @@ from tacit.workloads import (
     Hierarchy,
     Invariants,
     Marginals,
-    Measured,
     Prefix,
     Product,
     RegionsAnswer,
@@ -151,7 +151,7 @@ class AxisSpec(Part):
 
     @property
     def cut(self) -> Axis:
-        """The same, checked."""
+        """The axis that the block describes."""
         return Axis(self.column, self.low, self.high, self.cells)
 
 
@@ -279,42 +279,18 @@ def prepare(block: WorkloadSpec, job: Job, desk: Desk, place: str) -> WorkloadOu
 
 
 @dataclass(frozen=True)
-class PlannedWorkload:
+class PlannedWorkload(PlannedCounts):
     """A workload with its price and noise."""
 
     output: WorkloadOutput
-    portion: Portion
-    measured: Measured
-
-    @property
-    def spec(self) -> WorkloadSpec:
-        return self.output.spec
 
     @property
     def name(self) -> str:
-        return self.spec.name
-
-    @property
-    def event(self) -> Event:
-        return self.measured.event
-
-    @property
-    def noise(self) -> str:
-        return self.measured.law
-
-    @property
-    def size(self) -> int:
-        return self.output.workload.questions
-
-    @property
-    def score(self) -> float:
-        return math.log(self.measured.expected_error)
-
-    @cached_property
-    def errors(self) -> dict[str, float]:
-        return self.errors_at(self.output.desk.confidence)
+        """The output's name."""
+        return str(self.spec.name)
 
     def errors_at(self, confidence: float) -> dict[str, float]:
+        """How far each group of answers may be off."""
         return dict(zip(self.output.figures, self.measured.widths(confidence), strict=True))
 
     @property

@@ -47,13 +47,16 @@ from tacit.tables.engines.engine import (
     refuse_collated,
     try_cast,
 )
-from tacit.tables.engines.types import duckdb_type
+from tacit.tables.engines.types import duckdb_type, kind_of
 from tacit.tables.errors import EngineError, TableError
+from tacit.tables.reading import ColumnReading
 
 #: Lists of public keys are kept as small tables of the connection, which spares planning them anew: so many, and none shorter than this.
 LISTS, SHORTEST = 64, 8
 #: What stands for the lists in the name of their tables.
 LISTED = "tacit_keys_"
+#: What stands before the name of a table whose columns are read in other ways than they are stored.
+RAW = "tacit_raw_"
 #: DuckDB's own limit on how many lines ARG_MIN keeps.
 MOST_KEPT = 10**6 - 1
 WORDS = Words(exp.DataType.Type.TEXT, "typeof", ("DOUBLE", "FLOAT"), ("TIMESTAMP WITH TIME ZONE",), "epoch_us")
@@ -87,29 +90,61 @@ class DuckDB:
         self._connection.execute("SET enable_progress_bar = false")  # it would write to the standard output of whoever asks
         self._lock = threading.Lock()
         self._lists: dict[str, str] = {}
+        self._held: list[Any] = []
         self._types: dict[str, dict[str, str]] = {}
         self._scans: dict[str, exp.Expression] = {}
 
-    def register(self, name: str, data: object) -> None:
+    def register(self, name: str, data: object, readings: Mapping[str, ColumnReading] | None = None) -> None:
         """Make an Arrow table or a data frame readable under a name; nothing is copied."""
         if isinstance(data, (pa.Table, pa.RecordBatch)):
             _check(name, data)
+        stored = f"{RAW}{name}" if readings else name
         with self._lock:
             self._forget(name)
-            self._connection.register(name, data)
+            self._connection.register(stored, data)
+        if readings:
+            self._view(name, self._converted(_name(stored), readings))
 
-    def parquet(self, name: str, paths: Sequence[str]) -> None:
+    def parquet(self, name: str, paths: Sequence[str], readings: Mapping[str, ColumnReading] | None = None) -> None:
         """Make Parquet files, or globs of them, readable under a name. Their types are in their headers."""
-        self._view(name, f"SELECT * FROM read_parquet({_list(paths)})")
+        scan = f"read_parquet({_list(paths)})"
+        if readings:
+            self._view(name, self._converted(scan, readings))
+            return
+        self._view(name, f"SELECT * FROM {scan}")
         files = exp.Array(expressions=[exp.Literal.string(path) for path in paths])
         self._scans[name] = exp.Anonymous(this="read_parquet", expressions=[files])
 
-    def csv(self, name: str, paths: Sequence[str], names: Sequence[str], types: Mapping[str, str], *, delimiter: str = ",") -> None:
+    def hold(self, what: Any) -> None:
+        """Keep something, such as a copy of a file, until the engine is closed."""
+        self._held.append(what)
+
+    def _converted(self, scan: str, readings: Mapping[str, ColumnReading]) -> str:
+        """A query of what is scanned, with columns read as declared. A format is for texts: what is stored as a date is one."""
+        rows: list[Any] = []
+        with self._lock, suppress(duckdb.Error):
+            rows = self._connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
+        kinds = {str(row[0]): kind_of(duckdb_type(str(row[1]))) for row in rows}
+        for column, reading in readings.items():
+            if (reading.formats or reading.marks is not None) and kinds.get(column, "text") != "text":
+                raise TableError(f"{column!r} has a format, and is no text in the data; leave format out")
+        chosen = [
+            f"{readings[n].sql(_name(n), text=kind == 'text')} AS {_name(n)}" if n in readings else _name(n) for n, kind in kinds.items()
+        ]
+        return f"SELECT {', '.join(chosen) or '*'} FROM {scan}"
+
+    def csv(
+        self, name: str, paths: Sequence[str], names: Sequence[str], types: Mapping[str, str], *, delimiter: str = ",",
+        readings: Mapping[str, ColumnReading] | None = None,
+    ) -> None:
         """Make CSV files readable under a name: every column is a text, cast to its declared type. Nothing is sniffed from rows."""
         columns = ", ".join(f"{_quoted(n)}: 'VARCHAR'" for n in names)
         # A bare cast would be pushed into the scan, which then drops a row that fails it; of a CASE only the value becomes NULL.
         whole = {n: f"CASE WHEN LENGTH({_name(n)}) >= 0 THEN {_name(n)} END" for n in names}
         casts = [f"TRY_CAST({whole[n]} AS {_type(n, types[n])}) AS {_name(n)}" if n in types else _name(n) for n in names]
+        for place, column in enumerate(names):
+            if column in (readings or {}):
+                casts[place] = f"{(readings or {})[column].sql(whole[column])} AS {_name(column)}"
         how = "auto_detect = false, header = true, quote = '\"', escape = '\"', nullstr = '', null_padding = true, ignore_errors = true"
         # Several readers would start at places of their own, where a line break inside quotes looks like the end of a row: one person's
         # text would be read as rows of others. Strictly read, a stray quote loses all rows after it, and a stray line break is an error.
@@ -213,15 +248,34 @@ class DuckDB:
         It is of private data: only the ledger may have it, which keeps it under a secret.
         """
         columns = sorted(self._described(table), key=lambda name: (name.casefold(), name))
-        cells = ", ".join(_CELL.format(text=f"lower(trim(CAST({_name(name)} AS VARCHAR)))") for name in columns)
-        number = f"md5_number_lower(concat_ws(chr(31), {cells}))"
-        text = f"SELECT CAST(SUM({number}) AS VARCHAR), CAST(bit_xor({number}) AS VARCHAR), COUNT(*) FROM {_name(table)}"
+        texts = ", ".join(f"lower(trim(CAST({_name(name)} AS VARCHAR))) AS u{i}" for i, name in enumerate(columns))
+        numbers = ", ".join(f"u{i}, TRY_CAST(u{i} AS DOUBLE) AS d{i}" for i in range(len(columns)))
+        cells = ", ".join(_CELL.format(u=f"u{i}", d=f"d{i}") for i in range(len(columns)))
+        # Three layers, each with its own columns: as one expression DuckDB takes seconds to plan it for twenty columns.
+        text = (
+            "SELECT CAST(SUM(k) AS VARCHAR), CAST(bit_xor(k) AS VARCHAR), COUNT(*) "
+            f"FROM (SELECT md5_number_lower(concat_ws(chr(31), {cells})) AS k "
+            f"FROM (SELECT {numbers} FROM (SELECT {texts} FROM {_name(table)})))"
+        )
         found: tuple[Any, ...] | None = None
         with self._lock, suppress(duckdb.Error):
             found = self._connection.execute(text).fetchone()
         if found is None:
             raise EngineError(code="statement-failed", engine="DuckDB")
         return repr(([name.casefold() for name in columns], found)), int(found[2])
+
+    def kinds(self, table: str) -> dict[str, str]:
+        """The kind of every column, as it is stored."""
+        return {name: kind_of(found) for name, found in self.columns(exp.to_table(table, quoted=True)).items()}
+
+    def looked_at(self, text: str) -> list[tuple[Any, ...]]:
+        """The rows of a query in DuckDB's own words. They are the data's own: only for the eyes of the curator, who has them anyway."""
+        found: list[tuple[Any, ...]] | None = None
+        with self._lock, suppress(duckdb.Error):
+            found = self._connection.execute(text).fetchall()
+        if found is None:
+            raise EngineError(code="statement-failed", engine="DuckDB")
+        return found
 
     def _described(self, table: str) -> list[str]:
         rows: list[Any] | None = None
@@ -291,6 +345,8 @@ class DuckDB:
         """Let go of files and memory."""
         with self._lock:
             self._connection.close()
+        for held in self._held:
+            held.close()
 
 
 class _Written:
@@ -326,13 +382,14 @@ class _Written:
 
 #: What a value is whatever its type: a number with the digits that a float keeps, an instant without what is zero, a text in small letters.
 _CELL = (
-    "(SELECT CASE WHEN u IS NULL OR u IN ('', 'na', 'n/a', '#n/a', '<na>', 'nan', '-nan', 'nat', 'null', 'none') THEN '' "
-    "WHEN d IS NOT NULL AND abs(d) < 9007199254740992 AND d = floor(d) THEN CAST(TRY_CAST(d AS BIGINT) AS VARCHAR) "
-    "WHEN d IS NOT NULL THEN COALESCE(CAST(TRY_CAST(d AS FLOAT) AS VARCHAR), u) "
-    "WHEN regexp_matches(u, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[ t][0-9]{{2}}:') THEN "
-    "regexp_replace(regexp_replace(regexp_replace(replace(u, 't', ' '), '(z|[+]00(:?00)?)$', ''), "
+    "CASE WHEN {u} IS NULL OR {u} IN ('', 'na', 'n/a', '#n/a', '<na>', 'nan', '-nan', 'nat', 'null', 'none') THEN '' "
+    "WHEN {d} IS NOT NULL AND abs({d}) < 9007199254740992 AND {d} = floor({d}) "
+    "THEN CAST(TRY_CAST({d} AS BIGINT) AS VARCHAR) "
+    "WHEN {d} IS NOT NULL THEN COALESCE(CAST(TRY_CAST({d} AS FLOAT) AS VARCHAR), {u}) "
+    "WHEN regexp_matches({u}, '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[ t][0-9]{{2}}:') THEN "
+    "regexp_replace(regexp_replace(regexp_replace(replace({u}, 't', ' '), '(z|[+]00(:?00)?)$', ''), "
     "'([.][0-9]*?)0+$', '\\1'), '( 00:00(:00)?)?[.]?$', '') "
-    "ELSE u END FROM (SELECT {text} AS u, TRY_CAST({text} AS DOUBLE) AS d))"
+    "ELSE {u} END"
 )
 
 

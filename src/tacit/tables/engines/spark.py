@@ -236,7 +236,7 @@ def _connected(address: str, options: dict[str, str]) -> Any:
     session: Any = None
     with suppress(Exception):
         place = urlsplit(address)
-        # Without this, the client tries again for ten minutes before it says that nobody is there.
+        # Without this, the client tries again for ten minutes before it says that there is no server.
         socket.create_connection((place.hostname or "", place.port or PORT), PATIENCE).close()
         made = SparkSession.builder.remote(address).create()
         for name, value in {"spark.sql.session.timeZone": "UTC", **options}.items():

@@ -40,11 +40,13 @@ WIDE = frozenset({"HUGEINT", "INT128", *UNSIGNED})
 PLAIN_TEXTS = frozenset({"VARCHAR", "TEXT", "STRING"})
 #: Texts that are kept filled up with blanks, which some of an engine's functions see and others do not.
 PADDED = frozenset({"CHAR"})
-#: Timestamps of another fineness. They are cast to microseconds, which all engines have: nanoseconds end in the year 2262, and no other
-#: date can be compared with them; seconds reach beyond what microseconds can hold, and such are NULL.
-OTHER_TICKS = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"})
-#: Timestamps that differ may be one when they are cast.
-MERGED = frozenset({"TIMESTAMP_NS"})
+#: Coarser timestamps, which are cast to microseconds, as all engines have them; seconds reach beyond, and such are NULL.
+OTHER_TICKS = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS"})
+#: Finer ones, of which two may be one in microseconds. They are compared and counted as they are, and end in the year 2262: an engine
+#: that brings another date to their type may fail on it.
+NANOSECONDS = frozenset({"TIMESTAMP_NS"})
+#: Seconds from 1970 that are surely within them.
+NANOSECONDS_END = 9_223_372_036
 
 _SIZED = re.compile(r"(DECIMAL|NUMERIC|VARCHAR|CHAR)\(\d+(, ?\d+)?\)")
 _ENUM = re.compile(r"ENUM\(('([^']|'')*'(, '([^']|'')*')*)?\)", re.DOTALL)

@@ -1,0 +1,240 @@
+"""The service beside a bare FastAPI route with the same bytes, and beside a session in process.
+
+    python benchmarks/bench_server.py            all of it, about two minutes
+    python benchmarks/bench_server.py --quick    3 seconds for each load
+
+The routes are loaded by wrk (16 connections, 2 threads), one after the other on the same two worker processes: an account page, and a
+bare route that answers with the same bytes. A price is timed at a median over HTTP and in process. A curve of 25 epsilons is
+timed beside single prices of new questions. Questions are asked by several connections, and by as many processes that call
+`session.sql` on the same data. Watchers are idle event streams. All in one run; only the ratios mean something.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tacit.server import Service, load
+from tacit.server.demo import SERVICE, write
+
+PORT = 8491
+SECONDS = 10
+SQL = "SELECT region, COUNT(*) AS n, AVG(age) AS age FROM visits WHERE age > {age} GROUP BY region"
+BARE = '''
+from fastapi import FastAPI, Response
+app = FastAPI()
+BODY = open({body!r}, "rb").read()
+@app.get("/bare")
+def bare() -> Response:
+    return Response(BODY, media_type="application/json")
+'''
+
+
+def made(folder: Path) -> Path:
+    """The demonstration with limits that a load does not meet, and a grid whose step is short."""
+    place = write(folder, rows=20_000)
+    text = SERVICE.replace("step: 0.25 s", "step: 0.02 s").replace("epsilon: 2\n", "epsilon: 3.9\n")
+    text = text.replace("price_per_minute: 600", ", ".join(
+        f"{name}_per_minute: 10000000" for name in ("price", "questions", "other", "dummy")))  # fmt: skip
+    place.write_text(text)
+    return place
+
+
+def started(words: list[str], url: str, **environment: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(words, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, start_new_session=True)
+    for _ in range(600):
+        try:
+            if httpx.get(url, timeout=2).status_code < 500:
+                return process
+        except httpx.TransportError:
+            time.sleep(0.1)
+    raise SystemExit(f"{url} does not answer")
+
+
+def stopped(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGTERM)
+    process.wait(timeout=30)
+
+
+def loaded(url: str, seconds: float, *headers: str) -> tuple[float, float]:
+    """Requests a second, and the 99th percentile in milliseconds."""
+    words = ["wrk", "-t2", "-c16", f"-d{seconds:g}s", "--latency", *(part for header in headers for part in ("-H", header)), url]
+    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in text:
+        raise SystemExit(text)
+    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1])  # type: ignore[index]
+    slow, unit = re.search(r"99%\s+([\d.]+)(us|ms|s)", text).groups()  # type: ignore[union-attr]
+    return rate, float(slow) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[unit]
+
+
+def timed(work: Callable[[int], Any], times: int) -> float:
+    """The median of a call, in milliseconds."""
+    found = []
+    for turn in range(times):
+        began = time.perf_counter()
+        work(turn)
+        found.append(1e3 * (time.perf_counter() - began))
+    return statistics.median(found)
+
+
+def asked_over_http(token: str, seconds: float, clients: int) -> float:
+    """Questions a second of so many connections, each a new question under a new key."""
+    until, counted = time.monotonic() + seconds, [0] * clients
+
+    def one(lane: int) -> None:
+        with httpx.Client(base_url=f"http://127.0.0.1:{PORT}", timeout=60) as client:
+            while time.monotonic() < until:
+                body = {"dataset": "visits", "purpose": "bed-planning", "sql": SQL.format(age=counted[lane] % 100), "epsilon": "0.0005"}
+                key = f"bench-{os.getpid()}-{lane}-{counted[lane]}-{time.monotonic_ns()}"
+                headers = {"authorization": f"Bearer {token}", "idempotency-key": key, "prefer": "wait=30"}
+                answer = client.post("/v1/questions", json={**body, "epsilon": f"0.0005{lane:02d}{counted[lane]:04d}"}, headers=headers)
+                if answer.status_code != 200:
+                    raise SystemExit(answer.text)
+                counted[lane] += 1
+
+    lanes = [threading.Thread(target=one, args=(lane,)) for lane in range(clients)]
+    began = time.monotonic()
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    return sum(counted) / (time.monotonic() - began)
+
+
+LOOP = """
+import sys, time
+from pathlib import Path
+from tacit.server import Service, load
+service = Service.open(load(sys.argv[1]), threads=1)
+dataset, purpose = service.datasets["visits"], service.purposes.find("bed-planning")
+session = dataset.session(purpose, "ben")
+service.subjects.refresh(dataset, purpose.id)
+sys.stdin.readline()
+until, n = time.monotonic() + float(sys.argv[2]), 0
+while time.monotonic() < until:
+    session.sql(sys.argv[4].format(age=n % 100), epsilon=f"0.0005{sys.argv[3]}{n:05d}")
+    n += 1
+print(n, flush=True)
+import os; os._exit(0)
+"""
+
+
+def asked_in_process(place: Path, seconds: float, processes: int) -> float:
+    """Questions a second of as many processes that call `session.sql`."""
+    words = [sys.executable, "-c", LOOP, str(place), str(seconds)]
+    running = [
+        subprocess.Popen([*words, str(n), SQL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for n in range(processes)
+    ]
+    time.sleep(8)
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    return sum(int(process.communicate()[0]) for process in running) / seconds
+
+
+def line(what: str, ours: str, other: str, ratio: float, limit: float, least: bool) -> None:
+    good = ratio >= limit if least else ratio <= limit
+    print(f"{what:<44}{ours:>16}{other:>16}{ratio:>8.2f}  {'at least' if least else 'at most'} {limit:g}: {'yes' if good else 'NO'}")
+
+
+def main(seconds: float) -> None:
+    if shutil.which("wrk") is None:
+        raise SystemExit("wrk is not installed; apt install wrk")
+    folder = Path(tempfile.mkdtemp(prefix="tacit-bench-"))
+    place = made(folder)
+    with Service.open(load(place)) as service:
+        token = service.register.issue("ann", role="analyst").text
+        caller = service.register.by_token(token)
+        assert caller is not None
+        session = service.datasets["visits"].session(service.purposes.find("bed-planning"), "ann")  # type: ignore[arg-type]
+        session.price(SQL.format(age=0), epsilon=0.1)
+        in_process = timed(lambda n: session.price(SQL.format(age=n % 90), epsilon=0.1 + n / 1e4), 60)
+        account = service.book.accounts(caller)[0]["id"]
+    name = f"/v1/accounts/{account}"
+    server = started(
+        [sys.executable, "-m", "tacit.cli", "serve", str(place), "--port", str(PORT), "--workers", "2"],
+        f"http://127.0.0.1:{PORT}/readyz",
+    )
+    try:
+        sign = f"authorization: Bearer {token}"
+        client = httpx.Client(base_url=f"http://127.0.0.1:{PORT}", headers={"authorization": f"Bearer {token}"}, timeout=60)
+        page = client.get(name)
+        (folder / "body.json").write_bytes(page.content)
+        (folder / "bare.py").write_text(BARE.format(body=str(folder / "body.json")))
+        words = [sys.executable, "-m", "uvicorn", "bare:app", "--app-dir", str(folder), "--port", str(PORT + 1), "--workers", "2"]
+        bare = started([*words, "--no-access-log", "--log-level", "warning"], f"http://127.0.0.1:{PORT + 1}/bare")
+        for turn in range(40):  # both workers have planned, asked and read before anything is measured
+            client.get(name, headers={"connection": "close"})
+            body = {"dataset": "visits", "purpose": "bed-planning", "sql": SQL.format(age=turn), "epsilon": f"0.00011{turn:03d}"}
+            sent = {"idempotency-key": f"warm-up-{turn}", "connection": "close", "prefer": "wait=30"}
+            client.post("/v1/questions", json=body, headers=sent)
+        print(f"{'':<44}{'service':>16}{'beside':>16}{'ratio':>8}")
+        try:
+            plain, plain_slow = loaded(f"http://127.0.0.1:{PORT + 1}/bare", seconds)
+        finally:
+            stopped(bare)
+        ours, slow = loaded(f"http://127.0.0.1:{PORT}{name}", seconds, sign)
+        line("account page, requests a second", f"{ours:.0f}", f"{plain:.0f}", ours / plain, 0.5, True)
+        line("account page, 99th percentile in ms", f"{slow:.1f}", f"{plain_slow:.1f}", slow / plain_slow, 2.5, False)
+        asked = {"dataset": "visits", "purpose": "bed-planning"}
+        over_http = timed(
+            lambda n: client.post("/v1/price", json={**asked, "sql": SQL.format(age=n % 90), "epsilon": 0.2 + n / 1e4}), 60
+        )
+        line("price, median in ms (adds)", f"{over_http:.1f}", f"{in_process:.1f}", over_http - in_process, 5, False)
+        epsilons = [round(0.02 * 1.2**k, 5) for k in range(25)]
+        curves, singles = [], []
+        for turn in range(5):
+            sql = SQL.format(age=turn).replace("age > ", "age >= ")
+            singles.append(timed(lambda n, sql=sql: client.post("/v1/price", json={**asked, "sql": sql, "epsilon": 0.31 + n}), 1))
+            sql = sql.replace("region, ", "region, SUM(nights) AS s, ")
+            sent = {**asked, "sql": sql, "epsilons": [e * (1 + turn / 100) for e in epsilons]}
+            curves.append(timed(lambda n, sent=sent: client.post("/v1/price", json=sent), 1))
+        curve, single = statistics.median(curves), statistics.median(singles)
+        line("curve of 25 epsilons, ms, beside one price", f"{curve:.0f}", f"{single:.1f}", curve / single, 12, False)
+        rate = asked_over_http(token, seconds, 8)
+        direct = asked_in_process(place, seconds, 2)
+        line("questions a second, 2 processes", f"{rate:.1f}", f"{direct:.1f}", rate / direct, 0.8, True)
+        # a question that waits for the officer, as all of them do who watch
+        watched = client.post("/v1/questions", json={**asked, "sql": SQL.format(age=1), "epsilon": "0.6"},
+                              headers={"idempotency-key": "bench-watched"})  # fmt: skip
+        with_watchers = watching(watched.json()["id"], token, lambda: loaded(f"http://127.0.0.1:{PORT}{name}", seconds, sign)[0])
+        line("account page beside 1,000 waiting clients", f"{with_watchers:.0f}", f"{ours:.0f}", with_watchers / ours, 0.8, True)
+    finally:
+        stopped(server)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def watching(question: str, token: str, work: Callable[[], float], many: int = 1000) -> float:
+    """What `work` gives while so many clients keep an event stream open; one that has ended is kept open as it is."""
+    import socket
+
+    request = f"GET /v1/questions/{question}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    open_ = []
+    for _ in range(many):
+        connection = socket.create_connection(("127.0.0.1", PORT))
+        connection.sendall(request)
+        open_.append(connection)
+    time.sleep(10)
+    try:
+        return work()
+    finally:
+        for connection in open_:
+            connection.close()
+
+
+if __name__ == "__main__":
+    main(3 if "--quick" in sys.argv else SECONDS)

@@ -1,0 +1,382 @@
+"""Rates by group for private people: one noisy histogram, every rate and every gap with an interval, one price.
+
+Each person is counted once, in the cell of their group, label and prediction. The counts get noise, and all
+rates, gaps and ratios follow from them for nothing. Group sizes stand in denominators as noisy counts too: the
+size of a group is private. Disjoint groups are one histogram, so they cost once.
+
+>>> from tacit.noise import test_mode
+>>> with test_mode(7):
+...     found = private_rates([1, 0] * 500, [1, 0, 0, 0] * 250, groups={"sex": ["F", "M"]},
+...                           sensitive_features={"sex": ["F", "F", "M", "M"] * 250}, epsilon=1)
+>>> found.event
+Laplace(noise_multiplier=1)
+>>> gap = found.difference("equal_opportunity")
+>>> gap.low < 1.0 <= gap.high
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit.accounting import Adjacency, Bound, Event, Guarantee
+from tacit.fairness.errors import FairnessError
+from tacit.fairness.rates import RATES, Array, Groups, Key, People, Rates, rates_of
+from tacit.ledger import Account, paying
+from tacit.mechanisms import Law, NoisySums, farthest_table
+from tacit.parameters import probability
+from tacit.pictures import BLUE, GREY, Path, canvas, dress, finish
+from tacit.workloads import half_widths
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STEPS = 201  # places at which a rate is tested, once over all of [0, 1] and once near the estimate
+
+
+@dataclass(frozen=True)
+class RateEstimate:
+    """A figure with the ends of its interval; `known` is False where the noise leaves nothing to say."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def known(self) -> bool:
+        """Whether the interval says anything."""
+        return not math.isnan(self.value) and (self.low > 0.0 or self.high < 1.0)
+
+    def __str__(self) -> str:
+        if not self.known:
+            return "not known at this price"
+        return f"{self.value:.3f} [{self.low:.3f}; {self.high:.3f}]"
+
+
+def noise_for(guarantee: Guarantee, adjacency: Adjacency, law: Law | None = None) -> NoisySums:
+    """Noise for a histogram in which each person has one cell: the law of the smaller deviation, or the one asked for.
+
+    >>> noise_for(Guarantee(epsilon=1), Adjacency.ADD_REMOVE).event
+    Laplace(noise_multiplier=1)
+    >>> noise_for(Guarantee(rho=0.5), Adjacency.ADD_REMOVE).event
+    Gaussian(noise_multiplier=1)
+    """
+    found: list[NoisySums] = []
+    wanted: tuple[Law, ...] = ("laplace", "gaussian") if law is None else (law,)
+    for kind in wanted:
+        if kind == "laplace":
+            multiplier = None if not guarantee.laplace_epsilon else 1 / guarantee.laplace_epsilon
+        else:
+            multiplier = guarantee.noise_multiplier
+        if multiplier is not None:
+            moved = farthest_table(1, adjacency, laplace=kind == "laplace", counts=True)
+            found.append(NoisySums.of_scale(kind, multiplier * moved, moved, adjacency=adjacency))
+    if not found:
+        raise guarantee_without(law)
+    return min(found, key=lambda noise: noise.deviation())
+
+
+def guarantee_without(law: Law | None) -> Exception:
+    """The error for a law that has no price in the currency that was asked for."""
+    from tacit.errors import ParameterError
+
+    return ParameterError(f"{law or 'no'} noise has no price in this currency; give epsilon with delta, or rho")
+
+
+@dataclass(frozen=True)
+class PrivateRates:
+    """Released counts of (group, label, prediction), and every rate that follows from them.
+
+    `by_group`, `overall`, `difference` and `ratio` have the names of fairlearn; each figure is an `RateEstimate`.
+    Intervals are about the noise: they cover the rate among the people who were counted. With
+    `population=True` the sampling of these people is covered too.
+    """
+
+    groups: Groups
+    counts: NDArray[np.int64]
+    noise: NoisySums
+    privacy: Bound
+    private: bool = True
+    confidence: float = 0.95
+    population: bool = False
+    merged: int = 1  # how many released cells stand in one of `counts`
+
+    @property
+    def event(self) -> Event:
+        """What was done to the data."""
+        return self.noise.event
+
+    @property
+    def rates(self) -> Rates:
+        """The same figures without intervals."""
+        return Rates(self.groups, self.counts.astype(np.float64))
+
+    def at(self, *attributes: str) -> PrivateRates:
+        """The same over some of the attributes: their groups are added up, noise included. Free."""
+        found = self.rates.at(*attributes)
+        merged = self.merged * self.groups.size // found.groups.size
+        counts = found.counts.astype(np.int64)
+        return PrivateRates(
+            found.groups, counts, self.noise, self.privacy, self.private, self.confidence, self.population, merged
+        )
+
+    def _interval(self, above: float, below: float, cells: tuple[int, int], confidence: float) -> tuple[float, float]:
+        return rate_interval(above, below, cells, self.noise, confidence, self.population)
+
+    def estimates(self, rate: str, confidence: float | None = None) -> list[RateEstimate]:
+        """One rate of every group, each with its own interval."""
+        level = self.confidence if confidence is None else float(probability("confidence", confidence))
+        above, below = self.rates.sums(rate)
+        inside, around = RATES[rate]
+        cells = (len(inside) * self.merged, (len(around) - len(inside)) * self.merged)
+        found = []
+        for top, bottom in zip(above.tolist(), below.tolist(), strict=True):
+            low, high = self._interval(top, bottom, cells, level)
+            value = min(max(top / bottom, 0.0), 1.0) if bottom > 0 else math.nan
+            value = math.nan if (low, high) == (0.0, 1.0) else min(max(value, low), high)
+            found.append(RateEstimate(value, low, high))
+        return found
+
+    @cached_property
+    def by_group(self) -> dict[str, dict[Key, RateEstimate]]:
+        """Every rate of every group."""
+        return {name: dict(zip(self.groups.keys, self.estimates(name), strict=True)) for name in RATES}
+
+    @cached_property
+    def overall(self) -> dict[str, RateEstimate]:
+        """Every rate of all groups together."""
+        one = Groups((("all", ("all",)),))
+        whole = PrivateRates(
+            one, self.counts.sum(axis=0)[None], self.noise, self.privacy, self.private,
+            self.confidence, self.population, self.merged * self.groups.size,
+        )  # fmt: skip
+        return {name: whole.estimates(name)[0] for name in RATES}
+
+    def difference(self, notion: str) -> RateEstimate:
+        """The largest gap between two groups, over the rates of a notion; its interval covers at least as often as it says."""
+        return self._worst(notion, between=differing, pick=max)
+
+    def ratio(self, notion: str) -> RateEstimate:
+        """The smallest ratio between two groups, over the rates of a notion."""
+        return self._worst(notion, between=_quotient, pick=min)
+
+    def _worst(self, notion: str, *, between: Any, pick: Any) -> RateEstimate:
+        names = rates_of(notion)
+        if self.groups.size < 2:
+            raise FairnessError(code="groups-values", attribute=self.groups.names[0])
+        pairs = self.groups.size * (self.groups.size - 1) // 2
+        # All pairs hold at once, and so do all rates, of which two groups have more than pairs: each gets its part of the
+        # chance to be wrong.
+        level = 1 - (1 - self.confidence) / (max(pairs, self.groups.size) * len(names))
+        found: list[RateEstimate] = []
+        for name in names:
+            of_groups = self.estimates(name, level)
+            found += [between(one, other) for i, one in enumerate(of_groups) for other in of_groups[i + 1 :]]
+        known = [one.value for one in found if not math.isnan(one.value)]
+        value = pick(known) if known else math.nan
+        return RateEstimate(value, pick(one.low for one in found), pick(one.high for one in found))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know: notions that cannot hold together here, groups too small to say anything about."""
+        found = []
+        unknown = [key for key, one in zip(self.groups.keys, self.estimates("selection_rate"), strict=True) if not one.known]
+        if unknown:
+            found.append(f"nothing is known at this price about: {', '.join(map(str, unknown))}")
+        if not self.private:
+            found.append("NOT PRIVATE: drawn in test mode")
+        return found
+
+    def to_arrow(self) -> Any:
+        """A row for each group and rate: value, low, high."""
+        import pyarrow as pa
+
+        rows = [
+            {**_named(self.groups, key), "rate": name, "value": one.value, "low": one.low, "high": one.high}
+            for name, of_groups in self.by_group.items()
+            for key, one in of_groups.items()
+        ]
+        return pa.Table.from_pylist(rows)
+
+    def to_metric_frame(self) -> MetricFigures:
+        """The released figures in the shape of fairlearn's MetricFrame, for its plots and for pandas."""
+        return MetricFigures(self)
+
+    def plot(self, *, notion: str = "equalized_odds", ax: Axes | None = None, path: Path | None = None) -> Figure:
+        """The rates of a notion for every group, with their intervals."""
+        figure, axes = canvas(ax, path, height=1.4 + 0.34 * self.groups.size * len(rates_of(notion)))
+        place, ticks = 0.0, []
+        for colour, name in zip((BLUE, "#D55E00"), rates_of(notion), strict=False):
+            for key, one in zip(self.groups.keys, self.estimates(name), strict=True):
+                axes.plot([one.low, one.high], [place, place], color=colour if one.known else GREY, linewidth=2.5)
+                if one.known:
+                    axes.plot([one.value], [place], "o", color=colour)
+                ticks.append((place, f"{name.replace('_', ' ')}, {key}"))
+                place += 1
+        axes.set_yticks([at for at, _ in ticks], [text for _, text in ticks], fontsize=8)
+        axes.invert_yaxis()
+        axes.set_xlim(-0.02, 1.02)
+        dress(axes, f"{notion.replace('_', ' ')}: gap {self.difference(notion)}", f"rate, with {self.confidence:.0%} interval", "")
+        return finish(figure, path)
+
+
+def _named(groups: Groups, key: Key) -> dict[str, object]:
+    values = key if isinstance(key, tuple) and len(groups.names) > 1 else (key,)
+    return dict(zip(groups.names, values, strict=True))
+
+
+@dataclass(frozen=True)
+class MetricFigures:
+    """Released rates with the attributes of fairlearn's MetricFrame: `by_group`, `overall`, `difference()`, `ratio()`."""
+
+    released: PrivateRates
+
+    @property
+    def by_group(self) -> Any:
+        """A pandas data frame: a row for each group, a column for each rate."""
+        import pandas as pd
+
+        found = self.released.by_group
+        names = self.released.groups.names
+        keys = self.released.groups.keys
+        index = pd.Index(keys, name=names[0]) if len(names) == 1 else pd.MultiIndex.from_tuples(keys, names=names)
+        return pd.DataFrame({rate: [one.value for one in of.values()] for rate, of in found.items()}, index=index)
+
+    @property
+    def overall(self) -> Any:
+        """A pandas series: each rate of all groups together."""
+        import pandas as pd
+
+        return pd.Series({rate: one.value for rate, one in self.released.overall.items()})
+
+    def difference(self) -> Any:
+        """The largest gap of each rate between two groups."""
+        import pandas as pd
+
+        return pd.Series({rate: self.released.difference(rate).value for rate in RATES})
+
+    def ratio(self) -> Any:
+        """The smallest ratio of each rate between two groups."""
+        import pandas as pd
+
+        return pd.Series({rate: self.released.ratio(rate).value for rate in RATES})
+
+
+def differing(one: RateEstimate, other: RateEstimate) -> RateEstimate:
+    """|p - q| from two intervals (Zou, Donner 2008: the distances to the ends add up as squares)."""
+    if math.isnan(one.value) or math.isnan(other.value):
+        # One of the two is not known: only what the two intervals themselves exclude is excluded.
+        return RateEstimate(math.nan, max(one.low - other.high, other.low - one.high, 0.0), _span(one, other))
+    gap = one.value - other.value
+    down = math.hypot(one.value - one.low, other.high - other.value)
+    up = math.hypot(one.high - one.value, other.value - other.low)
+    low, high = gap - down, gap + up
+    if low <= 0.0 <= high:
+        return RateEstimate(abs(gap), 0.0, min(max(-low, high), 1.0))
+    return RateEstimate(abs(gap), min(abs(low), abs(high)), min(max(abs(low), abs(high)), 1.0))
+
+
+def _span(one: RateEstimate, other: RateEstimate) -> float:
+    return max(one.high - other.low, other.high - one.low)
+
+
+def _quotient(one: RateEstimate, other: RateEstimate) -> RateEstimate:
+    """The smaller rate over the larger, from two intervals that hold together."""
+    small, large = sorted((one, other), key=lambda rate: rate.value if not math.isnan(rate.value) else 0.5)
+    low = min(_over(one.low, other.high), _over(other.low, one.high))
+    high = 1.0 if one.low <= other.high and other.low <= one.high else _over(small.high, large.low)
+    value = _over(small.value, large.value) if not math.isnan(small.value + large.value) else math.nan
+    return RateEstimate(value, low, min(high, 1.0))
+
+
+def _over(top: float, bottom: float) -> float:
+    return min(top / bottom, 1.0) if bottom > 0 else 1.0
+
+
+def rate_interval(
+    above: float, below: float, cells: tuple[int, int], noise: NoisySums, confidence: float, population: bool = False
+) -> tuple[float, float]:
+    """The rates p for which above - p * below is no larger than its noise allows (Fieller 1954), between 0 and 1.
+
+    `cells` are the numbers of released cells inside the numerator, and in the denominator outside it. The
+    combination (1 - p) * inside - p * outside has a known law for each p, whatever the size of the group, so the
+    set of p that are not rejected covers the true rate as often as it says. A group that may be empty gets
+    (0, 1).
+
+    >>> quiet = NoisySums.of_scale("laplace", 0.1)
+    >>> low, high = rate_interval(30.0, 100.0, (1, 1), quiet, 0.95)
+    >>> 0.28 < low < 0.3 < high < 0.32
+    True
+    """
+    def excess(places: Array) -> Array:
+        """How much further the count is from p times the total than the noise explains; at most 0 inside the set."""
+        squares = cells[0] * (1 - places) ** 2 + cells[1] * places**2
+        fourths = cells[0] * (1 - places) ** 4 + cells[1] * places**4
+        widths = noise.spread() * half_widths(squares, fourths, noise.law, confidence)
+        variance = widths**2 + squares / 3  # noise is rounded to whole numbers: a variance of 1/12 a cell
+        if population:
+            normal = half_widths(np.ones(1), None, "gaussian", confidence)[0]
+            variance = variance + normal**2 * max(below, 0.0) * places * (1 - places)
+        return np.asarray(np.abs(above - places * below) - np.sqrt(variance))
+
+    # A coarse line finds where the set is, a fine one around the estimate finds its ends.
+    coarse = np.linspace(0.0, 1.0, STEPS)
+    guess = min(max(above / below, 0.0), 1.0) if below > 0 else 0.5
+    near = float(-excess(np.array([guess]))[0]) / max(below, 1e-9)
+    fine = np.clip(guess + max(near, 1e-12) * np.linspace(-3.0, 3.0, STEPS), 0.0, 1.0)
+    places = np.unique(np.concatenate([coarse, fine, [guess]]))
+    found = excess(places)
+    kept = np.flatnonzero(found <= 0)
+    if not len(kept):  # noise took the count below 0 or above the total: the nearest end is all that is left
+        nearest = float(places[np.argmin(found)])
+        return nearest, nearest
+    return _crossing(places, found, int(kept[0]), -1), _crossing(places, found, int(kept[-1]), 1)
+
+
+def _crossing(places: Array, excess: Array, kept: int, step: int) -> float:
+    """Where the excess is 0 between the last place inside and its neighbour outside; the end of the line if there is none."""
+    other = kept + step
+    if not 0 <= other < len(places):
+        return float(places[kept])
+    share = excess[kept] / (excess[kept] - excess[other])
+    return float(places[kept] + share * (places[other] - places[kept]))
+
+
+def private_rates(
+    y: ArrayLike, predicted: ArrayLike, *,
+    groups: Mapping[str, Iterable[object]] | Groups, sensitive_features: object, positive: object = 1,
+    epsilon: Any = None, delta: Any = None, rho: Any = None, mu: Any = None, guarantee: Guarantee | str | None = None,
+    adjacency: str = "add-remove", law: Law | None = None, account: Account | None = None,
+    confidence: float = 0.95, population: bool = False, purpose: str = "rates by group",
+) -> PrivateRates:  # fmt: skip
+    """Rates by group of private people, from one noisy histogram of (group, label, prediction).
+
+    `groups` declares the attributes and their values, `sensitive_features` holds one column for each. A person
+    with an undeclared value counts for nothing. `positive` is the label, and the prediction, that is selected;
+    any other value is the other one.
+
+    Guarantee
+        Statement: costs `event`, at most what was asked for, whatever is in the columns.
+        Conditions: a row is a person; groups and `positive` are public; predictions of a person depend on that
+        person's record and on a model that was fixed or released before.
+        Proved in: a person is in one cell, or in none; `NoisySums` on whole numbers. Rates, gaps, ratios and
+        intervals are post-processing of the noisy counts; a true group size is used nowhere.
+    """
+    people = People.of(y, predicted, sensitive_features, groups, positive)
+    relation = Adjacency.parse(adjacency, among=(Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
+    wanted = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu).positive()
+    noise = noise_for(wanted, relation, law)
+    level = float(probability("confidence", confidence))
+    with paying(account, noise.event, purpose=purpose, delta=wanted.delta or None) as payment:
+        released = noise.add(people.confusion())
+    price = wanted.price(noise.event, relation)
+    return PrivateRates(people.groups, released, noise, price, payment.private, level, population)
+

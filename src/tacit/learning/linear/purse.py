@@ -1,0 +1,134 @@
+"""One price for a fit whose later steps depend on what its earlier steps released.
+
+A `Purse` holds the whole of a guarantee and gives it out in shares: of the squared mu where noise is Gaussian,
+of epsilon under pure privacy. How the rest is used may depend on anything released before, because both totals
+are proved filters; the event is that of the whole, and is known before any data is touched. Use it for fits
+that look at the number of rows or the spread of the labels before they decide what to release next.
+
+>>> purse = Purse.of(Guarantee(epsilon=1, delta=1e-6), Adjacency.ADD_REMOVE)
+>>> purse.event == Gaussian(1 / purse.strength)
+True
+>>> from tacit.noise import test_mode
+>>> with test_mode(1):
+...     sums, deviation = purse.box_sum(np.ones((1000, 3)), 0.5)
+>>> bool(np.all(abs(sums - 1000) < 5 * deviation)), purse.left
+(True, 0.5)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, PureDP
+from tacit.learning.linear.pure import deviation, noisy_box_sum, noisy_box_sums
+from tacit.mechanisms import farthest, farthest_moment, farthest_table, noisy_second_moment, noisy_sum, noisy_table
+
+Array = NDArray[np.float64]
+CELLS = 1 << 17  # products held at once
+SPARE = 1e-9  # shares are floats: their sum may exceed 1 by rounding, and the whole is smaller by this
+
+
+@dataclass
+class Purse:
+    """A guarantee to be spent in shares, by one fit.
+
+    Guarantee
+        Statement: everything drawn from a purse together costs `event`, however the shares are chosen.
+        Conditions: the shares add up to at most 1, which `take` enforces; each release is bounded as its method says.
+        Proved in: Gaussian releases whose 1/multiplier^2 add up to at most mu^2, chosen one after another, are
+        mu-GDP (Smith, Thakurta 2022, Theorem 1.1); pure epsilons chosen in the same way add up (Rogers, Roth,
+        Ullman, Vadhan 2016).
+    """
+
+    adjacency: Adjacency
+    pure: bool
+    strength: float  # the total mu, or epsilon
+    event: Event
+    left: float = 1.0
+
+    @classmethod
+    def of(cls, guarantee: Guarantee, adjacency: Adjacency, *, pure: bool = False) -> Purse:
+        """All of a guarantee; `pure` spends its epsilon without its delta."""
+        if guarantee.pure or pure:
+            assert guarantee.floats.epsilon is not None
+            epsilon = guarantee.floats.epsilon * (1 - SPARE)
+            event: Event = PureDP(epsilon, adjacency=adjacency)
+            assert guarantee.keeps(event, adjacency)
+            return cls(adjacency, True, epsilon * (1 - SPARE), event)
+        event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
+        return cls(adjacency, False, mu, event)
+
+    def take(self, share: float) -> float:
+        """The mu or epsilon of a share of the whole; a share that is not there is refused."""
+        if not 0 < share <= self.left + SPARE:
+            raise RuntimeError(f"a share of {share} was asked for where {self.left} is left")
+        self.left = max(self.left - share, 0.0)
+        whole = self.strength * (1 - SPARE)
+        return whole * share if self.pure else whole * math.sqrt(share)
+
+    def box_noise(self, width: int, share: float) -> float:
+        """The standard deviation of the noise that `box_sum` puts on a coordinate."""
+        if self.pure:
+            return deviation(width) * farthest(1.0, self.adjacency) / (self.strength * share)
+        return farthest(math.sqrt(width), self.adjacency) / (self.strength * math.sqrt(share))
+
+    def box_sum(self, rows: Array, share: float) -> tuple[Array, float]:
+        """The sum of rows with coordinates in [-1, 1], and the standard deviation of its noise."""
+        width = rows.shape[1]
+        noise, part = self.box_noise(width, share), self.take(share)
+        if self.pure:
+            return noisy_box_sum(rows, epsilon=part, adjacency=self.adjacency), noise
+        return noisy_sum(rows, bound=math.sqrt(width), multiplier=1 / part, adjacency=self.adjacency), noise
+
+    def ball_sum(self, rows: Array, share: float) -> tuple[Array, float]:
+        """The same for rows that are clipped to length 1 first; a pure epsilon pays for the box around that ball."""
+        if self.pure:
+            return self.box_sum(rows, share)
+        part = self.take(share)
+        noise = farthest(1.0, self.adjacency) / part
+        return noisy_sum(rows, bound=1.0, multiplier=1 / part, adjacency=self.adjacency), noise
+
+    def moment(self, rows: Array, share: float) -> tuple[Array, float]:
+        """The sum of x x^T over rows, clipped to length 1, or to [-1, 1] in each coordinate where privacy is pure; and the
+        standard deviation of the noise beside the diagonal."""
+        width = rows.shape[1]
+        if not self.pure:
+            part = self.take(share)
+            found = noisy_second_moment(rows, bound=1.0, multiplier=1 / part, adjacency=self.adjacency)
+            return found, farthest_moment(1.0, self.adjacency) / part / math.sqrt(2)
+        upper = np.triu_indices(width)
+        inside = np.clip(rows, -1.0, 1.0)
+        block = max(1, CELLS // len(upper[0]))
+        parts = (inside[start : start + block] for start in range(0, len(inside), block))
+        products = (part[:, upper[0]] * part[:, upper[1]] for part in parts)
+        noise, epsilon = self.box_noise(len(upper[0]), share), self.take(share)
+        sums = noisy_box_sums(products, len(upper[0]), epsilon=epsilon, adjacency=self.adjacency)
+        found = np.zeros((width, width))
+        found[upper] = sums
+        return found + np.triu(found, 1).T, noise
+
+    def counts(self, cells: NDArray[np.int64], size: int, share: float) -> tuple[Array, float]:
+        """For each view (a column of `cells`), how many people are in each of `size` cells; and the standard deviation."""
+        noise, part = self.count_noise(cells.shape[1], share), self.take(share)
+        found = noisy_table(
+            np.ones((len(cells), 1)), cells, size=size, bound=1.0, multiplier=1 / part, adjacency=self.adjacency,
+            laplace=self.pure, counts=not self.pure,
+        )  # fmt: skip
+        return found[:, :, 0], noise
+
+    def count_noise(self, views: int, share: float) -> float:
+        """The standard deviation of the noise that `counts` puts on a count."""
+        moved = float(farthest_table(views, self.adjacency, laplace=self.pure, counts=not self.pure))
+        whole = math.sqrt(2) / share if self.pure else 1 / math.sqrt(share)
+        return moved * whole / self.strength
+
+    def rows(self, U: Array, declared: int | None, share: float) -> float:
+        """The number of rows: declared, or bought with a share; at least its own noise, below which it says nothing."""
+        if declared is not None:
+            return float(declared)
+        (total,), noise = self.box_sum(np.ones((len(U), 1)), share)
+        return float(max(total, noise, 1.0))

@@ -1,0 +1,138 @@
+"""Linear classifiers in stages under pure privacy: what the classes and the features look like first, then one tilted minimum.
+
+A fit under pure privacy that fixes everything beforehand loses where features are skewed or classes unequal:
+its ridge pulls rare features and the intercept to 0. This one buys three cheap things first: the numbers of the
+classes, and the centre and spread of the features. Then it minimises a sum of losses whose scores start at the
+logarithms of the classes' shares, over rows in units of their spread, tilted by cube noise (objective
+perturbation). The ridge is the one with the least predicted error for the released number of rows.
+
+>>> from tacit.learning.linear.losses import logistic
+>>> from tacit.noise import test_mode
+>>> U = np.linspace(-1, 1, 4001)[:, None]
+>>> purse = Purse.of(Guarantee(epsilon=1, delta=0), Adjacency.ADD_REMOVE)
+>>> with test_mode(1):
+...     found = tilted_minimum(U, (U[:, 0] > 0.8).astype(int), 2, logistic, purse, rows=None)
+>>> bool(abs(-found.intercept[0] / found.coef[0, 0] - 0.8) < 0.1)
+True
+
+*The floor.* With parameters 0 the model predicts the released shares of the classes. Where the tilt would drown the
+signal, the predicted error is least for a large ridge, which leaves the parameters near 0; and what the noise alone
+explains is taken off at the end (`prior.kept`).
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.accounting import Adjacency, Guarantee
+from tacit.learning.linear.error_bars import NoiseBar
+from tacit.learning.linear.losses import Loss
+from tacit.learning.linear.newton import minimise_scores
+from tacit.learning.linear.prior import CHECK, Prior, agrees, kept
+from tacit.learning.linear.pure import LARGEST, STEP, TILT_STEP, cube_noise, deviation
+from tacit.learning.linear.purse import Purse
+from tacit.learning.linear.solvers import LinearFit
+from tacit.learning.linear.staged import Frame
+from tacit.mechanisms import farthest
+from tacit.noise import from_lattice, round_to_lattice
+
+__all__ = ["Adjacency", "Guarantee", "tilted_minimum"]
+
+Array = NDArray[np.float64]
+# shares of epsilon: centre and spread, and the distance to the exact minimiser; `Prior` has its own
+SPREAD, REST = 0.2, 0.02
+FEW, SQUARES = 15.0, 30.0  # n epsilon over d^1.5 below which there is little to learn, and no spread is bought
+WIDE, MOST = 3.0, 0.4  # rows are cut at so many deviations at most; no deviation is above this part of the range times that many
+CONSTANT = 0.5  # the constant coordinate beside coordinates in [-1, 1]
+FINE = 0.01  # the noise for the distance, as a part of the noise that the tilt leaves
+LENGTH = 3.0  # a typical length of the parameters for rows in units of WIDE deviations
+BEND = 0.15  # typical curvature of the logistic loss
+ROUND = 1e-12
+
+
+def tilted_minimum(
+    U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse, *, rows: int | None
+) -> LinearFit:
+    """A linear classifier for rows in [-1, 1]^d with all of a pure purse; rows of no declared class count for the frame alone.
+
+    Guarantee
+        Statement: costs `purse.event`. Conditions: a loss with a proved curvature, rank and bound on its derivatives.
+        Proved in: `Purse` for the stages; the minimiser and the distance to it as for `CubePerturbation`, for the loss
+        of scores moved by a released offset, which has the same curvature, rank and slope.
+    """
+    known = codes >= 0
+    outputs, d = (1 if classes == 2 else classes), U.shape[1]
+    prior = Prior.buy(codes, classes, purse, rows, few=FEW * d**1.5)
+    n, budget = prior.rows, prior.rows * purse.strength / d**1.5
+    wide = float(np.clip(0.5 * budget**0.25, 1.0, WIDE))
+    frame = Frame.buy(U, purse, n, SPREAD, most=min(MOST * wide, 1.0), squares=budget >= SQUARES)
+    Z = np.clip(frame.apply(U) / wide, -1.0, 1.0)
+    bounded = np.hstack([Z, np.full((len(U), 1), CONSTANT)]) * known[:, None]
+    offset = prior.scores
+    moved = _moved(loss, offset)
+    rest = purse.take(REST)
+    main = purse.take(purse.left - (CHECK if prior.few else 0.0))
+    ridge, determinant = best_ridge(loss, main, BEND * n / wide**2, d, outputs, purse.adjacency)
+    change = farthest(loss.total_slope(outputs), purse.adjacency)
+    scale = (change + outputs * float(TILT_STEP)) / (main - determinant) * (1 + ROUND)
+    width = d + 1
+    left = deviation(width) * scale / ridge
+    distance = FINE * left * rest / (deviation(width) * 2 * math.sqrt(outputs))
+    apart = distance + math.sqrt(outputs * width) * (float(TILT_STEP) / ridge + float(STEP)) / 2
+    output = 2 * apart * math.sqrt(outputs) / rest * (1 + ROUND)
+
+    def drawn(size: float, step: Fraction) -> NDArray[np.int64]:
+        return np.concatenate([cube_noise(Fraction(size) / step, width) for _ in range(outputs)])
+
+    tilt = from_lattice(drawn(scale, TILT_STEP), TILT_STEP).reshape(outputs, width)
+    theta = minimise_scores(moved, bounded, np.where(known, codes, 0).astype(np.float64), ridge=ridge, tilt=tilt, distance=distance)
+    point = round_to_lattice(theta.ravel(), STEP, bounds=(-LARGEST, LARGEST))
+    released = from_lattice(point + drawn(output, STEP), STEP).reshape(outputs, width)
+    # what noise leaves in a parameter: the tilt over the curvature of the data and the ridge
+    deviations = deviation(width) * scale / (BEND * n / wide**2 + ridge)
+    if prior.few:
+        reach = 0.5 * float(np.linalg.norm(released))
+        factor = float(agrees(bounded @ released.T, codes, prior, reach, purse))
+    else:
+        factor = kept(float((released**2).sum()), released.size * deviations**2, released.size)
+    held = factor * released
+    coef = held[:, :-1] / wide / frame.spread
+    level = offset + held[:, -1] * CONSTANT - coef @ frame.centre
+    most = deviation(width) ** 2 * (outputs * width * (scale / ridge) ** 2 + output**2)
+    return LinearFit(coef, level, scale, NoiseBar(most * np.eye(d + 1), "bound", gaussian=False))
+
+
+def best_ridge(loss: Loss, epsilon: float, curvature: float, features: int, outputs: int, adjacency: Adjacency) -> tuple[float, float]:
+    """The ridge with the least predicted error, and what its determinant costs.
+
+    The error is that of the tilt over the curvature, and of the ridge on parameters of a typical length. Every ridge
+    is allowed whose determinant leaves something for the tilt.
+    """
+    bend = loss.curvature * (features + CONSTANT**2)
+    width = features + 1
+    change = farthest(loss.total_slope(outputs), adjacency)
+    best, found = math.inf, (0.0, 0.0)
+    for ridge in np.geomspace(1e-3, max(1e7, 100 * loss.rank * bend / epsilon), 201):
+        determinant = loss.rank * math.log1p(bend / ridge) * (1 + ROUND)
+        if determinant >= 0.9 * epsilon:
+            continue
+        noise = deviation(width) * change / (epsilon - determinant)
+        error = outputs * width * noise**2 * curvature / (curvature + ridge) ** 2
+        error += curvature * (ridge * LENGTH / (curvature + ridge)) ** 2
+        if error < best:
+            best, found = error, (float(ridge), determinant)
+    return found
+
+
+def _moved(loss: Loss, offset: Array) -> Loss:
+    """The loss of scores that start at an offset; its constants are those of the loss."""
+    return Loss(
+        f"{loss.name} from an offset",
+        lambda scores, labels: loss.value(scores + offset, labels),
+        lambda scores, labels: loss.derivative(scores + offset, labels),
+        loss.slope, loss.curvature, loss.rank, loss.strong, loss.convex, loss.certified, loss.total,
+    )  # fmt: skip

@@ -1,0 +1,454 @@
+"""What officers decide about a book: accounts closed, analysts frozen or revoked, terms amended. Each decision is a signed entry.
+
+A decision stands in the chain like every other entry and holds from there on. One officer's signature is enough
+for what only tightens: closing, freezing, a smaller budget, fewer purposes or analysts. What loosens needs two
+different officers. An officer is a name and a public key (Ed25519) in the book; the first one enrols alone, every
+later one is signed for by an officer.
+
+`Standing rules` are what all decisions so far amount to, and every spend is held against them inside the
+transaction that books it. Reading them needs no further package; signing and checking signatures needs
+`pip install 'tacit[officer]'`.
+
+>>> rules = Rules()
+>>> rules.take({"kind": "close", "account": 2, "reason": "the study is over"})
+>>> rules.closed[2]
+'the study is over'
+>>> rules.take({"kind": "amend", "account": 3, "terms": {"purposes": ["weekly table"]}})
+>>> rules.purposes[3]
+('weekly table',)
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tacit.errors import PackageMissing
+from tacit.ledger import journal
+from tacit.ledger.budget import Budget
+from tacit.ledger.errors import LedgerError
+from tacit.ledger.journal import canonical
+from tacit.ledger.spec import Spec
+from tacit.ledger.store import Connection, run
+
+if TYPE_CHECKING:
+    from tacit.ledger.book import Ledger
+
+#: The kinds of entries that officers sign.
+KINDS = journal.DECIDED
+STATES = ("active", "frozen", "revoked")
+#: A list of purposes that admits any one that says something.
+ANY = "*"
+#: Words that say nothing about what an answer is for.
+VAGUE = frozenset((
+    "test", "tests", "testing", "misc", "miscellaneous", "other", "various", "stuff", "analysis", "analyses", "research",
+    "statistics", "data", "work", "todo", "tbd", "none", "query", "question", "report", "project", "general", "any", "anything",
+    "foo", "bar", "some", "the", "for", "new",
+))  # fmt: skip
+INSTALL = "'tacit[officer]'"
+
+
+def vague(purpose: str) -> bool:
+    """Whether a purpose says nothing: fewer than two words that mean something.
+
+    >>> [vague(text) for text in ("", "test", "some analysis", "weekly table of visits", "flu report 2026")]
+    [True, True, True, False, False]
+    """
+    words = re.findall(r"[^\W_]+(?:/[^\W_]+)?", purpose.casefold())
+    return len([word for word in words if word not in VAGUE and len(word) > 2]) < 2
+
+
+class Signer(Protocol):
+    """An officer's private key: its public half in hexadecimal, and a signature of some bytes."""
+
+    @property
+    def public(self) -> str: ...
+
+    def sign(self, message: bytes) -> str: ...
+
+
+@dataclass(frozen=True)
+class OfficerKey:
+    """An Ed25519 key that signs here; `OfficerKey.new()` makes one, `OfficerKey.read` finds one in a PEM file."""
+
+    private: Any
+
+    @staticmethod
+    def new() -> OfficerKey:
+        return OfficerKey(_ed25519().Ed25519PrivateKey.generate())
+
+    @staticmethod
+    def read(pem: bytes, password: bytes | None = None) -> OfficerKey:
+        """The key in a file as `write` made it, or `openssl genpkey -algorithm ed25519`."""
+        _ed25519()
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        found: Any = None
+        try:
+            found = load_pem_private_key(pem, password)
+        except (ValueError, TypeError):
+            found = None
+        if not isinstance(found, _ed25519().Ed25519PrivateKey):
+            raise LedgerError("the key must be an Ed25519 private key in PEM, with its password if it has one")
+        return OfficerKey(found)
+
+    def pem(self, password: bytes | None = None) -> bytes:
+        """The key for a file; encrypted where a password is given."""
+        from cryptography.hazmat.primitives import serialization as s
+
+        how = s.BestAvailableEncryption(password) if password else s.NoEncryption()
+        text: bytes = self.private.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, how)
+        return text
+
+    @property
+    def public(self) -> str:
+        return str(self.private.public_key().public_bytes_raw().hex())
+
+    def sign(self, message: bytes) -> str:
+        return str(self.private.sign(message).hex())
+
+
+def _ed25519() -> Any:
+    try:
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise PackageMissing(code="package-missing", package="cryptography", install=INSTALL) from None
+    return ed25519
+
+
+def signed_by(public: str, signature: str, message: bytes) -> bool:
+    """Whether a signature is a key's, of this message."""
+    module = _ed25519()
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        module.Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(bytes.fromhex(signature), message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+# --- what holds now -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Rules:
+    """What all decisions of a book amount to, up to entry `seen`."""
+
+    seen: int = 0
+    officers: dict[str, str] = field(default_factory=dict)  # public key -> name
+    closed: dict[int, str] = field(default_factory=dict)
+    analysts: dict[str, tuple[str, str]] = field(default_factory=dict)  # name -> state, reason
+    budgets: dict[int, Budget] = field(default_factory=dict)
+    purposes: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    allowed: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    marks: set[str] = field(default_factory=set)
+
+    def take(self, fields: Mapping[str, Any]) -> None:
+        """Apply one entry; others than decisions change nothing."""
+        self.marks.add(str(fields.get("mark", "")))
+        match fields.get("kind"):
+            case "officer":
+                self.officers[fields["key"]] = fields["name"]
+            case "close":
+                self.closed[fields["account"]] = fields["reason"]
+            case "analyst":
+                self.analysts[fields["analyst"]] = (fields["state"], fields["reason"])
+            case "amend":
+                terms = fields["terms"]
+                if "budget" in terms:
+                    self.budgets[fields["account"]] = Budget.from_record(terms["budget"])
+                if "purposes" in terms:
+                    self.purposes[fields["account"]] = tuple(terms["purposes"])
+                if "analysts" in terms:
+                    self.allowed[fields["account"]] = tuple(terms["analysts"])
+
+    def tightens(self, fields: Mapping[str, Any], spec: Spec | None) -> bool:
+        """Whether a decision only takes away; one that may give needs a second officer."""
+        match fields["kind"]:
+            case "close":
+                return True
+            case "analyst":
+                order = {"active": 0, "frozen": 1, "revoked": 2}
+                return order[fields["state"]] >= order[self.analysts.get(fields["analyst"], ("active", ""))[0]]
+            case "amend":
+                assert spec is not None
+                return self._tightens(fields["terms"], spec)
+        return not self.officers  # the first officer enrols alone
+
+    def _tightens(self, terms: Mapping[str, Any], spec: Spec) -> bool:
+        if "budget" in terms:
+            now, new = self.budgets.get(spec.id, spec.budget), Budget.from_record(terms["budget"])
+            if any(new.limits[name] > limit for name, limit in now.limits.items()):
+                return False
+        for name, known in (("purposes", self.purposes.get(spec.id, ())), ("analysts", self.allowed.get(spec.id, ()))):
+            if name in terms and known and known != (ANY,) and not set(terms[name]) <= set(known):
+                return False
+            if name in terms and known and not terms[name]:
+                return False
+        return True
+
+    def amended(self, spec: Spec) -> Spec:
+        """An account's terms with the budget that holds now."""
+        return replace(spec, budget=self.budgets[spec.id]) if spec.id in self.budgets else spec
+
+    def refuse(self, path: Sequence[Spec], *, purpose: str, analyst: str) -> None:
+        """Refuse a spend that a decision forbids, on the account or on any above it. The refusal is public."""
+        state, reason = self.analysts.get(analyst, ("active", ""))
+        if state != "active":
+            raise LedgerError(code="analyst-barred", analyst=analyst, state=state, reason=reason)
+        for spec in path:
+            if spec.id in self.closed:
+                raise LedgerError(code="account-closed", account=spec.name, reason=self.closed[spec.id])
+            allowed = self.allowed.get(spec.id)
+            if allowed and analyst not in allowed:
+                raise LedgerError(code="analyst-not-listed", account=spec.name, analyst=analyst or "nobody", analysts=allowed)
+            listed = self.purposes.get(spec.id)
+            if listed:
+                _check_purpose(spec.name, listed, purpose)
+
+
+def _check_purpose(account: str, listed: Sequence[str], purpose: str) -> None:
+    """One of the list, or one of them and details behind a colon; any that says something where the list is open."""
+    if not purpose.strip():
+        raise LedgerError(code="purpose-missing", account=account, purposes=tuple(listed))
+    if tuple(listed) == (ANY,):
+        if vague(purpose):
+            raise LedgerError(code="purpose-vague", account=account, purpose=purpose)
+        return
+    if not any(purpose == name or purpose.startswith((f"{name}:", f"{name} (")) for name in listed):
+        raise LedgerError(code="purpose-not-listed", account=account, purpose=purpose, purposes=tuple(listed))
+
+
+def rules_of(connection: Connection, known: Rules, end: int | None = None) -> Rules:
+    """The rules with every decision since they were last read; entries are only ever added, so nothing is read twice.
+
+    `end` is the number of the last entry, where it is known.
+    """
+    end = journal.last(connection).seq if end is None else end
+    if end > known.seen:
+        query = "SELECT body FROM tacit_entries WHERE account = ? AND seq > ? ORDER BY seq"
+        for (body,) in run(connection, query, (journal.DECISIONS, known.seen)).fetchall():
+            known.take(json.loads(body))
+        known.seen = end
+    return known
+
+
+# --- deciding ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision before it is in the book: what is decided, and the signatures so far."""
+
+    fields: Mapping[str, Any]
+    signatures: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def message(self) -> bytes:
+        """What officers sign: the decision, for this book alone, with a mark that no other decision has."""
+        return b"tacit decision\0" + canonical(dict(self.fields)).encode()
+
+    def signed(self, *keys: Signer) -> Decision:
+        """With the signatures of these officers."""
+        more = tuple((key.public, key.sign(self.message)) for key in keys)
+        return replace(self, signatures=(*self.signatures, *more))
+
+    def to_text(self) -> str:
+        """To hand to the second officer."""
+        return canonical({"fields": dict(self.fields), "signatures": [list(pair) for pair in self.signatures]})
+
+    @staticmethod
+    def from_text(text: str) -> Decision:
+        """The inverse of `to_text`."""
+        try:
+            found = json.loads(text)
+            fields = dict(found["fields"])
+            pairs = tuple((str(key), str(signature)) for key, signature in found["signatures"])
+        except (ValueError, TypeError, KeyError):
+            raise LedgerError("this is no decision as `tacit ledger` writes it") from None
+        return Decision(fields, pairs)
+
+
+@dataclass(frozen=True)
+class Governance:
+    """The decisions of one book: `ledger.governance`."""
+
+    ledger: Ledger
+
+    def rules(self) -> Rules:
+        """What holds now."""
+        return self.ledger.store.read(lambda connection: rules_of(connection, self.ledger.rules))
+
+    # Each of these makes a decision; `decide` signs and writes it.
+
+    def enrol(self, name: str, public: str) -> Decision:
+        """One more officer, by name and public key."""
+        if not re.fullmatch(r"[0-9a-f]{64}", public):
+            raise LedgerError("an officer's public key has 64 hexadecimal digits; OfficerKey.public says it")
+        return self._made("officer", name=_text("name", name), key=public)
+
+    def close(self, account: str, reason: str) -> Decision:
+        """No more spends on an account, nor on any below it."""
+        return self._made("close", account=self._id(account), reason=_text("reason", reason))
+
+    def freeze(self, analyst: str, reason: str) -> Decision:
+        """No more spends by an analyst until two officers lift it."""
+        return self._state(analyst, "frozen", reason)
+
+    def revoke(self, analyst: str, reason: str) -> Decision:
+        """No more spends by an analyst."""
+        return self._state(analyst, "revoked", reason)
+
+    def restore(self, analyst: str, reason: str) -> Decision:
+        """Spends by an analyst again: it loosens, so two officers sign."""
+        return self._state(analyst, "active", reason)
+
+    def _state(self, analyst: str, state: str, reason: str) -> Decision:
+        return self._made("analyst", analyst=_text("analyst", analyst), state=state, reason=_text("reason", reason))
+
+    def amend(
+        self, account: str, reason: str, *, budget: Budget | str | None = None,
+        purposes: Iterable[str] | None = None, analysts: Iterable[str] | None = None,
+    ) -> Decision:
+        """Other terms of an account: its budget (in the same currency), the purposes and the analysts it admits.
+
+        `purposes=["*"]` admits every purpose that says something; an empty list lifts the condition.
+        """
+        spec = self.ledger.account(account).spec
+        terms: dict[str, Any] = {}
+        if budget is not None:
+            new = Budget.of(budget)
+            if set(new.limits) != set(spec.budget.limits):
+                raise LedgerError(f"budget: account {account!r} counts in {spec.budget.currency}; another currency needs another account")
+            # The share that is kept for corrections is part of how totals are kept, and stays.
+            terms["budget"] = Budget(new.guarantee, reserve=spec.budget.reserve).to_record()
+        for name, given in (("purposes", purposes), ("analysts", analysts)):
+            if given is not None:
+                terms[name] = sorted({_text(name, item) for item in ([given] if isinstance(given, str) else given)})
+        if not terms:
+            raise LedgerError("amend names what changes: budget, purposes or analysts")
+        return self._made("amend", account=spec.id, terms=terms, reason=_text("reason", reason))
+
+    def needed(self, decision: Decision) -> int:
+        """How many officers must sign."""
+        return 1 if self._tightening(decision, self.rules()) else 2
+
+    def decide(self, decision: Decision, *keys: Signer) -> int:
+        """Write a decision into the book, signed by these keys and those that signed before; the number of its entry.
+
+        The signatures are checked here. Unknown keys, one officer twice, and too few officers are refused.
+        """
+        whole = decision.signed(*keys)
+        for public, signature in whole.signatures:
+            if not signed_by(public, signature, whole.message):
+                raise LedgerError("a signature is not of this decision; sign it anew")
+
+        def work(connection: Connection) -> int:
+            rules = rules_of(connection, Rules())
+            self._check(whole, rules)
+            fields = {**whole.fields, "signatures": [list(pair) for pair in whole.signatures], "time": journal.now()}
+            return journal.append(connection, [fields])[0].seq
+
+        return self.ledger.store.write(work)
+
+    def _check(self, decision: Decision, rules: Rules) -> None:
+        fields = decision.fields
+        if fields.get("book") != self._book() or fields.get("kind") not in KINDS or fields.get("mark") in rules.marks:
+            raise LedgerError("this decision was made for another book, or is in the book already")
+        signers = {public for public, _ in decision.signatures}
+        if fields["kind"] == "officer" and not rules.officers:
+            if signers != {fields["key"]}:
+                raise LedgerError("the first officer signs for himself: decide(governance.enrol(name, key.public), key)")
+            return
+        unknown = signers - set(rules.officers)
+        if unknown or not signers:
+            raise LedgerError(code="officer-unknown", officers=tuple(rules.officers.values()) or ("nobody",))
+        wanted = 1 if fields["kind"] == "officer" or self._tightening(decision, rules) else 2
+        if len(signers) < wanted:
+            raise LedgerError(code="second-signature", kind=fields["kind"])
+
+    def _tightening(self, decision: Decision, rules: Rules) -> bool:
+        number = decision.fields.get("account")
+        spec = None if number is None else self.ledger.store.read(lambda connection: self.ledger.spec(connection, int(number)))
+        return rules.tightens(decision.fields, spec)
+
+    def _made(self, kind: str, **fields: Any) -> Decision:
+        return Decision({"kind": kind, "book": self._book(), "mark": secrets.token_hex(8), **fields})
+
+    def _book(self) -> str:
+        first = next(iter(self.ledger.entries()))
+        return str(first["secret"])
+
+    def _id(self, account: str) -> int:
+        return self.ledger.account(account).spec.id
+
+
+def faults(fields: Mapping[str, Any], rules: Rules, spec: Spec | None) -> list[str]:
+    """What is wrong with a decision as it stands in a book, for `verify`; signatures are checked where that can be done."""
+    found = []
+    pairs = [(str(key), str(signature)) for key, signature in fields["signatures"]]
+    signers = {key for key, _ in pairs}
+    bare = {name: value for name, value in fields.items() if name not in ("signatures", "time", "seq", "previous")}
+    first = fields["kind"] == "officer" and not rules.officers
+    if (signers != {fields["key"]}) if first else (not signers or signers - set(rules.officers)):
+        found.append("is a decision by nobody who is an officer")
+    wanted = 1 if fields["kind"] == "officer" or rules.tightens(fields, spec) else 2
+    if len(signers) < wanted:
+        found.append("loosens terms with one officer's signature")
+    if fields["mark"] in rules.marks:
+        found.append("repeats an earlier decision")
+    try:
+        if not all(signed_by(key, signature, Decision(bare).message) for key, signature in pairs):
+            found.append("has a signature that is not its signer's")
+    except PackageMissing:
+        pass  # who has no package for signatures still sees the chain checked
+    return found
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > 500:
+        raise LedgerError(f"{name} must be a text of 1 to 500 characters")
+    return value.strip()
+
+
+# --- who asks -----------------------------------------------------------------------------------------------------
+
+#: How many of the latest entries tell which analysts use a book.
+LATEST = 2000
+
+
+def analysts_of(ledger: Ledger) -> list[str]:
+    """The analysts that a book knows: those of its latest spends, and those that officers decided about."""
+    end = journal.parse_head(ledger.head())[0]
+    found = {str(fields.get("analyst", "")) for fields in ledger.entries(since=max(1, end - LATEST))}
+    return sorted(found - {""})
+
+
+def who(ledger: Ledger, given: str | None = None) -> str:
+    """Who asks: as given, or the user of the system, unless several analysts use the book and this user is none of them."""
+    if given:
+        return given
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        user = ""
+    known = analysts_of(ledger)
+    if len(known) > 1 and user not in known:
+        raise LedgerError(code="analyst-needed", analysts=tuple(known))
+    return user
+
+
+def budget_change(before: Budget, after: Budget) -> dict[str, tuple[Fraction, Fraction]]:
+    """Which limits differ, from what to what.
+
+    >>> budget_change(Budget(epsilon=1), Budget(epsilon="1/2"))
+    {'pure': (Fraction(1, 1), Fraction(1, 2))}
+    """
+    return {name: (limit, after.limits[name]) for name, limit in before.limits.items() if limit != after.limits[name]}

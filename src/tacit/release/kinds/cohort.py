@@ -1,0 +1,191 @@
+"""`kind: cohort`: how many patients match, read by a public prior and loss; each patient counts once.
+
+>>> from tacit.release.kinds import find
+>>> find("cohort").Block(name="c", source="patients", at_most=1000, weight=1).at_most
+1000
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from tacit.accounting import Event
+from tacit.applications.health import CohortAnswer, CohortPlan, asymmetric, plan_cohort, prevalence
+from tacit.errors import ParameterError
+from tacit.release.errors import JobError
+from tacit.release.job_parts import OutputSpec
+from tacit.release.job_parts import Part as Block_
+from tacit.release.kinds import Notice, Portion, Record
+from tacit.release.kinds.fields import (
+    FieldAnswer,
+    FieldPart,
+    checks_of,
+    described_of,
+    files_of,
+    recorded_of,
+    review_of,
+    section_of,
+)
+from tacit.tables import Desk, TableError
+
+if TYPE_CHECKING:
+    from tacit.release.job import Job
+
+PRODUCT = "Counts of cohorts"
+
+
+class LossSpec(Block_):
+    """What one patient too many and one too few cost."""
+
+    over: float = Field(gt=0)
+    under: float = Field(gt=0)
+
+
+class CohortSpec(OutputSpec):
+    """How many patients match `where`; `at_most` is a public bound. `prevalence` is a prior, `loss` what errors cost."""
+
+    source: str
+    at_most: int = Field(gt=0, le=10_000_000)
+    where: str | None = Field(default=None, min_length=1, max_length=100_000)
+    prevalence: float | None = Field(default=None, gt=0, lt=1)
+    loss: LossSpec | None = None
+
+    @property
+    def sql(self) -> str:
+        """The plain count."""
+        return f'SELECT COUNT(*) AS n FROM "{self.source}"' + ("" if self.where is None else f" WHERE ({self.where})")
+
+
+Block = CohortSpec
+
+
+@dataclass(frozen=True)
+class CohortOutput:
+    """A block that was checked. Its noise is the two-sided geometric law, so it is priced in epsilon."""
+
+    spec: CohortSpec
+    desk: Desk
+    plain: bool = False
+    figures: tuple[str, ...] = ("patients",)
+
+    def planned(self, epsilon: Any) -> CohortPlan:
+        return plan_cohort(self.desk, self.spec.sql, epsilon=epsilon, at_most=self.spec.at_most)
+
+
+def prepare(block: CohortSpec, job: Job, desk: Desk, place: str) -> CohortOutput:
+    """Check the block against the job's sources."""
+    if block.source not in desk.source.tables or block.source in desk.source.public:
+        raise JobError("names no private source of the job", place=f"{place}.source")
+    found = CohortOutput(block, desk)
+    try:
+        found.planned(1)
+    except (ParameterError, TableError) as error:
+        raise JobError(str(error), place=place) from None
+    return found
+
+
+@dataclass(frozen=True)
+class PlannedCohort:
+    """A count with its price."""
+
+    output: CohortOutput
+    portion: Portion
+    counted: CohortPlan
+    noise: str = "two-sided geometric"
+    size: int = 1
+
+    @property
+    def spec(self) -> CohortSpec:
+        return self.output.spec
+
+    @property
+    def event(self) -> Event:
+        return self.counted.event
+
+    @property
+    def score(self) -> float:
+        return -math.log(float(self.counted.epsilon))
+
+    @property
+    def errors(self) -> dict[str, float]:
+        return self.errors_at(self.output.desk.confidence)
+
+    def errors_at(self, confidence: float) -> dict[str, float]:
+        return {"patients": self.counted.error(confidence)}
+
+
+def plan(output: CohortOutput, portion: Portion) -> PlannedCohort:
+    """The count at this price. No data is touched."""
+    price = portion.spend.laplace_epsilon
+    if price is None:
+        raise JobError("a cohort has a price in epsilon; give the job's budget in epsilon", place="budget")
+    return PlannedCohort(output, portion, output.planned(price))
+
+
+def notices(planned: PlannedCohort, job: Job, place: str) -> list[Notice]:
+    """Nothing: a count says by itself how far it may be off."""
+    return []
+
+
+def explain(planned: PlannedCohort) -> tuple[str, str]:
+    """The chance to be near the truth, and the statement."""
+    near = ", ".join(f"{planned.counted.within(e):.0%} within {e}" for e in (1, 5, 20))
+    text = planned.counted.cut.statement([()]).sql(dialect=planned.output.desk.engine.dialect, pretty=True)
+    return f"one count with two-sided geometric noise, {planned.event!r}; it is right with probability {near}", text
+
+
+def draw(planned: PlannedCohort) -> Record:
+    """Count in the engine, add noise, once."""
+    return {"noisy": planned.counted.draw()}
+
+
+def result(planned: PlannedCohort, drawn: Record, private: bool, entry: int | None) -> FieldAnswer:
+    """The count of least expected loss, and the interval of the posterior."""
+    spec = planned.spec
+    prior = None if spec.prevalence is None else prevalence(spec.prevalence, spec.at_most)
+    more = {} if spec.loss is None else {"loss": asymmetric(spec.loss.over, spec.loss.under)}
+    found = CohortAnswer(
+        drawn["noisy"], spec.at_most, planned.counted.epsilon, planned.event, private, entry, prior, **more
+    )
+    low, high = found.interval(planned.output.desk.confidence)
+    value = float(found.value)
+    part = FieldPart("patients", {"cohort": [spec.name]}, [value], [float(min(low, value))], [float(max(high, value))])
+    return FieldAnswer([part], {"noisy count, for other priors and losses": str(found.noisy)}, private)
+
+
+def checks(planned: PlannedCohort, result: FieldAnswer) -> list[tuple[str, bool]]:
+    """The count lies in its public range."""
+    return [*checks_of(result), ("the count is in its range", 0 <= result.parts[0].value[0] <= planned.spec.at_most)]
+
+
+files, section = files_of, section_of
+
+
+def recorded(planned: PlannedCohort, result: FieldAnswer) -> Record:
+    """Its public parameters and price."""
+    spec = planned.spec
+    loss = None if spec.loss is None else spec.loss.model_dump()
+    return recorded_of(planned, source=spec.source, at_most=spec.at_most, prevalence=spec.prevalence, loss=loss)
+
+
+def post_processing(planned: PlannedCohort) -> list[str]:
+    """What is done to the noisy count."""
+    return ["clamped to its public range", "the answer of least expected loss under a public prior"]
+
+
+def described(planned: PlannedCohort, result: FieldAnswer | None) -> Record:
+    """What the report shows."""
+    return described_of(planned, result, [
+        "Each patient counts once, however many rows match.",
+        "The interval is of the posterior under the prior that the job states (none: every count alike).",
+    ])  # fmt: skip
+
+
+def review(outputs: Sequence[PlannedCohort], private: bool) -> Mapping[str, str]:
+    """What a reviewer asks about cohorts."""
+    return review_of(private, "A count is about all patients of the cohort at once; small cohorts are hidden most.")

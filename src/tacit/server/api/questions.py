@@ -1,0 +1,184 @@
+"""Questions: price, explain, ask, wait, read in four forms, share, approve.
+
+`POST /v1/questions` needs an `Idempotency-Key`. With `Prefer: wait=30` it answers when the answer leaves; without, at once
+with the state of the question, and `GET` waits. An outcome has the same status and the same size class, answered or lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from tacit.server.access import Caller
+from tacit.server.api.app import Serving, Signed, padded
+from tacit.server.desk import Service
+from tacit.server.errors import ServiceError
+from tacit.server.requests import Ask, Decide, PriceRequest
+
+router = APIRouter(prefix="/v1", tags=["questions"])
+Id = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
+#: The longest that a request waits, in seconds.
+LONGEST = 60.0
+ARROW, PARQUET = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"
+#: The forms of an answer, with the end of a file's name.
+FORMS = {"application/json": "json", "text/csv": "csv", ARROW: "arrow", PARQUET: "parquet"}
+
+
+@router.post("/price", operation_id="price")
+def price(service: Serving, caller: Signed, request: PriceRequest) -> dict[str, Any]:
+    """What a question costs and how exact it would be; a curve for `epsilons` or `accuracies`. Nothing is spent."""
+    return service.questions.price(caller, request)
+
+
+@router.post("/explain", operation_id="explain")
+def explain(service: Serving, caller: Signed, request: PriceRequest) -> dict[str, str]:
+    """The plan in words. No data is touched."""
+    return {"text": service.questions.explain(caller, request)}
+
+
+@router.post("/questions", operation_id="ask", status_code=202)
+async def ask(
+    service: Serving, caller: Signed, request: Ask,
+    idempotency_key: Annotated[str, Header(max_length=200)] = "", prefer: Annotated[str, Header(max_length=100)] = "",
+) -> Response:  # fmt: skip
+    """Ask, and pay. The same key and body are the same question, however often they are sent."""
+    view = await run_in_threadpool(service.questions.ask, caller, request, idempotency_key)
+    seconds = _wait(prefer)
+    if seconds:
+        view = await _waited(service, caller, view["id"], seconds)
+    found = padded(view, 200 if view["state"] in ("answered", "lost") else 202)
+    found.headers["location"] = f"/v1/questions/{view['id']}"
+    return found
+
+
+@router.get("/questions", operation_id="list_questions")
+def list_questions(
+    service: Serving, caller: Signed, before: Annotated[float | None, Query()] = None,
+    most: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The caller's questions, or everyone's for the officer, newest first, without their answers."""
+    return service.questions.list(caller, before=before, most=most)
+
+
+@router.get("/questions/{question}", operation_id="read_question")
+async def read_question(
+    service: Serving, caller: Signed, question: Id, accept: Annotated[str, Header(max_length=500)] = "application/json",
+    prefer: Annotated[str, Header(max_length=100)] = "",
+) -> Response:  # fmt: skip
+    """A question and its answer, as JSON, CSV, Arrow or Parquet."""
+    form = _form(accept)
+    view = await _waited(service, caller, question, _wait(prefer))
+    if form == "application/json":
+        await run_in_threadpool(service.questions.delivered, view)
+        return padded(view)
+    answer = service.questions.answer_of(view)
+    await run_in_threadpool(service.questions.delivered, view)
+    body = await run_in_threadpool(written, answer, FORMS[form])
+    name = f'attachment; filename="answer-{view["id"]}.{FORMS[form]}"'
+    return Response(body, media_type=form, headers={"content-disposition": name})
+
+
+@router.get("/questions/{question}/events", operation_id="watch_question", response_class=StreamingResponse)
+async def watch_question(service: Serving, caller: Signed, question: Id) -> StreamingResponse:
+    """The states of a question as server-sent events, until it has ended."""
+    first = await run_in_threadpool(service.questions.read, caller, question)
+
+    async def events() -> AsyncIterator[str]:
+        state = ""
+        view = first
+        for _ in range(1000):
+            if view["state"] != state:
+                state = view["state"]
+                yield f"event: state\ndata: {json.dumps({'id': view['id'], 'state': state})}\n\n"
+            if state not in ("quoted", "waiting", "running"):
+                return
+            view = await _waited(service, caller, question, LONGEST, changed=state)
+            yield ": still here\n\n"
+
+    return StreamingResponse(events(), media_type="text/event-stream")
+
+
+@router.post("/questions/{question}/share", operation_id="share_question")
+def share_question(service: Serving, caller: Signed, question: Id) -> dict[str, str]:
+    """A link under which others who may see the data set can read the answer."""
+    return {"share": service.questions.share(caller, question)}
+
+
+@router.get("/approvals", operation_id="list_approvals")
+def list_approvals(service: Serving, caller: Signed) -> list[dict[str, Any]]:
+    """Questions that wait for the officer."""
+    return service.questions.approvals(caller)
+
+
+@router.post("/approvals/{question}", operation_id="approve")
+def approve(service: Serving, caller: Signed, question: Id, request: Decide) -> dict[str, Any]:
+    """Approve or decline a question."""
+    return service.questions.decide(caller, question, request)
+
+
+async def _waited(service: Service, caller: Caller, question: str, seconds: float, changed: str = "") -> dict[str, Any]:
+    """The question when its outcome may be seen, or as it is after so many seconds. Nothing is looked at between two times of the grid."""
+    questions, now = service.questions, service.claims.clock
+    until = now() + seconds
+    while True:
+        row = await run_in_threadpool(questions.row, caller, question)
+        if questions.seen(row) or now() >= until or (changed and row["state"] not in (changed, "running", "stored", "lost")):
+            return await run_in_threadpool(questions.view, row, answer=row["person"] == caller.person)
+        await asyncio.sleep(max(0.001, min(questions.next_look(row, now()), until) - now()))
+
+
+def _wait(prefer: str) -> float:
+    """The seconds of `Prefer: wait=30` (RFC 7240), at most a minute."""
+    for part in prefer.split(","):
+        name, _, value = part.strip().partition("=")
+        if name == "wait" and value.isascii() and value.isdigit() and len(value) < 6:
+            return min(float(value), LONGEST)
+    return 0.0
+
+
+def _form(accept: str) -> str:
+    """The first form that is accepted and offered."""
+    for part in accept.split(","):
+        kind = part.partition(";")[0].strip().lower()
+        if kind in ("*/*", "application/*", ""):
+            return "application/json"
+        if kind in FORMS:
+            return kind
+        if kind == "text/*":
+            return "text/csv"
+    raise ServiceError(code="not-acceptable")
+
+
+def written(answer: Any, form: str) -> bytes:
+    """An answer as a file. A cell of CSV that a spreadsheet would run as a formula is made a text."""
+    import pyarrow as pa
+
+    table, out = answer.to_arrow(), io.BytesIO()
+    if form == "arrow":
+        with pa.ipc.new_stream(out, table.schema) as stream:
+            stream.write_table(table)
+    elif form == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(table, out)
+    else:
+        from pyarrow import csv
+
+        for place, name in enumerate(table.column_names):
+            if pa.types.is_string(table.schema.types[place]):
+                plain = [_harmless(value) for value in table[name].to_pylist()]
+                table = table.set_column(place, _harmless(name), pa.array(plain, pa.string()))
+        csv.write_csv(table, out)
+    return out.getvalue()
+
+
+def _harmless(value: str | None) -> str | None:
+    return f"'{value}" if value and value[0] in "=+-@\t\r" else value
+

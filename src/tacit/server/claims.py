@@ -1,0 +1,184 @@
+"""The life of a question, and who works on it: a table of claims in place of a broker.
+
+    quoted -> [waiting ->] running -> stored -> delivered
+    refused, declined: nothing was spent.     lost: paid for, and never drawn again.
+
+A claim carries a worker, a lease and a generation. Every step names the generation, so that a worker whose lease ran out
+changes nothing more. The claims say who works; the book alone says what was paid: a question's key is booked with its
+spend, so a question that two workers take for theirs is still drawn once. "Reserved" is a question that is running and
+has its entry in the book.
+
+>>> sorted(after("running"))
+['lost', 'quoted', 'refused', 'stored']
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from tacit.server.database import Database, claims, new_id, questions
+from tacit.server.errors import ServiceError
+
+#: Which state may follow which. A question goes back from running to quoted where the book says that nothing was booked.
+STEPS: Mapping[str, frozenset[str]] = {
+    "quoted": frozenset({"running", "refused"}),
+    "waiting": frozenset({"quoted", "declined"}),
+    "running": frozenset({"stored", "lost", "refused", "quoted"}),
+    "stored": frozenset(),
+    "lost": frozenset(),
+    "refused": frozenset(),
+    "declined": frozenset(),
+}
+#: States in which nothing happens any more.
+ENDED = frozenset(state for state, following in STEPS.items() if not following)
+_DAY = 86400.0
+#: A question as it stands, by the names of its columns.
+Row = dict[str, Any]
+
+
+def after(state: str) -> frozenset[str]:
+    """The states that may follow."""
+    return STEPS[state]
+
+
+class Claims:
+    """The questions of a service, for one worker. `clock` is for tests of leases."""
+
+    def __init__(self, database: Database, *, lease: float = 60.0, clock: Callable[[], float] = time.time) -> None:
+        self.database, self.lease, self.clock = database, lease, clock
+        self.worker = f"{socket.gethostname()[:40]}:{os.getpid()}:{new_id()[:8]}"
+
+    # --- filing -------------------------------------------------------------------------------------------------------
+
+    def find(self, person: str, key: str) -> Row | None:
+        """The question that a person sent under a key."""
+        with self.database.read() as connection:
+            return _by_key(connection, person, key)
+
+    def file(self, values: Mapping[str, Any], *, daily: Fraction | None = None, waiting: int = 10**9) -> tuple[Row, bool]:
+        """A new question, or the one that is there under its key; and whether it is new.
+
+        `daily` is what the token may spend in a day, and `waiting` how many questions may be under way at once.
+        """
+        now = self.clock()
+        with self.database.write() as connection:
+            if not self.database.sqlite and daily is not None:
+                # two questions of one token must not both see the day's sum without the other
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:token))"), {"token": values["token"]})
+            row = _by_key(connection, values["person"], values["key"])
+            if row is not None:
+                return row, False
+            if daily is not None:
+                self._within(connection, values, daily, now)
+            open_ = sa.select(sa.func.count()).where(questions.c.state.in_(("quoted", "running")))
+            if (under_way := connection.execute(open_).scalar_one()) >= waiting:
+                raise ServiceError(code="queue-full", waiting=under_way)
+            filed = {"id": new_id(), "asked": now, "started": now, **values}
+            if self.database.sqlite:
+                connection.execute(questions.insert().values(**filed))
+            else:
+                from sqlalchemy.dialects.postgresql import insert
+
+                connection.execute(insert(questions).values(**filed).on_conflict_do_nothing())
+            row = _by_key(connection, values["person"], values["key"])
+        if row is None:
+            raise ServiceError(code="unavailable")
+        return row, row["id"] == filed["id"]
+
+    def _within(self, connection: Connection, values: Mapping[str, Any], daily: Fraction, now: float) -> None:
+        today = now - now % _DAY
+        spent = sa.and_(
+            questions.c.token == values["token"], questions.c.asked >= today, questions.c.state.not_in(("refused", "declined"))
+        )
+        found = connection.execute(sa.select(questions.c.epsilon).where(spent)).scalars().all()
+        total = sum((Fraction(text) for text in found if text), Fraction(values["epsilon"] or 0))
+        if total > daily:
+            raise ServiceError(code="daily-limit")
+
+    def row(self, question: str) -> Row | None:
+        """A question as it stands."""
+        with self.database.read() as connection:
+            return _first(connection, questions.c.id == question)
+
+    # --- working ------------------------------------------------------------------------------------------------------
+
+    def take(self, question: str) -> int | None:
+        """Claim a quoted question that no live worker has; the generation, or None."""
+        now = self.clock()
+        with self.database.write() as connection:
+            held = connection.execute(sa.select(claims).where(claims.c.question == question).with_for_update()).first()
+            if held is not None and held.lease > now and held.worker != self.worker:
+                return None
+            generation = 1 if held is None else held.generation + 1
+            if not self._step(connection, question, "quoted", "running"):
+                return None
+            values = {"worker": self.worker, "lease": now + self.lease, "generation": generation}
+            if held is None:
+                connection.execute(claims.insert().values(question=question, **values))
+            else:
+                connection.execute(claims.update().where(claims.c.question == question).values(**values))
+        return generation
+
+    def renew(self, held: Iterable[str]) -> None:
+        """Hold on to questions that are still worked on."""
+        names = list(held)
+        if names:
+            mine = sa.and_(claims.c.question.in_(names), claims.c.worker == self.worker)
+            with self.database.write() as connection:
+                connection.execute(claims.update().where(mine).values(lease=self.clock() + self.lease))
+
+    def end(self, question: str, generation: int, state: str, **values: Any) -> bool:
+        """A step of the worker whose generation is the latest; False where another has taken over."""
+        with self.database.write() as connection:
+            held = connection.execute(sa.select(claims).where(claims.c.question == question).with_for_update()).first()
+            if held is None or held.generation != generation:
+                return False
+            return self._step(connection, question, "running", state, **values)
+
+    def decide(self, question: str, state: str, **values: Any) -> bool:
+        """The officer's step: from waiting to quoted, or to declined."""
+        with self.database.write() as connection:
+            return self._step(connection, question, "waiting", state, started=self.clock(), **values)
+
+    def delivered(self, question: str) -> None:
+        """An answer was handed out."""
+        fresh = sa.and_(questions.c.id == question, questions.c.delivered.is_(None))
+        with self.database.write() as connection:
+            connection.execute(questions.update().where(fresh).values(delivered=self.clock()))
+
+    def expired(self) -> list[tuple[str, str, int]]:
+        """Questions that no worker holds any more: their number, state and generation."""
+        now = self.clock()
+        query = sa.select(questions.c.id, questions.c.state, sa.func.coalesce(claims.c.generation, 0)).outerjoin(
+            claims, claims.c.question == questions.c.id
+        )
+        gone = sa.or_(
+            sa.and_(questions.c.state == "running", claims.c.lease <= now),
+            # filed, and the worker was gone before it could claim it
+            sa.and_(questions.c.state == "quoted", questions.c.started <= now - self.lease),
+        )
+        with self.database.read() as connection:
+            return [(str(row[0]), str(row[1]), int(row[2])) for row in connection.execute(query.where(gone)).fetchall()]
+
+    def _step(self, connection: Connection, question: str, before: str, state: str, **values: Any) -> bool:
+        if state not in STEPS[before]:
+            raise ServiceError(code="unavailable")
+        there = sa.and_(questions.c.id == question, questions.c.state == before)
+        return bool(connection.execute(questions.update().where(there).values(state=state, **values)).rowcount)
+
+
+def _by_key(connection: Connection, person: str, key: str) -> Row | None:
+    return _first(connection, sa.and_(questions.c.person == person, questions.c.key == key))
+
+
+def _first(connection: Connection, where: Any) -> Row | None:
+    row = connection.execute(sa.select(questions).where(where)).mappings().first()
+    return None if row is None else dict(row)

@@ -1,0 +1,164 @@
+"""The service's own tables: people, tokens, sessions, questions, purposes, decisions, releases, trainings.
+
+They stand beside the book, in the same database, and hold no row of the data and no identifier of a data subject. The
+book alone says what was spent; what is here says who may ask and where a question is.
+
+>>> import pathlib, tempfile
+>>> database = Database(f"sqlite:///{pathlib.Path(tempfile.mkdtemp()) / 'service.db'}")
+>>> with database.write() as connection:
+...     _ = connection.execute(links.insert().values(hash="ab", person="ann", expires=1.0, used=None))
+>>> with database.read() as connection:
+...     connection.execute(sa.select(links.c.person)).scalar_one()
+'ann'
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from tacit.server.errors import ServiceError
+
+_META = sa.MetaData()
+_ID = sa.String(64)
+
+
+def _text(name: str, **options: Any) -> sa.Column[str]:
+    return sa.Column(name, sa.Text, nullable=False, default="", **options)
+
+
+def _time(name: str) -> sa.Column[float]:
+    return sa.Column(name, sa.Double, nullable=True)
+
+
+people = sa.Table(
+    "service_people", _META,
+    sa.Column("id", _ID, primary_key=True), _text("name"), sa.Column("subject", sa.String(500), unique=True, nullable=True),
+    _text("roles"), sa.Column("datasets", sa.Text, nullable=True), sa.Column("active", sa.Boolean, nullable=False), _time("created"),
+)  # fmt: skip
+tokens = sa.Table(
+    "service_tokens", _META,
+    sa.Column("id", _ID, primary_key=True), sa.Column("hash", _ID, unique=True, nullable=False),
+    sa.Column("person", _ID, nullable=False, index=True), _text("label"), _text("role"),
+    sa.Column("datasets", sa.Text, nullable=True), sa.Column("epsilon_a_day", sa.Text, nullable=True),
+    _time("created"), _time("expires"), _time("revoked"), _time("used"),
+)  # fmt: skip
+sessions = sa.Table(
+    "service_sessions", _META,
+    sa.Column("id", _ID, primary_key=True), sa.Column("hash", _ID, unique=True, nullable=False),
+    sa.Column("person", _ID, nullable=False, index=True), _text("form_token"), _time("created"), _time("seen"), _time("ended"),
+)  # fmt: skip
+links = sa.Table(
+    "service_links", _META,
+    sa.Column("hash", _ID, primary_key=True), sa.Column("person", _ID, nullable=False), _time("expires"), _time("used"),
+)  # fmt: skip
+#: Sign-ins that are under way with an identity provider: state, nonce and verifier, once, for ten minutes.
+sign_ins = sa.Table(
+    "service_sign_ins", _META,
+    sa.Column("state", _ID, primary_key=True), _text("browser"), _text("nonce"), _text("verifier"), _time("expires"),
+)  # fmt: skip
+questions = sa.Table(
+    "service_questions", _META,
+    sa.Column("id", _ID, primary_key=True), sa.Column("person", _ID, nullable=False, index=True), _text("token"),
+    sa.Column("key", _ID, nullable=False), _text("body"), _text("request"), _text("dataset"), _text("purpose"),
+    _text("state"), _text("price"), _text("epsilon"), sa.Column("entry", sa.BigInteger, nullable=True),
+    sa.Column("answer", sa.Text, nullable=True), _text("detail"), _text("decided_by"), _text("reason"),
+    sa.Column("estimate", sa.Double, nullable=False, default=0.0), _time("asked"), _time("started"), _time("ready"), _time("delivered"),
+    sa.Column("share", _ID, nullable=True, unique=True), sa.UniqueConstraint("person", "key"),
+)  # fmt: skip
+claims = sa.Table(
+    "service_claims", _META,
+    sa.Column("question", _ID, primary_key=True), _text("worker"), sa.Column("lease", sa.Double, nullable=False),
+    sa.Column("generation", sa.Integer, nullable=False),
+)  # fmt: skip
+#: Records that are written once and listed: purposes, decisions, trainings, requests of people about themselves.
+records = sa.Table(
+    "service_records", _META,
+    sa.Column("kind", sa.String(20), primary_key=True), sa.Column("id", sa.String(100), primary_key=True),
+    _text("person"), _text("body"), _time("made"),
+)  # fmt: skip
+releases = sa.Table(
+    "service_releases", _META,
+    sa.Column("id", _ID, primary_key=True), _text("dataset"), _text("person"), _text("state"), _text("folder"), _text("job"),
+    _text("detail"), sa.Column("entry", sa.BigInteger, nullable=True), _time("made"), _time("started"), _time("ready"),
+)  # fmt: skip
+
+
+class Database:
+    """Connections to the service's tables; safe to share between threads. A process opens its own."""
+
+    def __init__(self, url: str) -> None:
+        sqlite = url.startswith("sqlite")
+        options: dict[str, Any] = {"connect_args": {"timeout": 30}} if sqlite else {"pool_pre_ping": True, "pool_size": 10}
+        self.engine = sa.create_engine(url, **options)
+        self.sqlite = sqlite
+        if sqlite:
+            sa.event.listen(self.engine, "connect", _prepare)
+        with self._locked() as connection:
+            _META.create_all(connection)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection to look with."""
+        with self._answering(), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction: all of it is stored, or nothing."""
+        with self._answering(), self._begun() as connection:
+            yield connection
+
+    @contextmanager
+    def _locked(self) -> Iterator[Connection]:
+        """A transaction that is alone, for making tables."""
+        with self._begun() as connection:
+            if not self.sqlite:
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(7407252)"))
+            yield connection
+
+    @contextmanager
+    def _begun(self) -> Iterator[Connection]:
+        with self.engine.connect() as connection, connection.begin():
+            if self.sqlite:
+                # the driver would begin with a read lock, and two who both want to write would never agree
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """The database's complaint without the statement and its values."""
+        failed = False
+        try:
+            yield
+        except sa.exc.IntegrityError:
+            raise
+        except (sa.exc.DBAPIError, sa.exc.TimeoutError):
+            failed = True
+        if failed:
+            raise ServiceError(code="unavailable")
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.engine.dispose()
+
+
+def _prepare(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # `_begun` begins
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA busy_timeout = 30000")
+
+
+def new_id() -> str:
+    """A random name of 128 bits: it cannot be guessed, and tells nothing about when or how many.
+
+    >>> len(new_id())
+    32
+    """
+    return secrets.token_hex(16)

@@ -1,0 +1,131 @@
+"""The worker of a process: it draws answers to claimed questions, renews its leases, and takes up what others left.
+
+A question is handed to `Session.sql` under its key, which is booked with the spend. Whatever stops a worker, the book says
+what to do next: not booked, so it may be taken up again; booked with an answer, so the answer is handed out; booked without
+one, so it is lost. Nothing is drawn twice.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from tacit.accounting import Refusal
+from tacit.ledger import KeyKnown, LedgerBusy, LedgerUnwritable
+from tacit.server.claims import Claims
+from tacit.server.datasets import Dataset
+from tacit.server.errors import ServiceError, of_refusal
+from tacit.server.purposes import Purposes
+from tacit.server.requests import Ask
+from tacit.tables import EngineError, answer_record
+
+LOG = logging.getLogger("tacit.server")
+
+
+class Worker:
+    """Threads of this process that answer questions. `refresh` brings the lists of people who are left out up to date."""
+
+    def __init__(
+        self, claims: Claims, datasets: Mapping[str, Dataset], purposes: Purposes, refresh: Callable[[Dataset, str], None],
+        *, threads: int = 2,
+    ) -> None:  # fmt: skip
+        self.claims, self.datasets, self.purposes, self.refresh = claims, datasets, purposes, refresh
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="tacit-question")
+        self._held: dict[str, Future[None]] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._sweeper = threading.Thread(target=self._sweep, name="tacit-sweeper", daemon=True)
+        self._sweeper.start()
+
+    def submit(self, question: str) -> None:
+        """Answer a question soon."""
+        with self._lock:
+            if self._stop.is_set() or question in self._held:
+                return
+            future = self._pool.submit(self._answer, question)
+            self._held[question] = future
+        future.add_done_callback(lambda _: self._let_go(question))
+
+    def _let_go(self, question: str) -> None:
+        with self._lock:
+            self._held.pop(question, None)
+
+    def close(self) -> None:
+        """Finish what is under way, and take nothing more."""
+        self._stop.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._sweeper.join(timeout=5)
+
+    # --- answering ----------------------------------------------------------------------------------------------------
+
+    def _answer(self, question: str) -> None:
+        try:
+            generation = self.claims.take(question)
+            if generation is not None:
+                self._draw(question, generation)
+        except Exception:
+            # the reason may depend on the data; what was booked under the key decides what comes of the question
+            LOG.error("a question could not be answered; the book decides what becomes of it")
+
+    def _draw(self, question: str, generation: int) -> None:
+        row = self.claims.row(question)
+        if row is None:
+            return
+        state, values = "lost", dict[str, Any]()
+        try:
+            request = Ask.model_validate_json(row["request"])
+            dataset, purpose = self.datasets[row["dataset"]], self.purposes.find(row["purpose"])
+            if purpose is None:
+                raise ServiceError(code="purpose-ended")
+            self.refresh(dataset, purpose.id)
+            session = dataset.session(purpose, row["person"])
+            answer = session.sql(request.sql, purpose=purpose.id, key=row["key"], body=row["body"], **request.options())
+            state, values = "stored", {"answer": json.dumps(answer_record(answer)), "entry": answer.entry}
+        except (LedgerBusy, LedgerUnwritable):
+            state = "quoted"  # the sweeper comes back to it, and the book tells whether it was booked
+        except KeyKnown as error:
+            values = {"entry": error.facts["entry"]}
+        except EngineError:
+            pass
+        except Refusal as error:
+            found = of_refusal(error)
+            state, values = "refused", {"detail": json.dumps({"code": found.code, "message": found.message})}
+        self.claims.end(question, generation, state, ready=self.claims.clock(), **values)
+
+    # --- what others left ---------------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        pause = max(0.05, self.claims.lease / 3)
+        while not self._stop.wait(pause):
+            with suppress(Exception):
+                self.sweep()
+
+    def sweep(self) -> None:
+        """Renew what is held here, and decide about questions whose worker is gone."""
+        with self._lock:
+            held = set(self._held)
+        self.claims.renew(held)
+        for question, state, generation in self.claims.expired():
+            if question in held:
+                continue
+            if state == "quoted" or self._again(question, generation):
+                self.submit(question)
+
+    def _again(self, question: str, generation: int) -> bool:
+        """Whether a question that was running may be handed out again; otherwise it is lost, and marked so."""
+        row = self.claims.row(question)
+        if row is None:
+            return False
+        purpose = self.purposes.find(row["purpose"])
+        if purpose is None:
+            return False
+        booked = self.datasets[row["dataset"]].account_of(purpose, row["person"]).booked(row["key"])
+        if booked is None or booked[2]:
+            return self.claims.end(question, generation, "quoted")
+        self.claims.end(question, generation, "lost", ready=self.claims.clock(), entry=booked[0])
+        return False

@@ -1,0 +1,87 @@
+"""`tacit fairness`: a stranger's file of decisions, public counts, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from tacit.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
+    status = main([str(word) for word in words])
+    seen = capsys.readouterr()
+    return status, seen.out + seen.err
+
+
+@pytest.fixture
+def decisions(tmp_path: Path) -> Path:
+    made = np.random.default_rng(0)
+    sex, due = made.choice(["F", "M"], 4000), made.integers(0, 2, 4000)
+    given = np.where(made.random(4000) < 0.8, due, 1 - due)
+    parquet.write_table(pa.table({"y": due, "p": given, "sex": sex}), tmp_path / "d.parquet")
+    return tmp_path / "d.parquet"
+
+
+AUDIT = ["--label", "y", "--prediction", "p", "--group", "sex", "--values", "sex=F,M", "--epsilon", "0.5"]
+
+
+def test_rates_of_a_file(decisions: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said = run(capsys, "fairness", "audit", decisions, *AUDIT, "--plot", decisions.parent / "r.png")
+    assert status == 0 and "equalized odds: gap" in said and (decisions.parent / "r.png").exists()
+    found = json.loads(run(capsys, "fairness", "audit", decisions, *AUDIT, "--json")[1])
+    rate = found["rates"]["true_positive_rate"]["F"]
+    assert rate["low"] < 0.8 < rate["high"] + 0.05 and found["epsilon"] <= 0.5
+
+
+def test_one_cell_of_a_csv_changes_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ["y,p,sex"] + ["1,1,F", "0,0,M"] * 1000
+    shares = []
+    for last in ("1,1,F", "1.5,many,\u0000"):
+        (tmp_path / "d.csv").write_text("\n".join([*rows, last]), encoding="utf-8")
+        found = json.loads(run(capsys, "fairness", "audit", tmp_path / "d.csv", *AUDIT, "--json")[1])
+        shares.append(found["rates"]["accuracy"]["F"]["low"])
+    assert min(shares) > 0.97
+
+
+def test_who_pays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.csv").write_text("place,people\na,2\nb,20\nc,5000\n")
+    words = ["fairness", "allocation", tmp_path / "c.csv", "--scale", "20", "--total", "1e6", "--threshold", "100"]
+    status, said = run(capsys, *words, "--plot", tmp_path / "a.png")
+    assert status == 0 and "who pays" in said and "misjudged" in said and (tmp_path / "a.png").exists()
+    found = json.loads(run(capsys, *words, "--json")[1])
+    assert found["by_size"]["2.0"] > 2 and found["shift"] == pytest.approx(46.05, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--label", "z"], "no column 'z'"),
+        (["--values", "age=1,2"], "--values"),
+        (["--epsilon", "much"], "--epsilon"),
+        (["--notion", "equality"], "no notion"),
+        (["--ledger", "book.db"], "--account"),
+    ],
+)
+def test_refusals(decisions: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, text = run(capsys, "fairness", "audit", decisions, *AUDIT, *words)
+    assert status != 0 and said in text
+
+
+def test_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "cannot be read" in run(capsys, "fairness", "audit", tmp_path / "none.csv", *AUDIT)[1]
+    (tmp_path / "c.csv").write_text("place,people\na,many\n")
+    words = ["fairness", "allocation", tmp_path / "c.csv", "--scale", "20", "--total", "1e6"]
+    assert "must be counts" in run(capsys, *words)[1]
+
+
+def test_a_long_cell_stops_nothing_and_figures_come_before_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ["y,p,sex", *["1,1,F", "0,0,M"] * 50, f"1,1,{'x' * 200_000}"]
+    (tmp_path / "d.csv").write_text("\n".join(rows))
+    status, said = run(capsys, "fairness", "audit", tmp_path / "d.csv", *AUDIT, "--plot", tmp_path / "none" / "r.png")
+    assert status != 0 and "equalized odds: gap" in said and "cannot be written" in said

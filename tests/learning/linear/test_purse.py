@@ -1,0 +1,93 @@
+"""A purse never gives out more than it holds, and what is drawn with its shares is what its event prices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacit.accounting import Adjacency, Guarantee
+from tacit.learning import LinearRegression, LogisticRegression
+from tacit.learning.linear import purse as module
+from tacit.learning.linear import solvers
+from tacit.learning.linear.purse import Purse
+from tacit.noise import test_mode
+
+AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+GENERATOR = np.random.default_rng(5)
+X = GENERATOR.uniform(-1, 1, (3000, 4))
+Y = X @ np.array([0.4, -0.3, 0.2, 0.0]) + GENERATOR.normal(0, 0.1, 3000)
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee(epsilon=1, delta=1e-6), Guarantee(epsilon=2, delta=0), Guarantee(rho=0.1)])
+def test_no_more_than_the_whole_is_given_out(guarantee: Guarantee) -> None:
+    purse = Purse.of(guarantee, AR)
+    assert guarantee.keeps(purse.event, AR)
+    parts = [purse.take(share) for share in (0.2, 0.3, 0.5)]
+    total = sum(parts) if purse.pure else math.sqrt(sum(part**2 for part in parts))
+    assert purse.strength * (1 - 1e-6) < total <= purse.strength
+    with pytest.raises(RuntimeError, match="share"):
+        purse.take(0.01)
+
+
+@pytest.mark.parametrize("adjacency", [AR, RO])
+def test_sums_counts_and_moments_are_those_of_the_rows_without_noise(adjacency: Adjacency) -> None:
+    """The oracle: numpy's own sums, for a guarantee so loose that noise is nothing."""
+    for guarantee in (Guarantee(rho=1e10), Guarantee(epsilon=1e7, delta=0)):
+        purse = Purse.of(guarantee, adjacency)
+        with test_mode(1):
+            assert purse.box_sum(X, 0.2)[0] == pytest.approx(X.sum(axis=0), abs=0.01)
+            held = X / 2
+            assert purse.moment(held, 0.2)[0] == pytest.approx(held.T @ held, abs=0.01)
+            cells = np.column_stack([(X[:, 0] > 0).astype(np.int64), np.where(X[:, 1] > 0, 1, -1)])
+            expected = [[(X[:, 0] <= 0).sum(), (X[:, 0] > 0).sum()], [0, (X[:, 1] > 0).sum()]]
+            assert purse.counts(cells, 2, 0.2)[0] == pytest.approx(np.array(expected), abs=0.01)
+            assert purse.rows(X, None, 0.2) == pytest.approx(3000, abs=0.01)
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The mu or epsilon of every release that a fit draws, as handed to the mechanisms themselves."""
+    seen: list[float] = []
+
+    def spied(function: Callable[..., Any], price: Callable[[dict[str, Any]], float]) -> Callable[..., Any]:
+        def call(*args: Any, **given: Any) -> Any:
+            seen.append(price(given))
+            return function(*args, **given)
+
+        return call
+
+    for name in ("noisy_sum", "noisy_second_moment", "noisy_table"):
+        monkeypatch.setattr(module, name, spied(getattr(module, name), lambda given: 1 / given["multiplier"]))
+    for name in ("noisy_sum", "noisy_second_moment", "noisy_outer_sum"):
+        monkeypatch.setattr(solvers, name, spied(getattr(solvers, name), lambda given: 1 / given["multiplier"]))
+    for name in ("noisy_box_sum", "noisy_box_sums"):
+        monkeypatch.setattr(module, name, spied(getattr(module, name), lambda given: given["epsilon"]))
+    return seen
+
+
+@pytest.mark.parametrize("rows", [60, 400, 3000])
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_what_a_fit_draws_adds_up_to_its_price(rows: int, delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every regime: the mean alone, a descent, directions, one matrix. The mutant, a purse that forgets, overspends."""
+    seen = recorded(monkeypatch)
+    public: dict[str, Any] = {"epsilon": 2, "delta": delta, "bounds": (-1, 1)}
+    guarantee = Guarantee(epsilon=2, delta=delta)
+    strength = Purse.of(guarantee, AR).strength
+
+    def total() -> float:
+        found = sum(seen) if not delta else math.sqrt(sum(part**2 for part in seen))
+        seen.clear()
+        return found
+
+    with test_mode(2):
+        LinearRegression(**public, label_bounds=(-2, 2)).fit(X[:rows], Y[:rows])
+        assert 0.5 * strength < total() <= strength * (1 + 1e-9)
+        if delta:
+            LogisticRegression(**public, classes=[0, 1], solver="descent").fit(X[:rows], (Y[:rows] > 0).astype(int))
+            assert 0.5 * strength < total() <= strength * (1 + 1e-9)
+        monkeypatch.setattr(Purse, "take", lambda self, share: self.strength)
+        LinearRegression(**public, label_bounds=(-2, 2)).fit(X[:rows], Y[:rows])
+        assert total() > 1.2 * strength

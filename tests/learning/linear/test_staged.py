@@ -1,0 +1,81 @@
+"""Staged least squares: a floor it keeps, labels whose range it finds, and ordinary least squares in the limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression as Plain
+
+from tacit.accounting import Adjacency, Guarantee
+from tacit.learning import LinearRegression
+from tacit.learning.linear import staged
+from tacit.learning.linear.purse import Purse
+from tacit.learning.linear.staged import LabelRange, label_range
+from tacit.noise import test_mode
+
+AR = Adjacency.ADD_REMOVE
+
+
+def wages(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Skewed labels in a wide public range: their deviation is about a fiftieth of its half width."""
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-1, 1, (rows, 6))
+    return X, np.minimum(np.exp(1.2 + X[:, 0] + 0.5 * X[:, 1] + generator.normal(0, 0.4, rows)), 400.0)
+
+
+def mean_score(delta: float, epsilon: float, table: Any, labels: tuple[float, float], seeds: int = 4) -> float:
+    found = []
+    for seed in range(seeds):
+        X, y = table(seed)
+        with test_mode(seed):
+            model = LinearRegression(epsilon=epsilon, delta=delta, bounds=(-1, 1), label_bounds=labels).fit(X[::2], y[::2])
+        found.append(model.score(X[1::2], y[1::2]))
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_it_is_never_far_below_a_constant_and_rises_with_epsilon(delta: float) -> None:
+    noise = np.random.default_rng(8)
+    tables: list[tuple[Any, tuple[float, float]]] = [
+        (lambda seed: wages(8000, seed), (0.0, 400.0)),
+        (lambda seed: (noise.uniform(-1, 1, (4000, 12)), noise.normal(0, 0.3, 4000)), (-2.0, 2.0)),  # nothing to learn
+    ]
+    for table, labels in tables:
+        scores = [mean_score(delta, epsilon, table, labels) for epsilon in (0.1, 1.0, 10.0)]
+        # at epsilon 0.1 the mean of 4,000 labels alone has noise of half their deviation
+        assert scores[0] > -0.6 and min(scores[1:]) > -0.02
+        assert scores[1] > scores[0] - 0.03 and scores[2] > scores[1] - 0.03
+
+
+def test_the_range_of_skewed_labels_is_found_and_without_it_the_fit_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = wages(8000, 0)
+    open_score = Plain().fit(X[::2], y[::2]).score(X[1::2], y[1::2])
+    kept = mean_score(1e-6, 1.0, lambda seed: wages(8000, seed), (0.0, 400.0))
+    monkeypatch.setattr(staged, "label_range", lambda *given: LabelRange(-1.0, 1.0))
+    lost = mean_score(1e-6, 1.0, lambda seed: wages(8000, seed), (0.0, 400.0))
+    assert kept > open_score - 0.1 > lost
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee(rho=1e6), Guarantee(epsilon=1e5, delta=0)])
+def test_the_tree_finds_the_quantiles_where_noise_is_small(guarantee: Guarantee) -> None:
+    """The oracle: all labels, to within a leaf; and almost nothing is cut off."""
+    labels = np.random.default_rng(3).normal(0.2, 0.02, 5000)
+    with test_mode(1):
+        found = label_range(labels, Purse.of(guarantee, AR), 5000.0, 0.1)
+    leaf = 2 / (1 << staged.LEVELS)
+    assert abs(found.lower - labels.min()) <= 2 * leaf and abs(found.upper - labels.max()) <= 2 * leaf
+    assert found.units(np.array([-9.0, 9.0])).tolist() == [-1.0, 1.0]
+
+
+@pytest.mark.parametrize("terms", [{"rho": 1e9}, {"epsilon": 1e6, "delta": 0}])
+def test_it_is_least_squares_in_the_limit(terms: dict[str, float]) -> None:
+    generator = np.random.default_rng(4)
+    X = generator.uniform(-1, 1, (4000, 3))
+    y = X @ np.array([1.0, -0.5, 0.2]) + 0.3 + generator.normal(0, 0.2, 4000)
+    with test_mode(1):
+        mine = LinearRegression(**terms, bounds=(-1, 1), label_bounds=(-4, 4)).fit(X, y)  # type: ignore[arg-type]
+    plain = Plain().fit(X, y)
+    assert mine.coef_ == pytest.approx(plain.coef_, abs=5e-3) and mine.intercept_ == pytest.approx(plain.intercept_, abs=5e-3)
+    assert mine.solver_ == "staged"

@@ -1,0 +1,76 @@
+"""The tilted minimum: shares of classes as its floor, the price of its determinant, and the plain minimum with much budget."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression as Plain
+
+from tacit.accounting import Adjacency
+from tacit.learning import LogisticRegression
+from tacit.learning.linear.losses import logistic, multinomial
+from tacit.learning.linear.prior import class_shares, kept
+from tacit.learning.linear.pure import deviation
+from tacit.learning.linear.tilted import CONSTANT, LENGTH, best_ridge
+from tacit.mechanisms import farthest
+from tacit.noise import test_mode
+
+AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
+
+
+@pytest.mark.parametrize("adjacency", [AR, RO])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 30.0])
+def test_the_ridge_is_the_best_of_its_prediction_and_leaves_something_for_the_tilt(epsilon: float, adjacency: Adjacency) -> None:
+    for loss, outputs in ((logistic, 1), (multinomial(4), 4)):
+        ridge, determinant = best_ridge(loss, epsilon, 50.0, 7, outputs, adjacency)
+        bend = loss.curvature * (7 + CONSTANT**2)
+        assert determinant == pytest.approx(loss.rank * math.log1p(bend / ridge)) and 0 < determinant < 0.9 * epsilon
+
+        def error(at: float, loss: object = loss, outputs: int = outputs, bend: float = bend) -> float:
+            left = epsilon - loss.rank * math.log1p(bend / at)  # type: ignore[attr-defined]
+            noise = deviation(8) * farthest(loss.total_slope(outputs), adjacency) / left  # type: ignore[attr-defined]
+            return float(outputs * 8 * noise**2 * 50 / (50 + at) ** 2 + 50 * (at * LENGTH / (50 + at)) ** 2)
+
+        assert error(ridge) <= min(error(ridge * 1.5), error(ridge / 1.05) if error(ridge / 1.05) > 0 else math.inf) * 1.05
+
+
+def unequal(seed: int, rows: int = 6000) -> tuple[np.ndarray, np.ndarray]:
+    """Four classes in five are 0, and skewed features say nothing about it."""
+    generator = np.random.default_rng(seed)
+    X = np.minimum(generator.exponential(0.08, (rows, 10)), 1.0) * 2 - 1
+    return X, (generator.random(rows) < 0.2).astype(int)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_with_nothing_to_learn_the_larger_class_is_predicted(epsilon: float, delta: float) -> None:
+    found = []
+    for seed in range(4):
+        X, y = unequal(seed)
+        with test_mode(seed):
+            model = LogisticRegression(epsilon=epsilon, delta=delta, bounds=(-1, 1), classes=[0, 1]).fit(X[::2], y[::2])
+        found.append(model.score(X[1::2], y[1::2]) - np.mean(y[1::2] == 0))
+    assert np.mean(found) > -0.01
+
+
+def test_skewed_features_are_fitted_as_without_privacy() -> None:
+    generator = np.random.default_rng(6)
+    raw = np.minimum(generator.exponential(0.05, (6000, 6)), 1.0)
+    y = (generator.random(6000) < 1 / (1 + np.exp(-(30 * raw[:, 0] - 30 * raw[:, 1] - 1)))).astype(int)
+    X = 2 * raw - 1
+    plain = Plain(C=1e4, max_iter=2000).fit(X[::2], y[::2]).score(X[1::2], y[1::2])
+    with test_mode(2):
+        mine = LogisticRegression(epsilon=10, delta=0, bounds=(-1, 1), classes=[0, 1]).fit(X[::2], y[::2])
+    assert mine.score(X[1::2], y[1::2]) > plain - 0.01
+
+
+def test_what_noise_alone_would_make_is_not_kept() -> None:
+    assert kept(1.0, 1.0, 10) == 0 and kept(4.0, 1.0, 10) == 0.75
+    generator = np.random.default_rng(1)
+    noise = generator.normal(size=(4000, 10))
+    false = np.mean([kept(float(row @ row), 10.0, 10) > 0 for row in noise])
+    assert 0.1 < false < 0.2  # a chi-squared of ten degrees more than one deviation above its mean: 0.16
+    shares = class_shares(np.array([5.0, -3.0, 2.0]), 1.0)
+    assert shares.sum() == pytest.approx(1) and shares.min() > 0

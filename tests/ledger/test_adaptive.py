@@ -1,0 +1,115 @@
+"""Several filters at once: each against its closed form, the whole against the exact law of an analyst who stops when it suits her."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from tacit.accounting import ZCDP, Adjacency, ApproxDP, Gaussian, Laplace, NonPrivate, PureDP
+from tacit.ledger import AdaptiveFilter, BudgetExceeded, LedgerError
+from tacit.ledger.adaptive import PROOFS, SHARES
+
+
+def admitted(running: AdaptiveFilter, event, **how) -> int:
+    count = 0
+    while True:
+        try:
+            running = running.admit(event, **how)
+        except BudgetExceeded:
+            return count
+        count += 1
+
+
+def test_many_small_questions_go_by_advanced_composition() -> None:
+    """100 questions of .1: 10 by adding, sum e^2 / 2 + sqrt(2 log(1/d) sum e^2) = 5.757 at d = 1e-6, 1.74 times less."""
+    running = AdaptiveFilter(epsilon=100, delta=4e-6)
+    for _ in range(100):
+        running = running.admit(PureDP(Fraction(1, 10)))
+    assert running.spent("advanced") == pytest.approx(0.5 + math.sqrt(2 * math.log(1e6)), rel=1e-9)
+    assert running.spent("basic") == pytest.approx(10, rel=1e-9)
+    assert running.spent("basic") / running.spent("advanced") > 1.7
+    assert admitted(AdaptiveFilter(epsilon=5.757, delta=4e-6), PureDP(Fraction(1, 10))) == 100
+    assert admitted(AdaptiveFilter(epsilon=5.756, delta=4e-6), PureDP(Fraction(1, 10))) == 99
+
+
+def test_few_large_questions_go_by_adding_and_gaussian_noise_by_divergences() -> None:
+    few = AdaptiveFilter(1, 1e-6).admit(PureDP(Fraction(1, 2))).admit(PureDP(Fraction(49, 100)))
+    assert few.best == "basic" and few.left()["basic"] == pytest.approx(0.01, rel=1e-9)
+    noise = AdaptiveFilter(3, 1e-6).admit(Gaussian(5))
+    assert noise.best.startswith("renyi:") and noise.spent("basic") == math.inf
+    order = int(noise.best.removeprefix("renyi:"))
+    share = float(SHARES["renyi"]) * 1e-6 / len(noise.orders)
+    assert noise.spent(noise.best) == pytest.approx(order / 50 + math.log(1 / share) / (order - 1), rel=1e-9)
+    assert admitted(AdaptiveFilter(3, 1e-6), Gaussian(5)) >= 4
+    assert admitted(AdaptiveFilter(3, 1e-6), ZCDP(Fraction(1, 50))) == admitted(AdaptiveFilter(3, 1e-6), Gaussian(5))
+
+
+def test_deltas_of_steps_come_from_their_share() -> None:
+    running = AdaptiveFilter(5, 4e-6)
+    running = running.admit(ApproxDP(0.1, 5e-7), delta=5e-7)
+    with pytest.raises(BudgetExceeded, match="share of delta for steps") as refusal:
+        running.admit(ApproxDP(0.1, 6e-7), delta=6e-7)
+    assert refusal.value.code == "budget-exceeded" and running.spent("basic") == pytest.approx(0.1)
+
+
+def test_a_refusal_names_every_filter_and_what_the_best_has_left() -> None:
+    running = AdaptiveFilter(1, 1e-6).admit(PureDP(Fraction(3, 4)))
+    with pytest.raises(BudgetExceeded) as refusal:
+        running.admit(PureDP(Fraction(1, 2)))
+    assert "basic would reach 1.25" in str(refusal.value) and "advanced would reach" in str(refusal.value)
+    assert refusal.value.account == "basic" and refusal.value.fits == "epsilon 0.25 by basic"
+    assert refusal.value.left["basic"] == pytest.approx(Fraction(1, 4))
+    with pytest.raises(BudgetExceeded, match="no filter has a price"):
+        running.admit(NonPrivate())
+    assert running.spent("basic") == pytest.approx(0.75)  # a refusal costs nothing
+
+
+def test_the_failure_probabilities_add_up_to_delta() -> None:
+    assert sum(SHARES.values()) == 1
+    assert set(PROOFS) == {"basic", "advanced", "renyi"}
+
+
+@pytest.mark.parametrize("size", [0.02, 0.05])
+def test_an_analyst_who_stops_when_the_loss_is_high_stays_within(size: float) -> None:
+    """Randomised response with losses +-e, stopped as soon as the loss passes epsilon: the exact chance of that, by dynamic programming.
+
+    A mutant that forgets log(1/d), as a sum of mean losses would, lets more questions through and fails.
+    """
+    delta, up = 4e-3, math.exp(size) / (1 + math.exp(size))
+
+    def passing(questions: int, epsilon: float) -> float:
+        law, passed = {0: 1.0}, 0.0
+        for _ in range(questions):
+            after: dict[int, float] = {}
+            for place, mass in law.items():
+                for step, chance in ((1, up), (-1, 1 - up)):
+                    if (place + step) * size > epsilon:
+                        passed += mass * chance
+                    else:
+                        after[place + step] = after.get(place + step, 0.0) + mass * chance
+            law = after
+        return passed
+
+    epsilon = 2.0
+    allowed = admitted(AdaptiveFilter(epsilon, delta), PureDP(size))
+    assert allowed > epsilon / size  # more than adding admits
+    assert passing(allowed, epsilon) <= delta
+    mean_only = int(epsilon / (0.5 * size * size))
+    assert passing(mean_only, epsilon) > delta
+
+
+@pytest.mark.parametrize("bad", [{"epsilon": 0, "delta": 1e-6}, {"epsilon": 1, "delta": 0}, {"epsilon": 1, "delta": 1},
+                                 {"epsilon": math.nan, "delta": 1e-6}, {"epsilon": 1, "delta": 1e-6, "orders": (1,)},
+                                 {"epsilon": 1, "delta": 1e-6, "orders": ()}])
+def test_bad_targets_are_refused(bad: dict) -> None:
+    with pytest.raises(LedgerError):
+        AdaptiveFilter(**bad)
+
+
+def test_the_relation_is_the_account_s() -> None:
+    replaced = AdaptiveFilter(3, 1e-6, adjacency=Adjacency.REPLACE_ONE).admit(Laplace(10))
+    assert replaced.spent("basic") == pytest.approx(0.2)
+    with pytest.raises(LedgerError):
+        replaced.admit(Laplace(10), delta=2)

@@ -1,0 +1,85 @@
+"""Claims: one worker at a time, leases that run out, and a worker that comes back too late and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tacit.server.claims import ENDED, STEPS, Claims
+from tacit.server.database import Database
+from tacit.server.errors import ServiceError
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    found = Database(f"sqlite:///{tmp_path / 'service.db'}")
+    yield found
+    found.close()
+
+
+def filed(claims: Claims, key: str = "k", **changed: Any) -> str:
+    values = {"person": "ann", "token": "t", "key": key, "body": "b", "request": "{}", "dataset": "visits", "purpose": "p",
+              "state": "quoted", "epsilon": "1/10", "price": "{}", "estimate": 0.0, **changed}  # fmt: skip
+    row, new = claims.file(values)
+    assert new
+    return str(row["id"])
+
+
+def test_one_worker_has_a_question_until_its_lease_runs_out(database: Database) -> None:
+    clock = [1000.0]
+    first, second = (Claims(database, lease=10, clock=lambda: clock[0]) for _ in range(2))
+    question = filed(first)
+    assert first.take(question) == 1 and second.take(question) is None
+    clock[0] += 9
+    first.renew([question])
+    clock[0] += 9
+    assert second.expired() == []
+    clock[0] += 2
+    assert second.expired() == [(question, "running", 1)]
+    # it is quoted again only where the book has no entry; then another generation has it
+    assert second.end(question, 1, "quoted") and second.take(question) == 2
+    assert not first.end(question, 1, "stored", answer="{}"), "a worker that came back too late"
+    assert second.end(question, 2, "stored", answer="{}", ready=clock[0])
+    assert second.take(question) is None and second.expired() == []
+
+
+def test_a_question_whose_worker_died_before_it_claimed_it_is_found(database: Database) -> None:
+    clock = [1000.0]
+    claims = Claims(database, lease=10, clock=lambda: clock[0])
+    question = filed(claims)
+    assert claims.expired() == []
+    clock[0] += 11
+    assert claims.expired() == [(question, "quoted", 0)]
+
+
+def test_a_key_is_filed_once(database: Database) -> None:
+    claims = Claims(database)
+    question = filed(claims)
+    row = claims.row(question)
+    assert row is not None
+    again, new = claims.file({**{name: row[name] for name in row if name not in ("id", "asked", "started")}})
+    assert not new and again["id"] == question
+
+
+def test_a_full_queue_is_refused(database: Database) -> None:
+    claims = Claims(database)
+    filed(claims)
+    row = claims.row(filed(claims, "k2"))
+    assert row is not None
+    with pytest.raises(ServiceError) as caught:
+        claims.file({**{n: row[n] for n in row if n not in ("id", "asked", "started")}, "key": "k3"}, waiting=2)
+    assert caught.value.code == "queue-full"
+
+
+def test_no_step_is_skipped(database: Database) -> None:
+    claims = Claims(database)
+    question = filed(claims, state="waiting")
+    assert claims.take(question) is None, "a question that waits for the officer is nobody's"
+    assert claims.decide(question, "declined", decided_by="olga") and not claims.decide(question, "quoted")
+    assert {"stored", "lost", "refused", "declined"} == ENDED
+    assert "running" not in STEPS["lost"] and "quoted" not in STEPS["lost"], "what is lost is never drawn again"
+    with pytest.raises(ServiceError):
+        claims.end(filed(claims, "k9"), 1, "delivered") or claims._step(None, "x", "running", "delivered")  # type: ignore[arg-type]

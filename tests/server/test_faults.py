@@ -1,0 +1,125 @@
+"""Workers killed with -9 at random: every delivered answer has its entry, no key is drawn twice, no account is over budget.
+
+The long form (a minute, 64 clients, a kill every 200 ms, both databases) is slow; the short one is in every run. What is killed
+when is the machine's, so nothing here depends on it: the assertions hold for every interleaving.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ledger.conftest import postgres, postgres_url
+from tests.server.house import House
+
+from tacit.server import Service, load
+
+__all__ = ["postgres", "postgres_url"]  # fixtures
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def killed(folder: Path, *, seconds: float, every: float, workers: int, threads: int, calm: float) -> int:
+    """Workers that are killed at random; how many were. A client that hangs is found by the time limit."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OPENBLAS_NUM_THREADS": "1"}
+    numbers = [str(number) for number in (seconds, every, workers, threads, calm)]
+    words = [sys.executable, str(ROOT / "tests" / "server" / "hammer.py"), str(folder), *numbers]
+    done = subprocess.run(words, env=environment, cwd=ROOT, capture_output=True, timeout=seconds + 180, check=True)
+    return int(done.stdout)
+
+
+def check(service: Service, folder: Path) -> dict[str, int]:
+    """What must hold whatever was killed when; how many outcomes of each kind were delivered."""
+    entries = list(service.ledger.entries())
+    keys = [entry["key"] for entry in entries if entry["kind"] == "reserve"]
+    assert len(keys) == len(set(keys)), "a key was booked twice"
+    reserved = {entry["seq"]: entry for entry in entries if entry["kind"] == "reserve"}
+    concluded = [entry["reservation"] for entry in entries if entry["kind"] == "commit"]
+    assert len(concluded) == len(set(concluded)) and set(concluded) <= set(reserved)
+    found = service.ledger.verify()
+    assert found.ok, str(found)
+    for account in service.ledger.accounts():
+        assert all(account.spent()[name] <= limit for name, limit in account.budget.limits.items())
+    delivered: dict[str, set[Any]] = defaultdict(set)
+    counted: dict[str, int] = defaultdict(int)
+    for file in folder.glob("delivered-*"):
+        for line in file.read_text().splitlines():
+            try:
+                key, state, entry, figure = json.loads(line)
+            except ValueError:
+                continue  # a line that the kill cut off
+            counted[state] += 1
+            if state == "answered":
+                assert entry in reserved and entry in concluded, "an answer without its entry"
+            delivered[key].add((state, entry, figure))
+    assert all(len(outcomes) == 1 for outcomes in delivered.values()), "one key has two outcomes"
+    return counted
+
+
+def run(house_in: Callable[..., House], folder: Path, database: str, **how: Any) -> tuple[dict[str, int], int]:
+    placed = f"database: {json.dumps(database)}\n" if database else ""
+    changes = [
+        ("limits: {", f"{placed}limits: {{lease: 2 s, waiting: 100000, "),
+        ("epsilon: 2\n", "epsilon: 3\n"),
+    ]
+    house_in(folder, *changes).service.close()
+    kills = killed(folder, **how)
+    with Service.open(load(folder / "service.yaml")) as service:
+        for _ in range(300):  # what was left is decided by whoever comes next
+            service.worker.sweep()
+            if not service.claims.expired() and not service.worker._held:
+                break
+            time.sleep(0.1)
+        return check(service, folder), kills
+
+
+def test_workers_killed_at_random(house_in: Callable[..., House], tmp_path: Path) -> None:
+    counted, kills = run(house_in, tmp_path, "", seconds=10, every=0.7, workers=2, threads=3, calm=6)
+    assert kills >= 2 and counted["answered"] >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_minute_of_kills(house_in: Callable[..., House], tmp_path: Path, request: pytest.FixtureRequest, kind: str) -> None:
+    database = "" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    counted, kills = run(house_in, tmp_path, database, seconds=90, every=0.2, workers=4, threads=16, calm=30)
+    print(kind, dict(counted), "kills:", kills)
+    assert kills >= 20 and counted["answered"] >= 10
+
+
+STEPS = ("take", "row", "end")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_worker_that_dies_between_any_two_steps(own_house: House, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """The database goes away at one step of the worker: the question is answered or lost later, and paid for at most once."""
+    service, real = own_house.service, getattr(own_house.service.claims, step)
+    failures = [True]
+
+    def broken(*given: Any, **named: Any) -> Any:
+        if failures and (step != "row" or given):
+            failures.pop()
+            raise OSError("the disk is full")
+        return real(*given, **named)
+
+    monkeypatch.setattr(service.claims, step, broken)
+    monkeypatch.setattr(service.claims, "lease", 0.2)
+    try:
+        view = own_house.ask("ann", "a-key-through-a-fault", wait=0).json()
+    except Exception:
+        view = own_house.ask("ann", "a-key-through-a-fault", wait=0).json()
+    until = time.monotonic() + 20
+    while view.get("state") not in ("answered", "lost") and time.monotonic() < until:
+        time.sleep(0.25)
+        service.worker.sweep()
+        view = own_house.ask("ann", "a-key-through-a-fault", wait=1).json()
+    assert view["state"] == "answered"
+    reserves = [entry for entry in service.ledger.entries() if entry["kind"] == "reserve"]
+    assert len(reserves) == 1 and service.ledger.verify().ok

@@ -1,0 +1,40 @@
+"""The grid: times follow from public facts, whatever the work took, up to the number of doublings."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tacit.server.errors import ConfigurationError
+from tacit.server.grid import Grid
+
+TIMES = st.floats(0, 3600)
+
+
+@given(took=TIMES, estimate=TIMES, step=st.sampled_from([0.01, 0.25, 1.0]))
+def test_a_time_is_a_step_times_a_power_of_two(took: float, estimate: float, step: float) -> None:
+    due = Grid(step).due(0.0, estimate=estimate, ready=took)
+    doublings = math.log2(due / step)
+    assert due >= took and due >= estimate and abs(doublings - round(doublings)) < 1e-9
+    # the least such: half of it would not hold one of the two
+    assert due == step or due / 2 < max(took, estimate)
+
+
+@given(first=st.floats(0, 0.5), second=st.floats(0, 0.5))
+def test_what_is_within_the_estimate_leaves_at_one_time(first: float, second: float) -> None:
+    grid = Grid(0.25)
+    assert grid.due(7.0, estimate=0.5, ready=7.0 + first) == grid.due(7.0, estimate=0.5, ready=7.0 + second)
+
+
+def test_without_a_grid_the_time_is_that_of_the_work() -> None:
+    """The mutant of the timing test: a step of 0 lets answers out when they are ready."""
+    assert Grid(0).due(1.0, estimate=0.5, ready=1.25) == 1.25
+
+
+@pytest.mark.parametrize("step", [-1, 3601, float("nan")])
+def test_bad_steps_are_refused(step: float) -> None:
+    with pytest.raises(ConfigurationError):
+        Grid(step)

@@ -1,0 +1,68 @@
+"""The whole API under every role with generated requests: no answer of status 500, problem documents only, nothing undeclared."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from tests.server.house import House
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import schemathesis
+
+#: Operations that a generated request must not reach in a shared service: they wait, or change who may sign in.
+LEFT_OUT = {"watch_question", "run_release"}
+
+
+def hammered(house: House, person: str, examples: int, until: float) -> int:
+    """Generated requests for each operation; how many were sent."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        schema = schemathesis.openapi.from_asgi("/v1/openapi.json", house.client.app)
+    sent = 0
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        if operation.definition.raw.get("operationId") in LEFT_OUT or time.monotonic() > until:
+            continue
+
+        @settings(max_examples=examples, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
+        @given(case=operation.as_strategy())
+        def one(case: Any) -> None:
+            nonlocal sent
+            sent += 1
+            headers = {"authorization": f"Bearer {house.token(person)}", "idempotency-key": f"generated-{sent:06d}"}
+            kwargs = case.as_transport_kwargs(base_url="http://testserver")
+            given_headers = {name: value for name, value in dict(kwargs.get("headers") or {}).items() if name.lower() != "prefer"}
+            request = {name: kwargs[name] for name in ("params", "json", "data", "content") if kwargs.get(name) is not None}
+            try:
+                answer = house.client.request(kwargs["method"], kwargs["url"], headers={**given_headers, **headers}, **request)
+            except (UnicodeError, ValueError, TypeError):
+                return  # the client itself cannot send this
+            assert answer.status_code != 500, (kwargs["method"], kwargs["url"])
+            if answer.status_code >= 400:
+                assert answer.headers["content-type"] == "application/problem+json", kwargs["url"]
+                told = answer.json()
+                assert told["status"] == answer.status_code and told["type"].startswith("/problems/") and told["fix"]
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            one()
+    return sent
+
+
+@pytest.mark.parametrize("person", ["ann", "cleo", "olga"])
+def test_generated_requests(own_house: House, person: str) -> None:
+    assert hammered(own_house, person, 3, time.monotonic() + 9) > 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("person", ["ann", "cleo", "olga"])
+def test_generated_requests_for_minutes(own_house: House, person: str) -> None:
+    until, sent = time.monotonic() + 200, 0
+    while time.monotonic() < until:
+        sent += hammered(own_house, person, 60, until)
+    print(person, "requests:", sent)
