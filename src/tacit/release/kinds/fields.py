@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Groups of figures that are drawn, and lines of each.
 SHOWN, LINES = 8, 400
+#: Figures of a part that are told on a terminal.
+WORDED = 7
 #: The confidence where no job says one, as in examples.
 CONFIDENCE = 0.95
 
@@ -186,7 +188,7 @@ class FieldPart:
     """Figures of one title: what each is about, its value, and its interval."""
 
     title: str
-    groups: Mapping[str, Sequence[str]]
+    groups: Mapping[str, Sequence[str | float]]
     value: Sequence[float]
     low: Sequence[float]
     high: Sequence[float]
@@ -197,18 +199,46 @@ class FieldPart:
         return pa.table({**self.groups, "value": self.value, "low": self.low, "high": self.high, **self.more})
 
     @property
+    def words(self) -> str:
+        """A few of the figures, evenly spread, on one line."""
+        step = max(1, -(-len(self.value) // WORDED))
+        shown = range(0, len(self.value), step)
+        names = [name for name in self.groups if len(self.groups) == 1 or len(set(self.groups[name])) > 1]
+        told = [
+            f"{' '.join(_label(self.groups[name][i]) for name in names)}: {self.value[i]:.4g} ({self.low[i]:.4g} to {self.high[i]:.4g})"
+            for i in shown
+        ]
+        return f"{self.title}: {' and '.join(names)} {', '.join(told)}"
+
+    @property
     def finite(self) -> bool:
         """Whether every figure is a number."""
         return all(math.isfinite(one) for one in (*self.value, *self.low, *self.high))
 
 
-@dataclass(frozen=True)
+def _label(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+@dataclass(frozen=True, repr=False)
 class FieldAnswer:
-    """All figures of an output, and single ones in words."""
+    """All figures of an output, and single ones in words.
+
+    >>> part = FieldPart("arm drug", {"months": [0.0, 12.0]}, [1.0, 0.8393], [1.0, 0.8137], [1.0, 0.862])
+    >>> FieldAnswer([part], {"median": "48"}, True)
+    arm drug: months 0: 1 (1 to 1), 12: 0.8393 (0.8137 to 0.862)
+    median: 48
+    """
 
     parts: Sequence[FieldPart]
     told: Mapping[str, str]
     private: bool
+
+    def __repr__(self) -> str:
+        lines = [part.words for part in self.parts[:SHOWN]]
+        lines += [f"{len(self.parts) - SHOWN} more are in the files"] if len(self.parts) > SHOWN else []
+        lines += [f"{name}: {value}" for name, value in self.told.items()]
+        return "\n".join(lines + ([] if self.private else ["NOT PRIVATE"]))
 
 
 def refuse_unknown(wanted: Sequence[str], columns: set[str]) -> None:
@@ -218,21 +248,15 @@ def refuse_unknown(wanted: Sequence[str], columns: set[str]) -> None:
         raise ValueError(f"{unknown[0]} is no declared column; there are {', '.join(sorted(columns))}")
 
 
-def names_of(planned: OutputPlan, parts: int) -> list[str]:
-    """The files of an output, without their endings."""
-    return [planned.spec.name if parts == 1 else f"{planned.spec.name}_{i + 1}" for i in range(parts)]
-
-
 def checks_of(result: FieldAnswer) -> list[tuple[str, bool]]:
     """Soundness of the figures; released numbers only."""
     return [("every figure is finite", all(part.finite for part in result.parts)), ("there are figures", bool(result.parts))]
 
 
 def files_of(planned: OutputPlan, result: FieldAnswer, formats: Sequence[str]) -> dict[str, bytes]:
-    """A table for each group of figures, in every format, and what is told in words."""
-    found: dict[str, bytes] = {}
-    for name, part in zip(names_of(planned, len(result.parts)), result.parts, strict=True):
-        found |= table_files(name, marked(part.to_arrow(), result.private), formats)
+    """All figures as one table, in every format, and what is told in words."""
+    table = pa.concat_tables([part.to_arrow() for part in result.parts])
+    found = table_files(planned.spec.name, marked(table, result.private), formats)
     if result.told:
         found[f"{planned.spec.name}_told.json"] = json.dumps({**result.told, "private": result.private}, indent=1).encode()
     return found
@@ -254,7 +278,7 @@ def described_of(planned: Any, result: FieldAnswer | None, notes: Sequence[str])
     parts: list[Record] = []
     for part in () if result is None else result.parts:
         ends = {name: [plain(float(x)) for x in getattr(part, name)[:LINES]] for name in ("value", "low", "high")}
-        groups = {name: [str(x) for x in values[:LINES]] for name, values in part.groups.items()}
+        groups = {name: [_label(x) for x in values[:LINES]] for name, values in part.groups.items()}
         parts.append({"title": part.title, "groups": groups, **ends})
     return opening_of(planned, result, notes) | {
         "parts": parts,

@@ -174,11 +174,10 @@ def result(planned: PlannedSurvival, drawn: Record, private: bool, entry: int | 
     parts, told = [], {}
     for group, curve in found.items():
         title = " ".join(f"{column} {value}" for column, value in zip(planned.spec.by, group, strict=True)) or "all patients"
-        keys = {column: [value] * len(curve.edges) for column, value in zip(planned.spec.by, group, strict=True)}
-        times = [f"{edge:g}" for edge in curve.edges]
+        keys: dict[str, Sequence[Any]] = {column: [value] * len(curve.edges) for column, value in zip(planned.spec.by, group, strict=True)}
         value, low, high = (one.tolist() for one in (curve.survival, curve.lower, curve.upper))
         more = {"at_risk": curve.at_risk.tolist(), "cumulative_hazard": curve.cumulative_hazard.tolist()}
-        parts.append(fields.FieldPart(title, {**keys, planned.spec.time: times}, value, low, high, more))
+        parts.append(fields.FieldPart(title, {**keys, planned.spec.time: list(curve.edges)}, value, low, high, more))
         told[f"median, {title}"] = f"{curve.median_survival_time_:g}"
         told[f"restricted mean, {title}"] = f"{curve.restricted_mean():.4g}"
     if len(found) > 1:
