@@ -28,8 +28,8 @@ from tacit.workloads import Measured, Wanted, Workload, bound, measured
 if TYPE_CHECKING:
     from tacit.release.job import Job
 
-#: Groups of figures that are drawn, and lines of each.
-SHOWN, LINES = 8, 400
+#: Groups of figures that are drawn, and lines of each: a curve has at most 2,000 bins.
+SHOWN, LINES = 8, 2_001
 #: Figures of a part that are told on a terminal.
 WORDED = 7
 #: The confidence where no job says one, as in examples.
@@ -279,7 +279,8 @@ def described_of(planned: Any, result: FieldAnswer | None, notes: Sequence[str])
     for part in () if result is None else result.parts:
         ends = {name: [plain(float(x)) for x in getattr(part, name)[:LINES]] for name in ("value", "low", "high")}
         groups = {name: [_label(x) for x in values[:LINES]] for name, values in part.groups.items()}
-        parts.append({"title": part.title, "groups": groups, **ends})
+        more = {name: [plain(float(x)) for x in values[:LINES]] for name, values in part.more.items()}
+        parts.append({"title": part.title, "groups": groups, "more": more, **ends})
     return opening_of(planned, result, notes) | {
         "parts": parts,
         "told": {} if result is None else dict(result.told),
@@ -299,13 +300,19 @@ def opening_of(planned: Any, result: object | None, notes: Sequence[str] = ()) -
     }
 
 
-def section_of(described: Record, confidence: str) -> str:
-    """Pictures of the first figures, what is told in words, and what the statistician asks."""
-    drawn = [
-        pictures.table(p["groups"], p["title"], *([math.nan if x is None else x for x in p[end]] for end in ("value", "low", "high")))
-        for p in described["parts"][:SHOWN]
-    ]
-    return template("field.html").render(output={**described, "shown": len(drawn)}, pictures=drawn, confidence=confidence)
+def section_of(described: Record, confidence: str, together: Sequence[str] = ()) -> str:
+    """Pictures of the first figures, what is told in words, and what the statistician asks.
+
+    `together` are pictures of all figures, which take the place of one for each part.
+    """
+    drawn = [] if together else [pictures.table(p["groups"], p["title"], *ends_of(p)) for p in described["parts"][:SHOWN]]
+    shown = len(described["parts"]) if together else len(drawn)
+    return template("field.html").render(output={**described, "shown": shown}, together=together, pictures=drawn, confidence=confidence)
+
+
+def ends_of(part: Record) -> list[list[float]]:
+    """Values and the ends of their intervals, of a part of `described_of`."""
+    return [[math.nan if x is None else x for x in part[end]] for end in ("value", "low", "high")]
 
 
 def review_of(private: bool, who: str) -> Mapping[str, str]:

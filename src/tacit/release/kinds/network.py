@@ -358,4 +358,5 @@ def deployment(outputs: Sequence[PlannedNetwork]) -> Deployment:
         composition="all outputs of the job are one event",
         mechanisms={"noise": ", ".join(dict.fromkeys(one.noise for one in outputs))},
         record={"protects": unit},
+        about="It is about loads between the declared least and the capacity of all generators; others count as these ends.",
     )  # fmt: skip

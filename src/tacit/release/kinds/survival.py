@@ -22,6 +22,7 @@ from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec
 from tacit.release.job_parts import Part as Block_
 from tacit.release.kinds import Notice, Portion, Record, fields
+from tacit.release.page import DASHES, StepCurve, steps
 from tacit.tables import Brackets, Cut, Desk
 from tacit.workloads import Identity, Prefix, Product, Workload, best
 
@@ -192,7 +193,20 @@ def checks(planned: PlannedSurvival, result: fields.FieldAnswer) -> list[tuple[s
     return [*fields.checks_of(result), ("no curve rises", falls)]
 
 
-files, section = fields.files_of, fields.section_of
+files = fields.files_of
+
+
+def section(described: Record, confidence: str) -> str:
+    """The curves as those who read them know them, with bands and numbers at risk, a few in each picture."""
+    curves = []
+    for part in described["parts"]:
+        *_, times = part["groups"].values()
+        name = part["title"] if len(described["parts"]) == 1 else " ".join(column[0] for column in list(part["groups"].values())[:-1])
+        curves.append(StepCurve(name, [float(time) for time in times], *fields.ends_of(part), part["more"]["at_risk"]))
+    across = next((list(part["groups"])[-1] for part in described["parts"]), "")
+    many = len(DASHES)
+    drawn = [steps(curves[i : i + many], title="survival", across=across) for i in range(0, len(curves), many)]
+    return fields.section_of(described, confidence, drawn)
 
 
 def recorded(planned: PlannedSurvival, result: fields.FieldAnswer) -> Record:
