@@ -210,7 +210,7 @@ def _table() -> Case:
     noise = _tables().measured.noise
     return Case(
         "health: contingency table", promise(_tables().event, Adjacency.REPLACE_ONE), lambda n: _two_cells(False, n, noise),
-        lambda n: _two_cells(True, n, noise), 0.8, 80_000,
+        lambda n: _two_cells(True, n, noise), 0.75, 80_000,
     )  # fmt: skip
 
 
