@@ -17,7 +17,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any
@@ -40,6 +39,8 @@ CASE, CONTROL = 2, 1
 UNKNOWN = 3
 #: Fields of a VCF line before those of people.
 FIXED = 9
+#: Different fields whose calls are kept.
+KEPT = 4_096
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +112,12 @@ class Genotypes:
 
         def read(size: int) -> Iterator[NDArray[Any]]:
             rows: list[NDArray[Any]] = []
+            known: dict[tuple[int, int], _Seen] = {}
             with _opened_vcf(place) as opened:
                 for line in opened:
                     if line.startswith("#") or not line.strip():
                         continue
-                    rows.append(_calls(line))
+                    rows.append(_calls(line, known))
                     if len(rows) == size:
                         yield np.array(rows).T
                         rows = []
@@ -136,7 +138,6 @@ def status_of(given: ArrayLike, people: int) -> NDArray[np.int64]:
     return np.where(found == CASE, CASE, np.where(found == CONTROL, CONTROL, 0)).astype(np.int64)
 
 
-@lru_cache(maxsize=4096)
 def copies(call: str, alternates: int) -> int:
     """Copies of the first alternate allele in a call of VCF; 3 where it is missing or no call.
 
@@ -149,14 +150,27 @@ def copies(call: str, alternates: int) -> int:
     return sum(int(one) == 1 for one in alleles) if known else UNKNOWN
 
 
-def _calls(line: str) -> NDArray[np.int8]:
-    """The copies of every person in a line of VCF."""
+class _Seen(dict[str, int]):
+    """The copies of people's fields, of which the first thousands that differ are kept: most fields are like others."""
+
+    def __init__(self, place: int, alternates: int) -> None:
+        super().__init__()
+        self.place, self.alternates = place, alternates
+
+    def __missing__(self, field: str) -> int:
+        values = field.split(":", self.place + 1)
+        found = copies(values[self.place], self.alternates) if self.place < len(values) else UNKNOWN
+        if len(self) < KEPT:
+            self[field] = found
+        return found
+
+
+def _calls(line: str, known: dict[tuple[int, int], _Seen]) -> NDArray[np.int8]:
+    """The copies of every person in a line of VCF. `known` is kept from line to line."""
     parts = line.rstrip("\r\n").split("\t")
-    place, alternates = parts[FIXED - 1].split(":").index("GT"), parts[4].count(",") + 1
-    if place == 0:
-        return np.array([copies(one.partition(":")[0], alternates) for one in parts[FIXED:]], dtype=np.int8)
-    held = (one.split(":") for one in parts[FIXED:])
-    return np.array([copies(one[place], alternates) if place < len(one) else UNKNOWN for one in held], dtype=np.int8)
+    form = parts[FIXED - 1].split(":").index("GT"), parts[4].count(",") + 1
+    seen = known.setdefault(form, _Seen(*form))
+    return np.array([seen[field] for field in parts[FIXED:]], dtype=np.int8)
 
 
 # --- files are checked before anything is spent ----------------------------------------------------------------
