@@ -316,9 +316,9 @@ def allele_counts(study: Genotypes, status: NDArray[np.int64]) -> tuple[Ints, In
 
 def groups_of(study: Genotypes, status: ArrayLike | None, cases: int, controls: int) -> NDArray[np.int64]:
     """Who is a case and who a control, which is public here; refused where their numbers are not the declared ones."""
-    if status is None and study.status is None:
-        raise ParameterError("status is missing: 2 for each case and 1 for each control, in the order of the file")
     found = study.status if status is None else status_of(status, study.people)
+    if found is None:
+        raise ParameterError("status is missing: 2 for each case and 1 for each control, in the order of the file")
     if int((found == CASE).sum()) != cases or int((found == CONTROL).sum()) != controls:
         raise ParameterError("cases and controls are public numbers, and the file has others; declare those of the file")
     return np.asarray(found)
