@@ -56,8 +56,8 @@ CLASSIFIERS, REGRESSORS = ("LogisticRegression",), ("LinearRegression", "Ridge")
 EVERYONE = Groups((("all", ("all",)),))
 #: Made-up people that the attacked fits are about: few, so that one of them shows.
 MADE_UP = 60
-#: How sure an alarm must be that holds a release back.
-SURE = 0.9999
+#: How sure the card's figure of the attack is, and how sure an alarm must be that holds a release back.
+TOLD, SURE = 0.95, 0.9999
 
 
 class ModelSpec(OutputSpec):
@@ -497,19 +497,20 @@ def attacked(planned: PlannedModel) -> Record:
         for run in range(scores.shape[1]):
             model = planned.estimator().fit(X[:count], label[:count].astype(np.int64) if spec.classifies else label[:count])
             scores[world, run] = float(np.ravel(model.coef_) @ target + np.ravel(model.intercept_)[0])
-    promised = planned.portion.spend
-    delta = float(promised.delta) if promised.epsilon is not None else 1e-6
-    under = promised if promised.epsilon is not None else Guarantee(epsilon=str(promised.price(planned.training, planned.adjacency).upper))
-    claim = Claim.of(under, adjacency=planned.adjacency)
+    claim = Claim.of(planned.portion.spend, adjacency=planned.adjacency)
+    delta = claim.delta
     scores = np.nan_to_num(scores, nan=0.0, posinf=1e300, neginf=-1e300)
-    told = rank_attack(scores[0], scores[1], delta=delta, confidence=0.95, attack="weights at a made-up person", game="worst case")
-    sure = rank_attack(scores[0], scores[1], delta=delta, confidence=SURE, attack="weights at a made-up person", game="worst case")
+    told, sure, most = (
+        rank_attack(*pair, delta=delta, confidence=confidence, attack="weights at a made-up person", game="worst case")
+        for pair, confidence in ((scores, TOLD), (scores, SURE), ((np.zeros_like(scores[0]), np.ones_like(scores[1])), TOLD))
+    )
     return {
         "fits": 2 * int(scores.shape[1]),
         "lower": plain(told.lower),
-        "claimed": plain(float(under.epsilon or 0)),
+        "most": plain(most.lower),
+        "claimed": plain(claim.epsilon(delta)),
         "delta": delta,
-        "confidence": 0.95,
+        "confidence": TOLD,
         "broken": bool(held_against(claim, sure).broken),
     }
 
