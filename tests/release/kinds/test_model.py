@@ -123,7 +123,7 @@ def test_figures_by_group_are_those_of_the_model_on_everybody(release: JobRun) -
     # The label is noise for women and follows age for men: the card shows who is served worse.
     assert card["rates"]["accuracy"]["high"][0] < card["rates"]["accuracy"]["low"][1]
     within = json.loads((release.folder / "cost_card.json").read_text())["rates"]["within"]
-    assert min(within["low"]) > 0.6
+    assert min(within["low"]) > 0.4 and max(within["high"]) < 1
 
 
 def test_the_weights_are_the_same_in_every_form(release: JobRun) -> None:
@@ -230,9 +230,8 @@ ODD = {
     "no person has a name": odd(patient=pa.array([None] * 5, pa.string())),
     "no label is declared": odd(again=[CANARY] * 30),
     "values beyond all bounds": odd(age=[1e308, -1e308, math.inf, -math.inf, math.nan] * 6),
-    "labels beyond all bounds": odd(cost=[1e308, -1e308, math.inf, -math.inf, math.nan] * 6),
-    "texts among numbers": odd(age=["7", CANARY, "", "1e999", None] * 6),
-    "half precision": odd(age=pa.array(np.full(30, 3.5, dtype=np.float16))),
+    "nobody has a cost": stays().slice(0, 0),
+    "costs beyond all bounds": odd(cost=[1e308, -1e308, math.inf, -math.inf, math.nan] * 6),
     "one person with all rows": odd(patient=["p"] * 300),
 }
 
@@ -240,10 +239,19 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 def test_nothing_in_the_data_stops_a_release(tmp_path: Path, name: str) -> None:
     """Whether a run succeeds must not depend on the rows: a failed one would be an answer."""
-    found = done(tmp_path, job(("publication:", COST), ("tolerance: 0.9", "tolerance: 0.9")), ODD[name], accept=True)
-    assert set(found.answers) == {"again", "cost"}
+    start, stop = TEXT.index("  - {name: again"), TEXT.index("publication:")
+    numbers = parse(TEXT[:start] + COST.removesuffix("publication:") + TEXT[stop:])
+    found = done(tmp_path, numbers if "cost" in name else job(), ODD[name], accept=True, report=False)
+    assert len(found.answers) == 1
     for file in found.folder.iterdir():
         assert CANARY.encode() not in file.read_bytes(), file.name
+
+
+@pytest.mark.parametrize("age", [["7", CANARY], pa.array(np.full(2, 3.5, dtype=np.float16))])
+def test_columns_of_another_type_are_refused_before_the_payment(tmp_path: Path, age: Any) -> None:
+    with pytest.raises(JobError) as caught:
+        done(tmp_path, None, odd(age=age))
+    assert CANARY not in str(caught.value) and not [entry for entry in book(tmp_path).entries() if entry["kind"] == "reserve"]
 
 
 def test_the_attack_finds_a_fit_that_costs_more_than_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
