@@ -78,7 +78,7 @@ def test_the_interval_covers_by_enumeration(above: int, below: int) -> None:
 
 def test_widths_of_the_normal_law_do_not_cover() -> None:
     """The mutant: the deviation of the noise times 1.96. Laplace tails are heavier at 99 %, and a rate of 0 or 1 has one noise only."""
-    inside, outside, weight = pairs(2.0, 60)
+    inside, _, weight = pairs(2.0, 60)
     for confidence, times in ((0.99, 2.5758), (0.999, 3.2905)):
         wrong = np.abs(inside) > times * 2.0 * math.sqrt(2)
         assert 1 - float(weight[wrong].sum()) < confidence - 0.1 * (1 - confidence)

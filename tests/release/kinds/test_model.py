@@ -76,7 +76,9 @@ class Stopped(BaseException):
     """The power fails."""
 
 
-def done(base: Path, given: Job | None = None, table: pa.Table | None = None, stop: tuple[str, str | None] | None = None, **more: Any) -> JobRun:
+def done(
+    base: Path, given: Job | None = None, table: pa.Table | None = None, stop: tuple[str, str | None] | None = None, **more: Any
+) -> JobRun:
     def stopper(step: RunStep) -> None:
         if (step.name, step.output) == stop:
             raise Stopped
@@ -92,7 +94,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> JobRun:
 
 def test_files_record_report_and_card(release: JobRun) -> None:
     names = {file.name for file in release.folder.iterdir()}
-    assert {"again_weights.json", "again_weights.npz", "again_weights.joblib", "again_card.html", "again_card.json", "cost_weights.json"} <= names
+    assert {"again_card.html", "again_card.json", "cost_card.html", "cost_card.json", "cost_weights.json"} <= names
+    assert {f"again_weights.{form}" for form in ("json", "npz", "joblib")} <= names
     content = json.loads((release.folder / "release.json").read_text())
     first = content["outputs"][0]
     assert first["kind"] == "model" and from_json(json.dumps(first["event"])) == release.plan["again"].event
@@ -186,7 +189,9 @@ def test_a_person_is_counted_or_trained_on() -> None:
 
 
 @pytest.mark.parametrize("stop", [("reserved", None), ("stored", "again"), ("staged", None), ("published", None)])
-def test_a_run_that_is_stopped_goes_on_and_draws_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: tuple[str, str | None]) -> None:
+def test_a_run_that_is_stopped_goes_on_and_draws_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: tuple[str, str | None]
+) -> None:
     drawn, draw = list[Any](), model.draw
     monkeypatch.setattr(model, "draw", lambda planned: drawn.append(draw(planned)) or drawn[-1])  # type: ignore[func-returns-value]
     with pytest.raises(Stopped):
@@ -329,3 +334,21 @@ def test_the_protocol() -> None:
     assert "LogisticRegression" in words and "patient" in statement and CANARY not in statement
     alone = model.plan(planned.output, Portion(Fraction(1), Guarantee(epsilon=1, delta="1e-6"), None))
     assert alone.errors_at(0.99)["people"] > alone.errors_at(0.9)["people"]
+
+
+def test_texts_of_the_job_are_escaped() -> None:
+    evil = "<script>alert(1)</script>"
+    planned = plan(job(("categories: [f, m]", f"categories: ['{evil}', m]"), ("title: Readmission, ", f"title: '{evil}', ")))["again"]
+    attack = {"fits": 20, "lower": 0.0, "most": 1.0, "claimed": 1.0, "delta": 0.0, "confidence": 0.95, "broken": False}
+    counts = (np.arange(40).reshape(2, 10, 2) * 9).tolist()
+    found = model.result(planned, {"coef": [1.0, 2.0, None], "intercept": 0.5, "counts": counts, "attack": attack}, True, 1)
+    assert ("every weight is a finite number", False) in model.checks(planned, found)  # None is what JSON makes of NaN
+    found.coef[2] = 3.0
+    made = model.files(planned, found, ("csv",))
+    assert b"<script>" not in made["again_card.html"] and b"&lt;script&gt;" in made["again_card.html"]
+    card = json.loads(made["again_card.json"])
+    # the oracle: rates of the counts themselves, without an interval
+    table = np.array(counts)
+    accuracy = (table[:, :5, 0].sum(axis=1) + table[:, 5:, 1].sum(axis=1)) / table.sum(axis=(1, 2))
+    assert card["rates"]["accuracy"]["value"] == pytest.approx(accuracy.tolist())
+    assert card["calibration"][1]["value"][3] == pytest.approx(table[1, 3, 1] / table[1, 3].sum())

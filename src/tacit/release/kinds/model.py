@@ -358,7 +358,8 @@ def explain(planned: PlannedModel) -> tuple[str, str]:
     """What is done in words, and the statement that is sent."""
     spec = planned.spec
     words = (
-        f"{spec.estimator} of {spec.label} from {len(planned.inputs)} numbers, one row a person; {planned.training!r} for who is trained on, "
+        f"{spec.estimator} of {spec.label} from {len(planned.inputs)} numbers, one row a person; {planned.training!r} for who is "
+        "trained on, "
         f"{planned.evaluation.event!r} for who is held out (about {float(exact('holdout', spec.holdout)):.0%})"
     )
     return words, _statement(planned).sql(dialect=planned.output.desk.engine.dialect, pretty=True)
@@ -401,7 +402,8 @@ def _rows(planned: PlannedModel) -> Rows:
         label = np.where(codes >= 0, codes, np.nan).astype(np.float64)
     else:
         label = np.array([number_of(value) for value in read[planned.spec.label]], dtype=np.float64)
-    group = output.groups.codes([read[name] for name in planned.spec.groups]) if planned.spec.groups else np.zeros(len(kept), dtype=np.int64)
+    named = planned.spec.groups
+    group = output.groups.codes([read[name] for name in named]) if named else np.zeros(len(kept), dtype=np.int64)
     return Rows(X, label, group)
 
 

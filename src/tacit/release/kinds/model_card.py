@@ -126,8 +126,8 @@ def described(planned: PlannedModel, result: TrainedModel | None) -> Record:
         "groups": [" · ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in output.groups.keys],
         "rates": {}, "calibration": [], "gaps": [], "weights": [], "attack": {}, "joblib": JOBLIB if "joblib" in spec.save else "",
         "notes": [
-            f"Every person was trained on or held out by a coin ({share:.0%} held out), so a person's data touched either the weights or the "
-            "figures below, never both: the two together cost what the dearer of them costs.",
+            f"Every person was trained on or held out by a coin ({share:.0%} held out), so a person's data touched either the weights "
+            "or the figures below, never both: the two together cost what the dearer of them costs.",
             "Intervals cover the noise on the counts of held-out people, not the choice of these people. Sizes of groups are private.",
             "Figures about one model say nothing of a chain of decisions that it is part of: measure the chain.",
         ],
