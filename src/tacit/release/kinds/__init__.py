@@ -231,6 +231,7 @@ KINDS: dict[str, str | Kind] = {
     "profile": "tacit.release.kinds.profile",
     "network": "tacit.release.kinds.network",
     "fairness": "tacit.release.kinds.fairness",
+    "model": "tacit.release.kinds.model",
     "images": "tacit.release.kinds.images",
     "tracks": "tacit.release.kinds.tracks",
     "survival": "tacit.release.kinds.survival",
