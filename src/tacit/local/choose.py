@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from tacit.errors import ParameterError
-from tacit.local.hadamard import Hadamard
+from tacit.local.hadamard import BlockHadamard, Hadamard
 from tacit.local.hashing import LocalHash
 from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
@@ -27,7 +27,9 @@ from tacit.local.unary import SymmetricUnary, Unary
 from tacit.parameters import Number, count, positive
 
 #: In order of preference where predicted errors are alike: short reports and fast collectors first.
-_MAKERS: tuple[Callable[[int, Number], Randomiser], ...] = (Response, Projective, Hadamard, Subset, Unary, SymmetricUnary, LocalHash)
+_MAKERS: tuple[Callable[[int, Number], Randomiser], ...] = (
+    Response, Projective, Hadamard, Subset, Unary, SymmetricUnary, LocalHash, BlockHadamard,
+)  # fmt: skip
 WIDE = 1 << 12  # values beyond which unary reports, one bit a value, are not considered, and shorter reports go before subsets
 LONG = 1 << 17  # values beyond which subsets are not either: reports of more than 16 kilobytes, for at most 2.3% of the variance
 NEAR = 1.01  # errors this close count as alike
