@@ -32,7 +32,8 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a
 ProtocolFile = Annotated[str, typer.Argument(help="The protocol, as `tacit local design --out` wrote it.", metavar="PROTOCOL")]
 
 
-def _protocol(path: str) -> Protocol:
+def protocol_at(path: str) -> Protocol:
+    """The protocol in a file."""
     from tacit.errors import ParameterError
     from tacit.local import Protocol
 
@@ -46,7 +47,8 @@ def _protocol(path: str) -> Protocol:
 
 @local_app.command(epilog="[bold]tacit local design --values yes,no,maybe --epsilon 1 --people 100000 --out protocol.json[/bold]")
 def design(
-    epsilon: Annotated[str, typer.Option("--epsilon", help="What one report may tell.")],
+    epsilon: Annotated[str | None, typer.Option("--epsilon", help="What one report may tell.")] = None,
+    error: Annotated[str | None, typer.Option("--error", help="The wanted deviation of a share; decides epsilon, or else the people.")] = None,
     values: Annotated[str | None, typer.Option("--values", help="The public values, with commas between them.")] = None,
     size: Annotated[int | None, typer.Option("--size", min=2, help="How many values, where they are 0, 1, 2, ...")] = None,
     people: Annotated[int, typer.Option("--people", min=2, help="How many people will report.")] = 100_000,
@@ -62,8 +64,13 @@ def design(
     if (values is None) == (size is None):
         raise OptionError("give --values yes,no,... or --size, and not both")
     listed: Any = size if values is None else [value.strip() for value in values.split(",")]
-    protocol = frequencies(listed, epsilon=number("--epsilon", epsilon), kind=kind)
-    found = plan(n=people, size=protocol.size, epsilon=protocol.randomiser.epsilon, delta=number("--delta", delta))
+    if epsilon is None and error is None:
+        raise OptionError("give --epsilon, what one report may tell, or --error, the wanted deviation of a share")
+    wanted = None if error is None else number("--error", error)
+    spent = None if epsilon is None else number("--epsilon", epsilon)
+    many = listed if isinstance(listed, int) else len(listed)
+    found = plan(n=people, size=many, epsilon=spent, error=wanted, delta=number("--delta", delta))
+    protocol = frequencies(listed, epsilon=found.randomiser.epsilon if spent is None else spent, kind=kind)
     if out is not None:
         protocol.write(out)
     if as_json:
@@ -84,7 +91,7 @@ def randomise(
 
     from tacit.local import schema, to_batch
 
-    own = _protocol(protocol)
+    own = protocol_at(protocol)
     try:
         lines = Path(answers).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -110,7 +117,7 @@ def collect(
 
     from tacit.local import Collector
 
-    collector = Collector(_protocol(protocol), counts)
+    collector = Collector(protocol_at(protocol), counts)
     for name in reports:
         try:
             with pa.memory_map(name) as source, pa.ipc.open_file(source) as reader:
@@ -137,7 +144,7 @@ def estimate(
     from tacit.cli.output import console
     from tacit.local import Collector, forged_for
 
-    own = _protocol(protocol)
+    own = protocol_at(protocol)
     if not Path(counts).exists():
         raise OptionError(f"{counts} is not there; count reports with tacit local collect")
     found = Collector(own, counts).estimate()
