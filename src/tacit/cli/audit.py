@@ -115,7 +115,7 @@ def local(
     protocol: Annotated[str, typer.Argument(help="The protocol, as `tacit local design --out` wrote it.", metavar="PROTOCOL")],
     device: Annotated[
         str | None,
-        typer.Argument(help="A client: a function of the values of one new device, day by day, that returns its reports.", metavar="PATH:FUNCTION"),
+        typer.Argument(help="A client: a function of one new device's values, day by day, to its reports.", metavar="PATH:FUNCTION"),
     ] = None,
     days: Annotated[int, typer.Option("--days", min=1, help="How many reports of each device are looked at together.")] = 1,
     crowd: Annotated[int | None, typer.Option("--crowd", min=1, help="Attack shuffled batches of so many reports instead.")] = None,
@@ -125,7 +125,7 @@ def local(
     html: Html = None,
     as_json: Json = False,
 ) -> int:
-    """Attack a local protocol's reports: Tacit's own, those of a client written elsewhere, a device's over many days, or a shuffled batch."""
+    """Attack reports of a local protocol: Tacit's own, those of a client written elsewhere, of many days, or a shuffled batch."""
     from tacit.audit import audit_reports, page_of
     from tacit.cli import output
     from tacit.cli.local import protocol_at

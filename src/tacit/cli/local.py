@@ -48,7 +48,7 @@ def protocol_at(path: str) -> Protocol:
 @local_app.command(epilog="[bold]tacit local design --values yes,no,maybe --epsilon 1 --people 100000 --out protocol.json[/bold]")
 def design(
     epsilon: Annotated[str | None, typer.Option("--epsilon", help="What one report may tell.")] = None,
-    error: Annotated[str | None, typer.Option("--error", help="The wanted deviation of a share; decides epsilon, or else the people.")] = None,
+    error: Annotated[str | None, typer.Option("--error", help="The wanted deviation of a share; decides epsilon or the people.")] = None,
     values: Annotated[str | None, typer.Option("--values", help="The public values, with commas between them.")] = None,
     size: Annotated[int | None, typer.Option("--size", min=2, help="How many values, where they are 0, 1, 2, ...")] = None,
     people: Annotated[int, typer.Option("--people", min=2, help="How many people will report.")] = 100_000,
@@ -109,22 +109,17 @@ def randomise(
 def collect(
     protocol: ProtocolFile,
     counts: Annotated[str, typer.Argument(help="The file of counts; it is made if it is not there.", metavar="COUNTS")],
-    reports: Annotated[list[str], typer.Argument(help="Arrow files of reports.", metavar="REPORTS")],
+    reports: Annotated[list[str], typer.Argument(help="Arrow files or streams of reports.", metavar="REPORTS")],
     as_json: Json = False,
 ) -> None:
     """Count reports. A batch that was counted before, and what is no report, is dropped and said."""
-    import pyarrow as pa
-
-    from tacit.local import Collector
+    from tacit.local import Collector, read_stream
 
     collector = Collector(protocol_at(protocol), counts)
     for name in reports:
-        try:
-            with pa.memory_map(name) as source, pa.ipc.open_file(source) as reader:
-                for index in range(reader.num_record_batches):
-                    collector.ingest(reader.get_batch(index))
-        except (OSError, pa.ArrowInvalid):
-            raise OptionError(f"{name} is no Arrow file that can be read; what was counted before it stays counted") from None
+        if next(read_stream(name), None) is None:
+            raise OptionError(f"{name} is no Arrow file or stream that can be read; what was counted before it stays counted")
+        collector.ingest_stream(name)
     if as_json:
         print(json.dumps({"n": collector.n, "dropped": collector.dropped}))
         return

@@ -52,7 +52,7 @@ from tacit.local.subset import Subset
 from tacit.local.telemetry import BitFlip, OneBitMean, RoundingDevice
 from tacit.local.text import TaggedTexts, TagWordModel, Triple, next_words, sampled_triple
 from tacit.local.training import GradientRound, LeastSquares, Trained, least_squares_moments, moments, partition_users, trained
-from tacit.local.unary import BitRandomiser, SymmetricUnary, Unary
+from tacit.local.unary import SymmetricUnary, Unary
 from tacit.local.vectors import (
     BoundedVectors,
     MeanVector,
@@ -73,7 +73,7 @@ from tacit.local.vectors import (
 # what a protocol is, and which one to take
 __all__ = ["Label", "Protocol", "Randomiser", "best", "candidates", "detectable", "explain", "frequencies"]
 # randomisers for frequencies
-__all__ += ["BitRandomiser", "BlockHadamard", "Hadamard", "LocalHash", "Projective", "Response", "Subset", "SymmetricUnary", "Unary"]
+__all__ += ["BlockHadamard", "Hadamard", "LocalHash", "Projective", "Response", "Subset", "SymmetricUnary", "Unary"]
 # reports, and who counts them
 __all__ += ["Client", "Collector", "Estimates", "as_batch", "batch_sizes", "protocol_of", "read_batch", "read_reports", "schema", "sealed"]
 __all__ += ["HEAD", "to_batch", "to_report"]

@@ -77,6 +77,10 @@ class Hadamard(SymbolRandomiser):
             both = np.bincount(reports[start : start + self.block].astype(np.intp), minlength=self.symbols)
             table += both[0::2] - both[1::2]
 
+    def supporting(self, reports: Reports, values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        told = reports.astype(np.int64)[:, None]
+        return np.asarray(np.bitwise_count(told >> 1 & values) % 2 == told & 1)
+
     def support(self, table: Table, n: int) -> Table:
         # a report (j, b) supports v where <j, v> = b, so supporters less the others are the transform of the differences
         return (walsh(table)[: self.size] + n) // 2
@@ -183,6 +187,11 @@ class BlockHadamard(SymbolRandomiser):
         wrong = ~away & (odd != ~inside)
         place ^= np.where(wrong, row & -row, 0)  # flips the parity, and takes each place of one half to one of the other
         return self._short(block * self.places + place)
+
+    def supporting(self, reports: Reports, values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        block, place = np.divmod(reports.astype(np.int64)[:, None], self.places)
+        even = np.bitwise_count(place & (1 + values // self.blocks)) % 2 == 0
+        return np.asarray((block == values % self.blocks) & even)
 
     def support(self, table: Table, n: int) -> NDArray[np.float64]:
         each = np.arange(self.size)

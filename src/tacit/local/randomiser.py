@@ -175,6 +175,10 @@ class Randomiser(ABC):
         """For each value, how many of the n counted reports support it."""
         raise self._supports_nothing()
 
+    def supporting(self, reports: Reports, values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which reports support which of these values: a row for each report, a column for each value."""
+        raise self._supports_nothing()
+
     def estimates(self, table: Table, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Unbiased shares of all values among the n people who were counted, and their variances."""
         share = (self.support(table, n) / n - self.other) / self.gap

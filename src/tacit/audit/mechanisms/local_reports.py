@@ -74,9 +74,12 @@ def audit_reports(
     for i, pair in enumerate(pairs):
         own_seed = None if seed is None else seed + 7919 * i
         with contextlib.nullcontext() if own_seed is None else test_mode(own_seed):
-            first, second = (_seen(protocol, device, days, pair, own, n) if crowd is None else _crowded(protocol, crowd, pair, own, n)
-                             for own in pair)  # fmt: skip
-        looks = {"all that is sent": slice(None), "what reports speak for": slice(0, 4)} if crowd is None else {"shuffled batches": slice(None)}
+            if crowd is None:
+                first, second = (_seen(protocol, device, days, pair, own, n) for own in pair)
+                looks = {"all that is sent": slice(None), "what reports speak for": slice(0, 4)}
+            else:
+                first, second = (_crowded(protocol, crowd, pair, own, n) for own in pair)
+                looks = {"shuffled batches": slice(None)}
         for what, columns in looks.items():
             # all looks are at the same samples: each of their errors is paid for
             terms: Terms = {"delta": delta, "confidence": 1 - wrong / len(pairs) / len(looks), "seed": own_seed}
@@ -149,25 +152,9 @@ def _different(rows: NDArray[Any], devices: NDArray[np.int64], n: int) -> NDArra
 
 
 def _spoken(protocol: Protocol, payloads: NDArray[np.uint8], pair: tuple[int, int]) -> NDArray[np.int64]:
-    """For each report, whether it supports the first and the second value, as 0 to 3; halves count as none."""
-    from tacit.local import BitRandomiser, LocalHash
-
-    randomiser = protocol.randomiser
-    if isinstance(randomiser, LocalHash):
-        found = randomiser.from_bytes(payloads)[0]
-        own = _functions(protocol, payloads, pair)
-        return np.asarray((own[:, 0] == found["symbol"]) + 2 * (own[:, 1] == found["symbol"]), dtype=np.int64)
-    if isinstance(randomiser, BitRandomiser):
-        return np.asarray(np.unpackbits(payloads, axis=1, count=randomiser.size)[:, list(pair)].astype(np.int64) @ [1, 2])
-    if len(payloads) == 0:
-        return np.empty(0, dtype=np.int64)
-    kinds, which = np.unique(payloads, axis=0, return_inverse=True)
-    told = np.empty(len(kinds), dtype=np.int64)
-    for k in range(len(kinds)):
-        table = randomiser.fresh()
-        randomiser.add(table, randomiser.from_bytes(kinds[k : k + 1])[0])
-        told[k] = (randomiser.support(table, 1)[list(pair)] == 1) @ [1, 2]
-    return np.asarray(told[which.ravel()])
+    """For each report, whether it supports the first and the second value, as 0 to 3."""
+    found = protocol.randomiser.supporting(protocol.randomiser.from_bytes(payloads)[0], np.array(pair))
+    return np.asarray(found.astype(np.int64) @ [1, 2])
 
 
 def _coded(spoken: NDArray[np.int64]) -> Rows:
