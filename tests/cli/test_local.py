@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tacit.cli import main
-from tacit.local import Protocol, frequencies, schema, to_batch
+from tacit.local import Protocol, frequencies, schema, to_batch, to_report
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
@@ -77,6 +77,11 @@ def test_streams_are_collected_like_files_and_a_cut_one_as_far_as_it_goes(tmp_pa
     assert found == {"n": 50, "dropped": {"unreadable": 1}}
     found = json.loads(run(capsys, "local", "collect", tmp_path / "p.json", tmp_path / "c.db", tmp_path / "s.arrows", "--json")[1])
     assert found == {"n": 100, "dropped": {"repeated": 50, "unreadable": 1}}
+    # reports as devices send them, one after another, the last one cut off
+    sent = [to_report(protocol, "no") for _ in range(3)]
+    (tmp_path / "sent.bin").write_bytes(b"".join(sent)[:-1])
+    found = json.loads(run(capsys, "local", "collect", tmp_path / "p.json", tmp_path / "c.db", tmp_path / "sent.bin", "--json")[1])
+    assert found == {"n": 102, "dropped": {"malformed": 1, "repeated": 50, "unreadable": 1}}
 
 
 def test_a_client_of_ones_own_is_attacked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,8 +36,7 @@ def test_people_needed_reach_the_deviation() -> None:
         assert math.sqrt(best(size, 1).variance(n)) <= 0.005 < math.sqrt(best(size, 1).variance(n - 1))
 
 
-@pytest.mark.parametrize("model", ["local", "shuffle", "central"])
-@pytest.mark.parametrize("size", [2, 300])
+@pytest.mark.parametrize(("model", "size"), [("local", 2), ("shuffle", 2), ("central", 2), ("local", 300)])
 def test_an_error_decides_the_epsilon(model: str, size: int) -> None:
     """The wanted deviation is reached, a smaller epsilon by a hundredth misses it, and the plan of that epsilon is the same plan."""
     n, error, place = 200_000, 0.004, ("local", "shuffle", "central").index(model)

@@ -109,14 +109,20 @@ def randomise(
 def collect(
     protocol: ProtocolFile,
     counts: Annotated[str, typer.Argument(help="The file of counts; it is made if it is not there.", metavar="COUNTS")],
-    reports: Annotated[list[str], typer.Argument(help="Arrow files or streams of reports.", metavar="REPORTS")],
+    reports: Annotated[list[str], typer.Argument(help="Arrow files or streams, or files of reports as devices send them.", metavar="REPORTS")],
     as_json: Json = False,
 ) -> None:
     """Count reports. A batch that was counted before, and what is no report, is dropped and said."""
-    from tacit.local import Collector, read_stream
+    from tacit.local import HEAD, Collector, read_stream, sealed
 
-    collector = Collector(protocol_at(protocol), counts)
+    own = protocol_at(protocol)
+    collector = Collector(own, counts)
+    head, length = sealed(own, b"")[:9], HEAD + own.randomiser.width
     for name in reports:
+        whole = _after(name, head)
+        if whole is not None:
+            collector.ingest([whole[start : start + length] for start in range(0, len(whole), length)])
+            continue
         if next(read_stream(name), None) is None:
             raise OptionError(f"{name} is no Arrow file or stream that can be read; what was counted before it stays counted")
         collector.ingest_stream(name)
@@ -125,6 +131,15 @@ def collect(
         return
     dropped = ", ".join(f"{number:,} {why}" for why, number in sorted(collector.dropped.items())) or "none"
     print(f"{collector.n:,} reports counted in {counts}; dropped: {dropped}")
+
+
+def _after(name: str, head: bytes) -> bytes | None:
+    """The bytes of a file that begins with the head of a report: reports as devices send them, one after another."""
+    try:
+        with open(name, "rb") as opened:
+            return head + opened.read() if opened.read(len(head)) == head else None
+    except OSError:
+        return None
 
 
 @local_app.command(epilog="[bold]tacit local estimate protocol.json counts.db --top 10 --plot shares.png[/bold]")
@@ -164,7 +179,7 @@ def estimate(
 
 def _picture(found: Estimates, top: int, path: str) -> None:
     """The largest shares as points with their intervals."""
-    from tacit.pictures import canvas, check_path, dress, finish
+    from tacit.pictures import canvas, check_path, drawable, dress, finish
 
     check_path(path)
     rows = found.top(top)[::-1]
@@ -173,6 +188,6 @@ def _picture(found: Estimates, top: int, path: str) -> None:
         axes.plot([low, high], [place, place], color="C0", linewidth=2)
         axes.plot([share], [place], "o", color="C0", markersize=4)
     axes.axvline(0, color="0.6", linewidth=0.8)
-    axes.set_yticks(range(len(rows)), [str(value)[:30] for value, *_ in rows])
+    axes.set_yticks(range(len(rows)), [drawable(str(value))[:30] for value, *_ in rows])
     dress(axes, f"{found.n:,} local reports", "share of the people who reported; intervals hold for all values at once", "")
     finish(picture, path)

@@ -136,6 +136,9 @@ def _least(values: int, people: int, error: float, delta: float, model: Model) -
     while high > 1.0005 * low:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if best(values, middle).variance(people) <= error**2 else (middle, high)
+    tidy = rounded_up(high, 4)  # a number that a person can write down, and reaches the error
+    if best(values, float(tidy)).variance(people) <= error**2:
+        high = float(tidy)
     return high if model == "local" else _shuffled(best(values, high), people, delta)
 
 
@@ -149,8 +152,10 @@ def _shuffled(randomiser: Randomiser, people: int, delta: float) -> float:
 
 def _largest_report(size: int, people: int, wanted: float, delta: float) -> float:
     """The largest epsilon of a report that shuffling brings down to what is wanted; never below it."""
-    low, high = wanted, max(wanted, 20.0)
-    for _ in range(18):
+    low = high = wanted
+    while high < 20 and _shuffled(best(size, high := min(20.0, high + max(0.5, high / 2))), people, delta) <= wanted:
+        low = high
+    while high - low > 5e-4:
         middle = (low + high) / 2
         low, high = (middle, high) if _shuffled(best(size, middle), people, delta) <= wanted else (low, middle)
     return low
