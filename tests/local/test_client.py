@@ -219,3 +219,12 @@ def test_a_daily_budget_names_its_days_and_never_stands_alone(tmp_path: Path) ->
             client(tmp_path / "other.db", **bad)
     with pytest.raises(ParameterError, match="adds up without end"):
         Client(PROTOCOL, ledger=tmp_path / "no.db", lifetime=DAILY, values=None)
+
+
+def test_a_file_that_is_gone_ends_the_reports(tmp_path: Path) -> None:
+    own = client(tmp_path / "me.db")
+    own.report("a")
+    (tmp_path / "me.db").unlink()
+    with pytest.raises(LedgerError, match="file is gone"):
+        own.report("a")
+    assert not (tmp_path / "me.db").exists()

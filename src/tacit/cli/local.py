@@ -109,7 +109,7 @@ def randomise(
 def collect(
     protocol: ProtocolFile,
     counts: Annotated[str, typer.Argument(help="The file of counts; it is made if it is not there.", metavar="COUNTS")],
-    reports: Annotated[list[str], typer.Argument(help="Arrow files or streams, or files of reports as devices send them.", metavar="REPORTS")],
+    reports: Annotated[list[str], typer.Argument(help="Arrow files or streams, or reports as devices send them.", metavar="REPORTS")],
     as_json: Json = False,
 ) -> None:
     """Count reports. A batch that was counted before, and what is no report, is dropped and said."""

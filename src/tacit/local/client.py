@@ -106,6 +106,8 @@ class Client:
         if period is None and self.each is not None:
             raise ParameterError(f"period must be given: the budget is one for each {self.each.period}")
         with self._alone():
+            if not self.path.exists():  # what was paid is not known any more
+                raise LedgerError("the device's file is gone; nothing is reported without its book")
             payload = self._anew(value, period) if self.values is None else self._memorised(value, self.values)
         return sealed(self.protocol, payload)
 
