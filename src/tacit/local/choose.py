@@ -105,7 +105,8 @@ def explain(size: int, epsilon: Number, *, n: int = 1) -> str:
     lines = [f"for {size:,} values at epsilon {float(epsilon):g} (odds of {math.exp(float(epsilon)):.3g} to 1 between any two values)"]
     for one in candidates(size, epsilon):
         mark = "  <- chosen" if one == chosen else ""
-        lines.append(f"  {one.kind:<16} deviation of a share {math.sqrt(one.variance(n)):.3g}, {one.width} byte{'s' if one.width > 1 else ''} a report{mark}")
+        width = "1 byte" if one.width == 1 else f"{one.width} bytes"
+        lines.append(f"  {one.kind:<16} deviation of a share {math.sqrt(one.variance(n)):.3g}, {width} a report{mark}")
     if size > LONG:
         chosen_spread, long = chosen.variance(1), Subset(size, epsilon)
         gain = 1 - math.sqrt(min(1.0, long.variance(1) / chosen_spread))
