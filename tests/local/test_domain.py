@@ -99,7 +99,8 @@ class RaisingInt(int):
 @pytest.mark.filterwarnings("error")
 def test_no_value_raises_or_warns_whatever_its_class_does() -> None:
     nasty = [Raising(3.0), RaisingInt(3), np.longdouble("1e4000"), np.complex128(1 + 1j), np.array([1j, 2j]), [Raising(1.0)] * 2, 10**400]
-    for protocol in (means(bounds=(0, 10), epsilon=1), vector_means(2, bounds=(0, 5), epsilon=1), unit_vectors(3, epsilon=2), sketched(epsilon=2)):
+    vectors = (vector_means(2, bounds=(0, 5), epsilon=1), unit_vectors(3, epsilon=2))
+    for protocol in (means(bounds=(0, 10), epsilon=1), *vectors, sketched(epsilon=2)):
         assert len({len(to_report(protocol, value)) for value in nasty}) == 1
         assert to_batch(protocol, nasty).num_rows == len(nasty)
     assert Numbers(0, 10, 11).places([Raising(3.0), RaisingInt(3)]).tolist() == [3, 3]

@@ -34,7 +34,7 @@ LARGE = 5  # an epsilon above this is told in odds
 class Option:
     """One way to ask: the epsilon of each report, what the published result costs a person, and the deviation of an estimated share.
 
-    `detectable` is the least share that is told from none, for all values at once; `people` is how many would be needed for the plan's error.
+    `detectable` is the least share that is told from none, for all values at once; `people` is how many the plan's error needs.
     """
 
     model: Model

@@ -39,7 +39,6 @@ from tacit.local.unary import BitRandomiser, SymmetricUnary, Unary
 from tacit.mechanisms import half_width
 from tacit.parameters import Number, count, probability
 
-
 How = Literal["maximal", "hidden", "random"]
 
 
@@ -204,7 +203,7 @@ def suspicious(protocol: Protocol, reports: Reports, chance: float = 1e-6) -> Su
             return Suspicion(n, int(times[times > 1].sum()), n * n * 2.0**-128, note, values)
         case Hadamard() | BlockHadamard() | Projective():
             flagged = _crowded(np.asarray(reports, dtype=np.int64), _likeliest(randomiser), chance / randomiser.symbols)
-            note = "reports that come more often than any values explain; forged ones that are spread over all that support a target are not seen"
+            note = "reports that come more often than any values explain; forged ones spread over all that support a target are not seen"
             return Suspicion(n, flagged, chance, note, values)
     return Suspicion(n, 0, 0.0, "every report is as likely as any other for some value; forgeries cannot be told", values)
 

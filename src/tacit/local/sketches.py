@@ -55,7 +55,8 @@ class AnyKeys(Domain):
 
     def place(self, value: object) -> int:
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-            text = b"i" + hex(int.__int__(value) if isinstance(value, int) else int(value)).encode()  # not str, which refuses very long numbers
+            whole = int.__int__(value) if isinstance(value, int) else int(value)
+            text = b"i" + hex(whole).encode()  # not str, which refuses very long numbers
         elif isinstance(value, bytes):
             text = b"b" + value
         else:

@@ -102,7 +102,8 @@ def _both_bits(protocol: Protocol, values: Sequence[Label]) -> list[bytes]:
 def test_a_device_that_cheats_is_found(cheat, randomiser) -> None:  # type: ignore[no-untyped-def]
     """Each at 95%; the same device without the fault passes at its usual error."""
     protocol = Protocol(SIX, randomiser)
-    assert audit_reports(protocol, lambda values: cheat(protocol, values), trials=3000 if cheat is _seed else 1200, values=("a", "b"), seed=5).broken
+    trials = 3000 if cheat is _seed else 1200
+    assert audit_reports(protocol, lambda values: cheat(protocol, values), trials=trials, values=("a", "b"), seed=5).broken
     assert not audit_reports(
         protocol, lambda values: [to_report(protocol, v) for v in values], trials=500, values=("a", "b"), seed=5, confidence=1 - 1e-6
     ).broken
