@@ -198,6 +198,7 @@ class Job(Part):
         for column_name in (self.unit.person, self.unit.when, *(self.unit.edge or ())):
             if column_name is not None and column_name not in bare:
                 raise ValueError(f"the unit's column {column_name!r} is not in columns; add it with its type")
+        self._as_they_are()
         if isinstance(self.unit.node, str) and self.unit.node not in known:
             raise ValueError(f"the unit's key {self.unit.node!r} is not in columns; add it with its type")
         if self.series is None and (self.period is None) != (self.unit.window is None):
@@ -212,6 +213,19 @@ class Job(Part):
         if all(source.public for source in self.sources.values()):
             raise ValueError("every source is public, so there are no people to protect")
         return self
+
+    def _as_they_are(self) -> None:
+        """Columns that tell people apart are read as they are: a value for all others, or a way to write numbers, could make one person of
+        two, whose rows would then share one cap."""
+        ends = self.unit.node if isinstance(self.unit.node, tuple) else ()
+        people = {self.unit.person, *(self.unit.edge or ()), *ends}
+        for name, column in self.columns.items():
+            apart = self._bare(name) in people or self._full(name) == self.unit.node or column.references is not None
+            if apart and (column.other is not None or column.format is not None):
+                raise ValueError(f"columns.{name} tells people apart, so its values are read as they are; leave other and format out")
+            source = self.sources.get(self._table_of(name) or next(iter(self.sources)))
+            if apart and column.type in ("number", "decimal") and source is not None and (source.path or "").lower().endswith(CSV):
+                raise ValueError(f"columns.{name} tells people apart, and numbers of a CSV file are rounded; its type is integer or text")
 
     def _in_series(self, series: SeriesSpec) -> None:
         """A series has one account, which is its own, and periods of one length."""
