@@ -16,7 +16,7 @@ from tacit.release.planning import plan
 from tacit.release.report import Facts, describe, for_audience, read, render, with_audit, witnesses
 from tacit.tables import desk
 
-#: Each side. A bound is above the truth in one of twenty experiments; these draw from streams of their own, so that they are always the same.
+#: Each side. A bound is above the truth in one of twenty experiments; these draw from streams, so that they are always the same.
 TRIALS = 1200
 
 

@@ -24,10 +24,10 @@ from tacit.cli.ledger import address
 from tacit.cli.options import OptionError, in_options, shown, shown_examples
 
 if TYPE_CHECKING:
-    from tacit.release.audited import JobAudit
     import pyarrow as pa
 
     from tacit.release import Job, JobError, JobPlan, Standing
+    from tacit.release.audited import JobAudit
     from tacit.tables import EngineError
 
 JobFile = Annotated[str, typer.Argument(help="The job, a YAML file.", metavar="JOB")]

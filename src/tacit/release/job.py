@@ -42,6 +42,7 @@ from tacit.release.job_parts import (
     Publication,
     SeriesSpec,
     SourceSpec,
+    TotalSpec,
     UnitSpec,
 )
 from tacit.release.policy import Policy
@@ -100,6 +101,7 @@ class Job(Part):
     dialect: str | None = None
     columns: dict[str, ColumnSpec]
     outputs: tuple[Block, ...] = Field(min_length=1, max_length=1000)
+    totals: tuple[TotalSpec, ...] = ()
     publication: Publication
     registry: Contact = Contact()
     policy: Policy | None = None
@@ -123,7 +125,7 @@ class Job(Part):
     def _known(cls, value: str | None) -> str | None:
         return None if value is None else known_dialect(value)
 
-    @field_validator("outputs", mode="before")
+    @field_validator("outputs", "totals", mode="before")
     @classmethod
     def _list(cls, value: object) -> object:
         return tuple(value) if isinstance(value, list) else value
@@ -182,6 +184,7 @@ class Job(Part):
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise ValueError(f"two outputs are named {twice[0]!r}; each becomes a file of its own")
+        self._add_up({output.name for output in self.outputs})
         known = {self._full(name) for name in self.columns}
         for name, column in self.columns.items():
             table = self._table_of(name)
@@ -213,6 +216,17 @@ class Job(Part):
         if all(source.public for source in self.sources.values()):
             raise ValueError("every source is public, so there are no people to protect")
         return self
+
+    def _add_up(self, names: set[str]) -> None:
+        """Totals name outputs of this job, and every figure has one total at most."""
+        told: set[tuple[str, str]] = set()
+        for spec in self.totals:
+            for name in spec.outputs:
+                if name not in names:
+                    raise ValueError(f"totals names {name!r}, which is no output; there are {', '.join(sorted(names))}")
+                if (name, spec.figure) in told:
+                    raise ValueError(f"totals names {spec.figure} of {name} twice; one entry lists all tables of one total")
+                told.add((name, spec.figure))
 
     def _as_they_are(self) -> None:
         """Columns that tell people apart are read as they are: a value for all others, or a way to write numbers, could make one person of
@@ -301,6 +315,8 @@ class Job(Part):
         for name, silent in (("missing", {}), ("tolerance", 0.1)):
             if tree["expected"][name] == silent:
                 del tree["expected"][name]
+        if not tree["totals"]:
+            del tree["totals"]
         if tree["publication"]["intervals"] == ["noise"]:
             del tree["publication"]["intervals"]
         for output, spec in zip(tree["outputs"], self.outputs, strict=True):

@@ -273,9 +273,8 @@ def outcomes(value: Sequence[float], low: Sequence[float], high: Sequence[float]
         bar = wide / len(values)
         for i, one in enumerate(values):
             ends_ = sorted((up.place(float(one)), up.place(0.0)))
-            marks.append(
-                f'<rect class="bar" x="{left + i * bar:.1f}" y="{ends_[0]:.1f}" width="{0.8 * bar:.1f}" height="{ends_[1] - ends_[0]:.1f}"/>'
-            )
+            size = f'width="{0.8 * bar:.1f}" height="{ends_[1] - ends_[0]:.1f}"'
+            marks.append(f'<rect class="bar" x="{left + i * bar:.1f}" y="{ends_[0]:.1f}" {size}/>')
         marks.append(f'<path class="zero" d="{_path(left, up.place(0.0), left + wide, up.place(0.0))}"/>')
     return _svg(8 + (high_ + gap) * -(-draws // across), title, marks)
 

@@ -188,6 +188,10 @@ def plan(job: Job, source: Source | None = None, *, base: str | Path | None = No
     with suppress(OverflowError):  # of public numbers: no row was looked at
         planned = _Planner(job, desk).best()
         _one_thing(planned)
+        if job.totals:
+            from tacit.release.totals import check  # which reads plans, so it comes after this module
+
+            check(planned)
         found = replace(planned, warnings=notices(planned))
     if found is None:
         raise JobError(code="number-out-of-range", place="outputs")

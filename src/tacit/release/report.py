@@ -223,7 +223,8 @@ def render(record: Record, audience: str = "all") -> str:
     # Inside a script element only "<" could end it or begin a comment.
     embedded = json.dumps(record, allow_nan=False).replace("<", "\\u003c")
     return template(NAME).render(
-        r=record, picture=drawn, sections=sections, witnesses=witnesses(record), outcomes=_outcomes(record) if audience == "public" else {}, noun=record.get("noun", "table"), embedded=embedded,
+        r=record, picture=drawn, sections=sections, witnesses=witnesses(record),
+        outcomes=_outcomes(record) if audience == "public" else {}, noun=record.get("noun", "table"), embedded=embedded,
         shown=AUDIENCES[audience], audience=audience,
     )  # fmt: skip
 

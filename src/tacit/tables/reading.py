@@ -50,7 +50,9 @@ _WORDS = (
     ("HH", "%H"), ("hh", "%H"), ("MM", "%M"), ("ss", "%S"), ("SS", "%S"), ("d", "%d"), ("m", "%m"),
 )  # fmt: skip
 #: Types of whole numbers.
-_WHOLE = frozenset({"TINYINT", "SMALLINT", "INTEGER", "INT", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"})
+_WHOLE = frozenset({
+    "TINYINT", "SMALLINT", "INTEGER", "INT", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT",
+})  # fmt: skip
 _SIGNS = set("YmdyHMSbBfjIp%")
 _FALLBACK = "tacit-cp1252"
 
