@@ -113,7 +113,7 @@ def test_reports_for_one_audience_and_with_an_audit(job: Path, monkeypatch: pyte
     tacit("report", folder, "--audience", "press", "--out", page, status=2)
     tacit("report", folder, "--audience", "public", "--out", page)
     text = page.read_text(encoding="utf-8")
-    assert "as likely as the one above" in text and "For reviewers" not in text
+    assert "each as likely as the one above" in text and "For reviewers" not in text
     told = json.loads(tacit("report", folder, "--audience", "officer", "--audit", job, "--out", page, "--json").stdout)
     assert 0 <= told["audit"]["lower"] <= told["audit"]["upper"] and "the audit, from below" in page.read_text(encoding="utf-8")
     job.write_text(JOB.replace("weight: 1", "weight: 2"), encoding="utf-8")

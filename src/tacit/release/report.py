@@ -186,7 +186,7 @@ def witnesses(record: Record) -> list[list[str]]:
     return [*rows, ["the audit, from below", *told]]
 
 
-def _outcomes(record: Record) -> dict[str, str]:
+def _outcomes(record: Record) -> dict[str, tuple[str, str]]:
     """For tables of few groups, what else could have been released, of the first figure."""
     found = {}
     for output in record["outputs"]:
@@ -196,9 +196,10 @@ def _outcomes(record: Record) -> dict[str, str]:
         known = all(None not in figure[end] for end in ("value", "low", "high"))
         if known and FEWEST <= len(figure["value"]) <= MOST:
             sure = float(str(record["confidence"]).rstrip(" %")) / 100
-            found[output["name"]] = pictures.outcomes(
+            drawn = pictures.outcomes(
                 *(figure[end] for end in ("value", "low", "high")), sure, title=f"{name}: what could as well have been released"
             )
+            found[output["name"]] = (name, drawn)
     return found
 
 
