@@ -42,13 +42,14 @@ def test_without_people_the_cap_is_one_and_never_more_than_the_most() -> None:
 
 
 def test_the_cut_of_a_join_is_found_privately(tmp_path: Path) -> None:
-    """Private truncation of joins (Kotsogiannis et al. 2019): the cap is on the rows after the join, is paid for, and lies where most people's
-    rows do, not where one person's are."""
+    """Private truncation of joins (Kotsogiannis et al. 2019): the cap is on the rows after the join, is paid for, and lies where most
+    people's rows do, not where those of one person are."""
     draws = np.random.default_rng(2)
     visits = pa.table({"id": draws.integers(0, 1000, 3000)})
     stays = pa.table({"id": np.concatenate([draws.integers(0, 1000, 2000), np.full(500, 7)])})
     source = Source.several({"visits": visits, "stays": stays})
-    session = Session(source, unit=Unit("id", max_rows=auto(0.5, most=4096)), budget="eps=3", name="x", ledger=tmp_path / "t.db", loss=False)
+    unit = Unit("id", max_rows=auto(0.5, most=4096))
+    session = Session(source, unit=unit, budget="eps=3", name="x", ledger=tmp_path / "t.db", loss=False)
     answer = session.sql("SELECT COUNT(*) AS n FROM visits v JOIN stays s ON v.id = s.id", epsilon=1)
     each = dict(Counter(visits["id"].to_pylist()))
     other = dict(Counter(stays["id"].to_pylist()))
