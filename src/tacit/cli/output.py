@@ -397,6 +397,9 @@ def print_report(record: dict[str, Any], wrong: dict[str, str], page: Path) -> N
         out.print(f"  {table.get('kind', 'table'):<10} {table['name']}{rows}{left_out}")
     for name, value in record["record"].items():
         out.print(f"  {name}: {value}")
+    if (found := record.get("audit")) is not None:
+        told = f"epsilon at least {found['lower']:.3g}, by an attack on {found['trials']:,} draws of made-up rows"
+        out.print(f"  audit      {told}", style="bold red" if found["lower"] > found["upper"] else "")
     for name, what in wrong.items():
         out.print(f"  {name} is {what}: this is not the release as it was published", style="red")
     if not wrong:

@@ -394,6 +394,18 @@ class OutputSpec(Part):
         """Refuse, with a ValueError, what does not go together with the columns that the job declares."""
 
 
+class TotalSpec(Part):
+    """A figure of several tables that has one total, because they count the same rows in other groups (`tacit.release.totals`)."""
+
+    figure: str = Field(min_length=1)
+    outputs: tuple[str, ...] = Field(min_length=2)
+
+    @field_validator("outputs", mode="before")
+    @classmethod
+    def _list(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+
 class Publication(Part):
     """Where and how the release is written; the folder must not exist yet.
 

@@ -42,11 +42,13 @@ from tacit.release import dictionary, kinds, record
 from tacit.release.comparing import mismatches
 from tacit.release.errors import CheckFailed, HeldBack, JobError, OutputFailed, OutputLost
 from tacit.release.job import Job
+from tacit.release.kinds.table import TablePlan, unfinished
 from tacit.release.planning import JobPlan, plan
 from tacit.release.sources import files_beside, identities, opened
 from tacit.release.standing import account_for, alike, alike_note, period_of, terms_of
+from tacit.release.totals import made_to_agree
 from tacit.release.work import Work, checks_beside, free, publish, published_by, staged_folder, write
-from tacit.tables import Source
+from tacit.tables import Answer, Source
 
 #: What is said where the data is known under another name.
 SAME = (
@@ -329,6 +331,7 @@ class _Run:
         self, account: Account, work: Work, paid: list[Payment], wanted: list[str], left_out: tuple[str, ...], resumed: bool
     ) -> JobRun:
         answers: dict[str, Any] = {}
+        bare: dict[str, Answer] = {}
         files: dict[str, bytes] = {}
         findings: list[Finding] = []
         private = all(payment.private for payment in paid)
@@ -337,12 +340,17 @@ class _Run:
             planned = self.plan[name]
             kind = kinds.of(planned)
             answers[name] = kind.result(planned, drawn, drawn_privately, entry)
+            if isinstance(planned, TablePlan) and self.job.totals:
+                bare[name] = unfinished(planned, drawn, drawn_privately, entry)
             private = private and drawn_privately
             findings += [Finding(name, check, passed) for check, passed in kind.checks(planned, answers[name])]
         _insist(findings)
         reasons = tuple(mismatches(self.plan, answers))
         if reasons and not self.accept:
             raise HeldBack(reasons)
+        if bare and not reasons:
+            # Tables whose totals contradict each other count different rows: they are published as they were drawn.
+            answers = made_to_agree(self.plan, bare, answers)
         self.step("checked")
         for name in wanted:
             planned = self.plan[name]
