@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 
 from tacit.server.access import check
-from tacit.server.api.app import Serving, Signed
+from tacit.server.api.calling import Serving, Signed
 from tacit.server.errors import ServiceError, not_found
 from tacit.server.requests import NewPerson, NewToken
 

@@ -17,7 +17,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from tacit.server.access import Caller
-from tacit.server.api.app import Serving, Signed, padded
+from tacit.server.api.calling import Serving, Signed
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError
 from tacit.server.requests import Ask, Decide, PriceRequest
@@ -182,3 +182,11 @@ def written(answer: Any, form: str) -> bytes:
 def _harmless(value: str | None) -> str | None:
     return f"'{value}" if value and value[0] in "=+-@\t\r" else value
 
+
+def padded(content: Any, status: int = 200) -> Response:
+    """JSON whose length tells its size class only: blanks at its end fill it up to a power of two."""
+    text = json.dumps(content, separators=(",", ":")).encode()
+    size = 4096
+    while size < len(text):
+        size *= 2
+    return Response(text.ljust(size), status, media_type="application/json")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from starlette.responses import FileResponse
 
-from tacit.server.api.app import Serving, Signed
+from tacit.server.api.calling import Serving, Signed
 from tacit.server.requests import NewModel, PlanRelease, RunRelease
 
 router = APIRouter(prefix="/v1", tags=["releases and models"])

@@ -16,7 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
 from tacit.server.access import Caller
-from tacit.server.api.app import Serving
+from tacit.server.api.calling import Serving
 from tacit.server.api.questions import FORMS, written
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError, not_found

@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse
 from tacit.accounting import Refusal
 from tacit.release import kinds, plan
 from tacit.server.access import Caller
-from tacit.server.api.app import Serving
+from tacit.server.api.calling import Serving
 from tacit.server.datasets import Dataset
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError, not_found
