@@ -43,6 +43,7 @@ TABLE: Mapping[str, Mapping[Role, Scope]] = {
     "read_question": {"analyst": "own", "officer": "any"},
     "watch_question": {"analyst": "own", "officer": "any"},
     "share_question": {"analyst": "own"},
+    "read_shared": _ALL,
     "approve": {"officer": "any"},
     "list_approvals": {"officer": "any"},
     # budgets

@@ -28,13 +28,14 @@ LOG = logging.getLogger("tacit.server")
 
 
 class Worker:
-    """Threads of this process that answer questions. `refresh` brings the lists of people who are left out up to date."""
+    """Threads of this process that answer questions. `refresh` brings the lists of people who are left out up to date, and
+    `still` says whether the person, under that token, may still ask about the data set."""
 
     def __init__(
         self, claims: Claims, datasets: Mapping[str, Dataset], purposes: Purposes, refresh: Callable[[Dataset, str], None],
-        *, threads: int = 2,
+        *, still: Callable[[str, str, str], bool] = lambda person, token, dataset: True, threads: int = 2,
     ) -> None:  # fmt: skip
-        self.claims, self.datasets, self.purposes, self.refresh = claims, datasets, purposes, refresh
+        self.claims, self.datasets, self.purposes, self.refresh, self.still = claims, datasets, purposes, refresh, still
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="tacit-question")
         self._held: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
@@ -79,9 +80,15 @@ class Worker:
         state, values = "lost", dict[str, Any]()
         try:
             request = Ask.model_validate_json(row["request"])
-            dataset, purpose = self.datasets[row["dataset"]], self.purposes.find(row["purpose"])
-            if purpose is None:
+            dataset, purpose = self.datasets.get(row["dataset"]), self.purposes.find(row["purpose"])
+            if purpose is None or dataset is None:
                 raise ServiceError(code="purpose-ended")
+            # between the price and the draw days may pass, while an officer thinks; what was booked is handed out all the same
+            if dataset.account_of(purpose, row["person"]).booked(row["key"]) is None:
+                if purpose.ended():
+                    raise ServiceError(code="purpose-ended")
+                if not self.still(row["person"], row["token"], row["dataset"]):
+                    raise ServiceError(code="access-ended")
             self.refresh(dataset, purpose.id)
             session = dataset.session(purpose, row["person"])
             answer = session.sql(request.sql, purpose=purpose.id, key=row["key"], body=row["body"], **request.options())
@@ -111,20 +118,20 @@ class Worker:
             held = set(self._held)
         self.claims.renew(held)
         for question, state, generation in self.claims.expired():
-            if question in held:
-                continue
-            if state == "quoted" or self._again(question, generation):
-                self.submit(question)
+            # one that cannot be decided now must not keep the others from it
+            with suppress(Exception):
+                if question not in held and (state == "quoted" or self._again(question, generation)):
+                    self.submit(question)
 
     def _again(self, question: str, generation: int) -> bool:
         """Whether a question that was running may be handed out again; otherwise it is lost, and marked so."""
         row = self.claims.row(question)
         if row is None:
             return False
-        purpose = self.purposes.find(row["purpose"])
-        if purpose is None:
-            return False
-        booked = self.datasets[row["dataset"]].account_of(purpose, row["person"]).booked(row["key"])
+        dataset, purpose = self.datasets.get(row["dataset"]), self.purposes.find(row["purpose"])
+        if purpose is None or dataset is None:
+            return False  # the service's file has them no more; a service that has them again decides
+        booked = dataset.account_of(purpose, row["person"]).booked(row["key"])
         if booked is None or booked[2]:
             return self.claims.end(question, generation, "quoted")
         self.claims.end(question, generation, "lost", ready=self.claims.clock(), entry=booked[0])
