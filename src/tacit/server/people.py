@@ -21,6 +21,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -106,11 +107,19 @@ class Register:
                 connection.execute(people.update().where(people.c.id.in_(gone)).values(active=False, subject=None))
                 connection.execute(records.delete().where(records.c.kind == kind, records.c.id.in_(gone)))
         for name, person in listed.items():
-            self.add(name, roles=person.roles, datasets=person.datasets, name=person.name, subject=person.subject)
-            with self.database.write() as connection:
-                there = sa.and_(records.c.kind == kind, records.c.id == name)
-                if not connection.execute(records.update().where(there).values(made=self.clock())).rowcount:
+            # a process that starts has nothing to write as a rule, and need not wait for those that write
+            if not self._is(name, person):
+                self.add(name, roles=person.roles, datasets=person.datasets, name=person.name, subject=person.subject)
+            if name not in before:
+                with suppress(sa.exc.IntegrityError), self.database.write() as connection:
                     connection.execute(records.insert().values(kind=kind, id=name, person="", body="{}", made=self.clock()))
+
+    def _is(self, name: str, person: PersonSpec) -> bool:
+        with self.database.read() as connection:
+            row = connection.execute(sa.select(people).where(people.c.id == name)).first()
+        theirs = None if person.datasets is None else set(person.datasets)
+        wanted = (person.name or name, person.subject, set(sound_roles(person.roles)), theirs)
+        return row is not None and bool(row.active) and (row.name, row.subject, set(json.loads(row.roles)), _set(row.datasets)) == wanted
 
     def still(self, person: str, token: str, dataset: str) -> bool:
         """Whether someone who asked may still ask: they are here, the data set is theirs, and the token that asked was not revoked."""

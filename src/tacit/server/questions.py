@@ -149,9 +149,10 @@ class Questions:
                 "price": json.dumps(price_record(session.desk.price(plan))),
                 "estimate": self.configuration.grid.estimates.get(request.dataset, 0.0),
             }  # fmt: skip
-            known, new = self.claims.file(values, daily=caller.epsilon_a_day, waiting=self.configuration.limits.waiting)
-            if new and known["state"] == "quoted":
-                self.worker.submit(known["id"])
+            known, _ = self.claims.file(values, daily=caller.epsilon_a_day, waiting=self.configuration.limits.waiting)
+        if known["state"] == "quoted":
+            # also one that was filed before: whoever filed it may be gone, and a claim has one owner
+            self.worker.submit(known["id"])
         if known["body"] != hashlib.sha256(body.encode()).hexdigest():
             raise ServiceError(code="key-other-body")
         return self.view(known)

@@ -24,6 +24,8 @@ from tacit.server.purposes import Purposes
 from tacit.server.requests import Ask
 from tacit.tables import EngineError, answer_record
 
+#: Questions that others left are looked for so often, in seconds, and leases are renewed.
+SWEEP = 2.0
 LOG = logging.getLogger("tacit.server")
 
 
@@ -107,10 +109,13 @@ class Worker:
     # --- what others left ---------------------------------------------------------------------------------------------
 
     def _sweep(self) -> None:
-        pause = max(0.05, self.claims.lease / 3)
-        while not self._stop.wait(pause):
+        pause = min(SWEEP, max(0.05, self.claims.lease / 3))
+        while True:
+            # at once, too: a worker that starts may be there in place of one that was killed
             with suppress(Exception):
                 self.sweep()
+            if self._stop.wait(pause):
+                return
 
     def sweep(self) -> None:
         """Renew what is held here, and decide about questions whose worker is gone."""
