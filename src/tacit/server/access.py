@@ -55,6 +55,7 @@ TABLE: Mapping[str, Mapping[Role, Scope]] = {
     "list_releases": _ALL,
     "read_release": _ALL,
     "read_release_file": _ALL,
+    "registry_records": _ALL,
     # the book
     "book_entries": {"curator": "any", "officer": "any"},
     "book_head": {"curator": "any", "officer": "any"},

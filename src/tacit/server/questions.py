@@ -82,14 +82,9 @@ class Questions:
         raise found
 
     def price(self, caller: Caller, request: PriceRequest) -> dict[str, Any]:
-        """What a question costs, how exact it would be, and whether the budget allows it; for `epsilons` or `accuracies`, a curve."""
-        options = request.options()
-        if request.epsilons is not None:
-            asked: list[dict[str, Any]] = [{**options, "epsilon": epsilon} for epsilon in request.epsilons]
-        elif request.accuracies is not None:
-            asked = [{**options, "accuracy": accuracy} for accuracy in request.accuracies]
-        else:
-            asked = [options]
+        """What a question costs, how exact it would be, and whether the budget allows it; or a curve of prices."""
+        curve = request.curve()
+        asked = [request.options()] if curve is None else curve
         if len(asked) * len(_COMMA.findall(request.sql)) > FIGURES:
             raise ServiceError("a curve of so many figures takes too long; ask for fewer at once", code="question-refused")
         prices = []
@@ -107,8 +102,7 @@ class Questions:
                 }
             )
         found = {"dataset": request.dataset, "purpose": request.purpose, "left": _floats(left or {})}
-        curve = request.epsilons is not None or request.accuracies is not None
-        return {**found, "prices": prices} if curve else {**found, **prices[0]}
+        return {**found, **prices[0]} if curve is None else {**found, "prices": prices}
 
     def explain(self, caller: Caller, request: PriceRequest) -> str:
         """The plan in words: the statement, how far one unit reaches, the noise, the errors to expect. No data is touched."""

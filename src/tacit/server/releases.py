@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+import yaml
 
 from tacit.accounting import Refusal
 from tacit.ledger import Ledger
@@ -173,6 +174,17 @@ class Releases:
         if not folder.is_dir():
             return {}
         return {path.name: path for path in folder.iterdir() if path.is_file() and not path.is_symlink() and path.suffix in MEDIA}
+
+    def registry(self, caller: Caller) -> list[dict[str, Any]]:
+        """What each published release tells the deployments registry, newest first."""
+        check(caller, "registry_records")
+        found = []
+        for view in self.list(caller):
+            if "registry.yaml" in view["files"]:
+                path, _ = self.file(caller, view["id"], "registry.yaml")
+                record = yaml.safe_load(path.read_text(encoding="utf-8"))
+                found.append({"release": view["id"], "dataset": view["dataset"], "record": record})
+        return found
 
     def file(self, caller: Caller, number: str, name: str) -> tuple[Path, str]:
         """A file of a published release, and its media type."""

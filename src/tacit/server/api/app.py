@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -26,6 +27,7 @@ from tacit.server.errors import ServiceError, of_refusal, problem
 from tacit.server.limits import depth
 from tacit.server.pages import routers
 from tacit.server.pages.view import is_page, problem_page
+from tacit.server.telemetry import Telemetry
 
 LOG = logging.getLogger("tacit.server")
 #: What the client and the service must agree on; it changes when an answer's JSON does.
@@ -154,18 +156,19 @@ class Guard:
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app, self.service = app, service
+        self.telemetry = Telemetry() if service.configuration.telemetry else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = False
+        started, status, began = False, 0, time.time_ns()
 
         async def guarded(message: Message) -> None:
-            nonlocal started
+            nonlocal started, status
             if message["type"] == "http.response.start":
-                started = True
+                started, status = True, message["status"]
                 own = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
@@ -187,6 +190,9 @@ class Guard:
             LOG.error("a request failed by a fault of the service")
             if not started:
                 await answered(ServiceError(code="unavailable"))(scope, receive, guarded)
+        finally:
+            if self.telemetry is not None:
+                self.telemetry.request(scope, status, began)
 
     def _headers(self) -> dict[str, str]:
         if self.service.configuration.listen.secure:

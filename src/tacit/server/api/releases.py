@@ -49,6 +49,12 @@ def read_release_file(
     return FileResponse(path, media_type=kind, filename=path.name)
 
 
+@router.get("/registry", operation_id="registry_records")
+def registry_records(service: Serving, caller: Signed) -> list[dict[str, Any]]:
+    """The records of published releases for the deployments registry."""
+    return service.releases.registry(caller)
+
+
 @router.get("/models", operation_id="list_models")
 def list_models(service: Serving, caller: Signed) -> dict[str, Any]:
     """Every training on the data, and what they add up to."""
