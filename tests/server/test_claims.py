@@ -68,6 +68,7 @@ def test_a_worker_of_this_machine_that_was_killed_is_not_waited_for(database: Da
     mine, theirs, ours = filed(first, "k1"), filed(away, "k2"), filed(second, "k3")
     assert first.take(mine) == 1 and away.take(theirs) == 1 and second.take(ours) == 1
     assert second.expired() == [(mine, "running", 1)], "one of another machine may be alive, and one's own is"
+    assert {found[0] for found in second.expired(own=True)} == {mine, ours}
     assert second.end(mine, 1, "quoted") and second.take(mine) == 2
     clock[0] += 61
     assert {found[0] for found in second.expired()} == {mine, theirs, ours}

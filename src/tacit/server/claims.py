@@ -158,8 +158,8 @@ class Claims:
         with self.database.write() as connection:
             connection.execute(questions.update().where(fresh).values(delivered=self.clock()))
 
-    def expired(self) -> list[tuple[str, str, int]]:
-        """Questions that no worker holds any more: their number, state and generation."""
+    def expired(self, *, own: bool = False) -> list[tuple[str, str, int]]:
+        """Questions that no worker holds any more: their number, state and generation. `own` adds those that this worker has claimed."""
         now = self.clock()
         held = (claims.c.generation, claims.c.lease, claims.c.worker)
         query = sa.select(questions.c.id, questions.c.state, *held).outerjoin(claims, claims.c.question == questions.c.id)
@@ -170,7 +170,8 @@ class Claims:
         )
         with self.database.read() as connection:
             rows = connection.execute(query.where(left)).fetchall()
-        gone = [row for row in rows if row.state == "quoted" or row.lease <= now or self._died(row.worker)]
+        mine = self.worker if own else ""
+        gone = [row for row in rows if row.state == "quoted" or row.lease <= now or row.worker == mine or self._died(row.worker)]
         return [(str(row.id), str(row.state), int(row.generation or 0)) for row in gone]
 
     def _died(self, worker: str) -> bool:

@@ -103,7 +103,10 @@ class Worker:
             pass
         except Refusal as error:
             found = of_refusal(error)
-            state, values = "refused", {"detail": json.dumps({"code": found.code, "message": found.message})}
+            if found.code in ("busy", "unavailable"):
+                state = "quoted"  # a fault of the service's own database is no word about the question
+            else:
+                state, values = "refused", {"detail": json.dumps({"code": found.code, "message": found.message})}
         self.claims.end(question, generation, state, ready=self.claims.clock(), **values)
 
     # --- what others left ---------------------------------------------------------------------------------------------
@@ -122,10 +125,13 @@ class Worker:
         with self._lock:
             held = set(self._held)
         self.claims.renew(held)
-        for question, state, generation in self.claims.expired():
+        # its own too: where the database failed at the last step, a question is running here and nobody works on it
+        for question, state, generation in self.claims.expired(own=True):
+            with self._lock:
+                working = question in self._held
             # one that cannot be decided now must not keep the others from it
             with suppress(Exception):
-                if question not in held and (state == "quoted" or self._again(question, generation)):
+                if not working and (state == "quoted" or self._again(question, generation)):
                     self.submit(question)
 
     def _again(self, question: str, generation: int) -> bool:
