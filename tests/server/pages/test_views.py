@@ -338,4 +338,8 @@ def test_a_budget_in_rho_or_mu_is_asked_in_it(
     assert view["state"] == "answered" and view["price"]["event"]["type"] == "Gaussian"
     account = next(one for one in house.send("ann", "GET", "/v1/accounts").json() if one["purpose"] == "bed-planning")
     assert amount_in(currency, account["spent"]) == pytest.approx(0.002, rel=1e-3)
+    for where in ("/datasets", "/datasets/visits", "/budget", "/history", "/purposes", asked.headers["location"]):
+        assert client.get(where).status_code == 200, where
+    assert f"{currency} {part}" in client.get("/purposes").text
+    assert house.browser("olga").get("/budget").status_code == 200
     house.service.close()
