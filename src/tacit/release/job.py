@@ -319,6 +319,8 @@ class Job(Part):
             del tree["totals"]
         if tree["publication"]["intervals"] == ["noise"]:
             del tree["publication"]["intervals"]
+        # where else the figures are written changes nothing about them
+        del tree["publication"]["database"]
         for output, spec in zip(tree["outputs"], self.outputs, strict=True):
             for name, silent in spec.later.items():
                 if output[name] == silent:

@@ -406,6 +406,25 @@ class TotalSpec(Part):
         return tuple(value) if isinstance(value, list) else value
 
 
+class InDatabase(Part):
+    """A database that released tables are written to as well: a DuckDB `file`, or a PostgreSQL server.
+
+    The server's address is in the environment variable that `url_env` names. `schema_name` holds released tables only.
+    """
+
+    file: str | None = None
+    url_env: str | None = None
+    schema_name: str = "released"
+
+    @model_validator(mode="after")
+    def _one(self) -> InDatabase:
+        if (self.file is None) == (self.url_env is None):
+            raise ValueError("name a file (DuckDB), or url_env: the environment variable with the address of a PostgreSQL server")
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", self.schema_name):
+            raise ValueError("schema_name is letters, digits and _, at most 63, such as released")
+        return self
+
+
 class Publication(Part):
     """Where and how the release is written; the folder must not exist yet.
 
@@ -417,6 +436,7 @@ class Publication(Part):
     formats: tuple[Literal["csv", "parquet"], ...]
     confidence: float = Field(gt=0, lt=1)
     intervals: tuple[Literal["noise", "total"], ...] = ("noise",)
+    database: InDatabase | None = None
 
     @field_validator("formats", "intervals", mode="before")
     @classmethod

@@ -38,7 +38,7 @@ import pyarrow as pa
 from tacit import noise
 from tacit.accounting import AccountingError, Composed, Event, account
 from tacit.ledger import OPEN, Account, Ledger, Payment, ReleaseFailed, paying
-from tacit.release import dictionary, kinds, record
+from tacit.release import dictionary, in_database, kinds, record
 from tacit.release.comparing import mismatches
 from tacit.release.errors import CheckFailed, HeldBack, JobError, OutputFailed, OutputLost
 from tacit.release.job import Job
@@ -176,6 +176,8 @@ class _Run:
             self.corrects, self.target = self.target.name, corrected(self.target)
         if not Work.left_by(self.target):
             free(self.target)
+        if job.publication.database is not None:
+            in_database.check(job.publication.database)
         if checks := checks_beside(self.target):
             raise JobError(
                 f"{checks[0]} beside it holds exact figures about private rows; move it to another folder", place="publication.folder"
@@ -413,6 +415,14 @@ class _Run:
         else:
             publish(staged, self.target)
         self.step("published")
+        if (database := self.job.publication.database) is not None:
+            # after the commit point: what fails here is done by running again, for the same payment
+            tables: dict[str, bytes] = {}
+            for name in wanted:
+                tables |= kinds.of(self.plan[name]).files(self.plan[name], answers[name], ("parquet",))
+            about_it = {"title": self.job.title, "time": now.isoformat(), "run": work.token}
+            in_database.into(database, self.base, in_database.tables_of(tables), about_it)
+            self.step("in the database")
         work.remove()
         self.step("finished")
         return done
