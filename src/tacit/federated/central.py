@@ -67,6 +67,7 @@ def norm(flat: NDArray[np.float64]) -> float:
     return 0.0 if top == 0.0 else top * math.sqrt(float(np.dot(flat / top, flat / top)))
 
 
+@np.errstate(all="ignore")  # training may have left numpy set to raise, and what is raised may depend on data
 def clipped(update: NDArray[Any], clip: float) -> tuple[NDArray[np.float64], float]:
     """The update with norm at most `clip`, once over the whole vector, and the norm that it had.
 
@@ -86,6 +87,7 @@ def shorten(flat: NDArray[np.float64], length: float, clip: float) -> None:
     flat *= clip if length < 1e300 else clip / (length * 1e-300)
 
 
+@np.errstate(all="ignore")
 def to_lattice(update: NDArray[Any], clip: float) -> Wire:
     """What leaves a device: the clipped update in granules, cut towards zero."""
     flat, _ = clipped(update, clip)

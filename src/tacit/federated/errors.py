@@ -42,6 +42,9 @@ WORDS: Mapping[str, str] = {
     "federated-signature": "the policy has no valid signature of the key that this device trusts",
     "federated-book-spent": "this client has taken part as often as the plan allows",
     "federated-book-early": "this client took part too recently; the plan asks for {separation} rounds in between",
+    "federated-book-slot": "this client drew another round for its check-in",
+    "federated-book-lost": "the book of this client is gone or older than its rounds; nothing is paid from another one",
+    "federated-clock": "the clock of this device is behind {seen}, a day on which this client took part; set it right",
     "federated-book-again": "this client has answered this round before; no round is answered twice",
     # the server
     "federated-strategy": (

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.federated.analytics import ROOM, _with_noise
+from tacit.federated.analytics import ROOM, _with_noise, cohort_of
 from tacit.federated.messages import Ask, Layout
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.plan import plan as planned
@@ -80,7 +80,7 @@ class ModelQuestion:
         assert terms is not None
         with paying(account, self.plan.event, purpose=self.plan.name, delta=self.plan.delta):
             total = np.zeros(self.plan.size)
-            for value in values:
+            for value in cohort_of(self.plan, values):
                 total += evaluated(terms, value)
             noisy = _with_noise(self.plan, total)
         return self.figures(noisy)

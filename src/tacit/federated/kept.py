@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import secrets
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,9 @@ from tacit.federated.errors import needs_flower
 from tacit.federated.secure_sum.client import SumClient
 from tacit.federated.secure_sum.keys import KeyPair
 from tacit.federated.secure_sum.wire import Phase, SumRound
+
+
+FORGOTTEN = 86400.0  # seconds after which an open sum is deleted: no round takes a day
 
 
 class KeptSums:
@@ -53,6 +57,7 @@ class KeptSums:
             file.write(json.dumps(_written(client)))
         disk.sync_file(fresh)
         os.replace(fresh, place)
+        self._sweep(place.parent)
 
     def take(self, run: str) -> SumClient | None:
         """The sum of a run, which is no longer kept; None where there is none, or another process has taken it."""
@@ -64,11 +69,21 @@ class KeptSums:
             os.rename(place, mine)
         except FileNotFoundError:
             return None
+        # A crash of the machine must not bring back what is answered next: a sum that was taken twice gives two answers.
+        disk.sync_folder(place.parent)
         try:
             return _read(json.loads(mine.read_text(encoding="ascii")))
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(mine)
+
+    @staticmethod
+    def _sweep(folder: Path) -> None:
+        """Forget sums that nobody came back for: of rounds that were given up, and of processes that died."""
+        for path in folder.iterdir():
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > FORGOTTEN:
+                    os.unlink(path)
 
     def _place(self, run: str) -> Path:
         assert self._path is not None

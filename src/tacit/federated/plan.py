@@ -51,6 +51,8 @@ from tacit.parameters import count, positive, probability
 
 Trust = Literal["central", "distributed", "local", "silo"]
 Adversary = Literal["model", "server", "server and clients"]
+SMALLEST, LARGEST = 1e-100, 1e100  # clips and multipliers: beyond these, scales leave the range of floats
+MOST_NUMBERS = 2**28  # a client makes room for so many when a server asks it to
 WEIGHT = 0.25  # what a full weight adds to the vector, in clips: its noise is four times that of a clip
 
 #: What the events say nothing about. It is printed under every plan.
@@ -147,6 +149,12 @@ class FederatedPlan:
         """The price of one round for a client that takes part in it, under central trust."""
         return central.noise(self.noise_multiplier, self.clip, self.selection.adjacency).event
 
+    @property
+    def credited(self) -> bool:
+        """Whether sampling counts against whoever sees the models."""
+        whole = self.participations >= self.selection.participations(self.rounds)
+        return self.trust == "central" and self.selection.credited and whole and self.strategy is None
+
     @cached_property
     def events(self) -> dict[str, Event]:
         """For each adversary, what it learns from the whole run about one unit."""
@@ -162,6 +170,9 @@ class FederatedPlan:
         if self.strategy is not None:
             times = (self.participations, self.separation)
             return MatrixMechanism(self.noise_multiplier, self.strategy, *times)
+        if self.participations < self.selection.participations(self.rounds):
+            # Books that refuse further rounds make a client's part depend on its past, which no theorem on samples covers.
+            return repeated(self.step(), self.participations)
         return self.selection.event(self.step(), rounds=self.rounds, participations=self.participations)
 
     @property
@@ -188,7 +199,7 @@ class FederatedPlan:
             words = "no promise: this server is trusted with every clipped update"
             return AdversaryPrice(adversary, event, float("inf"), words)
         found = _epsilon(event, self.delta)
-        credit = adversary == "model" and self.selection.credited and self.trust == "central"
+        credit = adversary == "model" and self.credited
         words = f"epsilon {found:.4g} at delta {self.delta:g}{', sampling counted' if credit else ''}"
         return AdversaryPrice(adversary, event, found, words)
 
@@ -235,8 +246,15 @@ class FederatedPlan:
             raise ParameterError(f"trust must be one of {', '.join(get_args(Trust))}, not {self.trust!r}")
         for name in ("clients", "size", "rounds", "participations", "separation"):
             count(name, getattr(self, name))
-        positive("clip", self.clip)
-        positive("noise_multiplier", self.noise_multiplier)
+        for name in ("clip", "noise_multiplier"):
+            if not SMALLEST <= float(positive(name, getattr(self, name))) <= LARGEST:
+                raise ParameterError(f"{name} must be between {SMALLEST:g} and {LARGEST:g}")
+        if not 0 < float(probability("delta", self.delta)) < 1:
+            raise ParameterError("delta must be between 0 and 1")
+        if self.against not in get_args(Adversary) or not isinstance(self.name, str) or len(self.name) > 200:
+            raise ParameterError("a plan has a name of at most 200 letters and one of the adversaries as its target")
+        if self.length > MOST_NUMBERS:
+            raise ParameterError(f"a plan sums at most {MOST_NUMBERS:,} numbers")
         for name in ("dropouts", "colluding"):
             probability(name, getattr(self, name))
         if self.strategy is not None and self.trust != "central":

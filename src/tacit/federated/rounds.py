@@ -67,7 +67,9 @@ class Rounds:
         found: dict[int, bytes] = {}
         for reply in grid.send_and_receive(asked, timeout=timeout):
             sent, node = _answer(reply), reply.metadata.src_node_id
-            if sent is None or sent == REFUSED or node not in payloads:
+            # A reply carries the group of its request: what belongs to another round must not count in this one.
+            other = reply.metadata.group_id != str(ask.turn) or reply.metadata.message_type != f"train.tacit_{ask.phase}"
+            if sent is None or sent == REFUSED or node not in payloads or other:
                 self.leave_out(ask.phase)
             elif node not in found:
                 found[node] = sent

@@ -26,6 +26,7 @@ from tacit.errors import ParameterError
 from tacit.federated import central
 from tacit.federated.device import composed
 from tacit.federated.plan import FederatedPlan
+from tacit.federated.selection import CheckIns
 from tacit.federated.sums import CentralSum, mean_of
 from tacit.ledger import Account, paying
 from tacit.parameters import count
@@ -66,10 +67,15 @@ def simulate(
     made = SimulatedRun(weights, plan)
     threshold = plan.clip
     correlated: Any = None
+    slots = np.zeros(0, dtype=np.int64)
     payment = paying(account, plan.event, purpose=plan.name, run=run, delta=plan.delta).open()
     for turn in range(1, plan.rounds + 1):
         with payment.touching():
             ids = np.array(plan.selection.cohort(range(people), turn), dtype=np.int64)
+            if isinstance(plan.selection, CheckIns):  # every client draws one round of each block
+                _, place = plan.selection.place(turn)
+                slots = plan.selection.slots_of(people) if place == 1 else slots
+                ids = ids[slots[ids] == place]
             if plan.trust == "distributed":
                 noisy, total = _shared(plan, weights, cohort, ids, threshold, batch, run, turn)
             else:
