@@ -50,6 +50,8 @@ from tacit.parameters import number
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
 
+    from tacit.federated.secure_sum.keys import Register
+
 Floats = NDArray[np.float64]
 ROOM = 1 + 2.0**-50  # a square root is rounded; the clip must not be below the norm
 MOST = 10**7  # cells
@@ -88,14 +90,15 @@ class ClientQuestion:
         return self.plan.question
 
     def ask(
-        self, grid: Grid, account: Account | None = None, *, window: str, timeout: float = 3600
+        self, grid: Grid, account: Account | None = None, *, window: str, timeout: float = 3600,
+        register: Register | None = None,
     ) -> ClientAnswers:
         """Ask the clients of a Flower grid. `window` names the period, such as "2026-W47": a client answers once in it."""
         from tacit.federated.rounds import Rounds
 
         if not window:
             raise ParameterError('window must name the period of the question, such as "2026-W47"')
-        rounds = Rounds(self.plan, run=window)
+        rounds = Rounds(self.plan, run=window, register=register)
         with paying(account, self.plan.event, purpose=self.plan.name, run=window, delta=self.plan.delta):
             nodes = self.plan.selection.cohort(list(grid.get_node_ids()), 1)
             ask = Ask(phase="vector", plan=self.plan.text, run=window, turn=1, threshold=self.plan.clip)

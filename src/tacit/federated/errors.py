@@ -40,6 +40,10 @@ WORDS: Mapping[str, str] = {
     "federated-workload": "the plan's fingerprint is not among the workloads of the policy; have it added and signed",
     "federated-code": "the code that would run is not among the code hashes of the policy; have it added and signed",
     "federated-signature": "the policy has no valid signature of the key that this device trusts",
+    "federated-register": (
+        "the plan, the policy and this side do not have the same register of identities; hand it out anew, with a signed policy"
+    ),
+    "federated-identity": "this client has no identity to sign its keys with; set tacit-identity in the node's configuration",
     "federated-book-spent": "this client has taken part as often as the plan allows",
     "federated-book-early": "this client took part too recently; the plan asks for {separation} rounds in between",
     "federated-book-slot": "this client drew another round for its check-in",

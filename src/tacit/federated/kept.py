@@ -31,7 +31,7 @@ from typing import Any
 from tacit import disk
 from tacit.federated.errors import needs_flower
 from tacit.federated.secure_sum.client import SumClient
-from tacit.federated.secure_sum.keys import KeyPair
+from tacit.federated.secure_sum.keys import ClientIdentity, KeyPair, Register
 from tacit.federated.secure_sum.wire import Phase, SumRound
 
 
@@ -59,8 +59,11 @@ class KeptSums:
         os.replace(fresh, place)
         self._sweep(place.parent)
 
-    def take(self, run: str) -> SumClient | None:
-        """The sum of a run, which is no longer kept; None where there is none, or another process has taken it."""
+    def take(self, run: str, identity: ClientIdentity | None = None, register: Register | None = None) -> SumClient | None:
+        """The sum of a run, which is no longer kept; None where there is none, or another process has taken it.
+
+        Identity and register are not written beside it; whoever takes a signed sum gives them again.
+        """
         if self._path is None:
             return self._held.pop(run, None)
         place = self._place(run)
@@ -72,7 +75,7 @@ class KeptSums:
         # A crash of the machine must not bring back what is answered next: a sum that was taken twice gives two answers.
         disk.sync_folder(place.parent)
         try:
-            return _read(json.loads(mine.read_text(encoding="ascii")))
+            return _read(json.loads(mine.read_text(encoding="ascii")), identity, register)
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(mine)
@@ -92,7 +95,7 @@ class KeptSums:
 
 def _written(client: SumClient) -> dict[str, Any]:
     """Everything that a sum holds, whatever it is called; a value of a kind that is not known here is refused."""
-    return {name: _as_text(value) for name, value in vars(client).items()}
+    return {name: _as_text(value) for name, value in vars(client).items() if name not in ("_identity", "_register")}
 
 
 def _as_text(value: Any) -> Any:
@@ -143,7 +146,8 @@ def _from_text(held: Any) -> Any:
     return KeyPair(X25519PrivateKey.from_private_bytes(bytes.fromhex(value)))
 
 
-def _read(record: dict[str, Any]) -> SumClient:
+def _read(record: dict[str, Any], identity: ClientIdentity | None, register: Register | None) -> SumClient:
     client = SumClient.__new__(SumClient)  # no new secrets: those of the file go on
     vars(client).update({name: _from_text(value) for name, value in record.items()})
+    client._identity, client._register = identity, register
     return client

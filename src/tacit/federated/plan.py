@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tacit.accounting import (
     Adjacency,
@@ -48,6 +48,9 @@ from tacit.federated.selection import CohortRule, Everyone, PoissonClients, repe
 from tacit.federated.unit import ClientUnit
 from tacit.ledger import canonical
 from tacit.parameters import count, positive, probability
+
+if TYPE_CHECKING:
+    from tacit.federated.secure_sum.keys import Register
 
 Trust = Literal["central", "distributed", "local", "silo"]
 Adversary = Literal["model", "server", "server and clients"]
@@ -101,6 +104,7 @@ class FederatedPlan:
     colluding: float = 0.0
     shares: Mapping[str, Any] = field(default_factory=dict)
     question: Mapping[str, Any] | None = None
+    register: str | None = None
 
     # --- the vector ------------------------------------------------------------------------------------------
 
@@ -265,6 +269,8 @@ class FederatedPlan:
             raise ParameterError(f"the strategy is for {self.strategy.length} rounds, not {self.rounds}")
         if self.honest < 2:
             raise ParameterError("dropouts and colluding leave fewer than two honest clients; lower them")
+        if self.register is not None and (self.trust != "distributed" or not isinstance(self.register, str)):
+            raise ParameterError("a register signs the keys of secure sums, so it goes with distributed trust")
         if self.weight_cap is not None:
             count("weight_cap", self.weight_cap)
         return self
@@ -294,14 +300,16 @@ def plan(
     selection: CohortRule | None = None, dropouts: float = 0.0, colluding: float = 0.0,
     unit: ClientUnit | str = "user", participations: int | None = None, separation: int = 1,
     strategy: Strategy | None = None, adaptive: AdaptiveClip | bool = False, weight_cap: int | None = None,
-    against: Adversary | None = None, name: str = "training", **shares: Any,
+    against: Adversary | None = None, name: str = "training", register: Register | None = None, **shares: Any,
 ) -> FederatedPlan:
     """The plan with the least noise that meets (epsilon, delta) against the strongest adversary its trust covers.
 
     Instead of `epsilon` a `noise_multiplier` may be given, and the plan says what it costs. `population` makes the
     cohort a Poisson sample of so many registered clients; `selection` is any other rule. `participations` and
     `separation` are limits that the clients' own books keep. `against` sets the target for another adversary.
-    `shares` are for distributed trust: `bits`, and `noise`, "discrete" or "skellam".
+    `register` is for distributed trust and lists the identities of clients: keys are signed, and the promise holds
+    against a server that breaks the protocol. `shares` are for it, too: `bits`, and `noise`, "discrete-gaussian" or
+    "skellam".
 
     >>> print(plan(clients=20, size=10, clip=1, rounds=5, noise_multiplier=4, delta=1e-5).prices()[0].words)
     epsilon 2.258 at delta 1e-05
@@ -324,8 +332,10 @@ def plan(
         selection=selection, against=against or ("model" if trust == "central" else "server and clients"),
         participations=most if participations is None else min(most, count("participations", participations)),
         separation=separation, strategy=strategy, adaptive=adaptive or None, weight_cap=weight_cap,
-        dropouts=float(dropouts), colluding=float(colluding),
+        dropouts=float(dropouts), colluding=float(colluding), register=None if register is None else register.fingerprint,
     )  # fmt: skip
+    if register is not None and len(register) < expected:
+        raise ParameterError(f"the register has {len(register)} identities, and the plan asks {expected} clients")
     if trust == "distributed":
         from tacit.federated.distributed import designed
 

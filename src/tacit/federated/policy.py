@@ -53,7 +53,8 @@ class Policy:
     """What plans may do on a device. `workloads` are fingerprints of plans and `code` hashes of training code.
 
     `cohort` is the least number of honest clients whose sum may be opened, and `colluding` the share of clients that a
-    plan must take to be on the server's side. ("any",) in `workloads` or `code` allows
+    plan must take to be on the server's side. `register` is the fingerprint of the register of identities, where keys of
+    secure sums must be signed: then sums are safe from a server that breaks the protocol, too. ("any",) in `workloads` or `code` allows
     everything that keeps to the numbers; it must be written, it is not the default.
     """
 
@@ -69,6 +70,7 @@ class Policy:
     cohort: int = 2
     colluding: float = 0.0
     window: str | None = None
+    register: str | None = None
     workloads: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
     signature: str = field(default="", compare=False)
@@ -131,6 +133,8 @@ class Policy:
     def _signed_text(self) -> bytes:
         record = self.to_record()
         del record["signature"]
+        if self.register is None:  # policies from before there were registers keep their signatures
+            del record["register"]
         return b"tacit policy 1\n" + canonical(record).encode()
 
     def signed(self, key: bytes) -> Policy:
@@ -182,6 +186,8 @@ class Policy:
             raise FederatedError(code="federated-separation", given=plan.separation, least=self.separation)
         if plan.colluding < self.colluding and plan.trust == "distributed":
             raise FederatedError(code="federated-collusion", given=plan.colluding, least=self.colluding)
+        if plan.trust == "distributed" and plan.register != self.register:
+            raise FederatedError(code="federated-register")
         if plan.honest < self.cohort:
             raise FederatedError(code="federated-cohort", given=plan.honest, least=self.cohort)
 

@@ -7,15 +7,18 @@ value; anything else is left out, by the name of its phase alone.
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.federated.errors import needs_flower
+from tacit.federated.errors import FederatedError, needs_flower
 from tacit.federated.messages import ANSWER, RECORD, REFUSED, Ask
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.sums import CentralSum
+
+if TYPE_CHECKING:
+    from tacit.federated.secure_sum.keys import Register
 
 with needs_flower():
     from flwr.app import ConfigRecord, Message, RecordDict
@@ -25,8 +28,10 @@ with needs_flower():
 class Rounds:
     """The rounds of one run of a plan. `excluded` has, for each round, how many answers were left out in which phase."""
 
-    def __init__(self, plan: FederatedPlan, *, run: str | None = None) -> None:
-        self.plan = plan
+    def __init__(self, plan: FederatedPlan, *, run: str | None = None, register: Register | None = None) -> None:
+        if plan.register != (None if register is None else register.fingerprint):
+            raise FederatedError(code="federated-register")
+        self.plan, self.register = plan, register
         self.run = run or secrets.token_hex(16)
         self.excluded: list[dict[str, int]] = []
         self.survivors: tuple[int, ...] = ()

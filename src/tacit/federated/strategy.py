@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ from tacit.federated.rounds import Rounds
 from tacit.federated.selection import Separation
 from tacit.federated.sums import mean_of
 from tacit.ledger import Account, Payment, paying
+
+if TYPE_CHECKING:
+    from tacit.federated.secure_sum.keys import Register
 
 with needs_flower():
     from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -48,13 +51,16 @@ class Private(Strategy):
     noise and pays for its own rounds (`start(..., num_rounds=...)` beyond those of the plan is refused).
     """
 
-    def __init__(self, inner: FedAvg, plan: FederatedPlan, account: Account | None, *, run: str | None = None) -> None:
+    def __init__(
+        self, inner: FedAvg, plan: FederatedPlan, account: Account | None, *, run: str | None = None,
+        register: Register | None = None,
+    ) -> None:
         if type(inner) not in KNOWN:  # a subclass may look at single replies
             raise FederatedError(code="federated-strategy", strategy=type(inner).__name__)
         if plan.question is not None:
             raise ParameterError("this plan is for a question of federated analytics; ask it with `ask`")
         self.inner, self.plan, self.account = inner, plan, account
-        self.rounds = Rounds(plan, run=run)
+        self.rounds = Rounds(plan, run=run, register=register)
         self.threshold = plan.clip
         self.thresholds: list[float] = []
         self.rounds_void = 0
