@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tacit.federated.simulate import SimulatedRun, batched_sgd, simulate
     from tacit.federated.strategy import Private
     from tacit.federated.threats import KeyLog, as_table, who_sees
+    from tacit.federated.tuning import tune
 
 __getattr__, __dir__ = lazily(__name__, {
     "analytics": (
@@ -69,6 +70,7 @@ __getattr__, __dir__ = lazily(__name__, {
     "simulate": ("SimulatedRun", "batched_sgd", "simulate"),
     "strategy": ("Private",),
     "threats": ("KeyLog", "as_table", "who_sees"),
+    "tuning": ("tune",),
 })  # fmt: skip
 
 # the plan
@@ -81,7 +83,7 @@ __all__ += ["ClientBook", "InProcessGrid", "Policy", "Private", "client_app", "c
 __all__ += ["ClientAnswers", "ClientQuestion", "ModelFigures", "ModelQuestion", "WordSearch", "count", "evaluation"]
 __all__ += ["heatmap", "heavy_hitters", "histogram", "mean", "quantile", "sum", "top_k"]
 # other ways to run
-__all__ += ["BufferedRounds", "SiloRun", "SimulatedRun", "batched_sgd", "simulate", "train_silos"]
+__all__ += ["BufferedRounds", "SiloRun", "SimulatedRun", "batched_sgd", "simulate", "train_silos", "tune"]
 # the lattice of central trust, a module
 __all__ += ["central"]
 # who sees what

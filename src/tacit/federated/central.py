@@ -96,6 +96,20 @@ def to_lattice(update: NDArray[Any], clip: float) -> Wire:
     return sent if exact_norm_fits(sent) else np.zeros_like(sent)
 
 
+def randomised(sent: Wire, multiplier: Number, clip: float) -> Integers:
+    """What leaves a device under local trust: its vector in granules, with all of the noise in it.
+
+    >>> abs(int(randomised(to_lattice(np.array([1.0]), 1.0), 0.001, 1.0)[0]) - CLIP) < CLIP // 50
+    True
+    """
+    return np.asarray(noise(multiplier, clip, Adjacency.REPLACE_ONE).add(sent.astype(np.int64)), dtype=np.int64)
+
+
+def plausible(sent: NDArray[np.integer[Any]], multiplier: float) -> bool:
+    """Whether a vector of local trust is near enough to a clip; honest noise is farther with chance below 1e-300."""
+    return bool(np.all(np.abs(sent.astype(np.float64)) <= CLIP * (1 + 40 * float(multiplier))))
+
+
 def exact_norm_fits(sent: NDArray[np.integer[Any]]) -> bool:
     """Whether the norm of a vector is at most `CLIP` granules, in exact integers.
 

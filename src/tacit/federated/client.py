@@ -214,9 +214,12 @@ class _Node:
 
             return answered(self, ask, plan, context, lambda: self._vector(ask, plan, device, message, context))
         if ask.phase != "vector":
-            raise FederatedError("a plan under central trust has one phase")
-        vector = self._vector(ask, plan, device, message, context)
-        return central.to_lattice(vector, plan.radius(ask.threshold)).astype("<i4").tobytes()
+            raise FederatedError("a plan without a secure sum has one phase")
+        radius = plan.radius(ask.threshold)
+        sent = central.to_lattice(self._vector(ask, plan, device, message, context), radius)
+        if plan.trust == "local":
+            return central.randomised(sent, plan.noise_multiplier, radius).astype("<i8").tobytes()
+        return sent.astype("<i4").tobytes()
 
     def _vector(
         self, ask: Ask, plan: FederatedPlan, device: Device, message: Message, context: Context
@@ -242,6 +245,10 @@ class _Node:
             else:
                 found = self.train.function(before, context)
             after, examples = found if isinstance(found, tuple) else (found, 0)
+            if plan.trust == "silo":
+                if examples != plan.inside:
+                    raise FederatedError("the silo's training did not cost what the plan says")
+                examples = 0
             return layout.flat(after) - start, int(examples)
 
         return device.vector(plan, work, run=ask.run, turn=ask.turn, threshold=ask.threshold)

@@ -32,7 +32,7 @@ from tacit.federated.errors import FederatedError, RoundVoid, SumRefused
 from tacit.federated.messages import Ask
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.secure_sum.graph import MaskGraph, graph_for
-from tacit.federated.selection import repeated
+from tacit.federated.selection import Arriving, repeated
 from tacit.parameters import positive
 
 if TYPE_CHECKING:
@@ -189,7 +189,9 @@ def secure_round(rounds: Any, grid: Any, ask: Ask, nodes: list[int], timeout: fl
     plan: FederatedPlan = rounds.plan
     about = round_of(plan, ask)
     server = SumServer(about, ask.model_hash, register=rounds.register)
-    payloads: dict[int, bytes] = dict.fromkeys(nodes[: plan.clients], b"")
+    # More are asked than can take part where the rule says so; whoever sends keys first does.
+    asked_first = nodes if isinstance(plan.selection, Arriving) else nodes[: plan.clients]
+    payloads: dict[int, bytes] = dict.fromkeys(asked_first, b"")
     light = replace(ask, model=b"", layout="[[],[],[]]", config="{}")
     try:
         for phase in PHASES:

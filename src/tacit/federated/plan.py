@@ -105,6 +105,7 @@ class FederatedPlan:
     shares: Mapping[str, Any] = field(default_factory=dict)
     question: Mapping[str, Any] | None = None
     register: str | None = None
+    inside: Event | None = None
 
     # --- the vector ------------------------------------------------------------------------------------------
 
@@ -130,7 +131,9 @@ class FederatedPlan:
             from tacit.federated.distributed import encoding_of
 
             return encoding_of(self, threshold).deviation(self.clients) / self.clients
-        return self.noise_multiplier * self.radius(threshold) / self.clients
+        if self.trust == "silo":
+            return 0.0  # the noise is inside the silos' models
+        return self.noise_multiplier * self.radius(threshold) * self.clients ** (0.5 if self.trust == "local" else 0.0) / self.clients
 
     @property
     def least(self) -> int:
@@ -150,7 +153,11 @@ class FederatedPlan:
     # --- the price -------------------------------------------------------------------------------------------
 
     def step(self) -> Event:
-        """The price of one round for a client that takes part in it, under central trust."""
+        """The price of one round for a client that takes part in it, under central, local or silo trust."""
+        if self.inside is not None:
+            return self.inside
+        if self.trust == "local":  # the server knows who reports, so one vector takes the place of another
+            return central.noise(self.noise_multiplier, self.clip, Adjacency.REPLACE_ONE).event
         return central.noise(self.noise_multiplier, self.clip, self.selection.adjacency).event
 
     @property
@@ -166,6 +173,12 @@ class FederatedPlan:
             run = self._central()
             none: Event = NonPrivate()
             return {"model": self.unit.event(run), "server": none, "server and clients": none}
+        if self.trust == "local":
+            run = self.unit.event(repeated(self.step(), self.participations))
+            return {"model": run, "server": run, "server and clients": run}
+        if self.trust == "silo":  # a person in several silos is in several trainings, each of which adds its own noise
+            run = repeated(self.step(), self.participations * self.unit.clients)
+            return {"model": run, "server": run, "server and clients": run}
         from tacit.federated.distributed import events_of
 
         return {name: self.unit.event(event) for name, event in events_of(self).items()}
@@ -219,6 +232,7 @@ class FederatedPlan:
         # The accountant's own form of a strategy is inside an event's.
         held = None if self.strategy is None else MatrixMechanism(1, self.strategy)
         record["strategy"] = None if held is None else to_json(held)
+        record["inside"] = None if self.inside is None else to_json(self.inside)
         return record
 
     @staticmethod
@@ -241,6 +255,7 @@ class FederatedPlan:
             "selection": rule_from_record(given["selection"]),
             "adaptive": None if given["adaptive"] is None else AdaptiveClip(**given["adaptive"]),
             "strategy": None if held is None else held.strategy,
+            "inside": None if given["inside"] is None else from_json(given["inside"]),
         })  # fmt: skip
         return made.checked()
 
@@ -269,6 +284,10 @@ class FederatedPlan:
             raise ParameterError(f"the strategy is for {self.strategy.length} rounds, not {self.rounds}")
         if self.honest < 2:
             raise ParameterError("dropouts and colluding leave fewer than two honest clients; lower them")
+        if (self.inside is None) == (self.trust == "silo"):
+            raise ParameterError("inside, what one training of a silo costs its people, goes with trust='silo', and only with it")
+        if self.trust == "silo" and (self.weight_cap is not None or self.adaptive is not None or self.question is not None):
+            raise ParameterError("a silo lets out its private model alone: no weights, flags or answers without noise")
         if self.register is not None and (self.trust != "distributed" or not isinstance(self.register, str)):
             raise ParameterError("a register signs the keys of secure sums, so it goes with distributed trust")
         if self.weight_cap is not None:
@@ -300,13 +319,16 @@ def plan(
     selection: CohortRule | None = None, dropouts: float = 0.0, colluding: float = 0.0,
     unit: ClientUnit | str = "user", participations: int | None = None, separation: int = 1,
     strategy: Strategy | None = None, adaptive: AdaptiveClip | bool = False, weight_cap: int | None = None,
-    against: Adversary | None = None, name: str = "training", register: Register | None = None, **shares: Any,
+    against: Adversary | None = None, name: str = "training", register: Register | None = None, inside: Event | None = None,
+    **shares: Any,
 ) -> FederatedPlan:
     """The plan with the least noise that meets (epsilon, delta) against the strongest adversary its trust covers.
 
     Instead of `epsilon` a `noise_multiplier` may be given, and the plan says what it costs. `population` makes the
     cohort a Poisson sample of so many registered clients; `selection` is any other rule. `participations` and
     `separation` are limits that the clients' own books keep. `against` sets the target for another adversary.
+    Under local trust every client adds all of the noise for itself, on its device. Under silo trust every client trains
+    privately inside, as with `tacit.deep`, at the price `inside` for each round; its training gives back (arrays, event).
     `register` is for distributed trust and lists the identities of clients: keys are signed, and the promise holds
     against a server that breaks the protocol. `shares` are for it, too: `bits`, and `noise`, "discrete-gaussian" or
     "skellam".
@@ -315,8 +337,8 @@ def plan(
     epsilon 2.258 at delta 1e-05
     """
     expected, turns = count("clients", clients), count("rounds", rounds)
-    if (epsilon is None) == (noise_multiplier is None):
-        raise ParameterError("give epsilon with delta, or noise_multiplier with delta")
+    if [epsilon, noise_multiplier, inside].count(None) != 2:
+        raise ParameterError("give epsilon with delta, or noise_multiplier with delta; for silos, inside with delta")
     if not 0 < probability("delta", delta) < 1:
         raise ParameterError(f"delta must be between 0 and 1, well below one over the number of clients, not {delta}")
     if selection is None:
@@ -333,6 +355,7 @@ def plan(
         participations=most if participations is None else min(most, count("participations", participations)),
         separation=separation, strategy=strategy, adaptive=adaptive or None, weight_cap=weight_cap,
         dropouts=float(dropouts), colluding=float(colluding), register=None if register is None else register.fingerprint,
+        inside=inside,
     )  # fmt: skip
     if register is not None and len(register) < expected:
         raise ParameterError(f"the register has {len(register)} identities, and the plan asks {expected} clients")
@@ -342,9 +365,8 @@ def plan(
         return designed(made.checked(), epsilon=epsilon, noise_multiplier=noise_multiplier, **shares)
     if shares:
         raise ParameterError(f"{', '.join(shares)}: only plans with trust='distributed' have shares of noise")
-    if trust != "central":
-        raise FederatedError(code="federated-trust-planned", question="a training run", trust=trust,
-                             allowed=("central", "distributed"))  # fmt: skip
+    if trust == "silo":
+        return made.checked()
     if noise_multiplier is not None:
         return replace(made, noise_multiplier=float(positive("noise_multiplier", noise_multiplier))).checked()
     return replace(made, noise_multiplier=noise_for(made.checked(), Guarantee(epsilon=epsilon, delta=delta))).checked()

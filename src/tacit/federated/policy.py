@@ -176,7 +176,7 @@ class Policy:
             raise FederatedError(code="federated-unit", given=plan.unit.kind, asked=self.unit)
         if not plan.clip <= self.clip:
             raise FederatedError(code="federated-clip", given=plan.clip, most=self.clip)
-        if not plan.noise_multiplier >= self.noise:
+        if plan.trust != "silo" and not plan.noise_multiplier >= self.noise:
             raise FederatedError(code="federated-noise", given=plan.noise_multiplier, least=self.noise)
         if plan.participations > self.participations:
             raise FederatedError(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tacit.federated.errors import FederatedError, needs_flower
 from tacit.federated.messages import ANSWER, RECORD, REFUSED, Ask
 from tacit.federated.plan import FederatedPlan
+from tacit.federated.selection import Arriving
 from tacit.federated.sums import CentralSum
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ class Rounds:
         total = CentralSum(self.plan, ask.threshold)
         heard = []
         for node, sent in self.exchanged(grid, ask, dict.fromkeys(nodes, b""), timeout).items():
-            if total.add(sent):
+            if isinstance(self.plan.selection, Arriving) and len(heard) >= self.plan.clients:
+                self.leave_out("surplus")  # asked to make up for others who would not answer
+            elif total.add(sent):
                 heard.append(node)
             else:
                 self.leave_out("vector")

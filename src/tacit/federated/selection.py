@@ -96,7 +96,10 @@ class Everyone(CohortRule):
 
 @dataclass(frozen=True)
 class Arriving(CohortRule):
-    """Whoever is there, at most `over` times as many as are needed: nothing is random, so nothing is credited."""
+    """Whoever is there, at most `over` times as many as are needed: nothing is random, so nothing is credited.
+
+    With `over` above 1 more clients are asked than a round needs, and the first `expected` that answer count.
+    """
 
     over: float = 1.0
 

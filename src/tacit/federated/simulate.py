@@ -81,7 +81,7 @@ def simulate(
             else:
                 summed = CentralSum(plan, threshold)
                 for rows in _batches(cohort, weights, ids, batch, plan):
-                    summed.total[:] += lattice_sum(plan, *rows, threshold)
+                    summed.total[:] += (local_sum if plan.trust == "local" else lattice_sum)(plan, *rows, threshold)
                 total = summed.total.copy()
                 if plan.strategy is not None:
                     from tacit.federated.correlated import CorrelatedSums
@@ -144,6 +144,15 @@ def lattice_sum(plan: FederatedPlan, updates: NDArray[Any], examples: NDArray[np
     np.trunc(rows, out=rows)
     # Whole numbers of at most 2^30, a few dozen of them, add up exactly in double precision.
     total[:] = rows.sum(axis=0).astype(np.int64)
+    return total
+
+
+def local_sum(plan: FederatedPlan, updates: NDArray[Any], examples: NDArray[np.int64], threshold: float) -> NDArray[np.int64]:
+    """The sum of what these clients would send under local trust, each with noise of its own."""
+    total, radius = np.zeros(plan.length, dtype=np.int64), plan.radius(threshold)
+    for update, number in zip(updates, examples, strict=True):
+        sent = central.to_lattice(composed(plan, update, int(number), threshold), radius)
+        total += central.randomised(sent, plan.noise_multiplier, radius)
     return total
 
 

@@ -51,6 +51,10 @@ _SERVERS: dict[str, dict[str, dict[str, str]]] = {
             "sum": "noisy, with the noise of honest clients alone", "model": "every round",
         },
     },
+    "local": dict.fromkeys(("server", "server and clients"), {
+        "raw data": _NOTHING, "update": "each, with all of its noise", "sum": "noisy", "model": "every round"}),
+    "silo": dict.fromkeys(("server", "server and clients"), {
+        "raw data": _NOTHING, "update": "each silo's private model", "sum": "of private models", "model": "every round"}),
 }  # fmt: skip
 
 #: Table 8.1: the principle, what meets it here, and what is only promised.
@@ -80,7 +84,7 @@ PRINCIPLES: tuple[tuple[str, str, str], ...] = (
 
 def who_sees(plan: FederatedPlan) -> Mapping[str, Mapping[str, str]]:
     """For each actor, what it sees of each thing under a plan's trust."""
-    servers = _SERVERS.get(plan.trust, _SERVERS["distributed"])
+    servers = _SERVERS[plan.trust]
     return {actor: (_COMMON.get(actor) or servers[actor]) for actor in ACTORS}
 
 
