@@ -159,6 +159,10 @@ def vector(terms: Mapping[str, Any], value: Any, size: int) -> Floats:
             if len(cells) > most:  # which ones are kept is drawn on the device
                 cells = [cells[place] for place in permutation(len(cells))[:most]]
             found[cells] = 1.0
+        elif terms["kind"] == "sketch":
+            from tacit.federated.sketches import sketched
+
+            return sketched(terms, value, size)
         elif terms["kind"] == "number":
             found[0] = _between(value, terms["lower"], terms["upper"]) / terms["largest"]
         elif terms["kind"] == "mean":
