@@ -224,7 +224,8 @@ def test_a_run_goes_on_with_new_noise_under_the_same_payment(tmp_path: Path) -> 
         assert second.rounds.run == first.rounds.run and len(second.rounds.excluded) == 1  # round 3; round 2 was under way
         assert np.isfinite(result.arrays["w"].numpy()).all()
         with pytest.raises(FederatedError) as refused:  # its payment is concluded
-            Private(FedAvg(), made_plan("central"), account, checkpoint=tmp_path / "run").start(InProcessGrid(client, nodes=CLIENTS), start())
+            third = Private(FedAvg(), made_plan("central"), account, checkpoint=tmp_path / "run")
+            third.start(InProcessGrid(client, nodes=CLIENTS), start())
         assert refused.value.code == "federated-checkpoint" and account.spent()["epsilon"] == spent
 
 

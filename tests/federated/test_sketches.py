@@ -38,7 +38,8 @@ def test_hashes_are_even_and_signs_are_fair() -> None:
         assert abs(sum(float(signs[row]) for _, signs in drawn)) < 4 * np.sqrt(20_000)
 
 
-ODD: list[Any] = [None, 7, 1e308, float("nan"), b"bytes", ["a"] * 1000, [f"k{i}" for i in range(1000)], ["\ud800", ""], {"a": 1}, [["a"]], "x" * 10**5]
+ODD: list[Any] = [None, 7, 1e308, float("nan"), b"bytes", ["a"] * 1000, [f"k{i}" for i in range(1000)], ["\ud800", ""], {"a": 1},
+                  [["a"]], "x" * 10**5]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)

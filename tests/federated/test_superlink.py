@@ -132,9 +132,9 @@ def sums_without_sockets() -> list[int]:
     """The exact sum of the first run, from the grid in this process and from the simulator, which are equal."""
     import numpy as np
     from flwr.serverapp.strategy import FedAvg
+    from tests.federated.apps import policy, start
 
     from tacit import federated
-    from tests.federated.apps import policy, start
 
     made = federated.plan(clients=3, size=4, clip=1.0, rounds=1, noise_multiplier=0.05, delta=1e-5)
 

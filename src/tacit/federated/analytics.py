@@ -463,8 +463,8 @@ def _prefix(word: str, length: int, end: str) -> str:
 def heavy_hitters(alphabet: str, length: int, *, sure: float = 4.0, prefixes: int = 64, **how: Any) -> WordSearch:
     """A search for words of at most `length` letters that many clients have.
 
-    `sure` is the threshold in deviations of the noise, `prefixes` how many of them are followed at a time. Under local trust use `tacit.local.find`, whose reports are
-    randomised on the devices.
+    `sure` is the threshold in deviations of the noise, `prefixes` how many of them are followed at a time.
+    Under local trust use `tacit.local.find`, whose reports are randomised on the devices.
 
     >>> search = heavy_hitters("ab", 3, clients=3000, epsilon=8, delta=1e-6)
     >>> sorted(search.found(["ab"] * 2000 + ["b"] * 1000))

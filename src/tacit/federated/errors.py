@@ -77,7 +77,9 @@ WORDS: Mapping[str, str] = {
     "sum-unknown-survivor": "{phase}: the list of survivors names a client that was not in the round",
     "sum-void": "{phase}: the round is void, and nothing is unmasked",
     "sum-wrong-vector": "{phase}: the vector must hold whole numbers in the length and modulus of the round",
-    "federated-trust-planned": "{question} has no plan under {trust} trust; choose one of {allowed}, or tacit.local for reports that are randomised one by one",
+    "federated-trust-planned": (
+        "{question} has no plan under {trust} trust; choose one of {allowed}, or tacit.local for reports randomised one by one"
+    ),
 }
 
 

@@ -34,7 +34,6 @@ from tacit.federated.secure_sum.client import SumClient
 from tacit.federated.secure_sum.keys import ClientIdentity, KeyPair, Register
 from tacit.federated.secure_sum.wire import Phase, SumRound
 
-
 FORGOTTEN = 86400.0  # seconds after which an open sum is deleted: no round takes a day
 
 

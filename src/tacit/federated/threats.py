@@ -51,10 +51,19 @@ _SERVERS: dict[str, dict[str, dict[str, str]]] = {
             "sum": "noisy, with the noise of honest clients alone", "model": "every round",
         },
     },
-    "local": dict.fromkeys(("server", "server and clients"), {
-        "raw data": _NOTHING, "update": "each, with all of its noise", "sum": "noisy", "model": "every round"}),
-    "silo": dict.fromkeys(("server", "server and clients"), {
-        "raw data": _NOTHING, "update": "each silo's private model", "sum": "of private models", "model": "every round"}),
+    "local": {
+        "server": {"raw data": _NOTHING, "update": "each, with all of its noise", "sum": "noisy", "model": "every round"},
+        "server and clients": {
+            "raw data": "that of the clients with it", "update": "each, with all of its noise", "sum": "noisy", "model": "every round",
+        },
+    },
+    "silo": {
+        "server": {"raw data": _NOTHING, "update": "each silo's private model", "sum": "of private models", "model": "every round"},
+        "server and clients": {
+            "raw data": "that of the silos with it", "update": "each silo's private model", "sum": "of private models",
+            "model": "every round",
+        },
+    },
 }  # fmt: skip
 
 #: Table 8.1: the principle, what meets it here, and what is only promised.

@@ -33,8 +33,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from tacit import noise
 from tacit.accounting import AccountingError, Composed, Event, account
 from tacit.ledger import OPEN, Account, Ledger, Payment, ReleaseFailed, paying

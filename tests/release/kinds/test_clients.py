@@ -57,7 +57,8 @@ def test_every_question_is_planned_paid_asked_and_published(tmp_path: Path, book
     release = json.loads((tmp_path / "release" / "release.json").read_text())
     told = {name: csv.read_csv(tmp_path / "release" / f"{name}.csv").to_pydict() for name in names}
     for name, figure, expected in [("emoji", "clients", [0, 8, 0]), ("users", "clients", [8]), ("minutes", "mean", [30.0]),
-                                   ("total", "sum", [240.0]), ("top", "clients", [8, 0, 8]), ("places", "clients", [0, 0, 0, 8])]:  # fmt: skip
+                                   ("total", "sum", [240.0]), ("top", "clients", [8, 0, 8]),
+                                   ("places", "clients", [0, 0, 0, 8])]:  # fmt: skip
         apart = np.abs(np.array(told[name][figure]) - expected)
         width = np.array(told[name]["high"]) - told[name][figure]
         assert (apart < 4 * width + 1e-9).all(), name  # eight deviations: never by chance
