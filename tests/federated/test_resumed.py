@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,8 @@ def whole_run(folder: Path, trust: str) -> Private:
     """Run, or go on with, the run of this folder. What was released is appended to a file, round by round."""
     from flwr.serverapp.strategy import FedAvg
 
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+
     with Ledger.open(f"sqlite:///{folder / 'server.db'}") as ledger:
         account = ledger.account("run", Budget(epsilon=10_000, delta="1e-2"))
         client = client_app(on_weights(lambda arrays, context: {"w": arrays["w"] + pushing(context)}), policy=limits())
@@ -117,6 +121,13 @@ def in_a_child(folder: Path, trust: str, last: int) -> tuple[bool, int]:
     return os.WIFSIGNALED(status), int(steps.read_text()) if steps.exists() else 0
 
 
+@cache
+def prices(trust: str) -> tuple[float, float]:
+    """What a run costs in a client's book, and in the server's."""
+    made = made_plan(trust)
+    return priced(made.client_event).epsilon(made.delta).upper, priced(made.event).epsilon(made.delta).upper
+
+
 def checked(folder: Path, trust: str) -> int:
     """Spent is at least released, on both sides; the number of rounds that were released."""
     made = made_plan(trust)
@@ -126,7 +137,7 @@ def checked(folder: Path, trust: str) -> int:
         for node in said["survivors"]:
             book = ClientBook(folder / f"{node}.db", limits())
             assert said["turn"] in book.rounds(made, said["run"])
-    own = priced(made.client_event).epsilon(made.delta).upper
+    own, price = prices(trust)
     turns = [(said["run"], said["turn"]) for said in found]
     assert len(set(turns)) == len(turns)  # no round is released twice
     for node in range(1, CLIENTS + 1):
@@ -139,13 +150,15 @@ def checked(folder: Path, trust: str) -> int:
         with Ledger.open(f"sqlite:///{folder / 'server.db'}") as ledger:
             spent = float(ledger.account("run", Budget(epsilon=10_000, delta="1e-2")).spent()["epsilon"])
         runs = {said["run"] for said in found}
-        price = {price.adversary: price.epsilon for price in made.prices()}[made.against]
         assert spent >= len(runs) * price * (1 - 1e-9)
     return len(found)
 
 
 def killed_everywhere(tmp_path: Path, trust: str, points: int | None = None) -> None:
     """Die at every step of a run, or at some of them, and go on."""
+    warm = tmp_path / "warm"
+    warm.mkdir()
+    whole_run(warm, trust)  # prices are worked out once, here, and every child has them
     whole = tmp_path / "whole"
     whole.mkdir()
     killed, steps = in_a_child(whole, trust, -1)

@@ -65,8 +65,8 @@ outputs:
 publication: {folder: release, formats: [csv], confidence: 0.95}
 """
 
-_LATER = {"node", "edge", "directed", "references", "delimiter", "reports", "protocol", "shuffled", "network", "clients", "load", "encoding",
-          "format", "missing", "other"}
+_LATER = {"node", "edge", "directed", "references", "delimiter", "reports", "protocol", "shuffled", "network", "clients", "load",
+          "encoding", "format", "missing", "other"}
 
 
 def _of_its_kind(value: object) -> object:
