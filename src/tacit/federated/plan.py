@@ -133,7 +133,8 @@ class FederatedPlan:
             return encoding_of(self, threshold).deviation(self.clients) / self.clients
         if self.trust == "silo":
             return 0.0  # the noise is inside the silos' models
-        return self.noise_multiplier * self.radius(threshold) * self.clients ** (0.5 if self.trust == "local" else 0.0) / self.clients
+        draws = self.clients if self.trust == "local" else 1
+        return self.noise_multiplier * self.radius(threshold) * math.sqrt(draws) / self.clients
 
     @property
     def least(self) -> int:

@@ -47,7 +47,7 @@ class Rounds:
 
             return secure_round(self, grid, ask, nodes, timeout)
         total = CentralSum(self.plan, ask.threshold)
-        heard = []
+        heard: list[int] = []
         for node, sent in self.exchanged(grid, ask, dict.fromkeys(nodes, b""), timeout).items():
             if isinstance(self.plan.selection, Arriving) and len(heard) >= self.plan.clients:
                 self.leave_out("surplus")  # asked to make up for others who would not answer
