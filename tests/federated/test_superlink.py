@@ -81,7 +81,7 @@ PROJECT = """
     clientapp = "loopback.client_app:app"
     [tool.flwr.app.config]
     out = "{out}"
-    timeout = 150
+    timeout = 240
 """
 
 
@@ -191,7 +191,7 @@ def test_a_secure_sum_over_superlink_and_supernodes(tmp_path: Path, started: lis
     start("run", str(BIN / "flwr"), "run", str(project), "here")
     wait_for(tmp_path / "training-2", 420)
     kill(nodes[2])  # in mid-round: it has handed out shares, and trains
-    wait_for(out, 420)
+    wait_for(out, 600)  # a killed node is waited for
     time.sleep(0.5)
     found = json.loads(out.read_text())
     assert found["void"] == 0 and found["survivors"] == 2
