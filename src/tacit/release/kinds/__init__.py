@@ -228,6 +228,7 @@ KINDS: dict[str, str | Kind] = {
     "workload": "tacit.release.kinds.workload",
     "synthesis": "tacit.release.kinds.synthesis",
     "reports": "tacit.release.kinds.reports",
+    "clients": "tacit.release.kinds.clients",
     "profile": "tacit.release.kinds.profile",
     "network": "tacit.release.kinds.network",
     "fairness": "tacit.release.kinds.fairness",
