@@ -7,7 +7,7 @@ For a composed privacy loss L with cumulant K(z) = log E[exp(z L)] and any c > 0
 The trapezoidal rule with step h sums the same function on shifted arguments: it equals the sum over all integers m of
 exp(c m W) delta(eps + m W), W = 2 pi / h (Poisson summation). The term m = 0 is the truth. Those with m > 0 are capped by Chernoff's bound.
 Those with m < 0 are known but for a left tail, delta(-x) = 1 - E[exp(-x-L)] + E[(exp(-x-L) - 1)_+] = 1 - E[min(1, exp(-x-L))], and are
-subtracted; so the aliasing error is certified. Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail; the
+subtracted (times P's finite mass, where that is not 1); so the aliasing error is certified. Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail; the
 quadrature of each cumulant and floating point come from `Nodes`. The line passes near the saddle point, so the relative accuracy is
 the same at delta = 1e-20 as at 1e-5.
 
@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from tacit.accounting.bound import Bound
 from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Array, Pair
+from tacit.accounting.pairs.part import Part
 
 Components = Sequence[tuple[Pair, int]]
 
@@ -151,7 +152,7 @@ def _spread(loss: Array, weight: Array, t: float) -> float:
 def tail(pair: Pair, c: float, t: float) -> float:
     """A bound on the tilted characteristic function that holds for every frequency >= t."""
     bound = pair.decay(c, t)
-    if isinstance(pair, MixturePair) or bound < 0.25:
+    if isinstance(pair, MixturePair | Part) or bound < 0.25:
         return bound
     nodes = pair.nodes(c, 0.0)
     if nodes is None or pair.decay(c, 1e12 * t) == 1.0:
@@ -259,6 +260,7 @@ class Line:
     node_error: Array  # absolute error of exp(K(z) - K(c)) at each node
     level_error: float
     truncation: float  # bound on the part of the integral beyond the last node, over exp(K(c) - c eps)
+    log_p: float  # K(0): the log of P's finite mass
     log_q: float  # K(-1): the log of Q's mass where P has any
     bottom: float  # the smallest and the largest finite loss
     top: float
@@ -283,7 +285,7 @@ class Line:
         error += abs(value) * (self.level_error + 4 * _UNIT * (abs(self.level) + abs(self.c * epsilon)))
         # the copies m < 0, as far as they are known exactly
         period = 2 * math.pi / self.step
-        first = math.exp(-self.c * period) / -math.expm1(-self.c * period)
+        first = math.exp(self.log_p - self.c * period) / -math.expm1(-self.c * period)
         second = 0.0
         if not self.flat:
             second = math.exp(self.log_q + epsilon - (self.c + 1) * period) / -math.expm1(-(self.c + 1) * period)
@@ -350,13 +352,19 @@ def _characteristic(loss: Array, weight: Array, t: Array) -> NDArray[np.complex1
     return np.asarray(log_size + 1j * (np.arctan2(y, 1 + x) + t * mean))
 
 
-def lay_out(components: Components, table: Plan, epsilon: float, log_delta: float) -> Line:
-    """The cheapest line whose certified errors are about 1e-13 of delta, or `Declined`."""
-    goal = log_delta + math.log(_GOAL)
+def lay_out(
+    components: Components, table: Plan, epsilon: float, log_delta: float, *, ways: float = 0.0, most: float = math.inf, goal: float = _GOAL
+) -> Line:
+    """The cheapest line whose certified errors are about `goal` of delta, or `Declined`.
+
+    Every figure is multiplied by exp(`ways`), which `table` contains already. No line of more than `most` frequencies is laid.
+    """
+    goal = log_delta + math.log(goal)
     height = table.level - table.c * epsilon
     saddle = int(np.argmin(height - np.log(table.c) - np.log1p(table.c)))
     bottom = sum(count * pair.support()[0] for pair, count in components)
     top = sum(count * pair.support()[1] for pair, count in components)
+    log_p = ways + cumulant(components, 0.0)
     spread = math.sqrt(float(table.variance[0]))
     # Where losses spread over many units, exp(-L) is too steep a tilt for their left tail, and 1 is known well enough.
     flat = spread > 8.0
@@ -364,7 +372,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
     slopes = np.unique(np.minimum(1.0, slopes) if flat else np.maximum(1.0, slopes))
     while True:
         try:
-            left = inflated(plan(components, -slopes).level)
+            left = inflated(plan(components, -slopes).level) + ways
             break
         except OverflowError:
             slopes = np.unique(slopes / 4 if flat else np.maximum(1.0, slopes / 4))
@@ -378,11 +386,13 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
         right = (height[i + 1 :] - goal) / (table.c[i + 1 :] - c)
         above = min(float(right.min()) if len(right) else math.inf, max(top - epsilon, 0.0))
         below = min(float(((left + slopes * epsilon - goal) / (slopes + c)).min()), max(epsilon - bottom, 0.0))
-        known = math.log1p(1 / (_CANCEL * math.exp(log_delta))) / c
+        known = math.log1p(math.exp(min(log_p - log_delta, 690.0)) / _CANCEL) / c
         reach = math.sqrt(2 * max(height[i] - goal, 1.0) / table.variance[i])
         choices.append((c, above, max(below, known), reach))
     jumps = None
     best = min((1.02 * max(above, least) * reach, c, 1.02 * max(above, least), reach) for c, above, least, reach in choices)
+    if best[0] > 2 * math.pi * most:
+        raise Declined("a shorter line may do")
     if best[0] > 2 * math.pi * 300 and math.isfinite(best[2]) and top == math.inf:
         # a long line because the right tail is heavy: look for a shorter period with a sharper bound on that tail
         jumps = find_jumps(components, epsilon + 10 * best[2])
@@ -402,7 +412,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
         return log_scale + sum(count * math.log(max(tail(pair, c, t), 1e-300)) for pair, count in components) - math.log(math.pi * t)
 
     reach = max(reach, step)
-    if log_tail(max(reach, step * _WORK / 20)) > goal:  # atoms, or too few steps: give up before any work is done
+    if log_tail(max(reach, step * min(_WORK / 20, 4 * most))) > goal:  # atoms, or too few steps: give up before any work is done
         raise Declined("the characteristic function does not decay in reach")
     while log_tail(reach) > goal:
         reach *= 1.3
@@ -413,7 +423,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
     t: Array = step * np.arange(int(reach / step) + 2, dtype=np.float64)
     exponent = np.zeros(len(t), dtype=np.complex128)
     growth = np.zeros(len(t))
-    level, level_error = 0.0, 0.0
+    level, level_error = ways, 2 * _UNIT * abs(ways)
     for pair, count in components:
         log_psi, error, kappa, kappa_error = _log_psi(pair, c, t)
         exponent += count * log_psi
@@ -431,10 +441,10 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
             break
         start *= 2
     beyond = table.c > c
-    log_q = cumulant(components, -1.0)
+    log_q = ways + cumulant(components, -1.0)
     far = (table.c[beyond], inflated(table.level[beyond]))
     z = np.asarray(c + 1j * t, dtype=np.complex128)
-    return Line(c, step, exponent, z, level, node_error, level_error, truncation, log_q, bottom, top, far, jumps, (slopes, left), flat)
+    return Line(c, step, exponent, z, level, node_error, level_error, truncation, log_p, log_q, bottom, top, far, jumps, (slopes, left), flat)
 
 
 def delta(components: Components, epsilon: float) -> Bound:

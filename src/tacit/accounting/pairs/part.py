@@ -1,0 +1,176 @@
+"""Smooth parts of a Gaussian mixture pair: its small losses, or its large ones, each with all moments under control.
+
+A cut at output u0 with width w weighs the outputs by Phi((u0 - u) / w) or by Phi((u - u0) / w). The two weights add up to 1, and both are entire
+functions: |Phi(x + iy)| <= exp(y^2/2) Phi(x), since Phi(x + iy) is the integral of the normal density along the shifted line. So what is
+known of the whole pair carries over with one more factor exp(y^2 / (2 w^2)) for each cut: quadratures converge exponentially, and bent
+contours bound the characteristic function. A sharp cut would have neither.
+
+>>> from tacit.accounting.pairs.mixture import poisson_gaussian
+>>> pair = poisson_gaussian(0.01, 1.0)
+>>> small, large = Part(pair, None, 3.0, 0.25), Part(pair, 3.0, 20.0, 0.25)
+>>> total = math.exp(small.kappa(1.0)) + math.exp(large.kappa(1.0))
+>>> abs(math.log(total) - pair.kappa(1.0)) < 1e-13
+True
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from tacit.accounting.pairs.mixture import MixturePair
+from tacit.accounting.pairs.pair import Array, Nodes, Pair
+from tacit.accounting.special import log_ndtr, ndtr
+
+REACH = 16.0  # widths beyond a cut at which a part ends: Phi(-16) = 6e-58
+_UNIT = 4 * 2.0**-53
+_DIGITS = 40.0  # exp(-40) = 4e-18
+_END = 1e-15  # the tilted density at a sharp end may have this share of the whole
+_MOST = 20_000  # quadrature nodes
+
+
+class Part(Pair):
+    """The outputs of `pair` between two smooth cuts of one width; None where there is no cut on that side.
+
+    A measure of less than mass 1. It ends `REACH` widths beyond its upper cut, so a tilt at which its density is not
+    negligible there is refused with `OverflowError`.
+    """
+
+    def __init__(self, pair: MixturePair, low: float | None, high: float, width: float) -> None:
+        self.pair, self.low, self.high, self.width = pair, low, high, width
+        self._shift = float(max(pair.shifts[0].max(), pair.shifts[1].max()))
+        self._nodes = lru_cache(maxsize=32)(self._make_nodes)
+        self._tails = lru_cache(maxsize=8)(self._make_tails)
+
+    def __repr__(self) -> str:
+        return f"Part({self.pair!r}, {self.low}, {self.high}, {self.width})"
+
+    def reverse(self) -> Pair:
+        raise NotImplementedError("a part stands for one direction")
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        raise NotImplementedError("a part has smooth ends")
+
+    def share(self, u: Array) -> Array:
+        """log of the weight of each output."""
+        found = np.asarray(log_ndtr((self.high - u) / self.width))
+        return found if self.low is None else np.asarray(found + log_ndtr((u - self.low) / self.width))
+
+    def _range(self, c: float) -> tuple[float, float]:
+        low, high = self.pair.range(c)
+        if self.low is not None:
+            low = max(low, self.low - REACH * self.width)
+        return low, max(min(high, self.high + REACH * self.width), low + self.width)
+
+    def support(self) -> tuple[float, float]:
+        low, high = self.pair.support()
+        ends = [self.high + REACH * self.width] + ([] if self.low is None else [self.low - REACH * self.width])
+        losses = self.pair.loss(np.array(ends))
+        return (low if self.low is None else max(low, float(losses[1]))), min(high, float(losses[0]))
+
+    def kappa(self, c: float) -> float:
+        return self.nodes(c, 0.0).log_mgf
+
+    def _step(self, c: float, reach: float) -> float:
+        """The widest step whose aliasing is at most exp(-40) of E exp(c L) for frequencies up to `reach`, from fine sums on shifted lines."""
+        cuts = 1 if self.low is None else 2
+        widest = 0.98 * self.pair.strip / max(self._shift, 1e-300)
+        d = min(widest, 6.0, 8.0 * self.width) * np.geomspace(0.04, 1.0, 14)
+        low, high = self._range(c)
+        u = np.linspace(low, high, 400)
+        size_a, angle_a = self.pair.polar(0, u, d)
+        size_b, angle_b = self.pair.polar(1, u, d)
+        exponent = (c + 1) * size_a - c * size_b + reach * np.abs(angle_a - angle_b) + (self.share(u) - 0.5 * u * u)
+        real = (c + 1) * self.pair.log_up(u) - c * self.pair.log_down(u) + self.share(u) - 0.5 * u * u
+        peak = float(real.max())
+        base = math.log(float(np.exp(real - peak).sum()))
+        top = exponent.max(axis=1)
+        growth = top - peak + np.log(np.exp(exponent - top[:, None]).sum(axis=1)) - base + 0.1
+        growth = growth + 0.5 * d * d * (1 + cuts / self.width**2)
+        return min(0.65, float((2 * math.pi * d / (_DIGITS + math.log(4) + growth)).max()))
+
+    def _outputs(self, c: float, reach: float) -> tuple[Array, float]:
+        low, high = self._range(c)
+        step = self._step(c, reach)
+        size = int((high - low) / step) + 2
+        if size > _MOST:
+            raise OverflowError("too many quadrature nodes")
+        return low + step * np.arange(size, dtype=np.float64), step
+
+    def moments(self, c: Array) -> tuple[Array, Array, Array]:
+        """kappa and two derivatives; infinite kappa at tilts that the part's end does not admit."""
+        first, last = float(c.min()), float(c.max())
+        low, high = min(self._range(x)[0] for x in (first, last)), max(self._range(x)[1] for x in (first, last))
+        step = min(self._step(x, 0.0) for x in (first, last, math.sqrt(max(first, 1e-300) * max(last, 1e-300))))
+        size = int((high - low) / step) + 2
+        if size * len(c) > 2_000_000:
+            raise OverflowError("too many quadrature nodes")
+        u = low + step * np.arange(size)
+        a, b = self.pair.log_up(u), self.pair.log_down(u)
+        loss = a - b
+        exponent = (math.log(step) - 0.5 * math.log(2 * math.pi) - 0.5 * u * u + a + self.share(u))[None, :] + c[:, None] * loss[None, :]
+        peak = exponent.max(axis=1, keepdims=True)
+        weight = np.exp(exponent - peak)
+        total = weight.sum(axis=1)
+        level = peak[:, 0] + np.log(total)
+        mean = weight @ loss / total
+        second = np.array([float(row @ (loss - centre) ** 2) for row, centre in zip(weight, mean, strict=True)]) / total
+        spoiled = (weight[:, 0] + weight[:, -1]) / (step * total) > _END
+        return np.where(spoiled, np.inf, level), mean, np.maximum(second, 1e-300)
+
+    def nodes(self, c: float, reach: float) -> Nodes:
+        return self._nodes(c, reach)
+
+    def _make_nodes(self, c: float, reach: float) -> Nodes:
+        u, step = self._outputs(c, reach)
+        a, b = self.pair.log_up(u), self.pair.log_down(u)
+        share = self.share(u)
+        normal = -0.5 * u * u - 0.5 * math.log(2 * math.pi) + math.log(step) + share
+        growth = (c + 1) * a - c * b
+        magnitude = np.abs((c + 1) * a) + np.abs(c * b)
+        exponent = normal + growth
+        peak = float(exponent.max())
+        raw = np.exp(exponent - peak)
+        total = float(raw.sum())
+        weight = raw / total
+        # rounding of the share: that of its argument, times the slope of its logarithm
+        slant = np.abs(u / self.width) * (1 + np.abs(share) / self.width)
+        relative = _UNIT * (4 + 4 * magnitude + 0.5 * u * u + np.abs(share) + np.minimum(slant, 1e6) * (share < -1e-17))
+        if self.low is None and float(growth.max()) < 30.0 and self.high > 0:
+            # all but the normal mass beyond the cut: small cumulants keep their digits
+            base = np.exp(normal)
+            excess = float(np.dot(base, np.expm1(growth))) - float(ndtr(-self.high / math.hypot(1.0, self.width)))
+            log_mgf = math.log1p(excess)
+            bend = np.abs(np.expm1(growth))
+            log_error = float(np.dot(base, 4 * _UNIT * np.exp(growth) * magnitude + bend * relative)) / (1 + excess)
+            log_error += 4 * _UNIT * abs(log_mgf)
+        else:
+            log_mgf = peak + math.log(total)
+            log_error = float(np.dot(weight, relative)) + 4 * _UNIT * abs(log_mgf)
+        # at a sharp end the rule is off by no more than the density there over a few units of output
+        end = 8.0 * float(weight[0] + weight[-1]) / step
+        if end > 8 * _END:
+            raise OverflowError("the tilt reaches the end of the part")
+        missed = 2 * math.exp(-_DIGITS) + end
+        loss = a - b
+        spread = np.abs(loss - float(np.dot(weight, loss)))
+        slope = float(np.dot(weight, relative * spread + 4 * _UNIT * (np.abs(a) + np.abs(b))))
+        return Nodes(loss, weight, log_mgf, missed, log_error + missed, slope)
+
+    def _make_tails(self, c: float) -> tuple[Array, Array, float]:
+        u, step = self._outputs(c, 0.0)
+        cuts = 1 if self.low is None else 2
+        log_weight, angle = self.pair.bent(c, u, step, 8.0 * self.width)
+        found = self.nodes(c, 0.0)
+        y = self.pair.bends(u, 8.0 * self.width)[0]
+        log_weight = log_weight + self.share(u) + 0.5 * cuts * (y / self.width) ** 2 - found.log_mgf
+        keep = log_weight.max(axis=0) > -55
+        return log_weight[:, keep], angle[:, keep], found.error
+
+    def decay(self, c: float, t: float) -> float:
+        log_weight, angle, end = self._tails(c)
+        return min(1.0, float(np.exp(np.minimum(log_weight - t * angle, 600.0)).sum(axis=1).min()) + end + 1e-20)
+
+
