@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,6 +249,19 @@ _GOAL = 1e-13  # each certified error, relative to delta, that the line is laid 
 _CANCEL = 1e4  # the known copies may exceed delta by this factor before they are subtracted
 
 
+class Curve(Protocol):
+    """A privacy curve near one epsilon."""
+
+    @property
+    def c(self) -> float:
+        """About minus the slope of log delta."""
+        ...
+
+    def delta(self, epsilon: float) -> tuple[float, float, float, float]:
+        """Delta, its slope in epsilon, and its errors below and above."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """The integrand on one vertical line, ready to be evaluated at any epsilon near the one it was laid out for."""
@@ -447,8 +461,8 @@ def lay_out(
     return Line(c, step, exponent, z, level, node_error, level_error, truncation, log_p, log_q, bottom, top, far, jumps, (slopes, left), flat)
 
 
-def delta(components: Components, epsilon: float) -> Bound:
-    """The bracket on delta at epsilon >= 0, for one direction.
+def delta(components: Components, epsilon: float, *, most: float = math.inf) -> Bound:
+    """The bracket on delta at epsilon >= 0, for one direction, by a line of at most `most` frequencies.
 
     >>> from tacit.accounting.pairs.mixture import gaussian
     >>> found = delta([(gaussian(1.0), 1)], 1.0)
@@ -460,12 +474,12 @@ def delta(components: Components, epsilon: float) -> Bound:
         return Bound(1.0, 1.0, METHOD)
     table = search(components, lambda p: p.epsilon < epsilon)
     log_delta = float(np.interp(epsilon, table.epsilon, table.log_delta))
-    value, _, below, above = lay_out(components, table, epsilon, log_delta).delta(epsilon)
+    value, _, below, above = lay_out(components, table, epsilon, log_delta, most=most).delta(epsilon)
     return Bound(min(1.0, max(0.0, infinite + value - below)), min(1.0, max(0.0, infinite + value + above)), METHOD)
 
 
-def epsilon(components: Components, delta: float) -> Bound:
-    """The bracket on the smallest epsilon >= 0 at a given delta in (0, 1), for one direction.
+def epsilon(components: Components, delta: float, *, most: float = math.inf) -> Bound:
+    """The bracket on the smallest epsilon >= 0 at a given delta in (0, 1), for one direction, by lines of at most `most` frequencies.
 
     >>> from tacit.accounting.pairs.mixture import poisson_gaussian
     >>> found = epsilon([(poisson_gaussian(0.01, 1.0), 1000)], 1e-5)
@@ -479,8 +493,8 @@ def epsilon(components: Components, delta: float) -> Bound:
     table = search(components, lambda p: p.log_delta > log_target)
     guess = max(float(np.interp(-log_target, -table.log_delta, table.epsilon)), 0.0)
     for _ in range(6):
-        line = lay_out(components, table, guess, log_target)
-        root = _newton(line, guess, target)
+        line = lay_out(components, table, guess, log_target, most=most)
+        root = newton(line, guess, target)
         if root <= 0:
             value, _, _, above = line.delta(0.0)
             if value + above <= target:
@@ -489,10 +503,10 @@ def epsilon(components: Components, delta: float) -> Bound:
         if below + above <= 1e-9 * target or abs(root - guess) * line.c < 0.1:
             break
         guess = root
-    return _bracket_root(line, root, target)
+    return bracket_root(line, root, target)
 
 
-def _newton(line: Line, guess: float, target: float) -> float:
+def newton(line: Curve, guess: float, target: float) -> float:
     """Newton on the log of delta, kept inside a bracket that every evaluation tightens."""
     low, high, x = 0.0, math.inf, guess
     for _ in range(80):
@@ -515,7 +529,7 @@ def _newton(line: Line, guess: float, target: float) -> float:
     return x
 
 
-def _bracket_root(line: Line, root: float, target: float) -> Bound:
+def bracket_root(line: Curve, root: float, target: float) -> Bound:
     """Step outwards until the certified ends are on the right sides."""
     _, slope, below, above = line.delta(root)
     if slope >= 0:

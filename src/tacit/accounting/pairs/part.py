@@ -7,15 +7,16 @@ contours bound the characteristic function. A sharp cut would have neither.
 
 >>> from tacit.accounting.pairs.mixture import poisson_gaussian
 >>> pair = poisson_gaussian(0.01, 1.0)
->>> small, large = Part(pair, None, 3.0, 0.25), Part(pair, 3.0, 20.0, 0.25)
->>> total = math.exp(small.kappa(1.0)) + math.exp(large.kappa(1.0))
->>> abs(math.log(total) - pair.kappa(1.0)) < 1e-13
+>>> small, large = Part(pair, None, (3.0, 6.0), 0.25), Part(pair, 3.0, (6.0,), 0.25)
+>>> both = math.exp(small.kappa(1.0)) + math.exp(large.kappa(1.0))
+>>> abs(math.log(both) - Part(pair, None, (6.0,), 0.25).kappa(1.0)) < 1e-13
 True
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -24,7 +25,8 @@ from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Array, Nodes, Pair
 from tacit.accounting.special import log_ndtr, ndtr
 
-REACH = 16.0  # widths beyond a cut at which a part ends: Phi(-16) = 6e-58
+REACH = 14.0  # widths beyond a cut at which a part ends
+ENDS = 7.8e-45  # Phi(-14): the share of the outputs beyond an end that the part would have
 _UNIT = 4 * 2.0**-53
 _DIGITS = 40.0  # exp(-40) = 4e-18
 _END = 1e-15  # the tilted density at a sharp end may have this share of the whole
@@ -32,14 +34,15 @@ _MOST = 20_000  # quadrature nodes
 
 
 class Part(Pair):
-    """The outputs of `pair` between two smooth cuts of one width; None where there is no cut on that side.
+    """The outputs of `pair` above one smooth cut, if any, and below others, all of one width.
 
-    A measure of less than mass 1. It ends `REACH` widths beyond its upper cut, so a tilt at which its density is not
+    A measure of less than mass 1. It ends `REACH` widths beyond its cuts, so a tilt at which its density is not
     negligible there is refused with `OverflowError`.
     """
 
-    def __init__(self, pair: MixturePair, low: float | None, high: float, width: float) -> None:
-        self.pair, self.low, self.high, self.width = pair, low, high, width
+    def __init__(self, pair: MixturePair, low: float | None, high: Sequence[float], width: float) -> None:
+        self.pair, self.low, self.high, self.width = pair, low, tuple(sorted(high)), width
+        self._cuts = len(self.high) + (low is not None)
         self._shift = float(max(pair.shifts[0].max(), pair.shifts[1].max()))
         self._nodes = lru_cache(maxsize=32)(self._make_nodes)
         self._tails = lru_cache(maxsize=8)(self._make_tails)
@@ -55,18 +58,22 @@ class Part(Pair):
 
     def share(self, u: Array) -> Array:
         """log of the weight of each output."""
-        found = np.asarray(log_ndtr((self.high - u) / self.width))
+        found = self._below(u, self.high)
         return found if self.low is None else np.asarray(found + log_ndtr((u - self.low) / self.width))
+
+    def _below(self, u: Array, cuts: Sequence[float]) -> Array:
+        return np.asarray(sum(log_ndtr((cut - u) / self.width) for cut in cuts))
 
     def _range(self, c: float) -> tuple[float, float]:
         low, high = self.pair.range(c)
-        if self.low is not None:
-            low = max(low, self.low - REACH * self.width)
-        return low, max(min(high, self.high + REACH * self.width), low + self.width)
+        end = self.high[0] + REACH * self.width
+        if self.low is not None:  # all of it may lie where the whole pair has next to nothing
+            return self.low - REACH * self.width, end
+        return low, max(min(high, end), low + self.width)
 
     def support(self) -> tuple[float, float]:
         low, high = self.pair.support()
-        ends = [self.high + REACH * self.width] + ([] if self.low is None else [self.low - REACH * self.width])
+        ends = [self.high[0] + REACH * self.width] + ([] if self.low is None else [self.low - REACH * self.width])
         losses = self.pair.loss(np.array(ends))
         return (low if self.low is None else max(low, float(losses[1]))), min(high, float(losses[0]))
 
@@ -75,21 +82,24 @@ class Part(Pair):
 
     def _step(self, c: float, reach: float) -> float:
         """The widest step whose aliasing is at most exp(-40) of E exp(c L) for frequencies up to `reach`, from fine sums on shifted lines."""
-        cuts = 1 if self.low is None else 2
         widest = 0.98 * self.pair.strip / max(self._shift, 1e-300)
-        d = min(widest, 6.0, 8.0 * self.width) * np.geomspace(0.04, 1.0, 14)
+        d = min(widest, 6.0, 8.0 * self.width) * np.geomspace(0.05, 1.0, 10)
         low, high = self._range(c)
-        u = np.linspace(low, high, 400)
+        u = np.linspace(low, high, 256)
+        share = self.share(u) - 0.5 * u * u
         size_a, angle_a = self.pair.polar(0, u, d)
         size_b, angle_b = self.pair.polar(1, u, d)
-        exponent = (c + 1) * size_a - c * size_b + reach * np.abs(angle_a - angle_b) + (self.share(u) - 0.5 * u * u)
-        real = (c + 1) * self.pair.log_up(u) - c * self.pair.log_down(u) + self.share(u) - 0.5 * u * u
+        exponent = (c + 1) * size_a - c * size_b + reach * np.abs(angle_a - angle_b) + share
+        real = (c + 1) * self.pair.log_up(u) - c * self.pair.log_down(u) + share
         peak = float(real.max())
         base = math.log(float(np.exp(real - peak).sum()))
         top = exponent.max(axis=1)
         growth = top - peak + np.log(np.exp(exponent - top[:, None]).sum(axis=1)) - base + 0.1
-        growth = growth + 0.5 * d * d * (1 + cuts / self.width**2)
-        return min(0.65, float((2 * math.pi * d / (_DIGITS + math.log(4) + growth)).max()))
+        growth = growth + 0.5 * d * d * (1 + self._cuts / self.width**2)
+        step = float((2 * math.pi * d / (_DIGITS + math.log(4) + growth)).max())
+        if not step > 1e-4:
+            raise OverflowError("too many quadrature nodes")
+        return min(0.65, step)
 
     def _outputs(self, c: float, reach: float) -> tuple[Array, float]:
         low, high = self._range(c)
@@ -138,10 +148,13 @@ class Part(Pair):
         # rounding of the share: that of its argument, times the slope of its logarithm
         slant = np.abs(u / self.width) * (1 + np.abs(share) / self.width)
         relative = _UNIT * (4 + 4 * magnitude + 0.5 * u * u + np.abs(share) + np.minimum(slant, 1e6) * (share < -1e-17))
-        if self.low is None and float(growth.max()) < 30.0 and self.high > 0:
+        if self.low is None and float(growth.max()) < 30.0 and self.high[0] > 0:
             # all but the normal mass beyond the cut: small cumulants keep their digits
             base = np.exp(normal)
-            excess = float(np.dot(base, np.expm1(growth))) - float(ndtr(-self.high / math.hypot(1.0, self.width)))
+            excess = float(np.dot(base, np.expm1(growth))) - float(ndtr(-self.high[0] / math.hypot(1.0, self.width)))
+            if len(self.high) > 1:
+                first = log_ndtr((self.high[0] - u) / self.width)
+                excess += float(np.dot(np.exp(normal - share + first), np.expm1(self._below(u, self.high[1:]))))
             log_mgf = math.log1p(excess)
             bend = np.abs(np.expm1(growth))
             log_error = float(np.dot(base, 4 * _UNIT * np.exp(growth) * magnitude + bend * relative)) / (1 + excess)
@@ -161,11 +174,12 @@ class Part(Pair):
 
     def _make_tails(self, c: float) -> tuple[Array, Array, float]:
         u, step = self._outputs(c, 0.0)
-        cuts = 1 if self.low is None else 2
+        stride = max(1, int(0.5 * self.width / step))  # sizes are smooth on the scale of the cuts
+        u, step = u[::stride], stride * step
         log_weight, angle = self.pair.bent(c, u, step, 8.0 * self.width)
         found = self.nodes(c, 0.0)
         y = self.pair.bends(u, 8.0 * self.width)[0]
-        log_weight = log_weight + self.share(u) + 0.5 * cuts * (y / self.width) ** 2 - found.log_mgf
+        log_weight = log_weight + self.share(u) + 0.5 * self._cuts * (y / self.width) ** 2 - found.log_mgf
         keep = log_weight.max(axis=0) > -55
         return log_weight[:, keep], angle[:, keep], found.error
 
