@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -39,6 +40,7 @@ _GOAL = 1e-10  # each certified error of a line, relative to delta
 _MOST = 40  # jumps at most
 _APART = 22.0  # widths between two cuts that do not see each other:
 _APART_MASS = 1e-54  # Phi(-11)^2 at most
+_TRIES = 8  # expansions that are tried
 _LONG = 20_000  # frequencies of one line at most
 
 
@@ -46,6 +48,12 @@ def _beyond(pair: MixturePair, u: float, width: float) -> float:
     """P-mass beyond a smooth cut."""
     m, w = np.array(pair.up).T
     return float(np.dot(w, ndtr((m - u) / math.hypot(1.0, width))))
+
+
+def _below(pair: MixturePair, u: float, width: float) -> float:
+    """P-mass below a smooth cut."""
+    m, w = np.array(pair.up).T
+    return float(np.dot(w, ndtr((u - m) / math.hypot(1.0, width))))
 
 
 def _quantile(pair: MixturePair, mass: float, width: float) -> float:
@@ -146,6 +154,7 @@ class _Cuts:
     border: float
     end: float
     width: float
+    floor: float | None  # where losses have no smallest value, outputs below this are left out as well
 
     def below(self, *cuts: float) -> tuple[float, ...]:
         """The cuts that matter for what lies below all of them: one far beyond another changes nothing."""
@@ -157,17 +166,26 @@ def _expand(pair: MixturePair, count: int, cuts: _Cuts, level: float) -> _Expans
     cut, border, end, width = cuts.cut, cuts.border, cuts.end, cuts.width
     many = border - cut >= width
     cut = cut if many else border
-    small = Part(pair, None, cuts.below(cut, border, end), width)
-    near = Part(pair, cut, cuts.below(border, end), width) if many else None
-    far = Part(pair, border, (end,), width) if end - border >= width else None
-    body = Part(pair, None, cuts.below(border, end), width) if far is not None else None
-    whole = math.fsum(math.exp(part.kappa(0.0)) for part in (small, near, far) if part is not None) + _beyond(pair, end, width)
-    if abs(whole - 1) > 1e-12:
+    digits = min(40.0, 25 + math.log(count))
+
+    def part(low: float | None, *cut: float) -> Part:
+        return Part(pair, low, cuts.below(*cut), width, digits)
+
+    small = part(cuts.floor, cut, border, end)
+    near = part(cut, border, end) if many else None
+    far = part(border, end) if end - border >= width else None
+    body = part(cuts.floor, border, end) if far is not None else None
+    # no mass may get lost: neither of the whole, nor of the jumps, whose mass beyond a cut has a closed form
+    lost = _beyond(pair, end, width)
+    large = math.fsum([lost, *(math.exp(part.kappa(0.0)) for part in (near, far) if part is not None)])
+    whole = large + math.exp(small.kappa(0.0)) + (0.0 if cuts.floor is None else _below(pair, cuts.floor, width))
+    if whole < 1 - 1e-9 or large < _beyond(pair, cut, width) * (1 - 1e-9):
         raise Declined("the parts do not add up to the whole")
     spread = max(math.sqrt(count * float(small.moments(np.zeros(1))[2][0])), 1e-300)
     first = 0.03 / max(float(pair.loss(np.array([end]))[0]), spread)
     tilts = np.geomspace(first, 120.0 / spread, max(16, int(9 * math.log10(120.0 / spread / first))))
-    beyond = count * (_beyond(pair, end, width) + ENDS + _APART_MASS)
+    beyond = count * (lost + ENDS + _APART_MASS)
+    beyond += 0.0 if cuts.floor is None else count * _below(pair, cuts.floor, width)
     terms: list[_Term] = []
     for base, jump in ((small, near), (body, far)):
         if base is None:
@@ -253,27 +271,39 @@ def _laid(expansion: _Expansion, epsilon: float, log_delta: float) -> _Sum:
 def _expansions(pair: MixturePair, count: int, level: float, epsilon: float | None) -> Iterator[tuple[_Expansion, float, float]]:
     """Expansions with about their epsilon and log delta, from few jumps to many: first those with short lines."""
     shift = float(max(pair.shifts[0].max(), pair.shifts[1].max()))
-    width = min(0.5, 0.15 / shift)
-    end = _quantile(pair, _SPARE * level / count, width)
-    border, later = end, []
-    for chance in (_SPARE * level, *np.geomspace(max(1e-6 * math.sqrt(level), 1e-22), 3.0, 12)):
-        cut = _quantile(pair, float(chance) / count, width)
+    floor = -_quantile(pair, _SPARE * level / count, 0.5) if pair.support()[0] == -math.inf else None
+    later, done = [], list[_Cuts]()
+    rates = np.geomspace(max(1e-6 * math.sqrt(level), 1e-22), 3.0, 12)
+    at = math.inf if epsilon is None else epsilon
+    # few jumps first; where the small losses alone never die out, more of them soon
+    order = (_SPARE * level, *rates[[0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11]].tolist())
+    for rate, sharp in [(rate, sharp) for sharp in (1.0, 0.4) for rate in order]:
+        cut = _quantile(pair, rate / count, 0.5)
+        # large losses grow in proportion to the output, small ones exponentially
+        width = sharp * min(0.5, (0.15 + 0.35 * min(1.0, max(0.0, float(pair.loss(np.array([cut]))[0])))) / shift)
+        end = _quantile(pair, _SPARE * level / count, width)
         try:
             for _ in range(4):  # far jumps are those that alone exceed epsilon
-                found = _expand(pair, count, _Cuts(min(cut, border), border, end, width), level)
-                at = found.epsilon(math.log(level)) if epsilon is None else epsilon
-                before, border = border, min(border, _output(pair, 1.5 * at, end))
-                if before - border < 3 * width:
-                    border = before
+                border = _output(pair, 1.5 * at, end) if at < math.inf else end
+                cuts = _Cuts(min(cut, border), border, end, width, floor)
+                if any(abs(cuts.cut - other.cut) + abs(border - other.border) < 0.2 * width <= 0.3 * other.width for other in done):
+                    raise Declined("tried already")
+                done.append(cuts)
+                found = _expand(pair, count, cuts, level)
+                if epsilon is not None:
+                    break
+                before, at = at, min(at, found.epsilon(math.log(level)))
+                if border - _output(pair, 1.5 * at, end) < 3 * width:
                     break
         except (Declined, OverflowError):
             continue
         log_delta = math.log(level) if epsilon is None else found.log_delta(epsilon)
-        cost = found.cost(at, log_delta)
+        place = found.epsilon(log_delta) if epsilon is None else epsilon
+        cost = found.cost(place, log_delta)
         if cost < 1500:
-            yield found, at, log_delta
+            yield found, place, log_delta
         elif cost < math.inf:
-            later.append((cost, len(later), (found, at, log_delta)))
+            later.append((cost, len(later), (found, place, log_delta)))
     for _, _, candidate in sorted(later)[:2]:
         yield candidate
 
@@ -292,7 +322,7 @@ def bracket(pair: MixturePair, count: int, *, delta: float | None = None, epsilo
     True
     """
     level = delta if delta is not None else max(single_delta(pair, epsilon or 0.0)[0], 1e-290)
-    for expansion, guess, log_delta in _expansions(pair, count, level, epsilon):
+    for expansion, guess, log_delta in islice(_expansions(pair, count, level, epsilon), _TRIES):
         try:
             if delta is None:
                 value, _, below, above = _laid(expansion, guess, log_delta).delta(guess)

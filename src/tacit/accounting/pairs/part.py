@@ -28,7 +28,6 @@ from tacit.accounting.special import log_ndtr, ndtr
 REACH = 14.0  # widths beyond a cut at which a part ends
 ENDS = 7.8e-45  # Phi(-14): the share of the outputs beyond an end that the part would have
 _UNIT = 4 * 2.0**-53
-_DIGITS = 40.0  # exp(-40) = 4e-18
 _END = 1e-15  # the tilted density at a sharp end may have this share of the whole
 _MOST = 20_000  # quadrature nodes
 
@@ -37,12 +36,17 @@ class Part(Pair):
     """The outputs of `pair` above one smooth cut, if any, and below others, all of one width.
 
     A measure of less than mass 1. It ends `REACH` widths beyond its cuts, so a tilt at which its density is not
-    negligible there is refused with `OverflowError`.
+    negligible there is refused with `OverflowError`. Quadratures are right to exp(-`digits`).
     """
 
-    def __init__(self, pair: MixturePair, low: float | None, high: Sequence[float], width: float) -> None:
+    def __init__(self, pair: MixturePair, low: float | None, high: Sequence[float], width: float, digits: float = 40.0) -> None:
         self.pair, self.low, self.high, self.width = pair, low, tuple(sorted(high)), width
+        self._digits = digits
+        self.end = self.high[0] + REACH * width
         self._cuts = len(self.high) + (low is not None)
+        self._first = -math.inf if low is None else low - REACH * width
+        # nearly the whole pair, so that its cumulant is best had from what is missing
+        self._whole = self.high[0] > 0 and (low is None or (low < 0 and self.high[0] - low > 22 * width))
         self._shift = float(max(pair.shifts[0].max(), pair.shifts[1].max()))
         self._nodes = lru_cache(maxsize=32)(self._make_nodes)
         self._tails = lru_cache(maxsize=8)(self._make_tails)
@@ -66,14 +70,14 @@ class Part(Pair):
 
     def _range(self, c: float) -> tuple[float, float]:
         low, high = self.pair.range(c)
-        end = self.high[0] + REACH * self.width
+        end = self.end
         if self.low is not None:  # all of it may lie where the whole pair has next to nothing
-            return self.low - REACH * self.width, end
+            return (max(low, self._first) if self.low < 0 else self._first), end
         return low, max(min(high, end), low + self.width)
 
     def support(self) -> tuple[float, float]:
         low, high = self.pair.support()
-        ends = [self.high[0] + REACH * self.width] + ([] if self.low is None else [self.low - REACH * self.width])
+        ends = [self.end] + ([] if self.low is None else [self._first])
         losses = self.pair.loss(np.array(ends))
         return (low if self.low is None else max(low, float(losses[1]))), min(high, float(losses[0]))
 
@@ -96,7 +100,7 @@ class Part(Pair):
         top = exponent.max(axis=1)
         growth = top - peak + np.log(np.exp(exponent - top[:, None]).sum(axis=1)) - base + 0.1
         growth = growth + 0.5 * d * d * (1 + self._cuts / self.width**2)
-        step = float((2 * math.pi * d / (_DIGITS + math.log(4) + growth)).max())
+        step = float((2 * math.pi * d / (self._digits + math.log(4) + growth)).max())
         if not step > 1e-4:
             raise OverflowError("too many quadrature nodes")
         return min(0.65, step)
@@ -148,10 +152,12 @@ class Part(Pair):
         # rounding of the share: that of its argument, times the slope of its logarithm
         slant = np.abs(u / self.width) * (1 + np.abs(share) / self.width)
         relative = _UNIT * (4 + 4 * magnitude + 0.5 * u * u + np.abs(share) + np.minimum(slant, 1e6) * (share < -1e-17))
-        if self.low is None and float(growth.max()) < 30.0 and self.high[0] > 0:
+        if self._whole and float(growth.max()) < 30.0:
             # all but the normal mass beyond the cut: small cumulants keep their digits
             base = np.exp(normal)
             excess = float(np.dot(base, np.expm1(growth))) - float(ndtr(-self.high[0] / math.hypot(1.0, self.width)))
+            if self.low is not None:
+                excess -= float(ndtr(self.low / math.hypot(1.0, self.width)))
             if len(self.high) > 1:
                 first = log_ndtr((self.high[0] - u) / self.width)
                 excess += float(np.dot(np.exp(normal - share + first), np.expm1(self._below(u, self.high[1:]))))
@@ -166,7 +172,7 @@ class Part(Pair):
         end = 8.0 * float(weight[0] + weight[-1]) / step
         if end > 8 * _END:
             raise OverflowError("the tilt reaches the end of the part")
-        missed = 2 * math.exp(-_DIGITS) + end
+        missed = 2 * math.exp(-self._digits) + end
         loss = a - b
         spread = np.abs(loss - float(np.dot(weight, loss)))
         slope = float(np.dot(weight, relative * spread + 4 * _UNIT * (np.abs(a) + np.abs(b))))
