@@ -40,7 +40,7 @@ _GOAL = 1e-10  # each certified error of a line, relative to delta
 _MOST = 40  # jumps at most
 _APART = 22.0  # widths between two cuts that do not see each other:
 _APART_MASS = 1e-54  # Phi(-11)^2 at most
-_TRIES = 8  # expansions that are tried
+_TRIES = 12  # expansions that are tried
 _LONG = 20_000  # frequencies of one line at most
 
 
@@ -269,18 +269,25 @@ def _laid(expansion: _Expansion, epsilon: float, log_delta: float) -> _Sum:
 
 
 def _expansions(pair: MixturePair, count: int, level: float, epsilon: float | None) -> Iterator[tuple[_Expansion, float, float]]:
-    """Expansions with about their epsilon and log delta, from few jumps to many: first those with short lines."""
+    """Expansions with about their epsilon and log delta, from few jumps to many: first those with short lines.
+
+    Where one did not do, small losses that reach even further will not either.
+    """
     shift = float(max(pair.shifts[0].max(), pair.shifts[1].max()))
     floor = -_quantile(pair, _SPARE * level / count, 0.5) if pair.support()[0] == -math.inf else None
-    later, done = [], list[_Cuts]()
+    later, done, failed = [], list[_Cuts](), list[tuple[float, float]]()
     rates = np.geomspace(max(1e-6 * math.sqrt(level), 1e-22), 3.0, 12)
     at = math.inf if epsilon is None else epsilon
     # few jumps first; where the small losses alone never die out, more of them soon
-    order = (_SPARE * level, *rates[[0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11]].tolist())
+    order = (_SPARE * level, *rates[[0, 3, 6, 8, 10, 9, 7, 5, 4, 2, 1, 11]].tolist())
     for rate, sharp in [(rate, sharp) for sharp in (1.0, 0.4) for rate in order]:
+        if sharp < 1 and len(failed) > 2:  # sharper cuts help where tilts reach the ends of parts, not where small losses never die out
+            break
         cut = _quantile(pair, rate / count, 0.5)
         # large losses grow in proportion to the output, small ones exponentially
         width = sharp * min(0.5, (0.15 + 0.35 * min(1.0, max(0.0, float(pair.loss(np.array([cut]))[0])))) / shift)
+        if any(cut >= place for place, its in failed if its == sharp):
+            continue
         end = _quantile(pair, _SPARE * level / count, width)
         try:
             for _ in range(4):  # far jumps are those that alone exceed epsilon
@@ -301,10 +308,11 @@ def _expansions(pair: MixturePair, count: int, level: float, epsilon: float | No
         place = found.epsilon(log_delta) if epsilon is None else epsilon
         cost = found.cost(place, log_delta)
         if cost < 1500:
+            failed.append((cut, sharp))  # or nothing more is asked
             yield found, place, log_delta
         elif cost < math.inf:
             later.append((cost, len(later), (found, place, log_delta)))
-    for _, _, candidate in sorted(later)[:2]:
+    for _, _, candidate in sorted(later)[:4]:
         yield candidate
 
 
