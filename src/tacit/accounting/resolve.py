@@ -479,7 +479,8 @@ def _truncated_poisson(
 def _cut(inner: ev.Event, stated: Adjacency, scheme: TruncatedPoisson, base: Resolved, asked: Adjacency, known: Step) -> Step:
     """One record added or removed, or replaced, where batches are cut.
 
-    From below, unless a better mechanism is known: a data set of this record alone is never cut, so it costs what plain Poisson sampling does.
+    From below, unless a better mechanism is known: a data set of this record alone is never cut, so it costs what plain
+    Poisson sampling does.
     """
     from tacit.accounting.pairs import sampled, truncated
 

@@ -151,9 +151,7 @@ def _answers(questions: int, aboves: int) -> Iterator[tuple[bool, ...]]:
     """All sequences of answers that end with the last question or with the last "above" that is paid for."""
     for answers in itertools.product((True, False), repeat=questions):
         places = [i for i, answer in enumerate(answers) if answer]
-        if len(places) < aboves:
-            yield answers
-        elif places[aboves - 1] == questions - 1:
+        if len(places) < aboves or places[aboves - 1] == questions - 1:
             yield answers
         elif not any(answers[places[aboves - 1] + 1 :]):
             yield answers[: places[aboves - 1] + 1]

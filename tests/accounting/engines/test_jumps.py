@@ -53,7 +53,11 @@ def test_two_steps_are_an_integral(rate: float, sigma: float, epsilon: float) ->
 
 @pytest.mark.parametrize(
     ("rate", "sigma", "steps", "delta", "truth"),
-    [(0.01, 1.0, 1000, 1e-20, 6.361700204079350), (1e-4, 0.6, 10**6, 1e-10, 3.953464859674381), (1e-3, 0.8, 10**5, 1e-10, 4.069167306996267)],
+    [
+        (0.01, 1.0, 1000, 1e-20, 6.361700204079350),
+        (1e-4, 0.6, 10**6, 1e-10, 3.953464859674381),
+        (1e-3, 0.8, 10**5, 1e-10, 4.069167306996267),
+    ],
 )
 def test_truths_of_the_contour(rate: float, sigma: float, steps: int, delta: float, truth: float) -> None:
     found = jumps.bracket(poisson_gaussian(rate, sigma), steps, delta=delta)

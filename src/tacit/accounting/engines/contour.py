@@ -7,7 +7,8 @@ For a composed privacy loss L with cumulant K(z) = log E[exp(z L)] and any c > 0
 The trapezoidal rule with step h sums the same function on shifted arguments: it equals the sum over all integers m of
 exp(c m W) delta(eps + m W), W = 2 pi / h (Poisson summation). The term m = 0 is the truth. Those with m > 0 are capped by Chernoff's bound.
 Those with m < 0 are known but for a left tail, delta(-x) = 1 - E[exp(-x-L)] + E[(exp(-x-L) - 1)_+] = 1 - E[min(1, exp(-x-L))], and are
-subtracted (times P's finite mass, where that is not 1); so the aliasing error is certified. Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail; the
+subtracted (times P's finite mass, where that is not 1); so the aliasing error is certified.
+Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail; the
 quadrature of each cumulant and floating point come from `Nodes`. The line passes near the saddle point, so the relative accuracy is
 the same at delta = 1e-20 as at 1e-5.
 
@@ -475,7 +476,8 @@ def lay_out(
     log_q = ways + cumulant(components, -1.0)
     far = (table.c[beyond], inflated(table.level[beyond]))
     z = np.asarray(c + 1j * t, dtype=np.complex128)
-    return Line(c, step, exponent, z, level, node_error, level_error, truncation, log_p, log_q, bottom, top, far, jumps, (slopes, left), flat)
+    known = (log_p, log_q, bottom, top)
+    return Line(c, step, exponent, z, level, node_error, level_error, truncation, *known, far, jumps, (slopes, left), flat)
 
 
 def delta(components: Components, epsilon: float, *, most: float = math.inf) -> Bound:
@@ -496,7 +498,7 @@ def delta(components: Components, epsilon: float, *, most: float = math.inf) -> 
 
 
 def epsilon(components: Components, delta: float, *, most: float = math.inf) -> Bound:
-    """The bracket on the smallest epsilon >= 0 at a given delta in (0, 1), for one direction, by lines of at most `most` frequencies.
+    """The bracket on the smallest epsilon >= 0 at a given delta in (0, 1), for one direction, on lines of at most `most` nodes.
 
     >>> from tacit.accounting.pairs.mixture import poisson_gaussian
     >>> found = epsilon([(poisson_gaussian(0.01, 1.0), 1000)], 1e-5)

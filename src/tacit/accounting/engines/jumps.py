@@ -299,7 +299,7 @@ def _expansions(pair: MixturePair, count: int, level: float, epsilon: float | No
                 found = _expand(pair, count, cuts, level)
                 if epsilon is not None:
                     break
-                before, at = at, min(at, found.epsilon(math.log(level)))
+                at = min(at, found.epsilon(math.log(level)))
                 if border - _output(pair, 1.5 * at, end) < 3 * width:
                     break
         except (Declined, OverflowError):

@@ -1,9 +1,9 @@
 """Smooth parts of a Gaussian mixture pair: its small losses, or its large ones, each with all moments under control.
 
-A cut at output u0 with width w weighs the outputs by Phi((u0 - u) / w) or by Phi((u - u0) / w). The two weights add up to 1, and both are entire
-functions: |Phi(x + iy)| <= exp(y^2/2) Phi(x), since Phi(x + iy) is the integral of the normal density along the shifted line. So what is
-known of the whole pair carries over with one more factor exp(y^2 / (2 w^2)) for each cut: quadratures converge exponentially, and bent
-contours bound the characteristic function. A sharp cut would have neither.
+A cut at output u0 with width w weighs the outputs by Phi((u0 - u) / w) or by Phi((u - u0) / w). The two weights add up to 1, and both
+are entire functions: |Phi(x + iy)| <= exp(y^2/2) Phi(x), since Phi(x + iy) is the integral of the normal density along the shifted
+line. So what is known of the whole pair carries over with one more factor exp(y^2 / (2 w^2)) for each cut: quadratures converge
+exponentially, and bent contours bound the characteristic function. A sharp cut would have neither.
 
 >>> from tacit.accounting.pairs.mixture import poisson_gaussian
 >>> pair = poisson_gaussian(0.01, 1.0)
@@ -85,7 +85,7 @@ class Part(Pair):
         return self.nodes(c, 0.0).log_mgf
 
     def _step(self, c: float, reach: float) -> float:
-        """The widest step whose aliasing is at most exp(-40) of E exp(c L) for frequencies up to `reach`, from fine sums on shifted lines."""
+        """The widest step whose aliasing is at most exp(-digits) of E exp(c L) up to this frequency, from fine sums on shifted lines."""
         widest = 0.98 * self.pair.strip / max(self._shift, 1e-300)
         d = min(widest, 6.0, 8.0 * self.width) * np.geomspace(0.05, 1.0, 10)
         low, high = self._range(c)
