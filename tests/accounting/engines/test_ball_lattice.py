@@ -1,4 +1,4 @@
-"""Proved compositions of finite mechanisms: against the literature's figures, enumeration of outcomes, and the accountant's own brackets."""
+"""Proved compositions of finite mechanisms: against the literature's figures, enumeration, and the accountant's own brackets."""
 
 from __future__ import annotations
 

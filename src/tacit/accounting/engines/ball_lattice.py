@@ -49,7 +49,8 @@ class ExactLaw:
         if len(self.losses) != len(pair.losses) or not math.isclose(float(self.infinite), pair.infinite, rel_tol=1e-12, abs_tol=0.0):
             return False
         masses = [float(mass.mid()) for mass in self.masses()]
-        return bool(np.allclose(pair.losses, [float(x) for x in self.losses], rtol=1e-13, atol=1e-300) and np.allclose(pair.p, masses, rtol=1e-11))
+        losses = [float(loss) for loss in self.losses]
+        return bool(np.allclose(pair.losses, losses, rtol=1e-13, atol=1e-300) and np.allclose(pair.p, masses, rtol=1e-11))
 
 
 def response(epsilon: Fraction, categories: int = 2, delta: Fraction = Fraction(0)) -> ExactLaw:

@@ -207,7 +207,7 @@ def certify(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
     Noise multipliers and sampling rates are taken from the event, where they are exact, and not from the pairs, where they are rounded.
     """
     if parts.renyi or parts.allocations or parts.leak or any(step.floor is not None for step in parts.steps):
-        raise UnsupportedError("certify=True covers compositions of plain and Poisson-sampled Gaussians, and of finite mechanisms; ask without it")
+        raise UnsupportedError("certify=True covers plain and Poisson-sampled Gaussians, and finite mechanisms; ask without it")
     if parts.steps and all(isinstance(step.remove, FinitePair) for step in parts.steps):
         return _finite(event, parts, what, value)
     ask = {"epsilon": certified_epsilon, "delta": certified_delta}[what]
