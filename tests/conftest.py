@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 # Set before numpy or matplotlib is first imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -52,3 +53,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             total += axis.index(value)
         if total % share.args[0]:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Fail a test that leaves a payment's block open: in the tests after it, warnings would be withheld."""
+    from tacit.ledger.paying import inside
+
+    yield
+    if inside():
+        pytest.fail("a payment's block was left open")

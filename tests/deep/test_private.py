@@ -527,7 +527,7 @@ def test_plans() -> None:
 def test_a_drowned_run_says_so() -> None:
     model = Zero(50)
     private = make_private(
-        model, torch.optim.SGD(model.parameters(), lr=1), torch.ones(5, 50), noise_multiplier=1, clip=1, sampler=FullBatch(5), steps=240
+        model, torch.optim.SGD(model.parameters(), lr=1), torch.ones(5, 50), noise_multiplier=1, clip=1, sampler=FullBatch(5), steps=60
     )
     with test_mode(9), pytest.warns(UserWarning, match="drowns"):
         while private.remaining():

@@ -330,7 +330,7 @@ class made_up:
     def __enter__(self) -> None:
         if Opened.here:
             raise LedgerError(code="made-up-after-book")
-        if _inside.get():
+        if inside():
             raise LedgerError(code="made-up-inside")
         self._mode.__enter__()
         self._tokens.append(_shown.set(True))
@@ -340,6 +340,17 @@ class made_up:
     ) -> None:
         _shown.reset(self._tokens.pop())
         self._mode.__exit__(kind, error, trace)
+
+
+def inside() -> bool:
+    """Whether this thread or task is inside a payment's block.
+
+    >>> from tacit.accounting import PureDP
+    >>> with paying(None, PureDP(1)):
+    ...     inside()
+    True
+    """
+    return _inside.get()
 
 
 # --- warnings and logs ------------------------------------------------------------------------------------

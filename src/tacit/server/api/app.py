@@ -78,6 +78,8 @@ def application(service: Service) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_middleware(Guard, service=service)
+    # FastAPI puts its routes together at the first request. Two first requests in two threads would each see half of them.
+    app.openapi()
     return app
 
 
