@@ -291,8 +291,8 @@ def stated(steps: list[tuple[str, Any]]) -> tuple[Adjacency, list[Number], bool]
     """The relation of all private steps, which must be one, their deltas, and whether one of them is in rho or mu."""
     relations, deltas, concentrated = set(), [], False
     for _, step in steps:
-        inner = getattr(step, "steps", None) or [part[:2] for part in getattr(step, "transformers", ())]
-        if inner:
+        if isinstance(step, SklearnPipeline) or hasattr(step, "transformers"):
+            inner = step.steps if isinstance(step, SklearnPipeline) else [part[:2] for part in step.transformers]
             relation, more, other = stated(inner)
             if more or other:
                 relations.add(relation)

@@ -52,8 +52,8 @@ class PrivateSearchCV(BaseEstimator):
         delta: at which the total is stated; by default twice the estimator's, as a total needs more than one fit.
         account: a ledger account; the whole is reserved before any row is looked at. The estimator has none.
 
-    Fitted: best_estimator_, best_params_, best_score_ (minus the noisy sum of losses on held-out rows), event_, privacy_, private_. How many settings were tried, and how
-    long it took, must stay secret: the guarantee rests on it.
+    Fitted: best_estimator_, best_params_, best_score_ (minus the noisy sum of losses on held-out rows), event_, privacy_, private_.
+    How many settings were tried, and how long it took, must stay secret: the guarantee rests on it.
 
     Guarantee
         Statement: fitting costs event_ = Selection(fit and score together, mean_trials, 1).
