@@ -758,7 +758,7 @@ def exploding_grid() -> Any:
     return grid
 
 
-@case("federated/strategy.py:Private.start")
+@case("federated/checkpoint.py:KeptRun.payment")
 def ran_private_rounds(account: Account | None) -> object:
     federation()
     from flwr.app import Array, ArrayRecord
