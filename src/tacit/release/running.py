@@ -33,8 +33,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from tacit import noise
 from tacit.accounting import AccountingError, Composed, Event, account
 from tacit.ledger import OPEN, Account, Ledger, Payment, ReleaseFailed, paying
@@ -42,11 +40,13 @@ from tacit.release import dictionary, in_database, kinds, record
 from tacit.release.comparing import mismatches
 from tacit.release.errors import CheckFailed, HeldBack, JobError, OutputFailed, OutputLost
 from tacit.release.job import Job
+from tacit.release.kinds.table import TablePlan, unfinished
 from tacit.release.planning import JobPlan, plan
 from tacit.release.sources import files_beside, identities, opened
 from tacit.release.standing import account_for, alike, alike_note, period_of, terms_of
+from tacit.release.totals import made_to_agree
 from tacit.release.work import Work, checks_beside, free, publish, published_by, staged_folder, write
-from tacit.tables import Source
+from tacit.tables import Answer, Source
 
 #: What is said where the data is known under another name.
 SAME = (
@@ -133,7 +133,7 @@ Progress = Callable[[RunStep], None]
 
 def run(
     job: Job, *, base: str | Path = ".", ledger: Ledger | None = None,
-    tables: Mapping[str, pa.Table] | None = None, progress: Progress | None = None, lost: str = "refuse",
+    tables: Mapping[str, Any] | None = None, progress: Progress | None = None, lost: str = "refuse",
     analyst: str = "", report: bool = True, new_dataset: bool = False, accept: bool = False,
     correction: str | None = None,
     through: Callable[[Source], Source] | None = None,
@@ -142,7 +142,8 @@ def run(
 
     Without a ledger, the book is the one that TACIT_LEDGER names, or `tacit.db` in `base`. `lost` says what to do about outputs that an
     earlier attempt began and did not store: 'refuse', 'correct' (pay for them once more, from the reserve for corrections where there is
-    one) or 'leave out'. `tables` stand in for sources, by name. `report=False` leaves report.html out.
+    one) or 'leave out'. `tables` stand in for sources, by name; for sources of clients they are
+    Flower grids. `report=False` leaves report.html out.
     Rows that the book knows under another name are paid for from that account; `new_dataset=True` says that they are other people's.
     A release whose totals contradict what was expected is held back (`HeldBack`) until a run with `accept=True` publishes it.
     `correction` is the reason for publishing once more what is published already: a run of its own, paid for from the reserve for
@@ -160,7 +161,7 @@ def run(
 
 class _Run:
     def __init__(
-        self, job: Job, base: Path, ledger: Ledger, tables: Mapping[str, pa.Table] | None,
+        self, job: Job, base: Path, ledger: Ledger, tables: Mapping[str, Any] | None,
         progress: Progress, lost: str, analyst: str, report: bool, new_dataset: bool = False, accept: bool = False,
         correction: str | None = None, through: Callable[[Source], Source] | None = None,
     ) -> None:
@@ -331,6 +332,7 @@ class _Run:
         self, account: Account, work: Work, paid: list[Payment], wanted: list[str], left_out: tuple[str, ...], resumed: bool
     ) -> JobRun:
         answers: dict[str, Any] = {}
+        bare: dict[str, Answer] = {}
         files: dict[str, bytes] = {}
         findings: list[Finding] = []
         private = all(payment.private for payment in paid)
@@ -339,12 +341,17 @@ class _Run:
             planned = self.plan[name]
             kind = kinds.of(planned)
             answers[name] = kind.result(planned, drawn, drawn_privately, entry)
+            if isinstance(planned, TablePlan) and self.job.totals:
+                bare[name] = unfinished(planned, drawn, drawn_privately, entry)
             private = private and drawn_privately
             findings += [Finding(name, check, passed) for check, passed in kind.checks(planned, answers[name])]
         _insist(findings)
         reasons = tuple(mismatches(self.plan, answers))
         if reasons and not self.accept:
             raise HeldBack(reasons)
+        if bare and not reasons:
+            # Tables whose totals contradict each other count different rows: they are published as they were drawn.
+            answers = made_to_agree(self.plan, bare, answers)
         self.step("checked")
         for name in wanted:
             planned = self.plan[name]

@@ -47,7 +47,7 @@ class Dataset:
         path = configuration.base / spec.job
         try:
             job = load(path)
-            if job.on_devices or job.of_networks:
+            if job.without_rows:
                 raise ConfigurationError("a data set of the service is a table; reports and networks are published by release jobs")
             return Dataset(name, spec, job, path.resolve().parent, opened(job, path.resolve().parent), ledger)
         except Refusal as error:
