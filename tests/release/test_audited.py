@@ -54,8 +54,8 @@ def test_what_cannot_be_attacked_is_named() -> None:
     assert found.left == ("by_region",) and found.attacked == ("overall",)
     with pytest.raises(JobError, match="one private table"):
         two = EXAMPLE.replace("  visits: {path: visits.parquet}", "  visits: {path: visits.parquet}\n  stays: {path: stays.parquet}")
-        audit_job(parse(two.replace("patient_id: {type: integer}", "visits.patient_id: {type: integer}\n  stays.patient_id: {type: integer}")
-                    .replace("  region:", "  visits.region:")))  # fmt: skip
+        two = two.replace("patient_id: {type: integer}", "visits.patient_id: {type: integer}\n  stays.patient_id: {type: integer}")
+        audit_job(parse(two.replace("  region:", "  visits.region:")))
 
 
 def described(job: Job) -> dict[str, Any]:
