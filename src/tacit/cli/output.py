@@ -372,7 +372,7 @@ def print_run(done: JobRun) -> None:
     out = console()
     for name, answer in done.answers.items():
         out.print(done.plan[name].spec.title or name, style="bold")
-        out.print("\n".join(f"  {line}" for line in repr(answer).splitlines()) + "\n")
+        out.print("\n".join(f"  {line}" for line in str(answer).splitlines()) + "\n", highlight=False, markup=False)
     if done.left_out:
         out.print(f"left out: {', '.join(done.left_out)}", style="yellow")
     out.print(f"published to {done.folder}; entry {done.entry} of the ledger", style="bold")

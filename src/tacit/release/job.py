@@ -66,8 +66,8 @@ outputs:
 publication: {folder: release, formats: [csv], confidence: 0.95}
 """
 
-_LATER = {"node", "edge", "directed", "references", "delimiter", "reports", "protocol", "shuffled", "network", "load", "encoding", "format",
-          "missing", "other"}
+_LATER = {"node", "edge", "directed", "references", "delimiter", "reports", "protocol", "shuffled", "network", "clients", "load",
+          "encoding", "format", "missing", "other"}
 
 
 def _of_its_kind(value: object) -> object:
@@ -137,7 +137,7 @@ class Job(Part):
         sources = value.get("sources") if isinstance(value, dict) else None
         if not isinstance(value, dict) or not isinstance(sources, dict) or "columns" in value:
             return value
-        some = any(isinstance(source, dict) and ("reports" in source or "network" in source) for source in sources.values())
+        some = any(isinstance(source, dict) and (source.keys() & {"reports", "network", "clients"}) for source in sources.values())
         return {**value, "columns": {}} if some else value
 
     @property
@@ -149,6 +149,25 @@ class Job(Part):
     def of_networks(self) -> bool:
         """Whether it publishes power networks."""
         return any(source.network is not None for source in self.sources.values())
+
+    @property
+    def of_clients(self) -> bool:
+        """Whether it asks clients that keep their data."""
+        return any(source.clients is not None for source in self.sources.values())
+
+    @property
+    def without_rows(self) -> bool:
+        """Whether there are no tables to make up, check or serve."""
+        return self.on_devices or self.of_networks or self.of_clients
+
+    def _of_clients(self) -> None:
+        """Clients have books of their own and answer once in a window, so they are not mixed with rows."""
+        if not all(source.clients is not None for source in self.sources.values()) or self.columns or self.dialect is not None:
+            raise ValueError("a job asks clients or reads tables, not both; clients have no columns and no dialect. Write two jobs")
+        if self.unit.clients is None:
+            raise ValueError("a job that asks clients has unit: {clients: <in how many of them one person may be>, adjacency: add-remove}")
+        if any(output.kind != "clients" for output in self.outputs):
+            raise ValueError("sources of clients are asked by outputs with kind: clients")
 
     def _of_networks(self) -> None:
         """A load that differs is another unit than a person, and their losses are never added up, so they are not mixed."""
@@ -174,6 +193,10 @@ class Job(Part):
             self._of_reports()
         elif self.of_networks:
             self._of_networks()
+        elif self.of_clients:
+            self._of_clients()
+        elif self.unit.clients is not None or any(output.kind == "clients" for output in self.outputs):
+            raise ValueError("unit: {clients: ...} and kind: clients are for sources with clients")
         elif self.unit.load is not None or any(output.kind == "network" for output in self.outputs):
             raise ValueError("unit: {load: ...} and kind: network are for sources with network")
         elif not self.columns:
@@ -319,6 +342,8 @@ class Job(Part):
             del tree["totals"]
         if tree["publication"]["intervals"] == ["noise"]:
             del tree["publication"]["intervals"]
+        # where else the figures are written changes nothing about them
+        del tree["publication"]["database"]
         for output, spec in zip(tree["outputs"], self.outputs, strict=True):
             for name, silent in spec.later.items():
                 if output[name] == silent:

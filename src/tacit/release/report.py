@@ -111,7 +111,7 @@ def describe(plan: JobPlan, answers: Mapping[str, Any], facts: Facts) -> Record:
         **({"corrects": facts.corrects} if facts.corrects else {}),
         "promise": told if other is None else {**told, "words": [*other.promise, told["words"][1]]},
         "unit": words if other is None else dict(other.unit),
-        **({} if other is None else {"deployment": {"model": other.model, "actors": other.actors}}),
+        **({} if other is None else {"deployment": {"model": other.model, "actors": other.actors, "about": other.about}}),
         "limits": limits(plan, unit) if other is None else list(other.limits),
         "outputs": [_output(output, answers.get(output.spec.name)) for output in plan.outputs],
         "budget": {
