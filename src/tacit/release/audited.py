@@ -139,7 +139,7 @@ def _drawn(job: Job, tables: Mapping[str, pa.Table], trials: int) -> tuple[list[
         usable = [output for output in planned.outputs if isinstance(output, TablePlan) and not output.private_keys]
         found = []
         for output in usable:
-            drawn = output.output.desk.draws(output.plan, 2 * trials)
+            drawn = output.output.desk.made_up_draws(output.plan, 2 * trials)
             found.append(np.array([_flat(sums) for sums in drawn], dtype=np.float64))
         names = tuple(output.spec.name for output in usable)
         return found, names, tuple(output.spec.name for output in planned.outputs if output.spec.name not in names)

@@ -36,7 +36,7 @@ from tacit.tables.errors import TableError
 #: Windows' Latin letters.
 ENCODINGS: Mapping[str, str] = {
     "utf-8": "utf-8", "utf8": "utf-8", "latin-1": "latin-1", "latin1": "latin-1", "iso-8859-1": "latin-1", "cp1252": "cp1252",
-    "windows-1252": "cp1252", "utf-16": "utf-16", "mixed": "mixed",
+    "windows-1252": "cp1252", "mixed": "mixed",
 }  # fmt: skip
 #: Ways to write a number: the marks that stand between thousands, and the one before the decimals.
 NUMBER_FORMATS: Mapping[str, tuple[str, str]] = {
@@ -60,6 +60,10 @@ _FALLBACK = "tacit-cp1252"
 def encoding_of(name: str) -> str:
     """The encoding of this name, or an error that lists them."""
     found = ENCODINGS.get(name.lower())
+    if found is None and name.lower().replace("_", "-").startswith(("utf-16", "utf16", "utf-32", "utf32")):
+        # Bytes are taken in groups from the beginning of the file: one row with a byte too many would change all rows after it.
+        raise TableError("a file in UTF-16 or UTF-32 is not read: one damaged row would change all others. Convert it first: "
+                         "iconv -f UTF-16 -t UTF-8 old.csv > new.csv")
     if found is None:
         raise TableError(
             f"encoding must be one of {', '.join(dict.fromkeys(ENCODINGS.values()))}, not {name[:40]!r}"

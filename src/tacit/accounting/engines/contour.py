@@ -476,8 +476,9 @@ def lay_out(
     log_q = ways + cumulant(components, -1.0)
     far = (table.c[beyond], inflated(table.level[beyond]))
     z = np.asarray(c + 1j * t, dtype=np.complex128)
-    known = (log_p, log_q, bottom, top)
-    return Line(c, step, exponent, z, level, node_error, level_error, truncation, *known, far, jumps, (slopes, left), flat)
+    return Line(
+        c, step, exponent, z, level, node_error, level_error, truncation, log_p, log_q, bottom, top, far, jumps, (slopes, left), flat
+    )
 
 
 def delta(components: Components, epsilon: float, *, most: float = math.inf) -> Bound:

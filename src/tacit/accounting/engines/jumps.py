@@ -96,7 +96,7 @@ class _Term:
         right = (height[saddle + 1 :] - goal) / (c[saddle + 1 :] - c[saddle])
         period = float(right.min()) if len(right) else 1e3 / float(c[saddle])
         known = math.log1p(math.exp(min(self.curve.level[0] - goal, 690.0)) * 1e-14) / c[saddle]
-        return max(period, known) * math.sqrt(2 * max(height[saddle] - goal, 1.0) / self.curve.variance[saddle]) / (2 * math.pi)
+        return float(max(period, known) * math.sqrt(2 * max(height[saddle] - goal, 1.0) / self.curve.variance[saddle]) / (2 * math.pi))
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def _expansions(pair: MixturePair, count: int, level: float, epsilon: float | No
     """
     shift = float(max(pair.shifts[0].max(), pair.shifts[1].max()))
     floor = -_quantile(pair, _SPARE * level / count, 0.5) if pair.support()[0] == -math.inf else None
-    later, done, failed = [], list[_Cuts](), list[tuple[float, float]]()
+    later, done, failed = list[tuple[float, int, tuple[_Expansion, float, float]]](), list[_Cuts](), list[tuple[float, float]]()
     rates = np.geomspace(max(1e-6 * math.sqrt(level), 1e-22), 3.0, 12)
     at = math.inf if epsilon is None else epsilon
     # few jumps first; where the small losses alone never die out, more of them soon

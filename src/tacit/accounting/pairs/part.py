@@ -121,7 +121,7 @@ class Part(Pair):
         size = int((high - low) / step) + 2
         if size * len(c) > 2_000_000:
             raise OverflowError("too many quadrature nodes")
-        u = low + step * np.arange(size)
+        u: Array = low + step * np.arange(size, dtype=np.float64)
         a, b = self.pair.log_up(u), self.pair.log_down(u)
         loss = a - b
         exponent = (math.log(step) - 0.5 * math.log(2 * math.pi) - 0.5 * u * u + a + self.share(u))[None, :] + c[:, None] * loss[None, :]
