@@ -110,7 +110,7 @@ def test_adaptive_and_weights_keep_the_price_and_widen_the_vector() -> None:
         ({"size": float("inf")}, "whole number"),
         ({"unit": "person"}, "unit must be one of"),
         ({"trust": "nobody"}, "trust"),
-        ({"trust": "local"}, "no plan under local trust"),
+        ({"trust": "silo"}, "inside"),
         ({"population": 3}, "at most population"),
         ({"population": 10, "selection": Arriving(6)}, "not both"),
         ({"strategy": Tree(5)}, "5 rounds"),

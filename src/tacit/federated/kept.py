@@ -81,7 +81,7 @@ class KeptSums:
 
     @staticmethod
     def _sweep(folder: Path) -> None:
-        """Forget sums that nobody came back for: of rounds that were given up, and of processes that died."""
+        """Forget sums that were never taken again: of rounds that were given up, and of processes that died."""
         for path in folder.iterdir():
             with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > FORGOTTEN:

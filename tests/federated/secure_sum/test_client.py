@@ -103,14 +103,15 @@ def test_a_key_that_no_registered_identity_signed() -> None:
     # a key signed for another round
     play, _ = up_to("shares", about)
     who = ClientIdentity.create()
-    register = Register({5: who.public, 8: who.public, 11: who.public})
+    eight = ClientIdentity.create()
+    register = Register({5: who.public, 8: eight.public})
     old = SumClient(5, stated(3, signed=True, threshold=1, number=7), identity=who, register=register).keys()[
         wire.HEADER :
     ]
     play.clients[8]._register = register
     rows = {5: (old[:32], old[32:64], old[64:])}
     own = play.server._roster[8]
-    signed = who.sign(wire.signed_part(about, 8, own[0] + own[1]))
+    signed = eight.sign(wire.signed_part(about, 8, own[0] + own[1]))
     message = wire.header(about, Phase.SHARES, 8) + wire.listed({**rows, 8: (*own[:2], signed)})
     assert refused(play, "shares", 8, message) == "sum-not-registered"
 
