@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     )
     from tacit.fairness.multicalibration import Miscalibration, Multicalibrated, audit, expected_noise, multicalibrate
     from tacit.fairness.pipelines import all_of, any_of, competing, in_sequence, measured, stages
-    from tacit.fairness.private_rates import PrivateRates, RateEstimate, private_rates
+    from tacit.fairness.private_rates import PrivateRates, RateEstimate, noise_for, private_rates
+    from tacit.fairness.rate_intervals import rate_interval
     from tacit.fairness.rates import (
         NOTIONS,
         RATES,
@@ -82,7 +83,8 @@ __getattr__, __dir__ = lazily(__name__, {
     ),
     "multicalibration": ("Miscalibration", "Multicalibrated", "audit", "expected_noise", "multicalibrate"),
     "pipelines": ("all_of", "any_of", "competing", "in_sequence", "measured", "stages"),
-    "private_rates": ("RateEstimate", "PrivateRates", "private_rates"),
+    "private_rates": ("RateEstimate", "PrivateRates", "noise_for", "private_rates"),
+    "rate_intervals": ("rate_interval",),
     "rates": (
         "NOTIONS", "RATES", "Groups", "Rates", "demographic_parity_difference", "equal_opportunity_difference",
         "equalized_odds_difference", "incompatible", "rates",
@@ -147,9 +149,11 @@ __all__ = [
     "lipschitz",
     "measured",
     "multicalibrate",
+    "noise_for",
     "private_calibration",
     "private_lp",
     "private_rates",
+    "rate_interval",
     "rates",
     "seats_under_noise",
     "shortest_paths",

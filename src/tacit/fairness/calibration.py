@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from tacit.accounting import Adjacency, Bound, Event, Guarantee
 from tacit.calculus import number_of
 from tacit.fairness.errors import FairnessError
-from tacit.fairness.private_rates import RateEstimate, noise_for, rate_interval
+from tacit.fairness.private_rates import RateEstimate, noise_for
+from tacit.fairness.rate_intervals import rate_interval
 from tacit.fairness.rates import Array, Groups, Integers, Key, binary, listed
 from tacit.ledger import Account, paying
 from tacit.mechanisms import Law, NoisySums

@@ -28,19 +28,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Bound, Event, Guarantee
 from tacit.fairness.errors import FairnessError
-from tacit.fairness.rates import RATES, Array, Groups, Key, People, Rates, rates_of
+from tacit.fairness.rate_intervals import rate_interval
+from tacit.fairness.rates import RATES, Groups, Key, People, Rates, rates_of
 from tacit.ledger import Account, paying
 from tacit.mechanisms import Law, NoisySums, farthest_table
 from tacit.parameters import probability
 from tacit.pictures import BLUE, GREY, Path, canvas, dress, finish
-from tacit.workloads import half_widths
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-STEPS = 201  # places at which a rate is tested, once over all of [0, 1] and once near the estimate
-
 
 @dataclass(frozen=True)
 class RateEstimate:
@@ -299,55 +296,6 @@ def _quotient(one: RateEstimate, other: RateEstimate) -> RateEstimate:
 
 def _over(top: float, bottom: float) -> float:
     return min(top / bottom, 1.0) if bottom > 0 else 1.0
-
-
-def rate_interval(
-    above: float, below: float, cells: tuple[int, int], noise: NoisySums, confidence: float, population: bool = False
-) -> tuple[float, float]:
-    """The rates p for which above - p * below is no larger than its noise allows (Fieller 1954), between 0 and 1.
-
-    `cells` are the numbers of released cells inside the numerator, and in the denominator outside it. The
-    combination (1 - p) * inside - p * outside has a known law for each p, whatever the size of the group, so the
-    set of p that are not rejected covers the true rate as often as it says. A group that may be empty gets
-    (0, 1).
-
-    >>> quiet = NoisySums.of_scale("laplace", 0.1)
-    >>> low, high = rate_interval(30.0, 100.0, (1, 1), quiet, 0.95)
-    >>> 0.28 < low < 0.3 < high < 0.32
-    True
-    """
-    def excess(places: Array) -> Array:
-        """How much further the count is from p times the total than the noise explains; at most 0 inside the set."""
-        squares = cells[0] * (1 - places) ** 2 + cells[1] * places**2
-        fourths = cells[0] * (1 - places) ** 4 + cells[1] * places**4
-        widths = noise.spread() * half_widths(squares, fourths, noise.law, confidence)
-        variance = widths**2 + squares / 3  # noise is rounded to whole numbers: a variance of 1/12 a cell
-        if population:
-            normal = half_widths(np.ones(1), None, "gaussian", confidence)[0]
-            variance = variance + normal**2 * max(below, 0.0) * places * (1 - places)
-        return np.asarray(np.abs(above - places * below) - np.sqrt(variance))
-
-    # A coarse line finds where the set is, a fine one around the estimate finds its ends.
-    coarse = np.linspace(0.0, 1.0, STEPS)
-    guess = min(max(above / below, 0.0), 1.0) if below > 0 else 0.5
-    near = float(-excess(np.array([guess]))[0]) / max(below, 1e-9)
-    fine = np.clip(guess + max(near, 1e-12) * np.linspace(-3.0, 3.0, STEPS), 0.0, 1.0)
-    places = np.unique(np.concatenate([coarse, fine, [guess]]))
-    found = excess(places)
-    kept = np.flatnonzero(found <= 0)
-    if not len(kept):  # noise took the count below 0 or above the total: the nearest end is all that is left
-        nearest = float(places[np.argmin(found)])
-        return nearest, nearest
-    return _crossing(places, found, int(kept[0]), -1), _crossing(places, found, int(kept[-1]), 1)
-
-
-def _crossing(places: Array, excess: Array, kept: int, step: int) -> float:
-    """Where the excess is 0 between the last place inside and its neighbour outside; the end of the line if there is none."""
-    other = kept + step
-    if not 0 <= other < len(places):
-        return float(places[kept])
-    share = excess[kept] / (excess[kept] - excess[other])
-    return float(places[kept] + share * (places[other] - places[kept]))
 
 
 def private_rates(

@@ -30,6 +30,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cache
 from html import escape
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -319,6 +320,31 @@ def attack(points: Sequence[tuple[float, float]], *, title: str) -> str:
         _text(left + side + 24, top + 148, "up: members recognised", "axis"),
     ]
     return _svg(top + side + 28, title, [*lines, *notes])
+
+
+def outcomes(value: Sequence[float], low: Sequence[float], high: Sequence[float], confidence: float, *, title: str, draws: int = 8) -> str:
+    """Hypothetical outcomes: small pictures of what could as well have been released, each as likely as the one that was.
+
+    What is alike in all of them can be relied on; what changes is noise (Hullman, Resnick and Adar 2015). They are drawn around
+    the released figures at the width of their intervals, the same ones every time, so that they cost nothing and say nothing more.
+    """
+    centre, ends = np.asarray(value, dtype=float), (np.asarray(low, dtype=float), np.asarray(high, dtype=float))
+    half = (ends[1] - ends[0]) / 2 / NormalDist().inv_cdf((1 + confidence) / 2)
+    drawn = centre + half * np.random.default_rng(len(centre)).normal(size=(draws, len(centre)))
+    across, high_, gap = 4, 74.0, 16.0
+    top, floor = max(float(drawn.max()), 1e-300), min(0.0, float(drawn.min()))
+    wide = (WIDTH - gap * (across + 1)) / across
+    marks = []
+    for place, values in enumerate(drawn):
+        left, y = gap + (wide + gap) * (place % across), 8 + (high_ + gap) * (place // across)
+        up = Axis(floor, top, y + high_, y)
+        bar = wide / len(values)
+        for i, one in enumerate(values):
+            ends_ = sorted((up.place(float(one)), up.place(0.0)))
+            size = f'width="{0.8 * bar:.1f}" height="{ends_[1] - ends_[0]:.1f}"'
+            marks.append(f'<rect class="bar" x="{left + i * bar:.1f}" y="{ends_[0]:.1f}" {size}/>')
+        marks.append(f'<path class="zero" d="{_path(left, up.place(0.0), left + wide, up.place(0.0))}"/>')
+    return _svg(8 + (high_ + gap) * -(-draws // across), title, marks)
 
 
 # --- words and numbers ------------------------------------------------------------------------------------------------------------------
