@@ -310,9 +310,10 @@ def section_of(described: Record, confidence: str, together: Sequence[str] = ())
     return template("field.html").render(output={**described, "shown": shown}, together=together, pictures=drawn, confidence=confidence)
 
 
-def ends_of(part: Record) -> list[list[float]]:
+def ends_of(part: Record) -> tuple[list[float], list[float], list[float]]:
     """Values and the ends of their intervals, of a part of `described_of`."""
-    return [[math.nan if x is None else x for x in part[end]] for end in ("value", "low", "high")]
+    value, low, high = ([math.nan if x is None else x for x in part[end]] for end in ("value", "low", "high"))
+    return value, low, high
 
 
 def review_of(private: bool, who: str) -> Mapping[str, str]:
