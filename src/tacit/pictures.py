@@ -71,6 +71,25 @@ def dress(ax: Axes, title: str, xlabel: str, ylabel: str) -> None:
             text.set_fontsize(9)
 
 
+def drawable(text: str) -> str:
+    """A label as the pictures' font can draw it: characters that the font lacks, such as emoji, are written as their names.
+
+    >>> drawable("naïve"), drawable("\N{SLIGHTLY SMILING FACE}!")
+    ('naïve', 'slightly smiling face!')
+    """
+    import unicodedata
+
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    known = get_font(findfont(FontProperties())).get_char_index
+    found = ""
+    for char in text:
+        if unicodedata.category(char) in ("Mn", "Me", "Cf", "Cs", "Cc") and not known(ord(char)):
+            continue  # selectors and joiners show nothing by themselves
+        found += char if known(ord(char)) else unicodedata.name(char, f"U+{ord(char):04X}").lower()
+    return found
+
+
 def finish(figure: Figure, path: Path | None) -> Figure:
     """Write the figure where a path is given; a notebook shows it."""
     if path is not None:

@@ -184,9 +184,9 @@ def canonical(value: Any) -> Any:
 _WIDE = Context(prec=60)
 
 
-def shown(value: Any, key: str) -> Any:
+def shown(value: Any, key: str, source: str = "") -> Any:
     """A key as an engine shows it, to be compared: PostgreSQL's char(n) has blanks there, and nanoseconds are texts."""
-    if value is not None and key in PADDED:
+    if value is not None and (key in PADDED or any(f".{name} AS {key} " in f"{source} " for name in PADDED)):
         return value.rstrip(" ")
     if value is not None and key in NANOSECONDS and len(value) <= MICROSECONDS and value[:1].isdigit():
         value = datetime.datetime.fromisoformat(value)
@@ -217,7 +217,7 @@ def plainly(asking: Asking, asked: Asked, chosen: Sequence[int], table: str) -> 
         return {**plainly(asking, asked, chosen[:middle], table), **plainly(asking, asked, chosen[middle:], table)}
     if not asked.key.text:
         return {figure: {(): rows[0][place]} for place, figure in enumerate(chosen)}
-    keys = [shown(row[0], asked.key.text) for row in rows]
+    keys = [shown(row[0], asked.key.text, asked.source) for row in rows]
     return {figure: {(key,): row[place + 1] for key, row in zip(keys, rows, strict=True)} for place, figure in enumerate(chosen)}
 
 

@@ -98,3 +98,24 @@ def test_a_release_that_does_not_add_up_is_held_back_until_it_is_accepted(job: P
 def test_a_period_is_for_a_series(job: Path) -> None:
     assert "series" in tacit("plan", job, "--period", "2026-02", status=2).output
     assert "one of --lag" in tacit("series", job.parent, "--output", "a", "--figure", "n", status=2).output
+
+
+def test_reports_for_one_audience_and_with_an_audit(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacit.release import audited
+
+    real = audited.audit
+    monkeypatch.setattr(audited, "audit", lambda found: real(found, trials=150))
+    pq.write_table(pa.table({"region": ["north", "south"] * 2000, "age": [30, 40] * 2000}), job.parent / "visits.parquet")
+    tacit("run", job, "--yes")
+    folder, page = job.parent / "release", job.parent / "page.html"
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    tacit("report", folder, "--audience", "public", status=2)  # a page of its own needs a place
+    tacit("report", folder, "--audience", "press", "--out", page, status=2)
+    tacit("report", folder, "--audience", "public", "--out", page)
+    text = page.read_text(encoding="utf-8")
+    assert "each as likely as the one above" in text and "For reviewers" not in text
+    told = json.loads(tacit("report", folder, "--audience", "officer", "--audit", job, "--out", page, "--json").stdout)
+    assert 0 <= told["audit"]["lower"] <= told["audit"]["upper"] and "the audit, from below" in page.read_text(encoding="utf-8")
+    job.write_text(JOB.replace("weight: 1", "weight: 2"), encoding="utf-8")
+    tacit("report", folder, "--audit", job, "--out", page, status=2)  # another job
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before

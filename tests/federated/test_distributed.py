@@ -58,7 +58,6 @@ def test_one_more_lost_voids_the_round_and_changes_nothing() -> None:
 def test_a_singled_out_model_gives_noise_only() -> None:
     """A server that sends one client another model: its masks do not cancel, so the opened sum is uniform numbers."""
     made = shared(size=4, rounds=1)
-    client = app(**QUIET)
 
     class Singling(InProcessGrid):
         def send_and_receive(self, messages: Any, *, timeout: Any = None) -> Any:
@@ -75,7 +74,7 @@ def test_a_singled_out_model_gives_noise_only() -> None:
     spread = []
     for turn in range(8):
         strategy = Private(FedAvg(), made, None, run=f"single {turn}")
-        strategy.start(Singling(client, nodes=6), start())
+        strategy.start(Singling(app(**QUIET), nodes=6), start())
         spread.append(strategy.rounds.last_total)
     modulus = 1 << int(encoding_of(made).bits)
     shares = np.concatenate(spread) / modulus

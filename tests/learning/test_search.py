@@ -45,12 +45,13 @@ def test_the_better_setting_wins_and_the_mutant_that_ignores_scores_does_not(mon
         found = []
         for seed in range(6):
             with test_mode(seed):
-                found.append(PrivateSearchCV(model, grid, mean_trials=8).fit(X, y).best_params_["alpha"] == 1e-3)
+                found.append(PrivateSearchCV(model, grid, mean_trials=12).fit(X, y).best_params_["alpha"] == 1e-3)
         return float(np.mean(found))
 
-    assert wins() >= 5 / 6  # at most a search of a single try misses it: a chance of 1/8 times 1/2
+    # a search whose tries all have one setting cannot choose: a geometric number of mean 12 leaves a chance of 1/13 for either
+    assert wins() >= 5 / 6
     monkeypatch.setattr(PrivateSearchCV, "_score", lambda self, fitted, X, y: -float(np.abs(fitted.coef_).sum()))
-    assert wins() <= 1 / 2
+    assert wins() <= 1 / 6
 
 
 def test_a_pure_search_has_a_pure_total() -> None:
@@ -93,4 +94,4 @@ def test_a_regression_is_scored_within_its_label_bounds() -> None:
     model = LinearRegression(epsilon=2, delta=1e-6, bounds=(-1, 1), label_bounds=(-2, 2))
     with test_mode(2):
         search = PrivateSearchCV(model, {"solver": ["staged"]}, mean_trials=2).fit(X, y)
-    assert 0 < search.best_score_ < 1100 and search.predict(X).shape == (3000,)
+    assert -100 < search.best_score_ < 30 and search.predict(X).shape == (3000,)

@@ -364,6 +364,12 @@ def fitted_in_a_pipeline(account: Account | None) -> object:
     return learning.Pipeline(steps(), account=account).fit(X)
 
 
+@case("learning/columns.py:ColumnTransformer._fit")
+def fitted_by_columns(account: Account | None) -> object:
+    parts = [(name, step, list(range(X.shape[1]))) for name, step in steps()[:1]]
+    return learning.ColumnTransformer(parts, account=account).fit(X)
+
+
 @case("learning/pipeline.py:Pipeline._paid")
 def fitted_and_transformed_in_a_pipeline(account: Account | None) -> object:
     return learning.Pipeline(steps(), account=account).fit_transform(X)
@@ -752,7 +758,7 @@ def exploding_grid() -> Any:
     return grid
 
 
-@case("federated/strategy.py:Private.start")
+@case("federated/checkpoint.py:KeptRun.payment")
 def ran_private_rounds(account: Account | None) -> object:
     federation()
     from flwr.app import Array, ArrayRecord

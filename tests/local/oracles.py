@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.local import Hadamard, LocalHash, Projective, Randomiser, Response, Subset, SymmetricUnary, Unary
+from tacit.local import BlockHadamard, Hadamard, LocalHash, Projective, Randomiser, Response, Subset, SymmetricUnary, Unary
 
-ALL = (Response, Unary, SymmetricUnary, LocalHash, Hadamard, Projective, Subset)
+ALL = (Response, Unary, SymmetricUnary, LocalHash, Hadamard, BlockHadamard, Projective, Subset)
 LN3 = math.log(3)
 
 
@@ -25,7 +25,7 @@ def outcomes(oracle: Randomiser, reports: NDArray[Any]) -> Counter[Any]:
     return Counter(reports.tolist())
 
 
-def supports(oracle: Randomiser, reports: NDArray[Any]) -> NDArray[np.int64]:
+def supports(oracle: Randomiser, reports: NDArray[Any]) -> NDArray[Any]:
     """How many of the reports support each value."""
     table = oracle.fresh()
     oracle.add(table, reports)
@@ -35,3 +35,16 @@ def supports(oracle: Randomiser, reports: NDArray[Any]) -> NDArray[np.int64]:
 def shares(oracle: Randomiser, reports: NDArray[Any]) -> NDArray[np.float64]:
     """The unbiased estimates of all shares."""
     return (supports(oracle, reports) / len(reports) - oracle.other) / oracle.gap
+
+
+def supported(oracle: Randomiser, reports: NDArray[Any]) -> NDArray[np.float64]:
+    """For each report and each value, whether the report supports it."""
+    if isinstance(oracle, Subset | Unary | SymmetricUnary):
+        return np.unpackbits(reports, axis=1, count=oracle.size).astype(np.float64)
+    if isinstance(oracle, LocalHash):
+        places = np.arange(oracle.size, dtype=np.uint64)
+        hashed = oracle.hashed(reports["a"][:, None], reports["b"][:, None], places)
+        return (hashed == reports["symbol"][:, None]).astype(np.float64)
+    kinds, which = np.unique(reports, return_inverse=True)
+    each = np.array([supports(oracle, kinds[k : k + 1]) for k in range(len(kinds))], dtype=np.float64)
+    return each[which]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tacit.accounting import ParameterError
-from tacit.ledger import BudgetExceeded, LedgerError
+from tacit.ledger import Budget, BudgetExceeded, LedgerError
 from tacit.local import Client, Protocol, Response, frequencies
 
 PROTOCOL = frequencies(["a", "b", "c", "d"], epsilon=1)
@@ -181,3 +181,50 @@ def test_what_the_price_of_two_values_covers(tmp_path: Path, monkeypatch: pytest
     stays, changes = next(iter(laws[0, 0, 0].values())), next(iter(laws[0, 1, 0].values()))
     assert (0, 1, 0) in changes and (0, 1, 0) not in stays
     assert "*when* a value changes shows" in str(Client.__doc__)
+
+
+DAILY = Budget(epsilon=2, period="day")
+
+
+def test_a_day_has_a_budget_of_its_own_within_the_lifetime(tmp_path: Path) -> None:
+    """Two protocols of epsilon 1 fit a day of 2, a third does not; a new day goes on until the lifetime of 5 is spent."""
+    protocols = [frequencies([name, "b", "c"], epsilon=1) for name in "xyz"]
+    own = [Client(each, ledger=tmp_path / "me.db", lifetime="eps=5", values=None, each=DAILY) for each in protocols]
+    first = own[0].report("b", period="2026-03-01")
+    own[1].report("b", period="2026-03-01")
+    with pytest.raises(BudgetExceeded):
+        own[2].report("b", period="2026-03-01")
+    assert payload(own[0].report("c", period="2026-03-01")) == payload(first)  # known: nothing is drawn and nothing is paid
+    for one in own[:2]:
+        one.report("b", period="2026-03-02")
+    own[0].report("b", period="2026-02-01")  # a clock that was set back pays like any other day
+    assert str(own[2].spent()) == "epsilon 5"
+    with pytest.raises(BudgetExceeded):
+        own[2].report("b", period="2026-03-03")
+    # after a restart the terms are the same, and others are refused
+    assert payload(Client(protocols[0], ledger=tmp_path / "me.db", lifetime="eps=5", values=None, each=DAILY).report(
+        "a", period="2026-03-01")) == payload(first)  # fmt: skip
+    with pytest.raises(ParameterError, match="each"):
+        Client(protocols[0], ledger=tmp_path / "me.db", lifetime="eps=5", values=None)
+
+
+def test_a_daily_budget_names_its_days_and_never_stands_alone(tmp_path: Path) -> None:
+    own = client(tmp_path / "me.db", values=None, each=DAILY)
+    for wrong in (None, "2026-03", "today"):
+        with pytest.raises((ParameterError, LedgerError), match="period must"):
+            own.report("a", period=wrong)
+    assert str(own.spent()) == "epsilon 0"
+    for bad in ({"each": Budget(epsilon=1), "values": None}, {"each": DAILY, "values": 2}):
+        with pytest.raises(ParameterError, match="each is a budget with a period"):
+            client(tmp_path / "other.db", **bad)
+    with pytest.raises(ParameterError, match="adds up without end"):
+        Client(PROTOCOL, ledger=tmp_path / "no.db", lifetime=DAILY, values=None)
+
+
+def test_a_file_that_is_gone_ends_the_reports(tmp_path: Path) -> None:
+    own = client(tmp_path / "me.db")
+    own.report("a")
+    (tmp_path / "me.db").unlink()
+    with pytest.raises(LedgerError, match="file is gone"):
+        own.report("a")
+    assert not (tmp_path / "me.db").exists()

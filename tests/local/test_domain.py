@@ -11,7 +11,20 @@ import numpy as np
 import pytest
 
 from tacit.accounting import ParameterError
-from tacit.local import Client, Collector, Numbers, Protocol, marginal_shares, means, range_shares, sketched, vector_means
+from tacit.local import (
+    Client,
+    Collector,
+    Numbers,
+    Protocol,
+    marginal_shares,
+    means,
+    range_shares,
+    sketched,
+    to_batch,
+    to_report,
+    unit_vectors,
+    vector_means,
+)
 from tacit.local.domain import from_description
 
 INF = float("inf")
@@ -69,3 +82,26 @@ def test_a_device_keeps_its_book_for_every_domain(protocol: Protocol, values: tu
     memo = sqlite3.connect(tmp_path / "me.db").execute("SELECT value FROM tacit_memo WHERE value <> CAST('paid' AS BLOB)").fetchall()
     assert len(set(memo)) == len({str(protocol.place(value)) for value in values})
     assert Collector(protocol).ingest([client.report(value) for value in values]).n == 3
+
+
+class Raising(float):
+    def __float__(self) -> float:
+        raise RuntimeError("looked at")
+
+
+class RaisingInt(int):
+    def __int__(self) -> int:
+        raise RuntimeError("looked at")
+
+    __index__ = __float__ = __int__  # type: ignore[assignment]
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_value_raises_or_warns_whatever_its_class_does() -> None:
+    nasty = [Raising(3.0), RaisingInt(3), np.longdouble("1e4000"), np.complex128(1 + 1j), np.array([1j, 2j]), [Raising(1.0)] * 2, 10**400]
+    vectors = (vector_means(2, bounds=(0, 5), epsilon=1), unit_vectors(3, epsilon=2))
+    for protocol in (means(bounds=(0, 10), epsilon=1), *vectors, sketched(epsilon=2)):
+        assert len({len(to_report(protocol, value)) for value in nasty}) == 1
+        assert to_batch(protocol, nasty).num_rows == len(nasty)
+    assert Numbers(0, 10, 11).places([Raising(3.0), RaisingInt(3)]).tolist() == [3, 3]
+    assert Numbers(0, 10, 11).places(np.array(["1e4000"], dtype=np.longdouble)).tolist() == [10]

@@ -77,6 +77,13 @@ def supported(protocol: dict[str, Any], payload: bytes) -> list[int] | None:
         if number >= 2 * length:
             return None
         return [v for v in range(size) if (number >> 1 & v).bit_count() % 2 == number & 1]
+    if kind == "block-hadamard":
+        blocks = r["blocks"]
+        length = 1 << (-(-size // blocks)).bit_length()
+        if number >= blocks * length:
+            return None
+        block, place = divmod(number, length)
+        return [v for v in range(size) if v % blocks == block and (place & (1 + v // blocks)).bit_count() % 2 == 0]
     assert kind == "projective"
     q, t = r["order"], r["dimension"]
     digits = [number // q**k % q for k in range(t - 1, -1, -1)]
@@ -115,6 +122,7 @@ def main() -> None:
         local.Protocol(20, local.Projective(20, 1, 4, 3)),
         local.Protocol(10, local.Projective(10, 2, 9, 2)),
         local.Protocol(texts, local.Projective(6, 1, 5, 2), 2),
+        local.Protocol(11, local.BlockHadamard(11, 3, 3)),
     ]
     found = []
     for number, protocol in enumerate(protocols):

@@ -228,7 +228,7 @@ EXEMPT = {
     "ledger/store.py": {"random"},  # how long to wait before asking a locked database again
     "ledger/governance.py": {"secrets"},  # a mark that tells one decision from another
     "tables/answer.py": {"numpy.random"},  # outcomes that could as well have been released, drawn around what was: post-processing
-    "server/api/app.py": {"secrets"},  # tokens of forms
+    "server/api/calling.py": {"secrets"},  # tokens of forms
     "server/database.py": {"secrets"},  # numbers of objects, and the key of a service
     "server/oidc.py": {"secrets"},  # state, nonce and verifier of a sign-in
     "server/pages/ask.py": {"secrets"},  # the key of a question, in its form

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 from tests.applications.health.files import write_plink
 
 from tacit.ledger import BudgetExceeded, Ledger
@@ -57,7 +58,11 @@ def test_a_trial_is_planned_paid_and_published(tmp_path: Path) -> None:
     book = Ledger.open(f"sqlite:///{tmp_path / 'tacit.db'}")
     done = run(job, base=tmp_path, ledger=book, tables={"patients": patients()})
     names = sorted(path.name for path in done.folder.iterdir())
-    assert {"lived_1.csv", "lived_2.csv", "lived_told.json", "old.csv", "helped.csv", "report.html"} <= set(names)
+    assert {"lived.csv", "lived_told.json", "old.csv", "helped.csv", "report.html"} <= set(names)
+    whole = csv.read_csv(done.folder / "lived.csv")  # both arms in one table, and times are numbers
+    assert whole.column("arm").unique().to_pylist() == ["drug", "placebo"] and pa.types.is_integer(whole.schema.field("months").type)
+    shown = repr(done.answers["lived"]).splitlines()
+    assert shown[0].startswith("arm drug: months 0: 1 (1 to 1), 10: ") and shown[-1].startswith("log-rank") and len(shown) == 7
     told = json.loads((done.folder / "lived_told.json").read_text())
     assert float(told["log-rank test of equal hazards"].partition("p = ")[2].split()[0]) < 0.01
     assert "p = 0.00" in json.loads((done.folder / "helped_told.json").read_text())["test of independence"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.release import page as pictures
-from tacit.release.page import LINES, WIDEST, Axis, attack, axis_for, crowd, cut, dots, number, shares, table, width
+from tacit.release.page import LINES, WIDEST, Axis, StepCurve, attack, axis_for, crowd, cut, dots, number, shares, steps, table, width
 
 ANY = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -198,3 +198,26 @@ def test_the_ends_of_an_interval_are_told_apart(value: float, wide: float) -> No
     assert abs(written - value) <= max(
         wide / 9, 0.5 if wide >= 10 else 0.0, 1e-3 * abs(value) if wide >= 10 and abs(value) < 1000 else 0.0, 1e-11 * abs(value)
     )
+
+
+def curve(name: str, value: list[float], at_risk: list[float]) -> StepCurve:
+    return StepCurve(name, [0.0, 10.0, 20.0], value, [max(0.0, x - 0.1) for x in value], [min(1.0, x + 0.1) for x in value], at_risk)
+
+
+def test_curves_fall_at_their_times_and_bands_enclose_them() -> None:
+    both = [curve("drug", [1.0, 0.75, 0.5], [90, 60, 30]), curve("<i>none", [1.0, 0.5, 0.25], [80, 40, 0])]
+    svg = steps(both, title="t", across="months")
+    found = {kind: [n.attrib["d"] for n in parsed(svg).iter("path") if n.attrib["class"] == kind] for kind in ("curve", "band")}
+    assert len(found["band"]) == 2 and len(found["curve"]) == 4  # each curve, and its sample beside its name
+    first = re.fullmatch(r"M([\d.]+) ([\d.]+) H([\d.]+) V([\d.]+) H([\d.]+) V([\d.]+)", found["curve"][0])
+    assert first is not None
+    x0, y0, x1, y1, x2, y2 = map(float, first.groups())
+    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2) and y1 - y0 == pytest.approx(y2 - y1, abs=0.2) and y0 < y1 < y2
+    assert {"drug", "months", "90", "60", "30", "80", "40", "at risk"} <= set(texts(svg)) and "<i>" not in svg
+    dashes = [n.attrib["stroke-dasharray"] for n in parsed(svg).iter("path") if n.attrib["class"] == "curve"]
+    assert dashes[0] == dashes[1] != dashes[2]  # told apart without colour
+
+
+def test_a_long_name_leaves_room_for_the_curve() -> None:
+    svg = steps([curve("W" * 200, [1.0, 0.9, 0.8], [1e9, 5.0, 0.0])], title="t", across="x" * 300)
+    assert all(float(n.attrib["x"]) >= 0 for n in parsed(svg).iter("text"))

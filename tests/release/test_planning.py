@@ -222,3 +222,18 @@ def test_a_gaussian_job_costs_what_its_outputs_cost_together() -> None:
     found = plan(_many(40))
     multiplier = math.sqrt(1 / sum(float(o.plan.event.noise_multiplier) ** -2 for o in found.outputs))  # type: ignore[attr-defined]
     assert math.isclose(account(Gaussian(multiplier)).epsilon(1e-6).upper, found.cost.upper, rel_tol=1e-6)
+
+
+def test_accuracies_of_figures_are_bought_apart() -> None:
+    """A count that must be exact and a sum that need not be: the sum no longer gets as much of the budget as the count."""
+    asked = ('SELECT region, COUNT(*) AS n, AVG(age) AS age FROM visits GROUP BY region", weight: 1',
+             'SELECT region, COUNT(*) AS n, SUM(age) AS s FROM visits GROUP BY region", accuracy: {within: {n: 20, s: 20000}, '
+             'confidence: 0.95}')  # fmt: skip
+    wanted = {"n": 20, "s": 20_000}
+    apart = plan(changed(asked)).outputs[0]
+    # Even weights, which is what a job gets that states its own.
+    even = plan(changed((asked[0], asked[1].replace("accuracy:", "weights: {n: 1, s: 1}, accuracy:")))).outputs[0]
+    errors = apart.errors_at(0.95)
+    assert all(errors[name] <= goal for name, goal in wanted.items())
+    assert apart.portion.part < 0.75 * even.portion.part
+    assert errors["s"] > 3 * even.errors_at(0.95)["s"]

@@ -52,7 +52,8 @@ class Objects:
         sessions = {person: register.sessions_of(person)[0]["id"] for person in ("ann", "ben")}
         self.own = {"question": mine.json()["id"], "account": accounts["ann"], "token": tokens["ann"], "session": sessions["ann"]}
         self.others = {"question": other.json()["id"], "account": accounts["ben"], "token": tokens["ben"], "session": sessions["ben"]}
-        self.shared = {"dataset": "visits", "release": release, "file": "release.json"}
+        share = house.send("ann", "POST", f"/v1/questions/{mine.json()['id']}/share").json()["share"]
+        self.shared = {"dataset": "visits", "release": release, "file": "release.json", "share": share}
         person = {"dataset": "visits", "person": "17"}
         self.bodies: dict[str, Any] = {
             "price": ASK, "explain": ASK, "ask": ASK, "approve": {"decision": "approve", "reason": "yes"},
@@ -73,7 +74,7 @@ class Objects:
     def path(self, template: str, whose: str) -> str:
         found = template
         known = {**({"own": self.own, "other": self.others}.get(whose, {})), **({} if whose == "unknown" else self.shared)}
-        for name in ("dataset", "question", "account", "token", "session", "release", "file"):
+        for name in ("dataset", "question", "account", "token", "session", "release", "file", "share"):
             if f"{{{name}}}" not in template:
                 continue
             value = known.get(name, UNKNOWN)
@@ -84,7 +85,7 @@ class Objects:
 
 
 #: Routes whose object is everyone's who may see the data set.
-SHARED = {"read_dataset", "dummy_rows", "read_release", "run_release", "read_release_file"}
+SHARED = {"read_shared", "read_dataset", "dummy_rows", "read_release", "run_release", "read_release_file"}
 
 
 def test_every_route_for_every_role_on_every_kind_of_object(own_house: House) -> None:

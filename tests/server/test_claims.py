@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,23 @@ def test_a_question_whose_worker_died_before_it_claimed_it_is_found(database: Da
     assert claims.expired() == []
     clock[0] += 11
     assert claims.expired() == [(question, "quoted", 0)]
+
+
+def test_a_worker_of_this_machine_that_was_killed_is_not_waited_for(database: Database) -> None:
+    dead, other = (subprocess.Popen([sys.executable, "-c", "pass"]) for _ in range(2))
+    for process in (dead, other):
+        process.wait()
+    clock = [1000.0]
+    first, second, away = (Claims(database, lease=60, clock=lambda: clock[0]) for _ in range(3))
+    machine = first.worker.partition(":")[0]
+    first.worker, away.worker = f"{machine}:{dead.pid}:ab", f"elsewhere:{other.pid}:ab"
+    mine, theirs, ours = filed(first, "k1"), filed(away, "k2"), filed(second, "k3")
+    assert first.take(mine) == 1 and away.take(theirs) == 1 and second.take(ours) == 1
+    assert second.expired() == [(mine, "running", 1)], "one of another machine may be alive, and one's own is"
+    assert {found[0] for found in second.expired(own=True)} == {mine, ours}
+    assert second.end(mine, 1, "quoted") and second.take(mine) == 2
+    clock[0] += 61
+    assert {found[0] for found in second.expired()} == {mine, theirs, ours}
 
 
 def test_a_key_is_filed_once(database: Database) -> None:

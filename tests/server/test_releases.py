@@ -6,6 +6,7 @@ import io
 import time
 
 import pyarrow.parquet as pq
+import yaml
 from tests.server.house import House
 
 
@@ -25,6 +26,9 @@ def test_plan_run_and_files(own_house: House) -> None:
     file = own_house.send("ann", "GET", f"/v1/releases/{planned['id']}/by_region.parquet")
     assert pq.read_table(io.BytesIO(file.content)).num_rows == 6
     assert file.headers["content-disposition"].startswith("attachment")
+    registered = own_house.send("ann", "GET", "/v1/registry").json()
+    assert [one["release"] for one in registered] == [planned["id"]]
+    assert yaml.safe_load(own_house.send("ann", "GET", f"/v1/releases/{planned['id']}/registry.yaml").text) == registered[0]["record"]
     accounts = {account["level"]: account for account in own_house.send("olga", "GET", "/v1/accounts").json()}
     assert 0.99 < accounts["data set"]["spent"]["epsilon"] <= 1.0
     entry = next(entry for entry in own_house.service.ledger.entries() if entry["kind"] == "reserve")

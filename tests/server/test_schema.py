@@ -56,7 +56,7 @@ def hammered(house: House, person: str, examples: int, until: float) -> int:
 
 @pytest.mark.parametrize("person", ["ann", "cleo", "olga"])
 def test_generated_requests(own_house: House, person: str) -> None:
-    assert hammered(own_house, person, 3, time.monotonic() + 9) > 15
+    assert hammered(own_house, person, 3, time.monotonic() + 20) > 40
 
 
 @pytest.mark.slow

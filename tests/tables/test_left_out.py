@@ -89,7 +89,7 @@ def replayed(engine: Any, plan: Plan) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize(
     ("place", "questions"),
-    [(on_duckdb, QUESTIONS), (on_postgres, QUESTIONS[::2]), (on_spark, QUESTIONS[1:2]),
+    [(on_duckdb, QUESTIONS), (on_postgres, QUESTIONS), (on_spark, QUESTIONS[::3]),
      *(pytest.param(place, QUESTIONS, marks=pytest.mark.slow) for place in (on_postgres, on_spark))],
 )  # fmt: skip
 def test_every_kind_of_question_equals_that_over_the_table_without_their_rows(

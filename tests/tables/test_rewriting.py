@@ -14,7 +14,7 @@ from sqlglot import parse_one
 
 from tacit.accounting import Guarantee
 from tacit.noise import test_mode
-from tacit.tables import Desk, Refused, Session, Source, TableError, Unit
+from tacit.tables import Column, Desk, Refused, Session, Source, TableError, Unit
 from tacit.tables.figures import integers
 from tacit.tables.rewriting import rewritten
 
@@ -53,6 +53,10 @@ QUESTIONS = [
     "SELECT c.name, COUNT(*) AS n FROM visits v, codes c WHERE v.region = c.region GROUP BY c.name",
     "SELECT COUNT(*) AS n FROM visits v WHERE v.cost > (SELECT AVG(w.cost) FROM visits w WHERE w.id = v.id)",
     "SELECT COUNT(*) AS n FROM visits v WHERE (SELECT COUNT(*) FROM stays s WHERE s.id = v.id) = 0",
+    "SELECT COUNT(*) AS n FROM visits v WHERE (SELECT COUNT(*) + 3 FROM stays s WHERE s.id = v.id) > 2",  # 3 where there is none
+    "SELECT COUNT(*) AS n FROM visits v WHERE (SELECT COALESCE(SUM(s.nights), 0) FROM stays s WHERE s.id = v.id) <= 9",
+    "SELECT COUNT(*) AS n FROM visits v "
+    "WHERE (SELECT MAX(s.nights) - COUNT(*) FILTER (WHERE s.nights > 3) FROM stays s WHERE s.id = v.id) > 2",
     "SELECT COUNT(*) AS n FROM (SELECT age FROM visits WHERE id IN (SELECT id FROM stays)) t WHERE age > 30",
     "SELECT region, COUNT(*) AS n, SUM(cost) AS c FROM visits GROUP BY ROLLUP(region) ORDER BY region NULLS LAST",
     "SELECT region, COUNT(*) AS n FROM visits GROUP BY GROUPING SETS ((region), ()) ORDER BY n",
@@ -84,6 +88,8 @@ def test_figures_agree_with_the_engine(asked: tuple[Session, Any], question: str
         "SELECT COUNT(*) FROM visits WHERE age IN (SELECT nights FROM stays)",  # not the person
         "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM stays s WHERE s.nights = v.age)",
         "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM stays s WHERE s.nights > 5)",  # all people's rows
+        "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT COUNT(*) FROM stays s WHERE s.id = v.id)",  # there always is a count
+        "SELECT COUNT(*) FROM visits v WHERE (SELECT COUNT(*) + s.nights FROM stays s WHERE s.id = v.id) > 1",
         "SELECT COUNT(*) FROM visits v WHERE v.cost > (SELECT AVG(cost) FROM visits)",
         "SELECT COUNT(*) FROM visits v WHERE v.cost > (SELECT MAX(w.cost) FROM visits w WHERE w.age = v.age)",
         "SELECT COUNT(*) FROM visits WHERE id NOT IN (SELECT id FROM stays)",  # NULL would decide about everybody
@@ -114,7 +120,7 @@ def test_one_person_changes_a_sub_query_by_no_more_than_the_caps(asked: tuple[Se
     """
     made = tables()
     unit = Unit("id", max_rows=2)
-    for question in [text for text in QUESTIONS[:9] if "GROUP BY" not in text]:
+    for question in [text for text in QUESTIONS[:12] if "GROUP BY" not in text]:
         moved = []
         for without in (None, 45, 60, 79):
             kept = {
@@ -140,3 +146,22 @@ def test_sub_totals_carry_the_noise_of_what_they_are_sums_of(asked: tuple[Sessio
         answer = session.sql("SELECT region, COUNT(*) AS n FROM visits GROUP BY ROLLUP(region)", epsilon=1)
     wide = answer.figures["n"].high - answer.figures["n"].low
     assert wide[2] > 1.3 * wide[0] and answer["n"][2] == pytest.approx(answer["n"][:2].sum())
+
+
+def test_a_foreign_key_is_no_person_to_in_and_exists() -> None:
+    """A join along a foreign key keeps rows of one owner alone; IN would silently ask who referred herself."""
+    people = pa.table({"id": [1, 2, 3], "vip": [1, 0, 1]})
+    visits = pa.table({"id": [1, 2, 2, 3], "referrer": [3, 1, 2, 1]})
+    source = Source.several({"people": people, "visits": visits})
+    schema = {"visits.id": Column(references="people.id"), "visits.referrer": Column(references="people.id")}
+    desk = Desk.of(source, Unit("id", max_rows=5), schema, loss=False)
+    for condition in (
+        "v.referrer IN (SELECT id FROM people WHERE vip = 1)",
+        "EXISTS (SELECT 1 FROM people p WHERE p.id = v.referrer AND p.vip = 1)",
+    ):
+        with pytest.raises(Refused) as caught:
+            desk.plan(desk.question(f"SELECT COUNT(*) AS n FROM visits v WHERE {condition}"), Guarantee(epsilon=1))
+        assert caught.value.code == "sub-query-not-person"
+    own = desk.question("SELECT COUNT(*) AS n FROM visits v WHERE v.id IN (SELECT id FROM people WHERE vip = 1)")
+    plan = desk.plan(own, Guarantee(epsilon=1))
+    assert int(np.asarray(integers(desk.engine.run(plan.statement(desk.engine, 5)), plan).sums[0]).ravel()[0]) == 2

@@ -177,7 +177,8 @@ def _integer(excess: Callable[[float], float], low: int, high: int, start: int, 
         if excess(low) <= 0:
             return low
         raise UnsupportedError(f"even {low} exceeds the target; add noise or relax the target")
-    second = min(2 * start, high) if start < high else max(start // 2, low)
+    # two steps take longer to price than a thousand, so the second look is further off
+    second = min(max(2 * start, start + 999), high) if start < high else max(start // 2, low)
     rising = (at(second) >= at(start)) == (second > start)  # then the largest that fits is wanted, else the smallest
     good, bad = (low, high) if rising else (high, low)
     for n in (start, second):

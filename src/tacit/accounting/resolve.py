@@ -467,7 +467,7 @@ def _truncated_poisson(
     if base is not None and priced and rate < 1 and (k == 1 or (asked is Adjacency.REPLACE_ONE and group == 1)):
         known = _poisson(inner, stated, rate, asked, null_record, group).steps[0]
         leak = math.exp(amplification.log_binomial_tail(scheme.size, rate, scheme.batch))
-        return Resolved((replace(_cut(inner, stated, scheme, base, asked), uncut=(known, leak)),))
+        return Resolved((replace(_cut(inner, stated, scheme, base, asked, known), uncut=(known, leak)),))
     plain = _poisson(inner, stated, rate, asked, null_record, group)
     if k > 1 and rate < 1 and base is not None and _gaussian_mu(base) is None and asked is not Adjacency.REPLACE_ONE:
         single = resolve(ev.Sampled(Poisson(rate), inner), stated).steps[0]
@@ -476,9 +476,15 @@ def _truncated_poisson(
     return replace(plain, leak=plain.leak + math.exp(amplification.log_binomial_tail(scheme.size, rate, above)))
 
 
-def _cut(inner: ev.Event, stated: Adjacency, scheme: TruncatedPoisson, base: Resolved, asked: Adjacency) -> Step:
-    """One record added or removed, or replaced, where batches are cut."""
+def _cut(inner: ev.Event, stated: Adjacency, scheme: TruncatedPoisson, base: Resolved, asked: Adjacency, known: Step) -> Step:
+    """One record added or removed, or replaced, where batches are cut.
+
+    From below, unless a better mechanism is known: a data set of this record alone is never cut, so it costs what plain
+    Poisson sampling does.
+    """
     from tacit.accounting.pairs import sampled, truncated
+
+    alone_in_data = known.floor or (known.remove, known.add)
 
     rate, size, batch = float(scheme.rate), scheme.size, scheme.batch
     mu, law = _gaussian_mu(base), truncated.cuts(rate, size, batch)
@@ -492,14 +498,14 @@ def _cut(inner: ev.Event, stated: Adjacency, scheme: TruncatedPoisson, base: Res
             swapped = _one_step(whole, inner).remove
             parts = [sampled.Mirrored(sampled.PoissonPair(swapped, rate))] * 2
         pair: Pair = sampled.Revealed(parts, [1 - chance, chance])
-        return Step(pair, pair.reverse(), 1, (Trivial(), Trivial()))
+        return Step(pair, pair.reverse(), 1, alone_in_data)
     if mu is not None and not usual:
         pair = truncated.CutGaussian(rate, 1 / mu, size=size, batch=batch)
         return Step(pair, pair.reverse(), 1, truncated.attained_cuts(rate, 1 / mu, size=size, batch=batch))
     alone, swap = _one_step(base, inner), _one_step(resolve(inner, stated, group=2), inner)
     both = [sampled.poisson(step.remove, step.add, rate) for step in (alone, swap)]
     mixed = [sampled.Revealed([both[0][i], both[1][i]], [1 - chance, chance]) for i in (0, 1)]
-    return Step(mixed[0], mixed[1], 1, (Trivial(), Trivial()))
+    return Step(mixed[0], mixed[1], 1, alone_in_data)
 
 
 def _without_replacement(inner: ev.Event, rate: float, asked: Adjacency, null_record: bool, group: int) -> Resolved:

@@ -1,6 +1,7 @@
 """`tacit audit` and `tacit selftest`: attack a function, a training run or Tacit to test a claim.
 
     tacit audit counts.py:release --claim eps=1,delta=1e-6 --neighbours add-remove --html audit.html
+    tacit audit local protocol.json client.py:reports --days 365
     tacit audit model train.py:train --data records.npz --claim eps=2,delta=1e-5
     tacit selftest
 
@@ -107,6 +108,35 @@ def mechanism(
     if html is not None:
         Path(html).write_text(page_of(report, target).to_html(), encoding="utf-8")
     return told(report, target, html, as_json=as_json)
+
+
+@audit_app.command(epilog="[bold]tacit audit local protocol.json client.py:reports --days 365 --html audit.html[/bold]")
+def local(
+    protocol: Annotated[str, typer.Argument(help="The protocol, as `tacit local design --out` wrote it.", metavar="PROTOCOL")],
+    device: Annotated[
+        str | None,
+        typer.Argument(help="A client: a function of one new device's values, day by day, to its reports.", metavar="PATH:FUNCTION"),
+    ] = None,
+    days: Annotated[int, typer.Option("--days", min=1, help="How many reports of each device are looked at together.")] = 1,
+    crowd: Annotated[int | None, typer.Option("--crowd", min=1, help="Attack shuffled batches of so many reports instead.")] = None,
+    trials: Annotated[int, typer.Option("--trials", min=40, help="How many devices or batches to look at, for either value.")] = 20_000,
+    confidence: Confidence = 0.95,
+    seed: Seed = None,
+    html: Html = None,
+    as_json: Json = False,
+) -> int:
+    """Attack reports of a local protocol: Tacit's own, those of a client written elsewhere, of many days, or a shuffled batch."""
+    from tacit.audit import audit_reports, page_of
+    from tacit.cli import output
+    from tacit.cli.local import protocol_at
+
+    own = protocol_at(protocol)
+    with output.working("attacking"):
+        function = None if device is None else loaded(device)
+        report = audit_reports(own, function, days=days, crowd=crowd, trials=trials, confidence=confidence, seed=seed)
+    if html is not None:
+        Path(html).write_text(page_of(report, device or protocol).to_html(), encoding="utf-8")
+    return told(report, device or protocol, html, as_json=as_json)
 
 
 def told(report: MechanismReport | ModelReport, target: str, html: str | None, *, as_json: bool) -> int:

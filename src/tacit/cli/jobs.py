@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tacit.release import Job, JobError, JobPlan, Standing
+    from tacit.release.audited import JobAudit
     from tacit.tables import EngineError
 
 JobFile = Annotated[str, typer.Argument(help="The job, a YAML file.", metavar="JOB")]
@@ -412,18 +413,29 @@ def _interruptible(as_json: bool) -> Iterator[None]:
 def report(
     folder: Annotated[str, typer.Argument(help="The folder of a release.", metavar="FOLDER")],
     out: Annotated[str | None, typer.Option("--out", help="Write the page once more, into this file.", metavar="FILE")] = None,
+    audience: Annotated[
+        str, typer.Option("--audience", help="Whom the page is for: all, public, statistician or officer.", metavar="WHO")
+    ] = "all",
+    audit: Annotated[
+        str | None, typer.Option("--audit", help="Attack this job on made-up rows, and put what is found into the page.", metavar="JOB")
+    ] = None,
+    period: Annotated[str | None, typer.Option("--period", help="The period of a series, for --audit.", metavar="PERIOD")] = None,
     as_json: Json = False,
 ) -> None:
-    """What a release promised, and whether its files are as they were published."""
+    """What a release promised, and whether its files are as they were published. The release itself is never written to."""
     import hashlib
 
     from tacit.cli import output
 
     with answered(as_json):
-        from tacit.release.report import NAME, read, render
+        from tacit.release.report import NAME, for_audience, read, with_audit
 
+        if out is None and (audience != "all" or audit is not None):
+            raise OptionError("--audience and --audit make another page; say where it goes: --out FILE")
         place = Path(folder)
         record = read(place / NAME)
+        if audit is not None:
+            record = with_audit(record, _attacked(audit, period, record))
         try:
             wrong = {
                 name: "missing" if not (place / name).is_file() else "changed"
@@ -431,17 +443,29 @@ def report(
                 if not (place / name).is_file() or hashlib.sha256((place / name).read_bytes()).hexdigest() != digest
             }
             if out is not None:
-                Path(out).write_text(render(record), encoding="utf-8")
+                Path(out).write_text(for_audience(record, audience), encoding="utf-8")
         except OSError as error:
             raise OptionError(f"{error.filename}: {error.strerror}; check the path") from None
         except (KeyError, TypeError, ValueError, AttributeError):
             raise OptionError(f"{folder}: the record in {NAME} is damaged; take the release from where it was published") from None
     if as_json:
-        output.print_json({**{name: record[name] for name in ("title", "private", "total", "record")}, "files": wrong})
+        told = {name: record[name] for name in ("title", "private", "total", "record", "audit") if name in record}
+        output.print_json({**told, "files": wrong})
     else:
         output.print_report(record, wrong, place / NAME if out is None else Path(out))
-    if wrong:
+    found = record.get("audit")
+    if wrong or (found is not None and found["lower"] > found["upper"]):
         raise typer.Exit(1)
+
+
+def _attacked(path: str, period: str | None, record: dict[str, Any]) -> JobAudit:
+    """The audit of the job that a release was made by, and of no other."""
+    from tacit.release.audited import audit
+
+    job = loaded(path, period)
+    if job.digest() != record["record"].get("job (SHA-256)"):
+        raise OptionError(f"{path} is not the job that this release was made by; name that one, as it was then")
+    return audit(job)
 
 
 def series(

@@ -32,7 +32,8 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of a
 ProtocolFile = Annotated[str, typer.Argument(help="The protocol, as `tacit local design --out` wrote it.", metavar="PROTOCOL")]
 
 
-def _protocol(path: str) -> Protocol:
+def protocol_at(path: str) -> Protocol:
+    """The protocol in a file."""
     from tacit.errors import ParameterError
     from tacit.local import Protocol
 
@@ -46,7 +47,8 @@ def _protocol(path: str) -> Protocol:
 
 @local_app.command(epilog="[bold]tacit local design --values yes,no,maybe --epsilon 1 --people 100000 --out protocol.json[/bold]")
 def design(
-    epsilon: Annotated[str, typer.Option("--epsilon", help="What one report may tell.")],
+    epsilon: Annotated[str | None, typer.Option("--epsilon", help="What one report may tell.")] = None,
+    error: Annotated[str | None, typer.Option("--error", help="The wanted deviation of a share; decides epsilon or the people.")] = None,
     values: Annotated[str | None, typer.Option("--values", help="The public values, with commas between them.")] = None,
     size: Annotated[int | None, typer.Option("--size", min=2, help="How many values, where they are 0, 1, 2, ...")] = None,
     people: Annotated[int, typer.Option("--people", min=2, help="How many people will report.")] = 100_000,
@@ -62,8 +64,13 @@ def design(
     if (values is None) == (size is None):
         raise OptionError("give --values yes,no,... or --size, and not both")
     listed: Any = size if values is None else [value.strip() for value in values.split(",")]
-    protocol = frequencies(listed, epsilon=number("--epsilon", epsilon), kind=kind)
-    found = plan(n=people, size=protocol.size, epsilon=protocol.randomiser.epsilon, delta=number("--delta", delta))
+    if epsilon is None and error is None:
+        raise OptionError("give --epsilon, what one report may tell, or --error, the wanted deviation of a share")
+    wanted = None if error is None else number("--error", error)
+    spent = None if epsilon is None else number("--epsilon", epsilon)
+    many = listed if isinstance(listed, int) else len(listed)
+    found = plan(n=people, size=many, epsilon=spent, error=wanted, delta=number("--delta", delta))
+    protocol = frequencies(listed, epsilon=found.randomiser.epsilon if spent is None else spent, kind=kind)
     if out is not None:
         protocol.write(out)
     if as_json:
@@ -84,7 +91,7 @@ def randomise(
 
     from tacit.local import schema, to_batch
 
-    own = _protocol(protocol)
+    own = protocol_at(protocol)
     try:
         lines = Path(answers).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -102,27 +109,37 @@ def randomise(
 def collect(
     protocol: ProtocolFile,
     counts: Annotated[str, typer.Argument(help="The file of counts; it is made if it is not there.", metavar="COUNTS")],
-    reports: Annotated[list[str], typer.Argument(help="Arrow files of reports.", metavar="REPORTS")],
+    reports: Annotated[list[str], typer.Argument(help="Arrow files or streams, or reports as devices send them.", metavar="REPORTS")],
     as_json: Json = False,
 ) -> None:
     """Count reports. A batch that was counted before, and what is no report, is dropped and said."""
-    import pyarrow as pa
+    from tacit.local import HEAD, Collector, read_stream, sealed
 
-    from tacit.local import Collector
-
-    collector = Collector(_protocol(protocol), counts)
+    own = protocol_at(protocol)
+    collector = Collector(own, counts)
+    head, length = sealed(own, b"")[:9], HEAD + own.randomiser.width
     for name in reports:
-        try:
-            with pa.memory_map(name) as source, pa.ipc.open_file(source) as reader:
-                for index in range(reader.num_record_batches):
-                    collector.ingest(reader.get_batch(index))
-        except (OSError, pa.ArrowInvalid):
-            raise OptionError(f"{name} is no Arrow file that can be read; what was counted before it stays counted") from None
+        whole = _after(name, head)
+        if whole is not None:
+            collector.ingest([whole[start : start + length] for start in range(0, len(whole), length)])
+            continue
+        if next(read_stream(name), None) is None:
+            raise OptionError(f"{name} is no Arrow file or stream that can be read; what was counted before it stays counted")
+        collector.ingest_stream(name)
     if as_json:
         print(json.dumps({"n": collector.n, "dropped": collector.dropped}))
         return
     dropped = ", ".join(f"{number:,} {why}" for why, number in sorted(collector.dropped.items())) or "none"
     print(f"{collector.n:,} reports counted in {counts}; dropped: {dropped}")
+
+
+def _after(name: str, head: bytes) -> bytes | None:
+    """The bytes of a file that begins with the head of a report: reports as devices send them, one after another."""
+    try:
+        with open(name, "rb") as opened:
+            return head + opened.read() if opened.read(len(head)) == head else None
+    except OSError:
+        return None
 
 
 @local_app.command(epilog="[bold]tacit local estimate protocol.json counts.db --top 10 --plot shares.png[/bold]")
@@ -137,7 +154,7 @@ def estimate(
     from tacit.cli.output import console
     from tacit.local import Collector, forged_for
 
-    own = _protocol(protocol)
+    own = protocol_at(protocol)
     if not Path(counts).exists():
         raise OptionError(f"{counts} is not there; count reports with tacit local collect")
     found = Collector(own, counts).estimate()
@@ -162,7 +179,7 @@ def estimate(
 
 def _picture(found: Estimates, top: int, path: str) -> None:
     """The largest shares as points with their intervals."""
-    from tacit.pictures import canvas, check_path, dress, finish
+    from tacit.pictures import canvas, check_path, drawable, dress, finish
 
     check_path(path)
     rows = found.top(top)[::-1]
@@ -171,6 +188,6 @@ def _picture(found: Estimates, top: int, path: str) -> None:
         axes.plot([low, high], [place, place], color="C0", linewidth=2)
         axes.plot([share], [place], "o", color="C0", markersize=4)
     axes.axvline(0, color="0.6", linewidth=0.8)
-    axes.set_yticks(range(len(rows)), [str(value)[:30] for value, *_ in rows])
+    axes.set_yticks(range(len(rows)), [drawable(str(value))[:30] for value, *_ in rows])
     dress(axes, f"{found.n:,} local reports", "share of the people who reported; intervals hold for all values at once", "")
     finish(picture, path)

@@ -372,7 +372,7 @@ def print_run(done: JobRun) -> None:
     out = console()
     for name, answer in done.answers.items():
         out.print(done.plan[name].spec.title or name, style="bold")
-        out.print("\n".join(f"  {line}" for line in repr(answer).splitlines()) + "\n")
+        out.print("\n".join(f"  {line}" for line in str(answer).splitlines()) + "\n", highlight=False, markup=False)
     if done.left_out:
         out.print(f"left out: {', '.join(done.left_out)}", style="yellow")
     out.print(f"published to {done.folder}; entry {done.entry} of the ledger", style="bold")
@@ -397,6 +397,9 @@ def print_report(record: dict[str, Any], wrong: dict[str, str], page: Path) -> N
         out.print(f"  {table.get('kind', 'table'):<10} {table['name']}{rows}{left_out}")
     for name, value in record["record"].items():
         out.print(f"  {name}: {value}")
+    if (found := record.get("audit")) is not None:
+        told = f"epsilon at least {found['lower']:.3g}, by an attack on {found['trials']:,} draws of made-up rows"
+        out.print(f"  audit      {told}", style="bold red" if found["lower"] > found["upper"] else "")
     for name, what in wrong.items():
         out.print(f"  {name} is {what}: this is not the release as it was published", style="red")
     if not wrong:

@@ -32,7 +32,7 @@ from tacit.deep.partial import add_adapters, merge_adapters, train_only
 from tacit.deep.pate import Ensemble, GaussianVotes, LaplaceVotes, partition
 from tacit.deep.private import PrivateTraining, make_private, make_private_with_epsilon
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, Sampler
-from tacit.deep.tune import Trials, tune
+from tacit.deep.tune import Trials, Tuned, tune, tune_grid
 from tacit.deep.users import make_user_private
 from tacit.deep.validate import Finding, ModelError, fix, validate
 
@@ -59,6 +59,7 @@ __all__ = [
     "Sampler",
     "TrainingError",
     "Trials",
+    "Tuned",
     "adaptive",
     "add_adapters",
     "automatic",
@@ -74,5 +75,6 @@ __all__ = [
     "per_layer",
     "train_only",
     "tune",
+    "tune_grid",
     "validate",
 ]

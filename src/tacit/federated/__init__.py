@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from tacit.federated.secure_sum.wire import SumRound
     from tacit.federated.silos import SiloRun, train_silos
     from tacit.federated.simulate import SimulatedRun, batched_sgd, simulate
+    from tacit.federated.sketches import SketchQuestion, sketch
     from tacit.federated.strategy import Private
     from tacit.federated.threats import KeyLog, as_table, who_sees
+    from tacit.federated.tuning import tune
 
 __getattr__, __dir__ = lazily(__name__, {
     "analytics": (
@@ -67,8 +69,10 @@ __getattr__, __dir__ = lazily(__name__, {
     "secure_sum.wire": ("SumRound",),
     "silos": ("SiloRun", "train_silos"),
     "simulate": ("SimulatedRun", "batched_sgd", "simulate"),
+    "sketches": ("SketchQuestion", "sketch"),
     "strategy": ("Private",),
     "threats": ("KeyLog", "as_table", "who_sees"),
+    "tuning": ("tune",),
 })  # fmt: skip
 
 # the plan
@@ -79,9 +83,10 @@ __all__ += ["Arriving", "CheckIns", "CohortRule", "Everyone", "FixedCohort", "Po
 __all__ += ["ClientBook", "InProcessGrid", "Policy", "Private", "client_app", "code_hash", "on_weights"]
 # questions to clients
 __all__ += ["ClientAnswers", "ClientQuestion", "ModelFigures", "ModelQuestion", "WordSearch", "count", "evaluation"]
-__all__ += ["heatmap", "heavy_hitters", "histogram", "mean", "quantile", "sum", "top_k"]
+__all__ += ["heatmap", "heavy_hitters", "histogram", "mean", "quantile", "sketch", "sum", "top_k"]
+__all__ += ["SketchQuestion"]
 # other ways to run
-__all__ += ["BufferedRounds", "SiloRun", "SimulatedRun", "batched_sgd", "simulate", "train_silos"]
+__all__ += ["BufferedRounds", "SiloRun", "SimulatedRun", "batched_sgd", "simulate", "train_silos", "tune"]
 # the lattice of central trust, a module
 __all__ += ["central"]
 # who sees what

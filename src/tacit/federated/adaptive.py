@@ -81,6 +81,10 @@ class AdaptiveClip:
         moved = threshold * math.exp(-self.step * (within - self.quantile))
         return min(max(moved, self.start * SMALLEST), self.start * LARGEST)
 
+    def covers(self, threshold: float) -> bool:
+        """Whether a threshold is one that this rule can reach."""
+        return self.start * SMALLEST <= threshold <= self.start * LARGEST
+
     def share(self, flags: float) -> float:
         """The noisy share of clients within the threshold, from the noisy sum of flags.
 

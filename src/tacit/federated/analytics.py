@@ -40,6 +40,7 @@ from tacit.federated.errors import FederatedError
 from tacit.federated.messages import Ask
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.plan import plan as planned
+from tacit.federated.selection import CheckIns
 from tacit.federated.sums import CentralSum
 from tacit.ledger import Account, paying
 from tacit.noise import permutation
@@ -48,6 +49,8 @@ from tacit.parameters import number
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
+
+    from tacit.federated.secure_sum.keys import Register
 
 Floats = NDArray[np.float64]
 ROOM = 1 + 2.0**-50  # a square root is rounded; the clip must not be below the norm
@@ -87,14 +90,15 @@ class ClientQuestion:
         return self.plan.question
 
     def ask(
-        self, grid: Grid, account: Account | None = None, *, window: str, timeout: float = 3600
+        self, grid: Grid, account: Account | None = None, *, window: str, timeout: float = 3600,
+        register: Register | None = None,
     ) -> ClientAnswers:
         """Ask the clients of a Flower grid. `window` names the period, such as "2026-W47": a client answers once in it."""
         from tacit.federated.rounds import Rounds
 
         if not window:
             raise ParameterError('window must name the period of the question, such as "2026-W47"')
-        rounds = Rounds(self.plan, run=window)
+        rounds = Rounds(self.plan, run=window, register=register)
         with paying(account, self.plan.event, purpose=self.plan.name, run=window, delta=self.plan.delta):
             nodes = self.plan.selection.cohort(list(grid.get_node_ids()), 1)
             ask = Ask(phase="vector", plan=self.plan.text, run=window, turn=1, threshold=self.plan.clip)
@@ -107,7 +111,7 @@ class ClientQuestion:
         Under distributed trust that is the law of all shares together (Skellam shares add up to a Skellam sum).
         """
         with paying(account, self.plan.event, purpose=self.plan.name, delta=self.plan.delta):
-            total = self._total(values)
+            total = self._total(cohort_of(self.plan, values))
             noisy = _with_noise(self.plan, total)
         return replace(self.answered(noisy), note="simulated: the noise was drawn once, from the law of the sum")
 
@@ -155,6 +159,10 @@ def vector(terms: Mapping[str, Any], value: Any, size: int) -> Floats:
             if len(cells) > most:  # which ones are kept is drawn on the device
                 cells = [cells[place] for place in permutation(len(cells))[:most]]
             found[cells] = 1.0
+        elif terms["kind"] == "sketch":
+            from tacit.federated.sketches import sketched
+
+            return sketched(terms, value, size)
         elif terms["kind"] == "number":
             found[0] = _between(value, terms["lower"], terms["upper"]) / terms["largest"]
         elif terms["kind"] == "mean":
@@ -193,6 +201,18 @@ def _cells_at_once(values: NDArray[Any], size: int, contributions: int) -> Float
     kept = (ordered >= 0) & (ordered < size)
     kept[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     return np.bincount(ordered[kept], minlength=size).astype(np.float64)
+
+
+def cohort_of(plan: FederatedPlan, values: Iterable[Any]) -> Any:
+    """The values of the clients that take part: all of them, or those that the plan's rule draws where a sample is priced."""
+    if not plan.credited:
+        return values
+    held = values if isinstance(values, np.ndarray) else list(values)
+    chosen = plan.selection.cohort(range(len(held)), 1)
+    if isinstance(plan.selection, CheckIns):
+        slots = plan.selection.slots_of(len(held))
+        chosen = [client for client in chosen if slots[client] == 1]
+    return held[chosen] if isinstance(held, np.ndarray) else [held[client] for client in chosen]
 
 
 def _with_noise(plan: FederatedPlan, total: Floats) -> Floats:
@@ -398,7 +418,7 @@ class WordSearch:
 
     Every client draws one of the levels by itself and answers for its word's prefix of that length only, so the levels
     have different clients and the search costs what one question does. Only prefixes whose noisy count passes the
-    threshold are taken further (a thresholded trie).
+    threshold are taken further (a thresholded trie), the most frequent first, as far as the planned vector has room.
     """
 
     alphabet: str
@@ -423,13 +443,14 @@ class WordSearch:
         for level in range(self.length):
             candidates = [prefix + letter for prefix in alive if not prefix.endswith(end) for letter in letters]
             done = [prefix for prefix in alive if prefix.endswith(end)]
-            places = {candidate: place for place, candidate in enumerate([*candidates, *done])}
+            # The vector has the planned length at every level: a longer one would cost more than was paid.
+            places = {candidate: place for place, candidate in enumerate([*done, *candidates][: self.level.plan.size])}
             answers = [places.get(_prefix(word, level + 1, end), -1) for word, own in zip(words, drawn, strict=True)
                        if own == level]  # fmt: skip
-            exact = np.bincount([place for place in answers if place >= 0], minlength=len(places)).astype(np.float64)
-            noisy = _with_noise(replace(self.level.plan, size=len(places)), exact)
+            exact = np.bincount([place for place in answers if place >= 0], minlength=self.level.plan.size).astype(np.float64)
+            noisy = _with_noise(self.level.plan, exact)
             counts = {word: float(noisy[place]) * self.length for word, place in places.items()}
-            alive = [word for word, place in places.items() if noisy[place] >= self.threshold]
+            alive = sorted((word for word in counts if noisy[places[word]] >= self.threshold), key=counts.__getitem__, reverse=True)
             if not alive:
                 return {}
         return {word.rstrip(end): counts[word] for word in alive}
@@ -439,11 +460,11 @@ def _prefix(word: str, length: int, end: str) -> str:
     return (word + end)[:length]
 
 
-def heavy_hitters(alphabet: str, length: int, *, sure: float = 4.0, **how: Any) -> WordSearch:
+def heavy_hitters(alphabet: str, length: int, *, sure: float = 4.0, prefixes: int = 64, **how: Any) -> WordSearch:
     """A search for words of at most `length` letters that many clients have.
 
-    `sure` is the threshold in deviations of the noise. Under local trust use `tacit.local.find`, whose reports are
-    randomised on the devices.
+    `sure` is the threshold in deviations of the noise, `prefixes` how many of them are followed at a time.
+    Under local trust use `tacit.local.find`, whose reports are randomised on the devices.
 
     >>> search = heavy_hitters("ab", 3, clients=3000, epsilon=8, delta=1e-6)
     >>> sorted(search.found(["ab"] * 2000 + ["b"] * 1000))
@@ -452,6 +473,9 @@ def heavy_hitters(alphabet: str, length: int, *, sure: float = 4.0, **how: Any) 
     if len(set(alphabet)) != len(alphabet) or "\0" in alphabet or not alphabet:
         raise ParameterError("alphabet must be different letters")
     letters = whole("length", length)
-    made = _question({"kind": "cells", "contributions": 1}, len(alphabet) + 1, 1.0, (), {"name": "words", **how})
+    cells = (len(alphabet) + 1) * whole("prefixes", prefixes)
+    made = _question({"kind": "cells", "contributions": 1}, cells, 1.0, (), {"name": "words", **how})
+    if made.plan.selection.credited:
+        raise ParameterError("clients draw a letter's place by themselves; no sample of them is priced, so leave population out")
     deviation = made.plan.deviation() * made.plan.clients
     return WordSearch(alphabet, letters, made, float(sure) * deviation)

@@ -67,6 +67,7 @@ def norm(flat: NDArray[np.float64]) -> float:
     return 0.0 if top == 0.0 else top * math.sqrt(float(np.dot(flat / top, flat / top)))
 
 
+@np.errstate(all="ignore")  # training may have left numpy set to raise, and what is raised may depend on data
 def clipped(update: NDArray[Any], clip: float) -> tuple[NDArray[np.float64], float]:
     """The update with norm at most `clip`, once over the whole vector, and the norm that it had.
 
@@ -86,12 +87,27 @@ def shorten(flat: NDArray[np.float64], length: float, clip: float) -> None:
     flat *= clip if length < 1e300 else clip / (length * 1e-300)
 
 
+@np.errstate(all="ignore")
 def to_lattice(update: NDArray[Any], clip: float) -> Wire:
     """What leaves a device: the clipped update in granules, cut towards zero."""
     flat, _ = clipped(update, clip)
     flat *= CLIP * SLACK / clip
     sent = np.clip(np.trunc(flat), -CLIP, CLIP).astype(np.int32)
     return sent if exact_norm_fits(sent) else np.zeros_like(sent)
+
+
+def randomised(sent: Wire, multiplier: Number, clip: float) -> Integers:
+    """What leaves a device under local trust: its vector in granules, with all of the noise in it.
+
+    >>> abs(int(randomised(to_lattice(np.array([1.0]), 1.0), 0.001, 1.0)[0]) - CLIP) < CLIP // 50
+    True
+    """
+    return np.asarray(noise(multiplier, clip, Adjacency.REPLACE_ONE).add(sent.astype(np.int64)), dtype=np.int64)
+
+
+def plausible(sent: NDArray[np.integer[Any]], multiplier: float) -> bool:
+    """Whether a vector of local trust is near enough to a clip; honest noise is farther with chance below 1e-300."""
+    return bool(np.all(np.abs(sent.astype(np.float64)) <= CLIP * (1 + 40 * float(multiplier))))
 
 
 def exact_norm_fits(sent: NDArray[np.integer[Any]]) -> bool:

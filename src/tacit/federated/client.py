@@ -38,6 +38,7 @@ from tacit.federated.kept import KeptSums
 from tacit.federated.messages import ANSWER, PHASES, RECORD, REFUSED, Ask, Layout
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.policy import ClientBook, Policy, code_hash
+from tacit.federated.secure_sum.keys import ClientIdentity, Register
 
 with needs_flower():
     from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
@@ -45,6 +46,7 @@ with needs_flower():
 
 Arrays = dict[str, NDArray[Any]]
 BOOK = "tacit-book"  # the name of the book's path in a node's configuration
+IDENTITY, REGISTER = "tacit-identity", "tacit-register"  # those of the identity and the register
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def client_app(
     answer: Callable[[Mapping[str, Any], Context], Any] | None = None,
     evaluate: Callable[[Arrays, Context], tuple[float, float]] | None = None,
     book: str | Path | bool | None = True, signer: bytes | None = None,
+    identity: Callable[[Context], ClientIdentity] | ClientIdentity | None = None, register: Register | str | Path | None = None,
 ) -> ClientApp:
     """A Flower app that answers the rounds of `tacit.federated.Private` under a policy, and nothing else.
 
@@ -71,14 +74,17 @@ def client_app(
     which; `evaluate(arrays, context)` gives the loss and the accuracy of a model on this client's held-out data. What is
     left out is not answered. `policy` is a policy or its file; with `signer`, the public key this device trusts, it must
     be signed. `book` is the file of this client's book; by default its path stands in the node's configuration as
-    "tacit-book". None keeps books in memory, for simulations.
+    "tacit-book". None keeps books in memory, for simulations. Where the policy names a `register` of identities, it is
+    given here or its path stands in the configuration as "tacit-register", and the file of this client's `identity`, 32
+    secret bytes in hex, as "tacit-identity".
     """
     known = policy if isinstance(policy, Policy) else Policy.load(policy, signer=signer)
     if signer is not None:
         known.verify(signer)
     if isinstance(book, bool) and not book:
         raise ParameterError("book must be a path, None for simulations, or left out")
-    node = _Node(train, known, book, answer, evaluate)
+    held = register if isinstance(register, Register) or register is None else Register.load(register)
+    node = _Node(train, known, book, answer, evaluate, identity, held)
     app = ClientApp()
     for phase in PHASES:
         app.train(f"tacit_{phase}")(node.answer)
@@ -132,7 +138,9 @@ class _Node:
     def __init__(
         self, train: Callable[..., Any] | OnWeights | None, policy: Policy, book: str | Path | bool | None,
         answer: Callable[..., Any] | None, evaluate: Callable[..., Any] | None,
+        identity: Callable[[Context], ClientIdentity] | ClientIdentity | None = None, register: Register | None = None,
     ) -> None:
+        self._identity, self._register = identity, register
         self._flower = train is not None and not isinstance(train, OnWeights)
         self.train = train if isinstance(train, OnWeights) or train is None else _from_flower(train)
         self.policy, self._book, self._value, self._evaluate = policy, book, answer, evaluate
@@ -162,6 +170,23 @@ class _Node:
             found = self._sums[context.node_id] = KeptSums(self.device(context).book.path)
         return found
 
+    def signing(self, context: Context, plan: FederatedPlan) -> tuple[ClientIdentity | None, Register | None]:
+        """What this node signs its keys with, and whose keys it takes; nothing for a plan without a register."""
+        if plan.register is None:
+            return None, None
+        config = context.node_config
+        register, identity = self._register, self._identity
+        if register is None and isinstance(config.get(REGISTER), str):
+            register = Register.load(str(config[REGISTER]))
+        if register is None or register.fingerprint != self.policy.register:  # the policy's is the one that was signed
+            raise FederatedError(code="federated-register")
+        if identity is None and isinstance(config.get(IDENTITY), str):
+            identity = ClientIdentity.load(bytes.fromhex(Path(str(config[IDENTITY])).read_text(encoding="ascii").strip()))
+        mine = identity if isinstance(identity, ClientIdentity) or identity is None else identity(context)
+        if mine is None:
+            raise FederatedError(code="federated-identity")
+        return mine, register
+
     def answer(self, message: Message, context: Context) -> Message:
         """One constant word, or bytes of a length that the plan decides."""
         sent = REFUSED
@@ -189,9 +214,12 @@ class _Node:
 
             return answered(self, ask, plan, context, lambda: self._vector(ask, plan, device, message, context))
         if ask.phase != "vector":
-            raise FederatedError("a plan under central trust has one phase")
-        vector = self._vector(ask, plan, device, message, context)
-        return central.to_lattice(vector, plan.radius(ask.threshold)).astype("<i4").tobytes()
+            raise FederatedError("a plan without a secure sum has one phase")
+        radius = plan.radius(ask.threshold)
+        sent = central.to_lattice(self._vector(ask, plan, device, message, context), radius)
+        if plan.trust == "local":
+            return central.randomised(sent, plan.noise_multiplier, radius).astype("<i8").tobytes()
+        return sent.astype("<i4").tobytes()
 
     def _vector(
         self, ask: Ask, plan: FederatedPlan, device: Device, message: Message, context: Context
@@ -217,6 +245,10 @@ class _Node:
             else:
                 found = self.train.function(before, context)
             after, examples = found if isinstance(found, tuple) else (found, 0)
+            if plan.trust == "silo":
+                if examples != plan.inside:
+                    raise FederatedError("the silo's training did not cost what the plan says")
+                examples = 0
             return layout.flat(after) - start, int(examples)
 
         return device.vector(plan, work, run=ask.run, turn=ask.turn, threshold=ask.threshold)

@@ -45,8 +45,9 @@ class Device:
 
     def check(self, plan: FederatedPlan, threshold: float, code: str | None = None) -> None:
         """Refuse what the policy does not allow; `threshold` is the clip of this round, `code` the hash of what will run."""
-        self.policy.check(plan, code=code)
-        if not 0 < threshold <= self.policy.clip or (plan.adaptive is None and threshold != plan.clip):
+        self.policy.check(plan, code=code, today=self.book.day())
+        fits = threshold == plan.clip if plan.adaptive is None else plan.adaptive.covers(threshold)
+        if not 0 < threshold <= self.policy.clip or not fits:
             raise FederatedError(code="federated-clip", given=threshold, most=self.policy.clip)
 
     def vector(self, plan: FederatedPlan, work: Work, *, run: str, turn: int, threshold: float) -> Floats:
@@ -69,6 +70,7 @@ class Device:
         return composed(plan, update, examples, threshold)
 
 
+@np.errstate(all="ignore")
 def composed(plan: FederatedPlan, update: NDArray[Any], examples: int, threshold: float) -> Floats:
     """Update, weight and flag as one vector of norm at most `plan.radius(threshold)`.
 

@@ -31,8 +31,8 @@ from tacit.federated.encoding import Encoding
 from tacit.federated.errors import FederatedError, RoundVoid, SumRefused
 from tacit.federated.messages import Ask
 from tacit.federated.plan import FederatedPlan
-from tacit.federated.secure_sum.graph import graph_for
-from tacit.federated.selection import repeated
+from tacit.federated.secure_sum.graph import MaskGraph, graph_for
+from tacit.federated.selection import Arriving, repeated
 from tacit.parameters import positive
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def events_of(plan: FederatedPlan) -> dict[str, Event]:
 def facts_of(plan: FederatedPlan) -> list[tuple[str, str]]:
     """What is printed about shares, modulus and graph."""
     encoding = encoding_of(plan)
-    graph = graph_for(plan.clients, plan.dropouts, plan.colluding)
+    graph = graph_of(plan)
     return [
         ("Shares", f"{encoding.noise}, for at least {plan.least} of {plan.clients} survivors, "
          f"{plan.honest} of them honest; below that a round is void, and spent"),
@@ -109,8 +109,14 @@ def facts_of(plan: FederatedPlan) -> list[tuple[str, str]]:
         ("Rounding", f"raises the noise {encoding.inflation:.4f} times"),
         ("Graph", f"{graph.degree} neighbours each, {graph.threshold} shares open a secret; clients exposed with chance "
          f"{graph.exposed:.2g}"),
-        ("Server", "honest but curious: keys of clients are not signed by a register of identities"),
+        ("Server", "honest but curious: keys of clients are not signed by a register of identities" if plan.register is None
+         else "may break the protocol: keys are signed by the identities of register " + plan.register[:16]),
     ]  # fmt: skip
+
+
+def graph_of(plan: FederatedPlan) -> MaskGraph:
+    """Who masks with whom. With signed keys it is chosen for a server that breaks the protocol."""
+    return graph_for(plan.clients, plan.dropouts, plan.colluding, malicious=plan.register is not None)
 
 
 def seed_of(plan: FederatedPlan, run: str, turn: int) -> bytes:
@@ -128,11 +134,11 @@ def _round(plan: FederatedPlan, run: str, turn: int, threshold: float) -> SumRou
     from tacit.federated.secure_sum.wire import SumRound
 
     encoding = encoding_of(plan, threshold)
-    graph = graph_for(plan.clients, plan.dropouts, plan.colluding)
+    graph = graph_of(plan)
     agreed = hashlib.sha256(f"tacit round\0{plan.fingerprint}\0{run}\0{threshold!r}".encode()).digest()
     return SumRound(
         number=turn, plan=agreed, clients=plan.clients, fewest=plan.least, degree=graph.degree,
-        threshold=graph.threshold, length=encoding.dimension, bits=int(encoding.bits or 0),
+        threshold=graph.threshold, length=encoding.dimension, bits=int(encoding.bits or 0), signed=plan.register is not None,
     )  # fmt: skip
 
 
@@ -147,7 +153,11 @@ def answered(node: Any, ask: Ask, plan: FederatedPlan, context: Any, vector: Cal
         raise FederatedError("a plan under distributed trust has the phases of a secure sum")
     sums = node.sums(context)
     # Taken away before anything is answered: what goes wrong from here on ends the client's part in the round.
-    found = SumClient(context.node_id, round_of(plan, ask)) if ask.phase == "keys" else sums.take(ask.run)
+    signing = node.signing(context, plan)
+    if ask.phase == "keys":
+        found: SumClient | None = SumClient(context.node_id, round_of(plan, ask), identity=signing[0], register=signing[1])
+    else:
+        found = sums.take(ask.run, *signing)
     if found is None or found.about != round_of(plan, ask):
         raise SumRefused(code="sum-other-round", phase=ask.phase)
     match ask.phase:
@@ -178,8 +188,10 @@ def secure_round(rounds: Any, grid: Any, ask: Ask, nodes: list[int], timeout: fl
 
     plan: FederatedPlan = rounds.plan
     about = round_of(plan, ask)
-    server = SumServer(about, ask.model_hash)
-    payloads: dict[int, bytes] = dict.fromkeys(nodes[: plan.clients], b"")
+    server = SumServer(about, ask.model_hash, register=rounds.register)
+    # More are asked than can take part where the rule says so; whoever sends keys first does.
+    asked_first = nodes if isinstance(plan.selection, Arriving) else nodes[: plan.clients]
+    payloads: dict[int, bytes] = dict.fromkeys(asked_first, b"")
     light = replace(ask, model=b"", layout="[[],[],[]]", config="{}")
     try:
         for phase in PHASES:

@@ -256,6 +256,8 @@ class Encoding:
         ):
             raise ParameterError("scaled_clip must be at most 2^30")
         self._choose()
+        if not 1e-290 < self.scale < 1e290:
+            raise ParameterError("clip is too small or too large for numbers in floating point")
         if self.noise == "discrete-gaussian":
             account(self.event())  # refuses shares that are too small
 
@@ -400,6 +402,7 @@ class Encoding:
 
     # --- the client's part
 
+    @np.errstate(all="ignore")  # training may have left numpy set to raise, and what is raised may depend on data
     def encode(self, update: NDArray[Any], public: bytes, *, weight: float = 1.0) -> NDArray[Any]:
         """One client's vector for the round with these public bytes: `dimension` numbers below 2^bits, with the
         noise in them.

@@ -40,8 +40,18 @@ WORDS: Mapping[str, str] = {
     "federated-workload": "the plan's fingerprint is not among the workloads of the policy; have it added and signed",
     "federated-code": "the code that would run is not among the code hashes of the policy; have it added and signed",
     "federated-signature": "the policy has no valid signature of the key that this device trusts",
+    "federated-checkpoint": (
+        "the checkpoint belongs to another plan, or its payment is not open in this account; begin a new run, which pays for itself"
+    ),
+    "federated-register": (
+        "the plan, the policy and this side do not have the same register of identities; hand it out anew, with a signed policy"
+    ),
+    "federated-identity": "this client has no identity to sign its keys with; set tacit-identity in the node's configuration",
     "federated-book-spent": "this client has taken part as often as the plan allows",
     "federated-book-early": "this client took part too recently; the plan asks for {separation} rounds in between",
+    "federated-book-slot": "this client drew another round for its check-in",
+    "federated-book-lost": "the book of this client is gone or older than its rounds; nothing is paid from another one",
+    "federated-clock": "the clock of this device is behind {seen}, a day on which this client took part; set it right",
     "federated-book-again": "this client has answered this round before; no round is answered twice",
     # the server
     "federated-strategy": (
@@ -67,7 +77,9 @@ WORDS: Mapping[str, str] = {
     "sum-unknown-survivor": "{phase}: the list of survivors names a client that was not in the round",
     "sum-void": "{phase}: the round is void, and nothing is unmasked",
     "sum-wrong-vector": "{phase}: the vector must hold whole numbers in the length and modulus of the round",
-    "federated-trust-planned": "{question} has no plan under {trust} trust; choose one of {allowed}",
+    "federated-trust-planned": (
+        "{question} has no plan under {trust} trust; choose one of {allowed}, or tacit.local for reports randomised one by one"
+    ),
 }
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.federated.analytics import ROOM, _with_noise
+from tacit.federated.analytics import ROOM, _with_noise, cohort_of
 from tacit.federated.messages import Ask, Layout
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.plan import plan as planned
@@ -37,6 +37,8 @@ from tacit.parameters import count, positive
 if TYPE_CHECKING:
     from flwr.app import ArrayRecord
     from flwr.serverapp import Grid
+
+    from tacit.federated.secure_sum.keys import Register
 
 Floats = NDArray[np.float64]
 
@@ -59,14 +61,15 @@ class ModelQuestion:
     plan: FederatedPlan
 
     def ask(
-        self, grid: Grid, arrays: ArrayRecord, account: Account | None = None, *, window: str, timeout: float = 3600
+        self, grid: Grid, arrays: ArrayRecord, account: Account | None = None, *, window: str, timeout: float = 3600,
+        register: Register | None = None,
     ) -> ModelFigures:
         """Ask the clients of a Flower grid about a model; a client answers once in each window and question."""
         from tacit.federated.rounds import Rounds
 
         model = {name: array.numpy() for name, array in arrays.items()}
         layout = Layout.of(model)
-        rounds = Rounds(self.plan, run=window)
+        rounds = Rounds(self.plan, run=window, register=register)
         with paying(account, self.plan.event, purpose=self.plan.name, run=window, delta=self.plan.delta):
             nodes = self.plan.selection.cohort(list(grid.get_node_ids()), 1)
             ask = Ask(phase="vector", plan=self.plan.text, run=window, turn=1, threshold=self.plan.clip,
@@ -80,7 +83,7 @@ class ModelQuestion:
         assert terms is not None
         with paying(account, self.plan.event, purpose=self.plan.name, delta=self.plan.delta):
             total = np.zeros(self.plan.size)
-            for value in values:
+            for value in cohort_of(self.plan, values):
                 total += evaluated(terms, value)
             noisy = _with_noise(self.plan, total)
         return self.figures(noisy)

@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import secrets
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,10 @@ from typing import Any
 from tacit import disk
 from tacit.federated.errors import needs_flower
 from tacit.federated.secure_sum.client import SumClient
-from tacit.federated.secure_sum.keys import KeyPair
+from tacit.federated.secure_sum.keys import ClientIdentity, KeyPair, Register
 from tacit.federated.secure_sum.wire import Phase, SumRound
+
+FORGOTTEN = 86400.0  # seconds after which an open sum is deleted: no round takes a day
 
 
 class KeptSums:
@@ -53,9 +56,13 @@ class KeptSums:
             file.write(json.dumps(_written(client)))
         disk.sync_file(fresh)
         os.replace(fresh, place)
+        self._sweep(place.parent)
 
-    def take(self, run: str) -> SumClient | None:
-        """The sum of a run, which is no longer kept; None where there is none, or another process has taken it."""
+    def take(self, run: str, identity: ClientIdentity | None = None, register: Register | None = None) -> SumClient | None:
+        """The sum of a run, which is no longer kept; None where there is none, or another process has taken it.
+
+        Identity and register are not written beside it; whoever takes a signed sum gives them again.
+        """
         if self._path is None:
             return self._held.pop(run, None)
         place = self._place(run)
@@ -64,11 +71,21 @@ class KeptSums:
             os.rename(place, mine)
         except FileNotFoundError:
             return None
+        # A crash of the machine must not bring back what is answered next: a sum that was taken twice gives two answers.
+        disk.sync_folder(place.parent)
         try:
-            return _read(json.loads(mine.read_text(encoding="ascii")))
+            return _read(json.loads(mine.read_text(encoding="ascii")), identity, register)
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(mine)
+
+    @staticmethod
+    def _sweep(folder: Path) -> None:
+        """Forget sums that nobody came back for: of rounds that were given up, and of processes that died."""
+        for path in folder.iterdir():
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > FORGOTTEN:
+                    os.unlink(path)
 
     def _place(self, run: str) -> Path:
         assert self._path is not None
@@ -77,7 +94,7 @@ class KeptSums:
 
 def _written(client: SumClient) -> dict[str, Any]:
     """Everything that a sum holds, whatever it is called; a value of a kind that is not known here is refused."""
-    return {name: _as_text(value) for name, value in vars(client).items()}
+    return {name: _as_text(value) for name, value in vars(client).items() if name not in ("_identity", "_register")}
 
 
 def _as_text(value: Any) -> Any:
@@ -128,7 +145,8 @@ def _from_text(held: Any) -> Any:
     return KeyPair(X25519PrivateKey.from_private_bytes(bytes.fromhex(value)))
 
 
-def _read(record: dict[str, Any]) -> SumClient:
+def _read(record: dict[str, Any], identity: ClientIdentity | None, register: Register | None) -> SumClient:
     client = SumClient.__new__(SumClient)  # no new secrets: those of the file go on
     vars(client).update({name: _from_text(value) for name, value in record.items()})
+    client._identity, client._register = identity, register
     return client

@@ -151,13 +151,18 @@ class Ask:
 
     @property
     def model_hash(self) -> bytes:
-        """SHA-256 of the model as it was received, with its layout: masks are bound to it."""
-        return model_hash(self.layout, self.model)
+        """SHA-256 of what training gets, as it was received: the model, its layout and the configuration.
+
+        Masks are bound to it. A configuration of its own (a rate of zero for all but one client) singles a client out
+        as well as a model does.
+        """
+        return model_hash(self.layout, self.model, self.config)
 
 
-def model_hash(layout: str, model: bytes) -> bytes:
-    """SHA-256 of a model in a layout."""
-    return hashlib.sha256(b"tacit model\0" + hashlib.sha256(layout.encode()).digest() + model).digest()
+def model_hash(layout: str, model: bytes, config: str) -> bytes:
+    """SHA-256 of a model in a layout, with the configuration of its training."""
+    parts = [hashlib.sha256(text.encode()).digest() for text in (layout, config)]
+    return hashlib.sha256(b"tacit model\0" + b"".join(parts) + model).digest()
 
 
 _PLANS: dict[str, FederatedPlan] = {}

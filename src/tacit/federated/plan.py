@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tacit.accounting import (
     Adjacency,
@@ -49,8 +49,13 @@ from tacit.federated.unit import ClientUnit
 from tacit.ledger import canonical
 from tacit.parameters import count, positive, probability
 
+if TYPE_CHECKING:
+    from tacit.federated.secure_sum.keys import Register
+
 Trust = Literal["central", "distributed", "local", "silo"]
 Adversary = Literal["model", "server", "server and clients"]
+SMALLEST, LARGEST = 1e-100, 1e100  # clips and multipliers: beyond these, scales leave the range of floats
+MOST_NUMBERS = 2**28  # a client makes room for so many when a server asks it to
 WEIGHT = 0.25  # what a full weight adds to the vector, in clips: its noise is four times that of a clip
 
 #: What the events say nothing about. It is printed under every plan.
@@ -99,6 +104,8 @@ class FederatedPlan:
     colluding: float = 0.0
     shares: Mapping[str, Any] = field(default_factory=dict)
     question: Mapping[str, Any] | None = None
+    register: str | None = None
+    inside: Event | None = None
 
     # --- the vector ------------------------------------------------------------------------------------------
 
@@ -124,7 +131,10 @@ class FederatedPlan:
             from tacit.federated.distributed import encoding_of
 
             return encoding_of(self, threshold).deviation(self.clients) / self.clients
-        return self.noise_multiplier * self.radius(threshold) / self.clients
+        if self.trust == "silo":
+            return 0.0  # the noise is inside the silos' models
+        draws = self.clients if self.trust == "local" else 1
+        return self.noise_multiplier * self.radius(threshold) * math.sqrt(draws) / self.clients
 
     @property
     def least(self) -> int:
@@ -144,8 +154,18 @@ class FederatedPlan:
     # --- the price -------------------------------------------------------------------------------------------
 
     def step(self) -> Event:
-        """The price of one round for a client that takes part in it, under central trust."""
+        """The price of one round for a client that takes part in it, under central, local or silo trust."""
+        if self.inside is not None:
+            return self.inside
+        if self.trust == "local":  # the server knows who reports, so one vector takes the place of another
+            return central.noise(self.noise_multiplier, self.clip, Adjacency.REPLACE_ONE).event
         return central.noise(self.noise_multiplier, self.clip, self.selection.adjacency).event
+
+    @property
+    def credited(self) -> bool:
+        """Whether sampling counts against whoever sees the models."""
+        whole = self.participations >= self.selection.participations(self.rounds)
+        return self.trust == "central" and self.selection.credited and whole and self.strategy is None
 
     @cached_property
     def events(self) -> dict[str, Event]:
@@ -154,6 +174,12 @@ class FederatedPlan:
             run = self._central()
             none: Event = NonPrivate()
             return {"model": self.unit.event(run), "server": none, "server and clients": none}
+        if self.trust == "local":
+            run = self.unit.event(repeated(self.step(), self.participations))
+            return {"model": run, "server": run, "server and clients": run}
+        if self.trust == "silo":  # a person in several silos is in several trainings, each of which adds its own noise
+            run = repeated(self.step(), self.participations * self.unit.clients)
+            return {"model": run, "server": run, "server and clients": run}
         from tacit.federated.distributed import events_of
 
         return {name: self.unit.event(event) for name, event in events_of(self).items()}
@@ -162,6 +188,9 @@ class FederatedPlan:
         if self.strategy is not None:
             times = (self.participations, self.separation)
             return MatrixMechanism(self.noise_multiplier, self.strategy, *times)
+        if self.participations < self.selection.participations(self.rounds):
+            # Books that refuse further rounds make a client's part depend on its past, which no theorem on samples covers.
+            return repeated(self.step(), self.participations)
         return self.selection.event(self.step(), rounds=self.rounds, participations=self.participations)
 
     @property
@@ -188,7 +217,7 @@ class FederatedPlan:
             words = "no promise: this server is trusted with every clipped update"
             return AdversaryPrice(adversary, event, float("inf"), words)
         found = _epsilon(event, self.delta)
-        credit = adversary == "model" and self.selection.credited and self.trust == "central"
+        credit = adversary == "model" and self.credited
         words = f"epsilon {found:.4g} at delta {self.delta:g}{', sampling counted' if credit else ''}"
         return AdversaryPrice(adversary, event, found, words)
 
@@ -204,6 +233,7 @@ class FederatedPlan:
         # The accountant's own form of a strategy is inside an event's.
         held = None if self.strategy is None else MatrixMechanism(1, self.strategy)
         record["strategy"] = None if held is None else to_json(held)
+        record["inside"] = None if self.inside is None else to_json(self.inside)
         return record
 
     @staticmethod
@@ -226,6 +256,7 @@ class FederatedPlan:
             "selection": rule_from_record(given["selection"]),
             "adaptive": None if given["adaptive"] is None else AdaptiveClip(**given["adaptive"]),
             "strategy": None if held is None else held.strategy,
+            "inside": None if given["inside"] is None else from_json(given["inside"]),
         })  # fmt: skip
         return made.checked()
 
@@ -235,8 +266,15 @@ class FederatedPlan:
             raise ParameterError(f"trust must be one of {', '.join(get_args(Trust))}, not {self.trust!r}")
         for name in ("clients", "size", "rounds", "participations", "separation"):
             count(name, getattr(self, name))
-        positive("clip", self.clip)
-        positive("noise_multiplier", self.noise_multiplier)
+        for name in ("clip", "noise_multiplier"):
+            if not SMALLEST <= float(positive(name, getattr(self, name))) <= LARGEST:
+                raise ParameterError(f"{name} must be between {SMALLEST:g} and {LARGEST:g}")
+        if not 0 < float(probability("delta", self.delta)) < 1:
+            raise ParameterError("delta must be between 0 and 1")
+        if self.against not in get_args(Adversary) or not isinstance(self.name, str) or len(self.name) > 200:
+            raise ParameterError("a plan has a name of at most 200 letters and one of the adversaries as its target")
+        if self.length > MOST_NUMBERS:
+            raise ParameterError(f"a plan sums at most {MOST_NUMBERS:,} numbers")
         for name in ("dropouts", "colluding"):
             probability(name, getattr(self, name))
         if self.strategy is not None and self.trust != "central":
@@ -247,6 +285,12 @@ class FederatedPlan:
             raise ParameterError(f"the strategy is for {self.strategy.length} rounds, not {self.rounds}")
         if self.honest < 2:
             raise ParameterError("dropouts and colluding leave fewer than two honest clients; lower them")
+        if (self.inside is None) == (self.trust == "silo"):
+            raise ParameterError("inside, what one training of a silo costs its people, goes with trust='silo', and only with it")
+        if self.trust == "silo" and (self.weight_cap is not None or self.adaptive is not None or self.question is not None):
+            raise ParameterError("a silo lets out its private model alone: no weights, flags or answers without noise")
+        if self.register is not None and (self.trust != "distributed" or not isinstance(self.register, str)):
+            raise ParameterError("a register signs the keys of secure sums, so it goes with distributed trust")
         if self.weight_cap is not None:
             count("weight_cap", self.weight_cap)
         return self
@@ -276,21 +320,26 @@ def plan(
     selection: CohortRule | None = None, dropouts: float = 0.0, colluding: float = 0.0,
     unit: ClientUnit | str = "user", participations: int | None = None, separation: int = 1,
     strategy: Strategy | None = None, adaptive: AdaptiveClip | bool = False, weight_cap: int | None = None,
-    against: Adversary | None = None, name: str = "training", **shares: Any,
+    against: Adversary | None = None, name: str = "training", register: Register | None = None, inside: Event | None = None,
+    **shares: Any,
 ) -> FederatedPlan:
     """The plan with the least noise that meets (epsilon, delta) against the strongest adversary its trust covers.
 
     Instead of `epsilon` a `noise_multiplier` may be given, and the plan says what it costs. `population` makes the
     cohort a Poisson sample of so many registered clients; `selection` is any other rule. `participations` and
     `separation` are limits that the clients' own books keep. `against` sets the target for another adversary.
-    `shares` are for distributed trust: `bits`, and `noise`, "discrete" or "skellam".
+    Under local trust every client adds all of the noise for itself, on its device. Under silo trust every client trains
+    privately inside, as with `tacit.deep`, at the price `inside` for each round; its training gives back (arrays, event).
+    `register` is for distributed trust and lists the identities of clients: keys are signed, and the promise holds
+    against a server that breaks the protocol. `shares` are for it, too: `bits`, and `noise`, "discrete-gaussian" or
+    "skellam".
 
     >>> print(plan(clients=20, size=10, clip=1, rounds=5, noise_multiplier=4, delta=1e-5).prices()[0].words)
     epsilon 2.258 at delta 1e-05
     """
     expected, turns = count("clients", clients), count("rounds", rounds)
-    if (epsilon is None) == (noise_multiplier is None):
-        raise ParameterError("give epsilon with delta, or noise_multiplier with delta")
+    if [epsilon, noise_multiplier, inside].count(None) != 2:
+        raise ParameterError("give epsilon with delta, or noise_multiplier with delta; for silos, inside with delta")
     if not 0 < probability("delta", delta) < 1:
         raise ParameterError(f"delta must be between 0 and 1, well below one over the number of clients, not {delta}")
     if selection is None:
@@ -306,17 +355,19 @@ def plan(
         selection=selection, against=against or ("model" if trust == "central" else "server and clients"),
         participations=most if participations is None else min(most, count("participations", participations)),
         separation=separation, strategy=strategy, adaptive=adaptive or None, weight_cap=weight_cap,
-        dropouts=float(dropouts), colluding=float(colluding),
+        dropouts=float(dropouts), colluding=float(colluding), register=None if register is None else register.fingerprint,
+        inside=inside,
     )  # fmt: skip
+    if register is not None and len(register) < expected:
+        raise ParameterError(f"the register has {len(register)} identities, and the plan asks {expected} clients")
     if trust == "distributed":
         from tacit.federated.distributed import designed
 
         return designed(made.checked(), epsilon=epsilon, noise_multiplier=noise_multiplier, **shares)
     if shares:
         raise ParameterError(f"{', '.join(shares)}: only plans with trust='distributed' have shares of noise")
-    if trust != "central":
-        raise FederatedError(code="federated-trust-planned", question="a training run", trust=trust,
-                             allowed=("central", "distributed"))  # fmt: skip
+    if trust == "silo":
+        return made.checked()
     if noise_multiplier is not None:
         return replace(made, noise_multiplier=float(positive("noise_multiplier", noise_multiplier))).checked()
     return replace(made, noise_multiplier=noise_for(made.checked(), Guarantee(epsilon=epsilon, delta=delta))).checked()

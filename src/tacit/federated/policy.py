@@ -30,18 +30,22 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tacit.accounting import Event, NoOp, account
 from tacit.errors import ParameterError
 from tacit.federated.errors import FederatedError, needs_flower
-from tacit.federated.plan import FederatedPlan
+from tacit.federated.plan import FederatedPlan, Trust
+from tacit.federated.selection import CheckIns
+from tacit.federated.unit import Kind
 from tacit.ledger import WINDOWS, Account, Budget, BudgetExceeded, Ledger, Payment, canonical, paying
 from tacit.parameters import count, positive, probability
 
 ANY = "any"
+ROUNDED = Fraction(1, 10**9)  # of a budget that people write in decimals
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class Policy:
     """What plans may do on a device. `workloads` are fingerprints of plans and `code` hashes of training code.
 
     `cohort` is the least number of honest clients whose sum may be opened, and `colluding` the share of clients that a
-    plan must take to be on the server's side. ("any",) in `workloads` or `code` allows
+    plan must take to be on the server's side. `register` is the fingerprint of the register of identities, where keys of
+    secure sums must be signed: then sums are safe from a server that breaks the protocol, too. ("any",) in `workloads` or `code` allows
     everything that keeps to the numbers; it must be written, it is not the default.
     """
 
@@ -65,6 +70,7 @@ class Policy:
     cohort: int = 2
     colluding: float = 0.0
     window: str | None = None
+    register: str | None = None
     workloads: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
     signature: str = field(default="", compare=False)
@@ -79,6 +85,10 @@ class Policy:
         for name in ("trust", "workloads", "code"):
             given = getattr(self, name)
             object.__setattr__(self, name, (given,) if isinstance(given, str) else tuple(given))
+        if not set(self.trust) <= set(get_args(Trust)) or self.unit not in get_args(Kind):
+            raise ParameterError(
+                f"trust must be some of {', '.join(get_args(Trust))}, and unit one of {', '.join(get_args(Kind))}"
+            )
         if self.window is not None and self.window not in WINDOWS:
             raise ParameterError(f"window must be one of {', '.join(WINDOWS)} or left out, not {self.window!r}")
         try:
@@ -123,6 +133,8 @@ class Policy:
     def _signed_text(self) -> bytes:
         record = self.to_record()
         del record["signature"]
+        if self.register is None:  # policies from before there were registers keep their signatures
+            del record["register"]
         return b"tacit policy 1\n" + canonical(record).encode()
 
     def signed(self, key: bytes) -> Policy:
@@ -164,7 +176,7 @@ class Policy:
             raise FederatedError(code="federated-unit", given=plan.unit.kind, asked=self.unit)
         if not plan.clip <= self.clip:
             raise FederatedError(code="federated-clip", given=plan.clip, most=self.clip)
-        if not plan.noise_multiplier >= self.noise:
+        if plan.trust != "silo" and not plan.noise_multiplier >= self.noise:
             raise FederatedError(code="federated-noise", given=plan.noise_multiplier, least=self.noise)
         if plan.participations > self.participations:
             raise FederatedError(
@@ -174,6 +186,8 @@ class Policy:
             raise FederatedError(code="federated-separation", given=plan.separation, least=self.separation)
         if plan.colluding < self.colluding and plan.trust == "distributed":
             raise FederatedError(code="federated-collusion", given=plan.colluding, least=self.colluding)
+        if plan.trust == "distributed" and plan.register != self.register:
+            raise FederatedError(code="federated-register")
         if plan.honest < self.cohort:
             raise FederatedError(code="federated-cohort", given=plan.honest, least=self.cohort)
 
@@ -252,14 +266,10 @@ def period_of(window: str | None, day: datetime.date) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _fits(plan: FederatedPlan, budget: str) -> bool:
-    guarantee = Budget.of(budget).guarantee
-    if guarantee.currency not in ("approximate", "pure"):
-        raise ParameterError("a book in memory compares epsilon and delta; give such a budget, or a file")
-    amounts = guarantee.floats
-    delta = amounts.delta or 0.0
-    found = account(plan.client_event, plan.client_event.stated).epsilon(delta).upper
-    return found <= float(amounts.epsilon or 0.0) * (1 + 1e-9)
+def _amounts(plan: FederatedPlan) -> tuple[Fraction, Fraction]:
+    """What a run takes from a book in memory: epsilon at the plan's delta, and that delta."""
+    event = plan.client_event
+    return Fraction(account(event, event.stated).epsilon(plan.delta).upper), Fraction(plan.delta)
 
 
 class ClientBook:
@@ -271,8 +281,9 @@ class ClientBook:
     Guarantee
         Statement: whatever servers ask, this client's part in all runs together costs at most the policy's budget in
         each window, and in each run at most what the run's plan says.
-        Conditions: the file is the only one of this client. Runs are told apart by their plan and the name the server
-        gives them; a name that comes again meets the old count.
+        Conditions: the files are the only ones of this client, and are kept: a book that is lost beside its rounds, or
+        older than they are, is refused, but where both are deleted or put back together the client forgets. Runs are told
+        apart by their plan and the name the server gives them; a name that comes again meets the old count.
         Proved in: entries are made durable before training; each run's price covers `participations` rounds that are
         `separation` apart, and `enter` refuses more, nearer or repeated ones.
     """
@@ -281,7 +292,27 @@ class ClientBook:
         self.policy = policy
         self.path = None if path is None else Path(path)
         self._rounds: dict[tuple[str, str], list[int]] = {}
+        self._slots: dict[tuple[str, str, int], int] = {}
+        self._paid: dict[str | None, list[tuple[Fraction, Fraction]]] = {}
         self._account: Account | None = None
+        self._latest: datetime.date | None = None
+
+    def day(self, today: datetime.date | None = None) -> datetime.date:
+        """Today, or the latest day that this book has seen where that is later; a clock that was set back is refused.
+
+        One day back is allowed, since people travel.
+        """
+        now = today or datetime.date.today()
+        if self._latest is None:
+            self._latest = now
+            if self.path is not None and Path(f"{self.path}.rounds").exists():
+                with self._alone() as rounds:
+                    (seen,) = rounds.execute("SELECT max(day) FROM tacit_days").fetchone()
+                self._latest = now if seen is None else datetime.date.fromisoformat(seen)
+        if now < self._latest - datetime.timedelta(days=1):
+            raise FederatedError(code="federated-clock", seen=self._latest.isoformat())
+        self._latest = max(now, self._latest)
+        return self._latest
 
     def enter(self, plan: FederatedPlan, *, run: str, turn: int, today: datetime.date | None = None) -> Payment:
         """Note that this client takes part in a round, or refuse. What is refused is not noted.
@@ -289,22 +320,56 @@ class ClientBook:
         The data is touched inside the open payment that comes back. Rounds must come in order: one that is older than
         the last is taken for a repetition.
         """
-        key = (plan.fingerprint, run)
+        key, day = (plan.fingerprint, run), self.day(today)
+        period = period_of(self.policy.window, day)
+        if isinstance(plan.selection, CheckIns):
+            self._shows_up(plan.selection, key, turn)
         if self.path is None:
             known = self._rounds.setdefault(key, [])
             self._allowed(plan, known, turn)
-            if not known and not _fits(plan, self.policy.budget):
-                raise FederatedError(code="federated-book-spent")
+            if not known:
+                self._afford(plan, period)
             known.append(turn)
             return self._payment(None, plan, None)
         with self._alone() as rounds:
             rows = rounds.execute("SELECT turn FROM tacit_rounds WHERE plan = ? AND run = ? ORDER BY turn", key).fetchall()
             known = [int(row[0]) for row in rows]
             self._allowed(plan, known, turn)
-            period = period_of(self.policy.window, today or datetime.date.today())
+            (last,) = rounds.execute("SELECT max(entry) FROM tacit_days").fetchone()
+            if last is not None and not self.path.exists():
+                raise FederatedError(code="federated-book-lost")
             payment = self._payment(None if known else self.account, plan, period)
+            if payment.entry is not None and last is not None and payment.entry <= last:
+                # Entries count upwards: this is not the file that the last run was paid from.
+                raise FederatedError(code="federated-book-lost")
             rounds.execute("INSERT INTO tacit_rounds VALUES (?, ?, ?)", (*key, turn))
+            rounds.execute("INSERT INTO tacit_days VALUES (?, ?)", (day.isoformat(), payment.entry))
         return payment
+
+    def _shows_up(self, rule: CheckIns, key: tuple[str, str], turn: int) -> None:
+        """Refuse a round that is not the one this client drew for its block. The draw is durable, and made once."""
+        block, place = rule.place(turn)
+        if self.path is None:
+            slot = self._slots.setdefault((*key, block), rule.slot())
+        else:
+            with self._alone() as rounds:
+                where = (*key, block)
+                rounds.execute("INSERT OR IGNORE INTO tacit_slots VALUES (?, ?, ?, ?)", (*where, rule.slot()))
+                asked = "SELECT slot FROM tacit_slots WHERE plan = ? AND run = ? AND block = ?"
+                (slot,) = rounds.execute(asked, where).fetchone()
+        if slot != place:
+            raise FederatedError(code="federated-book-slot")
+
+    def _afford(self, plan: FederatedPlan, period: str | None) -> None:
+        """Take a run's price from a book in memory, as the ledger does: epsilons and deltas add up."""
+        guarantee = Budget.of(self.policy.budget).guarantee
+        if guarantee.currency not in ("approximate", "pure"):
+            raise ParameterError("a book in memory compares epsilon and delta; give such a budget, or a file")
+        amounts, paid = guarantee.floats, [*self._paid.get(period, []), _amounts(plan)]
+        limits = (amounts.epsilon or 0.0, amounts.delta or 0.0)
+        if any(sum(column) > Fraction(limit) * (1 + ROUNDED) for column, limit in zip(zip(*paid, strict=True), limits, strict=True)):
+            raise FederatedError(code="federated-book-spent")
+        self._paid[period] = paid
 
     def _allowed(self, plan: FederatedPlan, known: list[int], turn: int) -> None:
         if known and turn <= known[-1]:
@@ -359,6 +424,10 @@ class ClientBook:
             connection.execute("BEGIN EXCLUSIVE")
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS tacit_rounds (plan TEXT, run TEXT, turn INTEGER, PRIMARY KEY (plan, run, turn))"
+            )
+            connection.execute("CREATE TABLE IF NOT EXISTS tacit_days (day TEXT, entry INTEGER)")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS tacit_slots (plan TEXT, run TEXT, block INTEGER, slot INTEGER, PRIMARY KEY (plan, run, block))"
             )
             yield connection
             connection.execute("COMMIT")

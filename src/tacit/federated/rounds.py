@@ -7,15 +7,19 @@ value; anything else is left out, by the name of its phase alone.
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.federated.errors import needs_flower
+from tacit.federated.errors import FederatedError, needs_flower
 from tacit.federated.messages import ANSWER, RECORD, REFUSED, Ask
 from tacit.federated.plan import FederatedPlan
+from tacit.federated.selection import Arriving
 from tacit.federated.sums import CentralSum
+
+if TYPE_CHECKING:
+    from tacit.federated.secure_sum.keys import Register
 
 with needs_flower():
     from flwr.app import ConfigRecord, Message, RecordDict
@@ -25,8 +29,10 @@ with needs_flower():
 class Rounds:
     """The rounds of one run of a plan. `excluded` has, for each round, how many answers were left out in which phase."""
 
-    def __init__(self, plan: FederatedPlan, *, run: str | None = None) -> None:
-        self.plan = plan
+    def __init__(self, plan: FederatedPlan, *, run: str | None = None, register: Register | None = None) -> None:
+        if plan.register != (None if register is None else register.fingerprint):
+            raise FederatedError(code="federated-register")
+        self.plan, self.register = plan, register
         self.run = run or secrets.token_hex(16)
         self.excluded: list[dict[str, int]] = []
         self.survivors: tuple[int, ...] = ()
@@ -41,9 +47,11 @@ class Rounds:
 
             return secure_round(self, grid, ask, nodes, timeout)
         total = CentralSum(self.plan, ask.threshold)
-        heard = []
+        heard: list[int] = []
         for node, sent in self.exchanged(grid, ask, dict.fromkeys(nodes, b""), timeout).items():
-            if total.add(sent):
+            if isinstance(self.plan.selection, Arriving) and len(heard) >= self.plan.clients:
+                self.leave_out("surplus")  # asked to make up for others who would not answer
+            elif total.add(sent):
                 heard.append(node)
             else:
                 self.leave_out("vector")
@@ -67,7 +75,9 @@ class Rounds:
         found: dict[int, bytes] = {}
         for reply in grid.send_and_receive(asked, timeout=timeout):
             sent, node = _answer(reply), reply.metadata.src_node_id
-            if sent is None or sent == REFUSED or node not in payloads:
+            # A reply carries the group of its request: what belongs to another round must not count in this one.
+            other = reply.metadata.group_id != str(ask.turn) or reply.metadata.message_type != f"train.tacit_{ask.phase}"
+            if sent is None or sent == REFUSED or node not in payloads or other:
                 self.leave_out(ask.phase)
             elif node not in found:
                 found[node] = sent

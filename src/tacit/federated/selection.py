@@ -27,6 +27,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tacit.accounting import (
     Adjacency,
     Event,
@@ -93,7 +96,10 @@ class Everyone(CohortRule):
 
 @dataclass(frozen=True)
 class Arriving(CohortRule):
-    """Whoever is there, at most `over` times as many as are needed: nothing is random, so nothing is credited."""
+    """Whoever is there, at most `over` times as many as are needed: nothing is random, so nothing is credited.
+
+    With `over` above 1 more clients are asked than a round needs, and the first `expected` that answer count.
+    """
 
     over: float = 1.0
 
@@ -153,7 +159,11 @@ class FixedCohort(CohortRule):
 
 @dataclass(frozen=True)
 class CheckIns(CohortRule):
-    """Every client draws one of `slots` rounds by itself and shows up then; all that show up are added up."""
+    """Every client draws one of `slots` rounds by itself and shows up then; all that show up are added up.
+
+    After these rounds it draws again. The server asks everyone in every round, and the client's own book answers in
+    the drawn one alone.
+    """
 
     slots: int = 1
     credited = True
@@ -163,8 +173,20 @@ class CheckIns(CohortRule):
         count("slots", self.slots)
 
     def slot(self) -> int:
-        """The round, from 1, in which a client takes part; drawn on the device."""
+        """The round of a block, from 1, in which a client takes part; drawn on the device, and kept in its book."""
         return 1 + int(uniform_integers(self.slots))
+
+    def slots_of(self, people: int) -> NDArray[np.int64]:
+        """The same for many clients at once, for simulations."""
+        return 1 + np.asarray(uniform_integers(self.slots, people), dtype=np.int64)
+
+    def place(self, turn: int) -> tuple[int, int]:
+        """The block of a round, and its place in the block from 1.
+
+        >>> CheckIns(10, slots=4).place(6)
+        (1, 2)
+        """
+        return (turn - 1) // self.slots, (turn - 1) % self.slots + 1
 
     def cohort(self, ids: Ids, turn: int) -> list[int]:
         return sorted(ids)

@@ -26,6 +26,7 @@ from tacit.errors import ParameterError
 from tacit.federated import central
 from tacit.federated.device import composed
 from tacit.federated.plan import FederatedPlan
+from tacit.federated.selection import CheckIns
 from tacit.federated.sums import CentralSum, mean_of
 from tacit.ledger import Account, paying
 from tacit.parameters import count
@@ -66,16 +67,21 @@ def simulate(
     made = SimulatedRun(weights, plan)
     threshold = plan.clip
     correlated: Any = None
+    slots = np.zeros(0, dtype=np.int64)
     payment = paying(account, plan.event, purpose=plan.name, run=run, delta=plan.delta).open()
     for turn in range(1, plan.rounds + 1):
         with payment.touching():
             ids = np.array(plan.selection.cohort(range(people), turn), dtype=np.int64)
+            if isinstance(plan.selection, CheckIns):  # every client draws one round of each block
+                _, place = plan.selection.place(turn)
+                slots = plan.selection.slots_of(people) if place == 1 else slots
+                ids = ids[slots[ids] == place]
             if plan.trust == "distributed":
                 noisy, total = _shared(plan, weights, cohort, ids, threshold, batch, run, turn)
             else:
                 summed = CentralSum(plan, threshold)
                 for rows in _batches(cohort, weights, ids, batch, plan):
-                    summed.total[:] += lattice_sum(plan, *rows, threshold)
+                    summed.total[:] += (local_sum if plan.trust == "local" else lattice_sum)(plan, *rows, threshold)
                 total = summed.total.copy()
                 if plan.strategy is not None:
                     from tacit.federated.correlated import CorrelatedSums
@@ -138,6 +144,15 @@ def lattice_sum(plan: FederatedPlan, updates: NDArray[Any], examples: NDArray[np
     np.trunc(rows, out=rows)
     # Whole numbers of at most 2^30, a few dozen of them, add up exactly in double precision.
     total[:] = rows.sum(axis=0).astype(np.int64)
+    return total
+
+
+def local_sum(plan: FederatedPlan, updates: NDArray[Any], examples: NDArray[np.int64], threshold: float) -> NDArray[np.int64]:
+    """The sum of what these clients would send under local trust, each with noise of its own."""
+    total, radius = np.zeros(plan.length, dtype=np.int64), plan.radius(threshold)
+    for update, number in zip(updates, examples, strict=True):
+        sent = central.to_lattice(composed(plan, update, int(number), threshold), radius)
+        total += central.randomised(sent, plan.noise_multiplier, radius)
     return total
 
 

@@ -17,19 +17,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
+from tacit.federated.checkpoint import KeptRun
 from tacit.federated.errors import FederatedError, RoundVoid, needs_flower
 from tacit.federated.messages import Ask, Layout
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.rounds import Rounds
 from tacit.federated.selection import Separation
 from tacit.federated.sums import mean_of
-from tacit.ledger import Account, Payment, paying
+from tacit.ledger import Account, Payment
+
+if TYPE_CHECKING:
+    from tacit.federated.secure_sum.keys import Register
 
 with needs_flower():
     from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -44,22 +49,27 @@ class Private(Strategy):
     """The inner strategy on noisy means. `account` is a ledger account that pays; None books nothing.
 
     `rounds_void` counts rounds in which too few clients survived; they are spent and change nothing. `rounds.excluded`
-    says, for each round, how many answers were left out in which phase. A run that is resumed is a new run: it draws new
-    noise and pays for its own rounds (`start(..., num_rounds=...)` beyond those of the plan is refused).
+    says, for each round, how many answers were left out in which phase. With `checkpoint`, the path of a file, a run whose
+    server died goes on where it was: under its own payment, with new noise, and without the round that was under way. An
+    inner optimiser begins anew then. Without one, a run from old arrays is a new run and pays for its own rounds.
     """
 
-    def __init__(self, inner: FedAvg, plan: FederatedPlan, account: Account | None, *, run: str | None = None) -> None:
+    def __init__(
+        self, inner: FedAvg, plan: FederatedPlan, account: Account | None, *, run: str | None = None,
+        register: Register | None = None, checkpoint: str | Path | None = None,
+    ) -> None:
         if type(inner) not in KNOWN:  # a subclass may look at single replies
             raise FederatedError(code="federated-strategy", strategy=type(inner).__name__)
         if plan.question is not None:
             raise ParameterError("this plan is for a question of federated analytics; ask it with `ask`")
         self.inner, self.plan, self.account = inner, plan, account
-        self.rounds = Rounds(plan, run=run)
+        self.rounds = Rounds(plan, run=run, register=register)
         self.threshold = plan.clip
         self.thresholds: list[float] = []
         self.rounds_void = 0
         self._separation = Separation(plan.separation)
         self._started = False
+        self._checkpoint = None if checkpoint is None else Path(checkpoint)
 
     # --- what Flower's class asks for, and Flower's own loop would use: it has no phases, so it is refused -------
 
@@ -108,12 +118,16 @@ class Private(Strategy):
         result = Result()
         self._evaluated(result, 0, initial_arrays, evaluate_fn)
         config = json.dumps(dict(train_config or {}))
-        terms = {"purpose": self.plan.name, "run": self.rounds.run, "delta": self.plan.delta}
-        payment = paying(self.account, self.plan.event, **terms).open()  # type: ignore[arg-type]
-        for turn in range(1, rounds + 1):
+        kept = KeptRun(self._checkpoint, self.plan, self.rounds.run, arrays)
+        self.rounds.run, self.threshold, arrays = kept.state.run, kept.state.threshold, kept.state.arrays
+        result.arrays = _record(arrays)
+        payment = kept.payment(self.account)
+        for turn in range(kept.state.begun + 1, rounds + 1):
             nodes = self._cohort(grid, turn)  # public, and so are its refusals
-            with payment.touching():
+            kept.begin(turn)
+            with payment.touching(resumable=self._checkpoint is not None):
                 arrays = self._round(grid, turn, nodes, layout, arrays, timeout, config)
+            kept.end(arrays, self.threshold)
             record = _record(arrays)
             result.arrays = record
             self._evaluated(result, turn, record, evaluate_fn)

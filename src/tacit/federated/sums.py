@@ -26,7 +26,7 @@ FEWEST = 0.1  # of the expected weight: a noisy weight below it is taken for it,
 
 
 class CentralSum:
-    """Adds up vectors under central trust. Memory is two vectors, however many clients there are."""
+    """Adds up vectors that come without masks. Memory is two vectors, however many clients there are."""
 
     def __init__(self, plan: FederatedPlan, threshold: float) -> None:
         self.plan, self.threshold = plan, threshold
@@ -34,10 +34,11 @@ class CentralSum:
 
     def add(self, sent: bytes) -> bool:
         """Take one client's message. False: it has not the form or the norm of this round and is left out."""
-        if not isinstance(sent, bytes) or len(sent) != 4 * self.plan.length:
+        local = self.plan.trust == "local"
+        if not isinstance(sent, bytes) or len(sent) != (8 if local else 4) * self.plan.length:
             return False
-        vector = np.frombuffer(sent, dtype="<i4")
-        if not central.exact_norm_fits(vector):
+        vector = np.frombuffer(sent, dtype="<i8" if local else "<i4")
+        if not (central.plausible(vector, self.plan.noise_multiplier) if local else central.exact_norm_fits(vector)):
             return False
         self._total += vector
         return True
@@ -48,7 +49,14 @@ class CentralSum:
         return self._total
 
     def noisy(self) -> Floats:
-        """The sum with the plan's noise, in the unit of the updates. Drawn once."""
+        """The sum with the plan's noise, in the unit of the updates. Drawn once.
+
+        Under local and silo trust the noise is in the vectors already.
+        """
+        if self.plan.trust in ("local", "silo"):
+            exact = self._total * (self.plan.radius(self.threshold) / central.CLIP)
+            del self._total
+            return np.asarray(exact, dtype=np.float64)
         noise = central.noise(self.plan.noise_multiplier, self.plan.radius(self.threshold), self.plan.selection.adjacency)
         found = np.asarray(noise.release(self._total), dtype=np.float64)
         del self._total

@@ -51,6 +51,19 @@ _SERVERS: dict[str, dict[str, dict[str, str]]] = {
             "sum": "noisy, with the noise of honest clients alone", "model": "every round",
         },
     },
+    "local": {
+        "server": {"raw data": _NOTHING, "update": "each, with all of its noise", "sum": "noisy", "model": "every round"},
+        "server and clients": {
+            "raw data": "that of the clients with it", "update": "each, with all of its noise", "sum": "noisy", "model": "every round",
+        },
+    },
+    "silo": {
+        "server": {"raw data": _NOTHING, "update": "each silo's private model", "sum": "of private models", "model": "every round"},
+        "server and clients": {
+            "raw data": "that of the silos with it", "update": "each silo's private model", "sum": "of private models",
+            "model": "every round",
+        },
+    },
 }  # fmt: skip
 
 #: Table 8.1: the principle, what meets it here, and what is only promised.
@@ -80,7 +93,7 @@ PRINCIPLES: tuple[tuple[str, str, str], ...] = (
 
 def who_sees(plan: FederatedPlan) -> Mapping[str, Mapping[str, str]]:
     """For each actor, what it sees of each thing under a plan's trust."""
-    servers = _SERVERS.get(plan.trust, _SERVERS["distributed"])
+    servers = _SERVERS[plan.trust]
     return {actor: (_COMMON.get(actor) or servers[actor]) for actor in ACTORS}
 
 

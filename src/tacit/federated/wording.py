@@ -27,10 +27,13 @@ def described(plan: FederatedPlan) -> str:
     for price in plan.prices():
         mark = "  <- the target" if price.adversary == plan.against else ""
         lines.append(f"  {titles[price.adversary]:<{width}}  {price.words}{mark}")
-    lines.append(
-        f"Clip {plan.clip:g}{' at first, then the median of the norms' if plan.adaptive else ''}; noise multiplier "
-        f"{plan.noise_multiplier:.6g}; noise in a coordinate of the mean {plan.deviation():.4g}"
-    )
+    if plan.trust == "silo":
+        lines.append(f"Each silo trains privately inside, at {plan.inside!r} a round; its model is clipped at {plan.clip:g}")
+    else:
+        lines.append(
+            f"Clip {plan.clip:g}{' at first, then the median of the norms' if plan.adaptive else ''}; noise multiplier "
+            f"{plan.noise_multiplier:.6g}; noise in a coordinate of the mean {plan.deviation():.4g}"
+        )
     if plan.strategy is not None:
         lines.append(f"Noise is correlated over the rounds by {type(plan.strategy).__name__}")
     if plan.participations < plan.rounds or plan.separation > 1:

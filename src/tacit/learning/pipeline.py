@@ -148,7 +148,7 @@ def _absent(step: Any) -> bool:
     return step is None or isinstance(step, str)
 
 
-def _idle(step: Any) -> bool:
+def idle(step: Any) -> bool:
     """Whether a step learns nothing from the data: no step, or an estimator that need not be fitted."""
     return _absent(step) or isinstance(step, RowByRow) or (not hasattr(step, "event_") and not get_tags(step).requires_fit)
 
@@ -160,7 +160,7 @@ def _row_by_row(step: Any, wrap: type[RowByRow] = RowByRow) -> Any:
         return step
     if isinstance(step, RowByRow):
         return step if type(step) is wrap else wrap(step.step)
-    return wrap(step) if not _absent(step) and _idle(step) else step
+    return wrap(step) if not _absent(step) and idle(step) else step
 
 
 def _event_of(name: str, step: Any) -> Event:
@@ -171,7 +171,7 @@ def _event_of(name: str, step: Any) -> Event:
     found = getattr(step, "event_", None)
     if isinstance(found, Event):
         return found
-    if _idle(step):
+    if idle(step):
         raise ParameterError(code="step-sees-all-rows", step=f"{name!r} ({type(step).__name__})")
     raise ParameterError(f"step {name!r} ({type(step).__name__}) carries no event_: it reads the data and nothing says what that costs")
 
@@ -219,7 +219,7 @@ class Pipeline(SklearnPipeline):
         rows, columns = matrix(X, width=_width(self)).shape
         copies = [(name, _rehearsed(step)) for name, step in self.steps]
         for name, step in copies:
-            if not _idle(step) and not hasattr(step, "epsilon") and not isinstance(step, SklearnPipeline):
+            if not idle(step) and not hasattr(step, "epsilon") and not hasattr(step, "price") and not isinstance(step, SklearnPipeline):
                 _event_of(name, _stood_in(step, columns))  # before any fit to the data: a step without a price is refused
         stand_in = SklearnPipeline(copies)
         # labels are declared by the classifiers themselves; any label is as good for the price
@@ -240,7 +240,7 @@ class Pipeline(SklearnPipeline):
         return self._paid(X, y, lambda: super(Pipeline, self).fit_predict(X, y, **params))
 
     def _paid(self, X: ArrayLike, y: ArrayLike | None, fit: Callable[[], Any]) -> Any:
-        stated, deltas, concentrated = _stated(self.steps)
+        relation, deltas, concentrated = stated(self.steps)
         event = self.price(X, y)
         delta = self.delta if self.delta is not None else (sum(deltas) if deltas and not concentrated else None)
         payer = None if isinstance(event, NoOp) else self.account
@@ -251,7 +251,7 @@ class Pipeline(SklearnPipeline):
         if found != event:  # cannot happen while an event is a function of public numbers
             raise ParameterError("a step's price changed between the reservation and the fit; it must depend on public numbers only")
         self.event_ = event
-        total = account(event, stated)
+        total = account(event, relation)
         self.privacy_ = total.epsilon(float(delta)) if delta is not None else total.rho()
         self.private_ = payment.private
         return fitted
@@ -274,9 +274,9 @@ def _width(pipeline: SklearnPipeline) -> int | None:
 def _zeros(X: Any, rows: int, columns: int) -> Any:
     """As many rows of zeros, under the names of a data frame."""
     zeros = np.zeros((rows, columns))
-    if not (hasattr(X, "iloc") and hasattr(X, "columns")):
-        return zeros
-    return type(X)(zeros, columns=X.columns)
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        return type(X)(zeros, columns=X.columns)
+    return type(X)(zeros, schema=X.columns) if hasattr(X, "get_columns") else zeros
 
 
 def _stood_in(step: Any, columns: int) -> Any:
@@ -287,13 +287,15 @@ def _stood_in(step: Any, columns: int) -> Any:
     return copy
 
 
-def _stated(steps: list[tuple[str, Any]]) -> tuple[Adjacency, list[Number], bool]:
+def stated(steps: list[tuple[str, Any]]) -> tuple[Adjacency, list[Number], bool]:
     """The relation of all private steps, which must be one, their deltas, and whether one of them is in rho or mu."""
     relations, deltas, concentrated = set(), [], False
     for _, step in steps:
-        if isinstance(step, SklearnPipeline):
-            stated, more, other = _stated(step.steps)
-            relations.add(stated)
+        if isinstance(step, SklearnPipeline) or hasattr(step, "transformers"):
+            inner = step.steps if isinstance(step, SklearnPipeline) else [part[:2] for part in step.transformers]
+            relation, more, other = stated(inner)
+            if more or other:
+                relations.add(relation)
             deltas += more
             concentrated = concentrated or other
             continue

@@ -78,6 +78,32 @@ def matrix(X: object, *, width: int | None = None) -> Array:
     return _floats(array, "X")
 
 
+def columns_of(X: Any, width: int | None) -> list[Any]:
+    """The columns of a data frame, an array or a list of rows, with their values as they are; lists of rows need a declared width.
+
+    >>> columns_of([["a", 1], ["b"]], 2)
+    [['a', None], [1, None]]
+    """
+    columns = _columns(X)
+    if columns is not None:
+        return columns
+    if isinstance(X, (list, tuple)):
+        if width is None:
+            raise ParameterError(code="width-undeclared")
+        rows = [row if isinstance(row, (list, tuple)) and len(row) == width else [None] * width for row in X]
+        return [[row[i] for row in rows] for i in range(width)]
+    array = _as_array(X)
+    if array.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {array.ndim}D array instead.")
+    return [array[:, i] for i in range(array.shape[1])]
+
+
+def names_of(X: Any) -> list[str] | None:
+    """The names of a data frame's columns; None for other containers."""
+    found = getattr(X, "columns", None) if hasattr(X, "iloc") or hasattr(X, "get_columns") else getattr(X, "column_names", None)
+    return None if found is None else [str(name) for name in found]
+
+
 def _listed(rows: Sequence[object], width: int | None) -> Array:
     if width is None:
         raise ParameterError(code="width-undeclared")

@@ -52,8 +52,8 @@ class PrivateSearchCV(BaseEstimator):
         delta: at which the total is stated; by default twice the estimator's, as a total needs more than one fit.
         account: a ledger account; the whole is reserved before any row is looked at. The estimator has none.
 
-    Fitted: best_estimator_, best_params_, best_score_ (noisy), event_, privacy_, private_. How many settings were tried, and how
-    long it took, must stay secret: the guarantee rests on it.
+    Fitted: best_estimator_, best_params_, best_score_ (minus the noisy sum of losses on held-out rows), event_, privacy_, private_.
+    How many settings were tried, and how long it took, must stay secret: the guarantee rests on it.
 
     Guarantee
         Statement: fitting costs event_ = Selection(fit and score together, mean_trials, 1).
@@ -127,18 +127,21 @@ class PrivateSearchCV(BaseEstimator):
         return best
 
     def _score(self, model: Any, X: Any, y: Any) -> float:
-        """The noisy sum of what every held-out row adds: right or wrong, or how near in units of the label bounds."""
+        """Minus the noisy sum of what every held-out row loses: wrong or right, or how far in units of the label bounds, squared.
+
+        Losses and not gains: every try holds out another number of rows, and a sum of gains would mostly count them.
+        """
         if len(X) == 0:
-            good = np.zeros(0)
+            lost = np.zeros(0)
         elif hasattr(model, "classes_"):
-            good = (np.asarray(model.predict(X)) == np.asarray(column_of(y, len(X)))).astype(np.float64)
+            lost = (np.asarray(model.predict(X)) != np.asarray(column_of(y, len(X)))).astype(np.float64)
         else:
             low, high = (float(np.ravel(end)[0]) for end in model.label_bounds)
             gap = (model.predict(X) - np.clip(np.nan_to_num(label_numbers(y, len(X))), low, high)) / (high - low)
-            good = 1 - np.clip(gap * gap, 0.0, 1.0)
+            lost = np.clip(gap * gap, 0.0, 1.0)
         epsilon = self._score_epsilon()
-        (total,) = noisy_l1_sum(good[:, None], bound=1.0, multiplier=1 / float(epsilon), adjacency=self._relation())
-        return float(total)
+        (total,) = noisy_l1_sum(lost[:, None], bound=1.0, multiplier=1 / float(epsilon), adjacency=self._relation())
+        return -float(total)
 
     def _settings(self) -> list[dict[str, Any]]:
         if not isinstance(self.param_grid, Mapping) or not self.param_grid or any(not len(v) for v in self.param_grid.values()):

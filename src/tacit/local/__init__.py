@@ -15,7 +15,7 @@ from tacit.local.domain import Numbers
 from tacit.local.fragments import FragmentReports, FragmentSearch, HashedWords, puzzle
 from tacit.local.graphs import GraphModel, NoisyAdjacency, degree_event, edge_event, generated, noisy_adjacency, noisy_degrees
 from tacit.local.grouped import GroupedRandomiser
-from tacit.local.hadamard import Hadamard
+from tacit.local.hadamard import BlockHadamard, Hadamard
 from tacit.local.hashing import LocalHash
 from tacit.local.heavy_hitters import PrefixCandidates, PrefixSearch, find
 from tacit.local.marginals import FeatureRows, HadamardMarginals, MarginalAnswers, marginal_shares
@@ -32,6 +32,7 @@ from tacit.local.rappor import BloomCounts, Decoded, Device, Rappor, joint_share
 from tacit.local.recommender import ItemProfiles, factorised
 from tacit.local.replicas import Replicas, noised, update_event
 from tacit.local.reports import (
+    HEAD,
     as_batch,
     batch_sizes,
     protocol_of,
@@ -72,10 +73,10 @@ from tacit.local.vectors import (
 # what a protocol is, and which one to take
 __all__ = ["Label", "Protocol", "Randomiser", "best", "candidates", "detectable", "explain", "frequencies"]
 # randomisers for frequencies
-__all__ += ["Hadamard", "LocalHash", "Projective", "Response", "Subset", "SymmetricUnary", "Unary"]
+__all__ += ["BlockHadamard", "Hadamard", "LocalHash", "Projective", "Response", "Subset", "SymmetricUnary", "Unary"]
 # reports, and who counts them
 __all__ += ["Client", "Collector", "Estimates", "as_batch", "batch_sizes", "protocol_of", "read_batch", "read_reports", "schema", "sealed"]
-__all__ += ["to_batch", "to_report"]
+__all__ += ["HEAD", "to_batch", "to_report"]
 # between people and the collector: shuffling, shares of noise, forged reports
 __all__ += ["CrowdShuffler", "Shuffler", "Suspicion", "forge", "forged_for", "poisson", "polya_share", "shift", "skellam_share"]
 __all__ += ["suspicious"]

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterable
 
 from tacit.errors import ParameterError
-from tacit.local.hadamard import Hadamard
+from tacit.local.hadamard import BlockHadamard, Hadamard
 from tacit.local.hashing import LocalHash
 from tacit.local.projective import Projective
 from tacit.local.protocol import Label, Protocol
@@ -27,7 +27,9 @@ from tacit.local.unary import SymmetricUnary, Unary
 from tacit.parameters import Number, count, positive
 
 #: In order of preference where predicted errors are alike: short reports and fast collectors first.
-_MAKERS: tuple[Callable[[int, Number], Randomiser], ...] = (Response, Projective, Hadamard, Subset, Unary, SymmetricUnary, LocalHash)
+_MAKERS: tuple[Callable[[int, Number], Randomiser], ...] = (
+    Response, Projective, Hadamard, Subset, Unary, SymmetricUnary, LocalHash, BlockHadamard,
+)  # fmt: skip
 WIDE = 1 << 12  # values beyond which unary reports, one bit a value, are not considered, and shorter reports go before subsets
 LONG = 1 << 17  # values beyond which subsets are not either: reports of more than 16 kilobytes, for at most 2.3% of the variance
 NEAR = 1.01  # errors this close count as alike
@@ -100,10 +102,11 @@ def frequencies(
 def explain(size: int, epsilon: Number, *, n: int = 1) -> str:
     """All candidates with their predicted errors, as text."""
     chosen = best(size, epsilon)
-    lines = [f"for {size:,} values at epsilon {epsilon} (odds of {math.exp(float(epsilon)):.3g} to 1 between any two values)"]
+    lines = [f"for {size:,} values at epsilon {float(epsilon):g} (odds of {math.exp(float(epsilon)):.3g} to 1 between any two values)"]
     for one in candidates(size, epsilon):
         mark = "  <- chosen" if one == chosen else ""
-        lines.append(f"  {one.kind:<16} deviation of a share {math.sqrt(one.variance(n)):.3g}, {one.width} bytes a report{mark}")
+        width = "1 byte" if one.width == 1 else f"{one.width} bytes"
+        lines.append(f"  {one.kind:<16} deviation of a share {math.sqrt(one.variance(n)):.3g}, {width} a report{mark}")
     if size > LONG:
         chosen_spread, long = chosen.variance(1), Subset(size, epsilon)
         gain = 1 - math.sqrt(min(1.0, long.variance(1) / chosen_spread))

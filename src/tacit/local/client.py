@@ -39,11 +39,13 @@ class Client:
 
     With `values=k` the device memorises: it draws once for each of the first k different values, and pays for k reports, ever. With
     `values=None` every report is drawn anew and paid for by itself; a period, such as a date, that was reported before is reported
-    with the same bytes again, for nothing.
+    with the same bytes again, for nothing. `each`, such as Budget(epsilon=1, period="day"), bounds what all protocols of the file spend
+    in one period besides; every report then names its period. Periods are named by the caller: a clock that is set back finds the old
+    reports and draws nothing.
 
     Guarantee
         Statement: all reports together, however many, cost k times `protocol.event` where the device memorises, and otherwise that
-        event times the number of payments in the book; never more than the lifetime budget.
+        event times the number of payments in the book; never more than the lifetime budget, nor in one period than `each`.
         Conditions: the file is the only one of this person. For k = 1 and for values=None, the replacement of all the person's values
         by any others. For k > 1, by others that change and come back at the same reports: *when* a value changes shows, and no finite
         price covers that, since a person whose value stays never sends two different reports.
@@ -52,27 +54,38 @@ class Client:
     """
 
     def __init__(
-        self, protocol: Protocol, *, ledger: str | Path, lifetime: Guarantee | Budget | str, values: int | None = 1
-    ) -> None:
+        self, protocol: Protocol, *, ledger: str | Path, lifetime: Guarantee | Budget | str, values: int | None = 1,
+        each: Budget | None = None,
+    ) -> None:  # fmt: skip
         self.protocol = protocol
         self.values = None if values is None else count("values", values)
         self.path = Path(ledger)
         budget = Budget.of(lifetime)
         if budget.period is not None:
             raise ParameterError("lifetime must be one budget for good; a budget that begins anew each period adds up without end")
+        if each is not None and (self.values is not None or not isinstance(each, Budget) or each.period is None):
+            raise ParameterError('each is a budget with a period, such as Budget(epsilon=1, period="day"), for clients with values=None')
+        self.each = each
         with self._alone():
             self._book = Ledger.open(f"sqlite:///{self.path}")
-            self.account: Account = self._book.account(ACCOUNT, budget, unit="person", adjacency=Adjacency.REPLACE_ONE)
+            self.lifetime: Account = self._book.account(ACCOUNT, budget, unit="person", adjacency=Adjacency.REPLACE_ONE)
+            self.account: Account = self.lifetime
+            if each is not None:
+                self.account = self._book.account(f"each {each.period}", each, parent=self.lifetime)
             with self._memo() as memo:
                 memo.execute(
                     "CREATE TABLE IF NOT EXISTS tacit_memo (protocol BLOB, slot TEXT, value BLOB, payload BLOB, "
                     "PRIMARY KEY (protocol, slot))"
                 )
                 memo.execute("CREATE TABLE IF NOT EXISTS tacit_terms (protocol BLOB PRIMARY KEY, vals TEXT)")
-                memo.execute("INSERT OR IGNORE INTO tacit_terms VALUES (?, ?)", (protocol.fingerprint, str(self.values)))
+                memo.execute("INSERT OR IGNORE INTO tacit_terms VALUES (?, ?)", (protocol.fingerprint, self._terms))
                 ((known,),) = memo.execute("SELECT vals FROM tacit_terms WHERE protocol = ?", (protocol.fingerprint,))
-        if known != str(self.values):
+        if known != self._terms:
             raise ParameterError(f"this file reports by this protocol with values={known}; go on with that")
+
+    @property
+    def _terms(self) -> str:
+        return str(self.values) if self.each is None else f"{self.values}, each={self.each!r}"
 
     @property
     def event(self) -> Event:
@@ -81,7 +94,7 @@ class Client:
 
     def spent(self) -> Spent:
         """What the lifetime budget has paid for so far."""
-        return self.account.spent()
+        return self.lifetime.spent()
 
     def report(self, value: object, *, period: str | None = None) -> bytes:
         """The person's report as bytes. It is refused, before the value is looked at, when the lifetime budget is spent.
@@ -90,7 +103,11 @@ class Client:
         """
         if period is not None and (self.values is not None or not isinstance(period, str) or not period):
             raise ParameterError("period is a text for clients with values=None; a device that memorises repeats itself anyway")
+        if period is None and self.each is not None:
+            raise ParameterError(f"period must be given: the budget is one for each {self.each.period}")
         with self._alone():
+            if not self.path.exists():  # what was paid is not known any more
+                raise LedgerError("the device's file is gone; nothing is reported without its book")
             payload = self._anew(value, period) if self.values is None else self._memorised(value, self.values)
         return sealed(self.protocol, payload)
 
@@ -101,7 +118,8 @@ class Client:
                 known = rows.fetchone()
             if known is not None:
                 return bytes(known[0])
-        with self.account.paying(self.event, purpose="local report", error=LedgerError):
+        when = period if self.each is not None else None
+        with self.account.paying(self.event, purpose="local report", period=when, error=LedgerError):
             payload = self._sent(value, [], 1)[1]
             if period is not None:
                 self._remember(period, b"", payload)

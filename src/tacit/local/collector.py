@@ -233,14 +233,8 @@ class Collector:
         self._refresh()
         if self.n < 2:
             raise ParameterError("there are fewer than two reports; nothing can be estimated")
-        randomiser = self.protocol.randomiser
-        support = randomiser.support(self.table, self.n)
-        share = (support / self.n - randomiser.other) / randomiser.gap
-        p, q = randomiser.held, randomiser.other
-        held = np.clip(share, 0.0, 1.0)
-        spread = held * p * (1 - p) + (1 - held) * q * (1 - q)
-        deviation = np.sqrt(spread / self.n) / randomiser.gap
-        return Estimates(tuple(self.protocol.labels), self.n, share, deviation, dict(self.dropped))
+        share, variance = self.protocol.randomiser.estimates(self.table, self.n)
+        return Estimates(tuple(self.protocol.labels), self.n, share, np.sqrt(variance), dict(self.dropped))
 
     def bayes(self) -> Array:
         """The shares under which the counted reports are most likely, by iterative Bayes; only where reports are few enough to list."""

@@ -116,7 +116,8 @@ class Numbers(Domain):
 
     def places(self, values: Iterable[object]) -> NDArray[np.int64]:
         if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
-            given = values.astype(np.float64)
+            with np.errstate(over="ignore"):  # a warning would tell of a value
+                given = values.astype(np.float64)
         else:
             given = np.fromiter((_as_float(value) for value in values), dtype=np.float64)
         low, high = float(self.lower), float(self.upper)
@@ -134,7 +135,13 @@ def _as_float(value: object) -> float:
     """A number, or NaN for everything else; no value raises."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Fraction, np.integer, np.floating)):
         return math.nan
+    # the methods of the classes themselves, since those of a class derived from them could raise
+    if isinstance(value, int):
+        value = int.__int__(value)
+    elif isinstance(value, float):
+        return float.__float__(value)
     try:
-        return float(value)
+        with np.errstate(over="ignore"):
+            return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf

@@ -144,14 +144,11 @@ class GroupedRandomiser(Randomiser):
         """For each group its people, the unbiased shares among them, and these' variances."""
         found, start = [], 0
         for part in self.parts:
-            n = int(table[start])
-            support = part.support(table[start + 1 : start + 1 + part.cells], n)
+            n, counts = int(table[start]), table[start + 1 : start + 1 + part.cells]
             start += 1 + part.cells
             if n == 0:
                 raise ParameterError("a group has no reports yet; nothing can be estimated")
-            share = (support / n - part.other) / part.gap
-            p, q, held = part.held, part.other, np.clip(share, 0.0, 1.0)
-            found.append((n, share, (held * p * (1 - p) + (1 - held) * q * (1 - q)) / n / part.gap**2))
+            found.append((n, *part.estimates(counts, n)))
         return found
 
 

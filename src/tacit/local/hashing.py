@@ -135,5 +135,9 @@ class LocalHash(Randomiser):
                     table[place] += np.count_nonzero(inside)
                     at += step
 
+    def supporting(self, reports: Reports, values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        hashed = self.hashed(reports["a"][:, None], reports["b"][:, None], values.astype(np.uint64))
+        return np.asarray(hashed == reports["symbol"][:, None])
+
     def support(self, table: Table, n: int) -> Table:
         return table.copy()

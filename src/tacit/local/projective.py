@@ -190,6 +190,13 @@ class Projective(SymbolRandomiser):
         found, whole = super().from_bytes(rows)
         return found, whole & self._canonical[np.where(whole, found, 0).astype(np.intp)]
 
+    def supporting(self, reports: Reports, values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        f, digits, own = self.field, self._digits(reports.astype(np.int64)), self._points[values]
+        product = np.zeros((len(reports), len(values)), dtype=np.int64)
+        for k in range(self.dimension):
+            product = f.plus[product, f.times[digits[:, k][:, None], own[:, k]]]
+        return np.asarray(product == 0)
+
     def support(self, table: Table, n: int) -> Table:
         # C(v) = (1/q) sum over z of H(z u_v), with H the transform of the counts over the additive group
         f, t = self.field, self.dimension

@@ -171,9 +171,19 @@ class Randomiser(ABC):
     def add(self, table: Table, reports: Reports) -> None:
         """Count reports into a table."""
 
-    def support(self, table: Table, n: int) -> Table:
+    def support(self, table: Table, n: int) -> NDArray[Any]:
         """For each value, how many of the n counted reports support it."""
         raise self._supports_nothing()
+
+    def supporting(self, reports: Reports, values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which reports support which of these values: a row for each report, a column for each value."""
+        raise self._supports_nothing()
+
+    def estimates(self, table: Table, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Unbiased shares of all values among the n people who were counted, and their variances."""
+        share = (self.support(table, n) / n - self.other) / self.gap
+        p, q, held = self.held, self.other, np.clip(share, 0.0, 1.0)
+        return share, (held * p * (1 - p) + (1 - held) * q * (1 - q)) / n / self.gap**2
 
     def _supports_nothing(self) -> ParameterError:
         return ParameterError(f"reports of kind {self.kind} support no single values; {self.answered_by} answers what they tell")

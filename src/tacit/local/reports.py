@@ -29,7 +29,7 @@ from tacit.local.randomiser import Reports
 
 PROTOCOL = b"tacit.protocol"  # key of the protocol's text in a batch's schema
 NONCE = 8
-HEAD = 1 + 8 + NONCE
+HEAD = 1 + 8 + NONCE  # bytes before the payload: version, fingerprint, nonce
 
 
 @dataclass(frozen=True)

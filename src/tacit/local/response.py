@@ -56,5 +56,8 @@ class Response(SymbolRandomiser):
         step = 1 + noise.uniform_integers(self.size - 1, len(values))
         return self._short((values + lie * step) % self.size)
 
+    def supporting(self, reports: Reports, values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.asarray(reports.astype(np.int64)[:, None] == values)
+
     def support(self, table: Table, n: int) -> Table:
         return table.copy()

@@ -55,11 +55,12 @@ class AnyKeys(Domain):
 
     def place(self, value: object) -> int:
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-            text = b"i" + hex(int(value)).encode()  # not str, which refuses very long numbers
+            whole = int.__int__(value) if isinstance(value, int) else int(value)
+            text = b"i" + hex(whole).encode()  # not str, which refuses very long numbers
         elif isinstance(value, bytes):
             text = b"b" + value
         else:
-            text = b"s" + (value if isinstance(value, str) else "").encode("utf-8", "surrogatepass")
+            text = b"s" + (str.__str__(value) if isinstance(value, str) else "").encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> 2
 
 

@@ -57,6 +57,9 @@ class BitRandomiser(Randomiser):
             rows = np.unpackbits(reports[start : start + 255], axis=1, count=self.size)
             table += np.add.reduce(rows, axis=0, dtype=np.uint8)
 
+    def supporting(self, reports: Reports, values: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return np.asarray(reports[:, values // 8] >> (7 - values % 8).astype(np.uint8) & 1, dtype=np.bool_)
+
     def support(self, table: Table, n: int) -> Table:
         return table.copy()
 

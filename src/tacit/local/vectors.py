@@ -54,12 +54,15 @@ class ShareOfEpsilonWarning(UserWarning):
 def _rows(values: Iterable[object], dimensions: int) -> Array:
     """BoundedVectors as rows; what is no vector of so many numbers becomes a row of NaN."""
     if isinstance(values, np.ndarray) and values.ndim == 2 and values.dtype.kind in "iuf" and values.shape[1] == dimensions:
-        return values.astype(np.float64)
+        with np.errstate(over="ignore"):  # a warning would tell of a value
+            return values.astype(np.float64)
     found = []
     for value in values:
         try:
-            row = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
+            with np.errstate(all="ignore"):
+                # complex numbers are no numbers here, and numpy would warn
+                row = np.empty(0) if getattr(value, "dtype", np.dtype(float)).kind == "c" else np.asarray(value, dtype=np.float64)
+        except Exception:  # whatever a value's own class raises
             row = np.empty(0)
         found.append(row if row.shape == (dimensions,) else np.full(dimensions, np.nan))
     return np.array(found, dtype=np.float64).reshape(-1, dimensions)

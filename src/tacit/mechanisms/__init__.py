@@ -17,11 +17,11 @@ The names, by what they are for:
   tries: `candidate_selection`; of keys that come from the data: `best_selection`, `optimal_selection`
 - statistics of rows: `bounded_mean`, `bounded_variance`, `noisy_histogram`, `median`, `quantile`, `quantiles`, `minimum`,
   `maximum`, `automatic_bounds`; of streams: `continual_counting`, `binary_tree`, `square_root`
-- noise that follows the data: `smooth_median`, `smooth_quantile`, `propose_median`, `propose_test_release`; any function on
-  blocks of rows: `sample_aggregate`, `block_mean`, `block_median`
+- noise that follows the data: `smooth_median`, `smooth_quantile`, `elastic_join_size`, `propose_median`,
+  `propose_test_release`; any function on blocks of rows: `sample_aggregate`, `block_mean`, `block_median`
 - graphs under node privacy: `lipschitz_edge_count`, `triangle_count`, `star_count`, `clique_count`
 - sums in integers: `NoisySums`, and from rows of floats `noisy_sum`, `noisy_table`, `noisy_second_moment` and their kin
-- proofs by enumeration: `verify`, `exp_bracket`; to write a mechanism of your own: `Mechanism`
+- proofs by enumeration: `verify`, `counterexample`, `score_pairs`, `exp_bracket`; to write a mechanism of your own: `Mechanism`
 
 A module is loaded when one of its names is first used: a question about a table needs only `NoisySums`, and most others load
 scipy.
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from tacit.mechanisms.discrete_gaussian import discrete_gaussian
     from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from, cell_edges, cell_numbers
+    from tacit.mechanisms.elastic import JoinSize, elastic_join_size, join_rows
     from tacit.mechanisms.exponential import exponential
     from tacit.mechanisms.gaussian import GaussianMechanism, gaussian
     from tacit.mechanisms.geometric import GeometricMechanism, geometric
@@ -73,13 +74,14 @@ if TYPE_CHECKING:
         noisy_l1_sum, noisy_outer_sum, noisy_second_moment, noisy_sum, noisy_table, table_totals, to_lattice,
     )
     from tacit.mechanisms.sample_aggregate import block_mean, block_median, sample_aggregate
+    from tacit.mechanisms.selection_laws import score_pairs
     from tacit.mechanisms.smooth_sensitivity import (
         HeavyTail, Ladder, ladder, smooth_interquartile_range, smooth_median, smooth_quantile,
     )
     from tacit.mechanisms.spherical import spherical_laplace
     from tacit.mechanisms.staircase import staircase, staircase_draw
     from tacit.mechanisms.top_k import top_k
-    from tacit.mechanisms.verify import exp_bracket, verify
+    from tacit.mechanisms.verify import counterexample, exp_bracket, verify
     # isort: on
 
 #: Where the names are at home.
@@ -92,6 +94,7 @@ __getattr__, __dir__ = lazily(__name__, {
     "discrete_gaussian": ("discrete_gaussian",),
     "doubling_cells": ("FoundBounds", "bounds_from", "cell_edges", "cell_numbers"),
     "exponential": ("exponential",),
+    "elastic": ("JoinSize", "elastic_join_size", "join_rows"),
     "gaussian": ("GaussianMechanism", "gaussian"),
     "geometric": ("GeometricMechanism", "geometric"),
     "histogram": ("noisy_histogram",),
@@ -119,30 +122,32 @@ __getattr__, __dir__ = lazily(__name__, {
         "table_totals", "to_lattice",
     ),
     "sample_aggregate": ("block_mean", "block_median", "sample_aggregate"),
+    "selection_laws": ("score_pairs",),
     "smooth_sensitivity": (
         "HeavyTail", "Ladder", "ladder", "smooth_interquartile_range", "smooth_median", "smooth_quantile",
     ),
     "spherical": ("spherical_laplace",),
     "staircase": ("staircase", "staircase_draw"),
     "top_k": ("top_k",),
-    "verify": ("exp_bracket", "verify"),
+    "verify": ("counterexample", "exp_bracket", "verify"),
 })  # fmt: skip
 
 __all__ = [
     "LATTICE_BITS", "AboveThreshold", "BinaryTree", "FoundBounds", "GaussianMechanism", "GaussianSelection",
-    "GeometricMechanism", "HaltedError", "HeavyTail", "Holdings", "KeySelection", "Ladder",
+    "GeometricMechanism", "HaltedError", "HeavyTail", "Holdings", "JoinSize", "KeySelection", "Ladder",
     "LaplaceMechanism", "LaplaceSelection", "Law", "Mechanism", "NoisyMax", "NoisySums", "OptimalSelection",
     "PermuteAndFlip", "RandomisedResponse", "SipsSelection", "Sparse", "above_threshold", "automatic_bounds",
     "best_selection", "binary_tree", "bits_for", "block_mean", "block_median", "bounded_mean",
     "bounded_variance", "bounds_from", "candidate_selection", "cell_edges", "cell_numbers", "clip_rows",
-    "clique_count", "continual_counting", "discrete_gaussian", "draw_runs", "edge_flow", "exp_bracket",
+    "clique_count", "continual_counting", "counterexample", "discrete_gaussian", "draw_runs", "edge_flow",
+    "elastic_join_size", "exp_bracket",
     "exponential", "farthest", "farthest_moment", "farthest_table", "from_coins", "gaussian", "geometric",
-    "half_width", "ladder", "laplace", "lipschitz_degree_histogram", "lipschitz_edge_count", "loss_spread",
+    "half_width", "join_rows", "ladder", "laplace", "lipschitz_degree_histogram", "lipschitz_edge_count", "loss_spread",
     "maximum", "median", "minimum", "noisy_count", "noisy_histogram", "noisy_l1_sum", "noisy_max",
     "noisy_outer_sum", "noisy_second_moment", "noisy_sum", "noisy_table", "optimal_selection",
     "permute_and_flip", "plain_key", "planar_laplace", "propose_interquartile_range", "propose_median",
     "propose_test_release", "quantile", "quantiles", "randomised_response", "run_table", "runs_of",
-    "sample_aggregate", "smooth_interquartile_range", "smooth_median", "smooth_quantile", "spherical_laplace",
+    "sample_aggregate", "score_pairs", "smooth_interquartile_range", "smooth_median", "smooth_quantile", "spherical_laplace",
     "square_root", "staircase", "staircase_draw", "star_count", "table_totals", "to_lattice", "top_k",
     "triangle_count", "verify",
 ]  # fmt: skip

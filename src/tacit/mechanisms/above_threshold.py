@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Self
@@ -29,6 +29,8 @@ from tacit.calculus import Absolute, CalculusError, Integers, Lattice, LInfinity
 from tacit.ledger import InteractiveMeasurement
 from tacit.mechanisms.exponential import above, least_epsilon, scores_of
 from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms.selection_laws import above_threshold_law
+from tacit.mechanisms.verify import Interval
 from tacit.noise import discrete_laplace, from_lattice, is_private
 from tacit.parameters import Number, count, number, positive, probability
 
@@ -150,6 +152,19 @@ class AboveThreshold(Mechanism):
             return [sparse.ask(int(value)) for value in values if not sparse.halted]
 
         return run, scores.granularity / Fraction(self.sensitivity)
+
+    def distribution(self, value: Sequence[Number], *, bits: int = 96) -> dict[tuple[bool, ...], Interval]:
+        """The probability of every sequence of answers to these whole numbers, asked in order up to the halt, enclosed in fractions.
+
+        >>> law = above_threshold(epsilon=1, threshold=0).distribution([0, 0])
+        >>> sorted(law)
+        [(False, False), (False, True), (True,)]
+        """
+        threshold, question, numeric = self.scales
+        if numeric is not None:
+            raise ParameterError("with numeric values there are too many answers to list; verify the same mechanism without them")
+        unit = Fraction(self.granularity)
+        return above_threshold_law(value, Fraction(self.threshold) / unit, self.aboves, (threshold / unit, question / unit), bits)
 
     def accuracy(self, beta: Number, questions: int = 1) -> float:
         """Except with probability `beta`, every "above" of so many answers is at least threshold - alpha, every "below" at most + alpha.

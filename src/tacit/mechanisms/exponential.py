@@ -28,6 +28,8 @@ from tacit import accounting
 from tacit.accounting import Event, NoOp, ParameterError, PureDP
 from tacit.calculus import L1, DomainError, Integers, Lattice, LInfinity, Measurement, MetricError, Space, Vectors, granule
 from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms.selection_laws import exponential_law
+from tacit.mechanisms.verify import Interval
 from tacit.noise import choose, exp_bounds
 from tacit.parameters import Number, count, positive, probability
 
@@ -143,6 +145,14 @@ class Exponential(Mechanism):
             "McSherry and Talwar 2007, Theorem 6; Durfee and Rogers 2019",
             accuracy=lambda beta: self.accuracy(beta, candidates=scores.length),
         )
+
+    def distribution(self, value: Sequence[Number], *, bits: int = 128) -> dict[int, Interval]:
+        """The probability of every candidate for these scores, enclosed in fractions.
+
+        >>> {i: round(float(low), 6) for i, (low, _) in exponential(epsilon=2).distribution([0, 1]).items()}
+        {0: 0.268941, 1: 0.731059}
+        """
+        return exponential_law(value, Fraction(self.epsilon) / 2, bits)
 
     def accuracy(self, beta: Number, candidates: int = 2, optimal: int = 1) -> float:
         """How far the chosen score is from the best, except with probability `beta`: (2 / epsilon) ln(candidates / (optimal * beta)).

@@ -22,7 +22,7 @@ Release(1, PureDP(epsilon=Fraction(1, 1)))
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, Self, get_args
@@ -33,6 +33,8 @@ from tacit.accounting import ParameterError
 from tacit.calculus import WORD, Measurement, Space
 from tacit.mechanisms.exponential import Scores, above, as_array, least_epsilon, scores_of
 from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms.selection_laws import exponential_law, permute_and_flip_law
+from tacit.mechanisms.verify import Interval
 from tacit.noise import bernoulli_exp, choose, geometric, permutation, uniform_integers
 from tacit.parameters import Number, count, positive, probability
 
@@ -75,6 +77,15 @@ class NoisyMax(Mechanism):
         return Measurement(
             space, run, privacy, name, proof, accuracy=lambda beta: self.accuracy(beta, candidates=scores.length)
         )
+
+    def distribution(self, value: Sequence[Number], *, bits: int = 128) -> dict[int, Interval]:
+        """The probability of every candidate for these scores, enclosed in fractions.
+
+        >>> {i: round(float(low), 6) for i, (low, _) in noisy_max(scale=1).distribution([0, 1]).items()}
+        {0: 0.18394, 1: 0.81606}
+        """
+        rate = 1 / Fraction(self.scale)
+        return permute_and_flip_law(value, rate, bits) if self.noise == "exponential" else exponential_law(value, rate, bits)
 
     def _exponential(self, scores: Scores) -> Callable[[Any], int]:
         granules = Fraction(self.scale) / scores.granularity
@@ -168,6 +179,14 @@ class PermuteAndFlip(Mechanism):
         return Measurement(
             space, run, scores.pure(rate), name, proof, accuracy=lambda beta: self.accuracy(beta, candidates=scores.length)
         )
+
+    def distribution(self, value: Sequence[Number], *, bits: int = 128) -> dict[int, Interval]:
+        """The probability of every candidate for these scores, enclosed in fractions.
+
+        >>> {i: round(float(low), 6) for i, (low, _) in permute_and_flip(epsilon=2).distribution([0, 1]).items()}
+        {0: 0.18394, 1: 0.81606}
+        """
+        return permute_and_flip_law(value, Fraction(self.epsilon) / 2, bits)
 
     def accuracy(self, beta: Number, candidates: int = 2) -> float:
         """How far the chosen score is from the best, except with probability `beta`: (2 / epsilon) ln((candidates - 1) / beta).

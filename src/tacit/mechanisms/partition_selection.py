@@ -349,6 +349,16 @@ class OptimalSelection(KeySelection):
         bits, found = optimal_probabilities(Fraction(self.epsilon), Fraction(self.delta))
         return [Fraction(p, 1 << bits) for p in found]
 
+    def distribution(self, value: int, *, bits: int = 128) -> dict[bool, Fraction]:
+        """Whether one key that so many people have is published: exact, whatever `bits` are asked for.
+
+        >>> optimal_selection(epsilon=1, delta=Fraction(1, 4)).distribution(1)
+        {True: Fraction(1, 4), False: Fraction(3, 4)}
+        """
+        found = self.probabilities
+        chance = found[min(value, len(found) - 1)]
+        return {True: chance, False: 1 - chance}
+
     def select(self, holdings: Holdings) -> list[Hashable]:
         present, totals = holdings.capped(self.keys).weights(np.ones(self.keys + 1, dtype=np.int64))
         bits, table = optimal_probabilities(Fraction(self.epsilon), Fraction(self.delta))

@@ -329,6 +329,7 @@ class SmoothSensitivity(Mechanism):
     epsilon: Number
     delta: Number | None = None
     tail: int = 2
+    proof: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
@@ -350,7 +351,8 @@ class SmoothSensitivity(Mechanism):
 
         proved = isinstance(self.statistic, (Quantile, InterquartileRange))
         name = f"smooth sensitivity of the {self.statistic.name}"
-        return Measurement(space, answer, self._privacy, name, "Nissim, Raskhodnikova, Smith 2007; see Guarantee" if proved else None)
+        proof = "Nissim, Raskhodnikova, Smith 2007; see Guarantee" if proved else self.proof
+        return Measurement(space, answer, self._privacy, name, proof)
 
     def _privacy(self, distance: Number) -> Event:
         changes = math.floor(distance)

@@ -16,6 +16,7 @@ Repeated(event=Exponential(epsilon=Fraction(1, 10), monotone=False), count=20)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -27,6 +28,8 @@ from tacit.accounting import Event, NoOp, Repeated
 from tacit.calculus import DomainError, Measurement, Space
 from tacit.mechanisms.exponential import above, as_array, least_epsilon, scores_of
 from tacit.mechanisms.mechanism import Mechanism
+from tacit.mechanisms.selection_laws import top_k_law
+from tacit.mechanisms.verify import Interval
 from tacit.noise import choose
 from tacit.parameters import Number, count, positive, probability
 
@@ -74,6 +77,14 @@ class TopK(Mechanism):
         return Measurement(
             space, run, privacy, name, proof, accuracy=lambda beta: self.accuracy(beta, candidates=scores.length)
         )
+
+    def distribution(self, value: Sequence[Number], *, bits: int = 128) -> dict[tuple[int, ...], Interval]:
+        """The probability of every ordered choice for these scores, enclosed in fractions.
+
+        >>> round(float(top_k(2, epsilon=2).distribution([0, 0, 1])[2, 0][0]), 6)
+        0.288058
+        """
+        return top_k_law(value, self.k, Fraction(self.epsilon) / 2, bits)
 
     def accuracy(self, beta: Number, candidates: int = 2) -> float:
         """Every chosen score is within this of the best score not chosen before it, except with probability `beta` for all k together.

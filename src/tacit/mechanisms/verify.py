@@ -16,7 +16,7 @@ the figures are theorems about the law that was written down. The exponential fu
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -205,11 +205,75 @@ def verify(mechanism: Enumerable, pairs: Iterable[tuple[Any, Any]], *, epsilon: 
     >>> round(found.epsilon.lower, 12), found.delta[1] < Fraction(1, 10**30)
     (0.5, True)
     """
+    law = _listed(mechanism, bits)
     worst, gap = Bound(0.0, 0.0, "enumeration in fractions"), (Fraction(0), Fraction(0))
+    low = high = Fraction(1)  # ratios are compared as fractions, and only the largest one gets a logarithm
     for first, second in pairs:
-        one, other = mechanism.distribution(first, bits=bits), mechanism.distribution(second, bits=bits)
-        worst = worst.worst(max_divergence(one, other))
+        one, other = law(first), law(second)
+        for p, q in ((one, other), (other, one)):
+            least, most = ratio(p, q)
+            low = max(low, least)
+            if most is None:
+                worst = worst.worst(max_divergence(one, other))
+            else:
+                high = max(high, most)
         if epsilon is not None:
             found = delta(one, other, epsilon, bits=bits)
             gap = (max(gap[0], found[0]), max(gap[1], found[1]))
+    if high > 1:
+        largest = log_bracket((low, high))
+        worst = worst.worst(Bound(max(0.0, largest.lower), max(0.0, largest.upper), largest.method))
     return Verification(worst, gap if epsilon is not None else None)
+
+
+def _listed(mechanism: Enumerable, bits: int) -> Callable[[Any], dict[Any, Interval]]:
+    """The law of each input, worked out once where inputs can be told apart."""
+    known: dict[Any, dict[Any, Interval]] = {}
+
+    def law(value: Any) -> dict[Any, Interval]:
+        if not isinstance(value, Hashable):
+            return enclosed(mechanism.distribution(value, bits=bits))
+        if value not in known:
+            known[value] = enclosed(mechanism.distribution(value, bits=bits))
+        return known[value]
+
+    return law
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Two neighbouring inputs and a set of answers that is more likely on the first than (epsilon, delta) allows, by at least `excess`."""
+
+    first: Any
+    second: Any
+    answers: tuple[Any, ...]
+    excess: Fraction
+
+
+def counterexample(
+    mechanism: Enumerable, pairs: Iterable[tuple[Any, Any]], *, epsilon: Number, delta: Number = 0, bits: int = 128
+) -> Counterexample | None:
+    """The pair of inputs, in either order, that breaks (epsilon, delta)-DP most, with the answers that show it; None where none does.
+
+    The best set of answers for two inputs holds those whose probability on the first exceeds e^epsilon times that on the second, so nothing
+    needs to be searched but the inputs.
+
+    >>> from tacit.mechanisms.randomised_response import randomised_response
+    >>> counterexample(randomised_response(1), [(0, 1)], epsilon=1) is None
+    True
+    >>> found = counterexample(randomised_response(1), [(0, 1)], epsilon=Fraction(9, 10))
+    >>> found.first, found.answers, found.excess > 0
+    (0, (0,), True)
+    """
+    factor, most = exp_bracket(epsilon, bits)[1], Fraction(delta)
+    worst: Counterexample | None = None
+    law = _listed(mechanism, bits)
+    for pair in pairs:
+        laws = [law(value) for value in pair]
+        for (one, p), (other, q) in (((pair[0], laws[0]), (pair[1], laws[1])), ((pair[1], laws[1]), (pair[0], laws[0]))):
+            gains = {answer: low - factor * q.get(answer, (Fraction(0), Fraction(0)))[1] for answer, (low, _) in p.items()}
+            chosen = tuple(answer for answer, gain in gains.items() if gain > 0)
+            excess = sum((gains[answer] for answer in chosen), Fraction(0)) - most
+            if excess > (worst.excess if worst is not None else 0):
+                worst = Counterexample(one, other, chosen, excess)
+    return worst

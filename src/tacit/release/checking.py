@@ -123,7 +123,7 @@ def check_data(job: Job, *, base: str | Path = ".") -> DataCheck:
     spent or written.
     """
     folder = Path(base)
-    if job.on_devices or job.of_networks or any(source.url is not None for source in job.sources.values()):
+    if job.without_rows or any(source.url is not None for source in job.sources.values()):
         raise JobError(
             "check-data reads tables in files; ask a database, a collector or a network case itself",
             place="sources",

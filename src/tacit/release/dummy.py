@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tacit.ledger import days
 from tacit.release.errors import JobError
 from tacit.release.job import Job
-from tacit.release.rehearsal import NO_ROWS, ON_DEVICES, owners_of
+from tacit.release.rehearsal import owners_of, why_no_rows
 from tacit.release.sources import TYPES
 from tacit.tables import Column, Schema
 from tacit.tables.dummy import EPOCH, REAL, TEXT, check_rows, dummy, labels, typed
@@ -126,8 +126,8 @@ def tables_for(job: Job, rows: int, *, edition: int = 7) -> dict[str, pa.Table]:
     ['patient_id', 'region']
     """
     check_rows(rows)
-    if job.on_devices or job.of_networks:
-        raise JobError(ON_DEVICES if job.on_devices else NO_ROWS, place="sources")
+    if job.without_rows:
+        raise JobError(why_no_rows(job), place="sources")
     draws = np.random.default_rng(edition)
     links = {(link.table, link.column): (link.to_table, link.to_column) for link in job.schema_().links}
     sizes = {name: max(1, rows // 4) if any(to == name for to, _ in links.values()) else rows for name in job.sources}

@@ -201,6 +201,10 @@ WORDS: Mapping[str, str] = {
         "account {account!r} asks what each spend is for, and the job's purpose, {purpose!r}, does not say it; name the "
         "product and its reader"
     ),
+    "sub-query-not-person": (
+        "EXISTS, IN and sub-queries in a condition are answered where they are about the person, {person}, on both sides; "
+        "along a foreign key write a JOIN, which keeps rows of one person alone"
+    ),
     "table-unknown": "there is no table {table}; the job has {tables}",
     "terms-fixed": (
         "{term}: {name!r} is account {account!r}, which was opened with {term}={opened!r}; terms never "

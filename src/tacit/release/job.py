@@ -42,6 +42,7 @@ from tacit.release.job_parts import (
     Publication,
     SeriesSpec,
     SourceSpec,
+    TotalSpec,
     UnitSpec,
 )
 from tacit.release.policy import Policy
@@ -65,8 +66,8 @@ outputs:
 publication: {folder: release, formats: [csv], confidence: 0.95}
 """
 
-_LATER = {"node", "edge", "directed", "references", "delimiter", "reports", "protocol", "shuffled", "network", "load", "encoding", "format",
-          "missing", "other"}
+_LATER = {"node", "edge", "directed", "references", "delimiter", "reports", "protocol", "shuffled", "network", "clients", "load",
+          "encoding", "format", "missing", "other"}
 
 
 def _of_its_kind(value: object) -> object:
@@ -100,6 +101,7 @@ class Job(Part):
     dialect: str | None = None
     columns: dict[str, ColumnSpec]
     outputs: tuple[Block, ...] = Field(min_length=1, max_length=1000)
+    totals: tuple[TotalSpec, ...] = ()
     publication: Publication
     registry: Contact = Contact()
     policy: Policy | None = None
@@ -123,7 +125,7 @@ class Job(Part):
     def _known(cls, value: str | None) -> str | None:
         return None if value is None else known_dialect(value)
 
-    @field_validator("outputs", mode="before")
+    @field_validator("outputs", "totals", mode="before")
     @classmethod
     def _list(cls, value: object) -> object:
         return tuple(value) if isinstance(value, list) else value
@@ -135,7 +137,7 @@ class Job(Part):
         sources = value.get("sources") if isinstance(value, dict) else None
         if not isinstance(value, dict) or not isinstance(sources, dict) or "columns" in value:
             return value
-        some = any(isinstance(source, dict) and ("reports" in source or "network" in source) for source in sources.values())
+        some = any(isinstance(source, dict) and (source.keys() & {"reports", "network", "clients"}) for source in sources.values())
         return {**value, "columns": {}} if some else value
 
     @property
@@ -147,6 +149,25 @@ class Job(Part):
     def of_networks(self) -> bool:
         """Whether it publishes power networks."""
         return any(source.network is not None for source in self.sources.values())
+
+    @property
+    def of_clients(self) -> bool:
+        """Whether it asks clients that keep their data."""
+        return any(source.clients is not None for source in self.sources.values())
+
+    @property
+    def without_rows(self) -> bool:
+        """Whether there are no tables to make up, check or serve."""
+        return self.on_devices or self.of_networks or self.of_clients
+
+    def _of_clients(self) -> None:
+        """Clients have books of their own and answer once in a window, so they are not mixed with rows."""
+        if not all(source.clients is not None for source in self.sources.values()) or self.columns or self.dialect is not None:
+            raise ValueError("a job asks clients or reads tables, not both; clients have no columns and no dialect. Write two jobs")
+        if self.unit.clients is None:
+            raise ValueError("a job that asks clients has unit: {clients: <in how many of them one person may be>, adjacency: add-remove}")
+        if any(output.kind != "clients" for output in self.outputs):
+            raise ValueError("sources of clients are asked by outputs with kind: clients")
 
     def _of_networks(self) -> None:
         """A load that differs is another unit than a person, and their losses are never added up, so they are not mixed."""
@@ -172,6 +193,10 @@ class Job(Part):
             self._of_reports()
         elif self.of_networks:
             self._of_networks()
+        elif self.of_clients:
+            self._of_clients()
+        elif self.unit.clients is not None or any(output.kind == "clients" for output in self.outputs):
+            raise ValueError("unit: {clients: ...} and kind: clients are for sources with clients")
         elif self.unit.load is not None or any(output.kind == "network" for output in self.outputs):
             raise ValueError("unit: {load: ...} and kind: network are for sources with network")
         elif not self.columns:
@@ -182,6 +207,7 @@ class Job(Part):
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise ValueError(f"two outputs are named {twice[0]!r}; each becomes a file of its own")
+        self._add_up({output.name for output in self.outputs})
         known = {self._full(name) for name in self.columns}
         for name, column in self.columns.items():
             table = self._table_of(name)
@@ -198,6 +224,7 @@ class Job(Part):
         for column_name in (self.unit.person, self.unit.when, *(self.unit.edge or ())):
             if column_name is not None and column_name not in bare:
                 raise ValueError(f"the unit's column {column_name!r} is not in columns; add it with its type")
+        self._as_they_are()
         if isinstance(self.unit.node, str) and self.unit.node not in known:
             raise ValueError(f"the unit's key {self.unit.node!r} is not in columns; add it with its type")
         if self.series is None and (self.period is None) != (self.unit.window is None):
@@ -212,6 +239,30 @@ class Job(Part):
         if all(source.public for source in self.sources.values()):
             raise ValueError("every source is public, so there are no people to protect")
         return self
+
+    def _add_up(self, names: set[str]) -> None:
+        """Totals name outputs of this job, and every figure has one total at most."""
+        told: set[tuple[str, str]] = set()
+        for spec in self.totals:
+            for name in spec.outputs:
+                if name not in names:
+                    raise ValueError(f"totals names {name!r}, which is no output; there are {', '.join(sorted(names))}")
+                if (name, spec.figure) in told:
+                    raise ValueError(f"totals names {spec.figure} of {name} twice; one entry lists all tables of one total")
+                told.add((name, spec.figure))
+
+    def _as_they_are(self) -> None:
+        """Columns that tell people apart are read as they are: a value for all others, or a way to write numbers, could make one person of
+        two, whose rows would then share one cap."""
+        ends = self.unit.node if isinstance(self.unit.node, tuple) else ()
+        people = {self.unit.person, *(self.unit.edge or ()), *ends}
+        for name, column in self.columns.items():
+            apart = self._bare(name) in people or self._full(name) == self.unit.node or column.references is not None
+            if apart and (column.other is not None or column.format is not None):
+                raise ValueError(f"columns.{name} tells people apart, so its values are read as they are; leave other and format out")
+            source = self.sources.get(self._table_of(name) or next(iter(self.sources)))
+            if apart and column.type in ("number", "decimal") and source is not None and (source.path or "").lower().endswith(CSV):
+                raise ValueError(f"columns.{name} tells people apart, and numbers of a CSV file are rounded; its type is integer or text")
 
     def _in_series(self, series: SeriesSpec) -> None:
         """A series has one account, which is its own, and periods of one length."""
@@ -287,8 +338,12 @@ class Job(Part):
         for name, silent in (("missing", {}), ("tolerance", 0.1)):
             if tree["expected"][name] == silent:
                 del tree["expected"][name]
+        if not tree["totals"]:
+            del tree["totals"]
         if tree["publication"]["intervals"] == ["noise"]:
             del tree["publication"]["intervals"]
+        # where else the figures are written changes nothing about them
+        del tree["publication"]["database"]
         for output, spec in zip(tree["outputs"], self.outputs, strict=True):
             for name, silent in spec.later.items():
                 if output[name] == silent:

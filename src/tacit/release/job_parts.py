@@ -54,6 +54,15 @@ class ShuffledSpec(Part):
     at_least: int = Field(ge=1)
 
 
+class ClientsSourceSpec(Part):
+    """Clients that keep their data: whom they trust, how many may drop out or collude, and the window in which each answers once."""
+
+    trust: Literal["central", "distributed"]
+    window: str = Field(min_length=1, max_length=200)
+    dropouts: float = Field(default=0.0, ge=0, lt=1)
+    colluding: float = Field(default=0.0, ge=0, lt=1)
+
+
 class SourceSpec(Part):
     """Where a table is: a file (`path`, CSV or Parquet), or a database (`url` and `table`): postgresql://host/name, or a Spark Connect
     server, sc://host:15002. All tables of a job are files, or all are tables of one database. `public` tables hold no people.
@@ -62,6 +71,8 @@ class SourceSpec(Part):
 
     Or reports that people's devices randomised: `reports` names Arrow files (with * for many) or a collector's file of counts, `protocol`
     the protocol's own file, and `shuffled` what a shuffler promises.
+
+    Or `clients`, people's devices or silos that are asked through a Flower grid and keep their data.
 
     Or a power network: `network` names a MATPOWER case (.m) or a pandapower network (.json), whose loads are private."""
 
@@ -75,9 +86,14 @@ class SourceSpec(Part):
     protocol: str | None = Field(default=None, min_length=1)
     shuffled: ShuffledSpec | None = None
     network: str | None = Field(default=None, min_length=1)
+    clients: ClientsSourceSpec | None = None
 
     @model_validator(mode="after")
     def _one(self) -> SourceSpec:
+        if self.clients is not None:
+            if self.model_fields_set != {"clients"}:
+                raise ValueError("a source of clients has clients: {trust: ..., window: ...}, and nothing of a table")
+            return self
         if self.network is not None:
             if self.model_fields_set != {"network"}:
                 raise ValueError("a source that is a network has network, the name of its file, and nothing else")
@@ -106,7 +122,8 @@ class UnitSpec(Part):
 
     `person` names a column; `row` is true; `node` is a key such as person.id, to which rows lead along foreign keys, or the two ends of a
     table of edges; `edge` is the two ends of edges that are protected as such. `reports` is for jobs that read reports: how often one
-    person's device draws for each source, at the most and for good.
+    person's device draws for each source, at the most and for good. `clients` is for jobs that ask clients: in how many of them one
+    person may be.
     """
 
     person: str | None = None
@@ -114,6 +131,7 @@ class UnitSpec(Part):
     node: str | tuple[str, str] | None = None
     edge: tuple[str, str] | None = None
     reports: int | None = Field(default=None, ge=1)
+    clients: int | None = Field(default=None, ge=1)
     load: Number | None = None
     directed: bool = False
     max_rows: int | None = None
@@ -141,6 +159,10 @@ class UnitSpec(Part):
             if self.model_fields_set != {"load", "adjacency"} or self.adjacency != "replace-one" or exact("load", self.load) <= 0:
                 raise ValueError("a unit of networks is {load: <MW by which one may differ>, adjacency: replace-one}")
             return self
+        if self.clients is not None:
+            if self.model_fields_set != {"clients", "adjacency"} or self.adjacency != "add-remove":
+                raise ValueError("a unit of clients is {clients: <in how many of them one person may be>, adjacency: add-remove}")
+            return self
         if self.reports is not None:
             if self.model_fields_set != {"reports", "adjacency"} or self.adjacency != "replace-one":
                 words = "a person's values are replaced by others"
@@ -165,6 +187,8 @@ class UnitSpec(Part):
             from tacit.applications.energy import protected_unit  # loads scipy, which other jobs do without
 
             return Unit(protected_unit(exact("load", self.load)), 1, adjacency=relation, capped=True)
+        if self.clients is not None:
+            return Unit("client", self.clients, adjacency=relation, capped=True)
         if self.reports is not None:
             return Unit("reporter", self.reports, adjacency=relation, capped=True)
         if self.row:
@@ -394,6 +418,37 @@ class OutputSpec(Part):
         """Refuse, with a ValueError, what does not go together with the columns that the job declares."""
 
 
+class TotalSpec(Part):
+    """A figure of several tables that has one total, because they count the same rows in other groups (`tacit.release.totals`)."""
+
+    figure: str = Field(min_length=1)
+    outputs: tuple[str, ...] = Field(min_length=2)
+
+    @field_validator("outputs", mode="before")
+    @classmethod
+    def _list(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class InDatabase(Part):
+    """A database that released tables are written to as well: a DuckDB `file`, or a PostgreSQL server.
+
+    The server's address is in the environment variable that `url_env` names. `schema_name` holds released tables only.
+    """
+
+    file: str | None = None
+    url_env: str | None = None
+    schema_name: str = "released"
+
+    @model_validator(mode="after")
+    def _one(self) -> InDatabase:
+        if (self.file is None) == (self.url_env is None):
+            raise ValueError("name a file (DuckDB), or url_env: the environment variable with the address of a PostgreSQL server")
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", self.schema_name):
+            raise ValueError("schema_name is letters, digits and _, at most 63, such as released")
+        return self
+
+
 class Publication(Part):
     """Where and how the release is written; the folder must not exist yet.
 
@@ -405,6 +460,7 @@ class Publication(Part):
     formats: tuple[Literal["csv", "parquet"], ...]
     confidence: float = Field(gt=0, lt=1)
     intervals: tuple[Literal["noise", "total"], ...] = ("noise",)
+    database: InDatabase | None = None
 
     @field_validator("formats", "intervals", mode="before")
     @classmethod

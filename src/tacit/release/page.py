@@ -30,6 +30,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cache
 from html import escape
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -230,6 +231,74 @@ def shares(parts: Mapping[str, float], *, title: str) -> str:
     return _svg(16 + _LINE * len(parts), title, marks)
 
 
+@dataclass(frozen=True)
+class StepCurve:
+    """A share over time that falls in steps, with its band, and how many are at risk at each time."""
+
+    name: str
+    times: Sequence[float]
+    value: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+    at_risk: Sequence[float]
+
+    def at(self, time: float) -> int:
+        """Which of the times is the last one up to this."""
+        return max(0, int(np.searchsorted(np.asarray(self.times), time + 1e-9, side="right")) - 1)
+
+
+#: How the curves of one picture are told apart, in colour or without; more of them go into further pictures.
+DASHES = ("", "8 4", "2 3", "10 3 2 3")
+
+
+def steps(curves: Sequence[StepCurve], *, title: str, across: str) -> str:
+    """Curves that fall in steps, each with its band, and the numbers at risk below the marks of the axis.
+
+    >>> curve = StepCurve("drug", [0, 6, 12], [1, 0.9, 0.8], [1, 0.88, 0.77], [1, 0.92, 0.83], [100, 80, 60])
+    >>> drawn = steps([curve], title="lived", across="months")
+    >>> "H" in drawn and ">drug<" in drawn and ">months<" in drawn
+    True
+    """
+    left, right, top, bottom = 44 + max(width(fitting(one.name)) for one in curves), WIDTH - 20.0, 30.0, 270.0
+    up, along = Axis(0.0, 1.0, bottom, top), Axis(0.0, max(float(one.times[-1]) for one in curves), left, right)
+    parts = []
+    for tick in up.ticks():
+        y = up.place(tick)
+        parts.append(f'<path class="{"zero" if tick == 0 else "grid"}" d="{_path(left, y, right, y)}"/>')
+        parts.append(_text(left - 8, y + 4, f"{tick:.0%}", "end axis"))
+    place = left
+    for one, dash in zip(curves, DASHES, strict=False):
+        back = " ".join(f"L{x:.1f} {y:.1f}" for x, y in reversed(_corners(along, up, one.times, one.low)))
+        parts.append(f'<path class="band" d="{_stairs(along, up, one.times, one.high)} {back} Z"/>')
+        parts.append(f'<path class="curve" stroke-dasharray="{dash}" d="{_stairs(along, up, one.times, one.value)}"/>')
+        parts.append(f'<path class="curve" stroke-dasharray="{dash}" d="{_path(place, 12, place + 34, 12)}"/>')
+        parts.append(_text(place + 40, 16, fitting(one.name), ""))
+        place += 60 + width(fitting(one.name))
+    parts.append(_grid(along, bottom, bottom + 4))
+    parts.append(_text((left + right) / 2, bottom + 34, cut(across), "middle axis"))
+    parts.append(_text(left - 8, bottom + 34, "at risk", "end axis"))
+    for line, one in enumerate(curves):
+        y = bottom + 52 + 16 * line
+        parts.append(_text(left - 26, y, fitting(one.name), "end axis"))
+        parts += [_text(along.place(tick), y, f"{one.at_risk[one.at(tick)]:,.0f}", "middle axis") for tick in along.ticks()]
+    return _svg(bottom + 60 + 16 * len(curves), title, parts)
+
+
+def _corners(along: Axis, up: Axis, times: Sequence[float], values: Sequence[float]) -> list[tuple[float, float]]:
+    """The corners of a step function that takes each value from its time on."""
+    found = [(along.place(times[0]), up.place(values[0]))]
+    for time, value in zip(times[1:], values[1:], strict=True):
+        found += [(along.place(time), found[-1][1]), (along.place(time), up.place(value))]
+    return found
+
+
+def _stairs(along: Axis, up: Axis, times: Sequence[float], values: Sequence[float]) -> str:
+    """The same as a path."""
+    corners = _corners(along, up, times, values)
+    moves = [f"H{x:.1f}" if i % 2 == 0 else f"V{y:.1f}" for i, (x, y) in enumerate(corners[1:])]
+    return f"M{corners[0][0]:.1f} {corners[0][1]:.1f} {' '.join(moves)}"
+
+
 def attack(points: Sequence[tuple[float, float]], *, title: str) -> str:
     """The best attack: of the outsiders that it mistakes for members, and of the members that it finds at most, the shares."""
     side, left, top = 260.0, 64.0, 12.0
@@ -251,6 +320,31 @@ def attack(points: Sequence[tuple[float, float]], *, title: str) -> str:
         _text(left + side + 24, top + 148, "up: members recognised", "axis"),
     ]
     return _svg(top + side + 28, title, [*lines, *notes])
+
+
+def outcomes(value: Sequence[float], low: Sequence[float], high: Sequence[float], confidence: float, *, title: str, draws: int = 8) -> str:
+    """Hypothetical outcomes: small pictures of what could as well have been released, each as likely as the one that was.
+
+    What is alike in all of them can be relied on; what changes is noise (Hullman, Resnick and Adar 2015). They are drawn around
+    the released figures at the width of their intervals, the same ones every time, so that they cost nothing and say nothing more.
+    """
+    centre, ends = np.asarray(value, dtype=float), (np.asarray(low, dtype=float), np.asarray(high, dtype=float))
+    half = (ends[1] - ends[0]) / 2 / NormalDist().inv_cdf((1 + confidence) / 2)
+    drawn = centre + half * np.random.default_rng(len(centre)).normal(size=(draws, len(centre)))
+    across, high_, gap = 4, 74.0, 16.0
+    top, floor = max(float(drawn.max()), 1e-300), min(0.0, float(drawn.min()))
+    wide = (WIDTH - gap * (across + 1)) / across
+    marks = []
+    for place, values in enumerate(drawn):
+        left, y = gap + (wide + gap) * (place % across), 8 + (high_ + gap) * (place // across)
+        up = Axis(floor, top, y + high_, y)
+        bar = wide / len(values)
+        for i, one in enumerate(values):
+            ends_ = sorted((up.place(float(one)), up.place(0.0)))
+            size = f'width="{0.8 * bar:.1f}" height="{ends_[1] - ends_[0]:.1f}"'
+            marks.append(f'<rect class="bar" x="{left + i * bar:.1f}" y="{ends_[0]:.1f}" {size}/>')
+        marks.append(f'<path class="zero" d="{_path(left, up.place(0.0), left + wide, up.place(0.0))}"/>')
+    return _svg(8 + (high_ + gap) * -(-draws // across), title, marks)
 
 
 # --- words and numbers ------------------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, Laplace, NoOp, account
 from tacit.exact import at_most, exact, root
@@ -37,6 +38,7 @@ from tacit.release.errors import JobError
 from tacit.release.faults import placed
 from tacit.release.job import Job
 from tacit.release.kinds import Notice, OutputPlan, Portion
+from tacit.release.kinds.table import TableOutput
 from tacit.release.sources import blank, desk_of
 from tacit.tables import Desk, Source, price_for_accuracy
 
@@ -44,6 +46,8 @@ from tacit.tables import Desk, Source, price_for_accuracy
 FEW_PEOPLE = 500
 #: Above this epsilon the worst-case guarantee says next to nothing: an even guess may become all but certain.
 LARGE_EPSILON = 10.0
+#: How often the weights of figures are moved towards the accuracies that were asked for.
+BALANCED = 6
 #: More figures than this per declared person ask for the data themselves: enough accurate ones rebuild the table (Dinur and Nissim 2003).
 FIGURES_PER_PERSON = 1.0
 
@@ -119,8 +123,8 @@ def many_figures(plan: JobPlan) -> Iterator[Notice]:
 
 
 def unknown_sizes(plan: JobPlan) -> Iterator[Notice]:
-    """Predictions without sizes."""
-    if plan.job.expected.people is None:
+    """Predictions without sizes. A job about the loads of a network has neither people nor rows."""
+    if plan.job.expected.people is None and plan.job.unit.load is None:
         yield Notice(
             "sizes not declared", "expected", "without expected.people and expected.rows, delta and the size of groups cannot be judged"
         )
@@ -184,6 +188,10 @@ def plan(job: Job, source: Source | None = None, *, base: str | Path | None = No
     with suppress(OverflowError):  # of public numbers: no row was looked at
         planned = _Planner(job, desk).best()
         _one_thing(planned)
+        if job.totals:
+            from tacit.release.totals import check  # which reads plans, so it comes after this module
+
+            check(planned)
         found = replace(planned, warnings=notices(planned))
     if found is None:
         raise JobError(code="number-out-of-range", place="outputs")
@@ -239,6 +247,8 @@ class _Planner:
         self.weights = {i: exact("weight", spec.weight) for i in self.places if (spec := job.outputs[i]).weight is not None}
         self.kinds = [kinds.find(spec.kind) for spec in job.outputs]
         self.asked = [self.kinds[i].prepare(spec, job, desk, f"outputs[{i}]") for i, spec in enumerate(job.outputs)]
+        #: The same with even weights of their figures, from which an accuracy is sought.
+        self.even = list(self.asked)
         #: Outputs with a price in epsilon and delta of their own, such as tables whose keys are selected privately.
         self.private = {i for i in self.places if not self.asked[i].plain}
 
@@ -409,12 +419,44 @@ class _Planner:
             )
         confidence = spec.accuracy.confidence
 
-        def planned(part: Fraction) -> OutputPlan:
-            return self.kinds[place].plan(self.asked[place], self.portion(place, part, family))
+        def cheapest(asked: kinds.Output) -> OutputPlan:
+            def planned(part: Fraction) -> OutputPlan:
+                return self.kinds[place].plan(asked, self.portion(place, part, family))
+
+            return price_for_accuracy(planned, wanted, lambda plan: plan.errors_at(confidence))
 
         with placed(f"outputs[{place}].accuracy"):
-            found = price_for_accuracy(planned, wanted, lambda plan: plan.errors_at(confidence))
+            self.asked[place] = self.even[place]
+            found = cheapest(self.asked[place])
+            if isinstance(self.asked[place], TableOutput) and isinstance(within, dict) and len(wanted) > 1 and not spec.weights:
+                self.asked[place], found = self._balanced(self.asked[place], found, cheapest, wanted, confidence)
+        self.known = {key: plan for key, plan in self.known.items() if key[0] != place}
         return self._part(found.portion.spend)
+
+    def _balanced(
+        self, asked: TableOutput, found: OutputPlan, cheapest: Callable[[kinds.Output], OutputPlan], wanted: Mapping[str, Any],
+        confidence: float,
+    ) -> tuple[TableOutput, OutputPlan]:
+        """The weights of figures at which all of them are about as exact as was asked, and no one more exact than that for nothing.
+
+        A figure's error falls with its part of the budget, so the parts of those that are too exact are made smaller, a few times; the
+        cheapest of all that was tried is taken. Nothing of it looks at data.
+        """
+        best, weights = (asked, found), {name: 1.0 for name in asked.figures}
+        for _ in range(BALANCED):
+            errors = found.errors_at(confidence)
+            over = {name: errors[name] / float(exact("within", goal)) for name, goal in wanted.items()}
+            if min(over.values()) > 0.97:
+                break
+            power = 2 if found.noise == "gaussian" else 1
+            weights = {name: weights[name] * min(1.0, max(over.get(name, 0.02), 0.02)) ** power for name in weights}
+            top = max(weights.values())
+            weights = {name: max(weight / top, 1e-4) for name, weight in weights.items()}
+            again = replace(asked, spec=asked.spec.model_copy(update={"weights": {n: float(f"{w:.3g}") for n, w in weights.items()}}))
+            found = cheapest(again)
+            if self._part(found.portion.spend) < self._part(best[1].portion.spend):
+                best = (again, found)
+        return best
 
     def _part(self, spend: Guarantee) -> Fraction:
         if spend.rho is not None:

@@ -292,7 +292,14 @@ __all__ = ["SAMPLE", "SUPPRESSED", "Owners", "beyond", "chance", "keys_of", "own
 ROLES = ("dummy", "public")
 #: Why a job that reads reports is not rehearsed.
 NO_ROWS = "a network has no rows to make up; release a public case, such as one of MATPOWER's, to see what comes out"
+ON_CLIENTS = "the rows stay on the clients, so none are made up; ask an app with made-up answers through InProcessGrid"
 ON_DEVICES = "reports are randomised already, so there are no rows to make up; try tacit local randomise on made-up answers"
+
+
+def why_no_rows(job: Job) -> str:
+    """Why a job without tables is not rehearsed, and what to do instead."""
+    return ON_DEVICES if job.on_devices else ON_CLIENTS if job.of_clients else NO_ROWS
+
 
 
 @dataclass(frozen=True)
@@ -408,8 +415,8 @@ def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int =
         )
     if isinstance(runs, bool) or not isinstance(runs, int) or not 1 <= runs <= 10_000:
         raise JobError(f"runs must be a whole number between 1 and 10000, not {runs!r}")
-    if job.on_devices or job.of_networks:
-        raise JobError(ON_DEVICES if job.on_devices else NO_ROWS, place="sources")
+    if job.without_rows:
+        raise JobError(why_no_rows(job), place="sources")
     missing = [name for name in job.sources if name not in tables]
     if missing:
         raise JobError(f"tables must have {missing[0]!r}", place=f"sources.{missing[0]}")

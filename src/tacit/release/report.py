@@ -45,7 +45,7 @@ from tacit.release.policy import described_policy
 from tacit.tables import Unit
 
 if TYPE_CHECKING:
-
+    from tacit.release.audited import JobAudit
     from tacit.release.running import JobRun
 
 Record = dict[str, Any]
@@ -111,7 +111,7 @@ def describe(plan: JobPlan, answers: Mapping[str, Any], facts: Facts) -> Record:
         **({"corrects": facts.corrects} if facts.corrects else {}),
         "promise": told if other is None else {**told, "words": [*other.promise, told["words"][1]]},
         "unit": words if other is None else dict(other.unit),
-        **({} if other is None else {"deployment": {"model": other.model, "actors": other.actors}}),
+        **({} if other is None else {"deployment": {"model": other.model, "actors": other.actors, "about": other.about}}),
         "limits": limits(plan, unit) if other is None else list(other.limits),
         "outputs": [_output(output, answers.get(output.spec.name)) for output in plan.outputs],
         "budget": {
@@ -143,11 +143,64 @@ def _part(plan: JobPlan, output: OutputPlan) -> float:
 
 #: What each kind of reader is shown: everyone the promise and the tables, whoever must check them the rest as well.
 AUDIENCES: Mapping[str, tuple[str, ...]] = {
-    "all": ("promise", "tables", "budget", "policy", "review", "record"),
-    "public": ("promise", "tables"),
+    "all": ("promise", "tables", "budget", "witnesses", "policy", "review", "record"),
+    "public": ("promise", "tables", "outcomes"),
     "statistician": ("tables", "budget", "record"),
-    "officer": ("promise", "budget", "policy", "review", "record"),
+    "officer": ("promise", "budget", "witnesses", "policy", "review", "record"),
 }
+#: Tables of so many groups have pictures of hypothetical outcomes.
+FEWEST, MOST = 2, 24
+
+
+def with_audit(record: Record, found: JobAudit) -> Record:
+    """The record with what an attack on the job found (`tacit.release.audited`)."""
+    return {**record, "audit": found.record()}
+
+
+def witnesses(record: Record) -> list[list[str]]:
+    """Accountant, ledger and audit side by side: who says it, what is said, and how it is known."""
+    at, about = (f" at δ = {record['promise']['delta']}" if record["promise"]["delta"] else ""), record["record"]
+    entries = about.get("ledger entries", "")
+    rows = [
+        ["the accountant, from above", f"ε ≤ {record['promise']['epsilon']}{at}", f"proved: {record['total']['method']}"],
+        [
+            "the ledger",
+            f"entries {entries} of account {about['ledger account']}" if entries else "not booked",
+            record["budget"]["words"],
+        ],
+    ]
+    found = record.get("audit")
+    if found is None:
+        told = ["no attack was run for this job", "run one on made-up rows: tacit report FOLDER --audit JOB --out FILE"]
+    elif not found["attacked"]:
+        told = ["nothing that this attack can see", f"left out: {listed(found['left'])}; tacit selftest attacks the mechanisms themselves"]
+    else:
+        verdict = "MORE THAN WAS PROMISED" if found["lower"] > found["upper"] else "below the accountant's, as it must be"
+        left = f" {listed(found['left'])}: not attacked." if found["left"] else ""
+        told = [
+            f"ε ≥ {found['lower']:.3g}{at}: {verdict}",
+            f"an attack on this job's own statements and noise, on made-up rows with and without one person, {found['trials']:,} draws of "
+            f"{listed(found['attacked'])}; it holds with {percent(found['confidence'])} confidence. An attack that finds little proves "
+            f"nothing.{left}",
+        ]
+    return [*rows, ["the audit, from below", *told]]
+
+
+def _outcomes(record: Record) -> dict[str, tuple[str, str]]:
+    """For tables of few groups, what else could have been released, of the first figure."""
+    found = {}
+    for output in record["outputs"]:
+        if output.get("kind", "table") != "table" or not output.get("figures"):
+            continue
+        name, figure = next(iter(output["figures"].items()))
+        known = all(None not in figure[end] for end in ("value", "low", "high"))
+        if known and FEWEST <= len(figure["value"]) <= MOST:
+            sure = float(str(record["confidence"]).rstrip(" %")) / 100
+            drawn = pictures.outcomes(
+                *(figure[end] for end in ("value", "low", "high")), sure, title=f"{name}: what could as well have been released"
+            )
+            found[output["name"]] = (name, drawn)
+    return found
 
 
 def for_audience(record: Record, audience: str) -> str:
@@ -171,7 +224,8 @@ def render(record: Record, audience: str = "all") -> str:
     # Inside a script element only "<" could end it or begin a comment.
     embedded = json.dumps(record, allow_nan=False).replace("<", "\\u003c")
     return template(NAME).render(
-        r=record, picture=drawn, sections=sections, noun=record.get("noun", "table"), embedded=embedded,
+        r=record, picture=drawn, sections=sections, witnesses=witnesses(record),
+        outcomes=_outcomes(record) if audience == "public" else {}, noun=record.get("noun", "table"), embedded=embedded,
         shown=AUDIENCES[audience], audience=audience,
     )  # fmt: skip
 

@@ -33,20 +33,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from tacit import noise
 from tacit.accounting import AccountingError, Composed, Event, account
 from tacit.ledger import OPEN, Account, Ledger, Payment, ReleaseFailed, paying
-from tacit.release import dictionary, kinds, record
+from tacit.release import dictionary, in_database, kinds, record
 from tacit.release.comparing import mismatches
 from tacit.release.errors import CheckFailed, HeldBack, JobError, OutputFailed, OutputLost
 from tacit.release.job import Job
+from tacit.release.kinds.table import TablePlan, unfinished
 from tacit.release.planning import JobPlan, plan
 from tacit.release.sources import files_beside, identities, opened
 from tacit.release.standing import account_for, alike, alike_note, period_of, terms_of
+from tacit.release.totals import made_to_agree
 from tacit.release.work import Work, checks_beside, free, publish, published_by, staged_folder, write
-from tacit.tables import Source
+from tacit.tables import Answer, Source
 
 #: What is said where the data is known under another name.
 SAME = (
@@ -133,7 +133,7 @@ Progress = Callable[[RunStep], None]
 
 def run(
     job: Job, *, base: str | Path = ".", ledger: Ledger | None = None,
-    tables: Mapping[str, pa.Table] | None = None, progress: Progress | None = None, lost: str = "refuse",
+    tables: Mapping[str, Any] | None = None, progress: Progress | None = None, lost: str = "refuse",
     analyst: str = "", report: bool = True, new_dataset: bool = False, accept: bool = False,
     correction: str | None = None,
     through: Callable[[Source], Source] | None = None,
@@ -142,7 +142,8 @@ def run(
 
     Without a ledger, the book is the one that TACIT_LEDGER names, or `tacit.db` in `base`. `lost` says what to do about outputs that an
     earlier attempt began and did not store: 'refuse', 'correct' (pay for them once more, from the reserve for corrections where there is
-    one) or 'leave out'. `tables` stand in for sources, by name. `report=False` leaves report.html out.
+    one) or 'leave out'. `tables` stand in for sources, by name; for sources of clients they are
+    Flower grids. `report=False` leaves report.html out.
     Rows that the book knows under another name are paid for from that account; `new_dataset=True` says that they are other people's.
     A release whose totals contradict what was expected is held back (`HeldBack`) until a run with `accept=True` publishes it.
     `correction` is the reason for publishing once more what is published already: a run of its own, paid for from the reserve for
@@ -160,7 +161,7 @@ def run(
 
 class _Run:
     def __init__(
-        self, job: Job, base: Path, ledger: Ledger, tables: Mapping[str, pa.Table] | None,
+        self, job: Job, base: Path, ledger: Ledger, tables: Mapping[str, Any] | None,
         progress: Progress, lost: str, analyst: str, report: bool, new_dataset: bool = False, accept: bool = False,
         correction: str | None = None, through: Callable[[Source], Source] | None = None,
     ) -> None:
@@ -174,6 +175,8 @@ class _Run:
             self.corrects, self.target = self.target.name, corrected(self.target)
         if not Work.left_by(self.target):
             free(self.target)
+        if job.publication.database is not None:
+            in_database.check(job.publication.database)
         if checks := checks_beside(self.target):
             raise JobError(
                 f"{checks[0]} beside it holds exact figures about private rows; move it to another folder", place="publication.folder"
@@ -329,6 +332,7 @@ class _Run:
         self, account: Account, work: Work, paid: list[Payment], wanted: list[str], left_out: tuple[str, ...], resumed: bool
     ) -> JobRun:
         answers: dict[str, Any] = {}
+        bare: dict[str, Answer] = {}
         files: dict[str, bytes] = {}
         findings: list[Finding] = []
         private = all(payment.private for payment in paid)
@@ -337,12 +341,17 @@ class _Run:
             planned = self.plan[name]
             kind = kinds.of(planned)
             answers[name] = kind.result(planned, drawn, drawn_privately, entry)
+            if isinstance(planned, TablePlan) and self.job.totals:
+                bare[name] = unfinished(planned, drawn, drawn_privately, entry)
             private = private and drawn_privately
             findings += [Finding(name, check, passed) for check, passed in kind.checks(planned, answers[name])]
         _insist(findings)
         reasons = tuple(mismatches(self.plan, answers))
         if reasons and not self.accept:
             raise HeldBack(reasons)
+        if bare and not reasons:
+            # Tables whose totals contradict each other count different rows: they are published as they were drawn.
+            answers = made_to_agree(self.plan, bare, answers)
         self.step("checked")
         for name in wanted:
             planned = self.plan[name]
@@ -405,6 +414,14 @@ class _Run:
         else:
             publish(staged, self.target)
         self.step("published")
+        if (database := self.job.publication.database) is not None:
+            # after the commit point: what fails here is done by running again, for the same payment
+            tables: dict[str, bytes] = {}
+            for name in wanted:
+                tables |= kinds.of(self.plan[name]).files(self.plan[name], answers[name], ("parquet",))
+            about_it = {"title": self.job.title, "time": now.isoformat(), "run": work.token}
+            in_database.into(database, self.base, in_database.tables_of(tables), about_it)
+            self.step("in the database")
         work.remove()
         self.step("finished")
         return done

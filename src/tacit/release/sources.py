@@ -69,6 +69,8 @@ def blank(job: Job, base: Path | None = None) -> Source:
         return _reports(job, base or Path("."))
     if job.of_networks:
         return _networks(job, base or Path("."))
+    if job.of_clients:
+        return _clients(job, None)
     engine = DuckDB()
     for name, source in job.sources.items():
         columns = job.columns_of(name)
@@ -99,7 +101,7 @@ def table_of(job: Job, name: str, path: str | Path) -> pa.Table:
         found.close()
 
 
-def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -> Source:
+def opened(job: Job, base: Path, tables: Mapping[str, Any] | None = None) -> Source:
     """The job's tables where they are; `tables` stand in for sources, by name (for rehearsals and tests).
 
     The schema is compared with the declared one here, before anything is reserved.
@@ -112,6 +114,8 @@ def opened(job: Job, base: Path, tables: Mapping[str, pa.Table] | None = None) -
         if tables:
             raise JobError("tables cannot stand in for networks", place="sources")
         return _networks(job, base)
+    if job.of_clients:
+        return _clients(job, tables or {})
     given: dict[str, Any] = {}
     types: dict[str, dict[str, str]] = {}
     for name, source in job.sources.items():
@@ -163,6 +167,13 @@ def _reports(job: Job, base: Path, *, there: bool = False) -> Source:
     from tacit.release.kinds.reports import ReportSource
 
     return ReportSource.opened(job, base, there=there)
+
+
+def _clients(job: Job, grids: Mapping[str, Any] | None) -> Source:
+    """Sources that are clients; `grids`, by name, are where they are asked. Planning has none."""
+    from tacit.release.kinds.clients import ClientSource
+
+    return ClientSource.opened(job, grids)
 
 
 def _networks(job: Job, base: Path) -> Source:

@@ -68,7 +68,7 @@ class Suggestion:
 def suggestions(job: Job, planned: JobPlan | None = None, *, base: str | Path | None = None) -> list[Suggestion]:
     """Changes that help, in order: caps and bounds, then the split, then the total. `base` is the job's folder, as for `plan`."""
     now = planned or plan(job, base=base)
-    if job.on_devices or job.of_networks:
+    if job.without_rows:
         return []  # the noise is in the reports already, or follows from the change of a load alone
     before = errors_of(now)
     found: list[Suggestion] = []

@@ -43,6 +43,7 @@ TABLE: Mapping[str, Mapping[Role, Scope]] = {
     "read_question": {"analyst": "own", "officer": "any"},
     "watch_question": {"analyst": "own", "officer": "any"},
     "share_question": {"analyst": "own"},
+    "read_shared": _ALL,
     "approve": {"officer": "any"},
     "list_approvals": {"officer": "any"},
     # budgets
@@ -54,6 +55,7 @@ TABLE: Mapping[str, Mapping[Role, Scope]] = {
     "list_releases": _ALL,
     "read_release": _ALL,
     "read_release_file": _ALL,
+    "registry_records": _ALL,
     # the book
     "book_entries": {"curator": "any", "officer": "any"},
     "book_head": {"curator": "any", "officer": "any"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -86,9 +86,28 @@ class Bookkeeping:
     def entries(self, caller: Caller, *, since: int = 1, most: int = 100, search: str = "") -> list[dict[str, Any]]:
         """Entries of the book from a number on, those that hold a text in who, what for or what."""
         check(caller, "book_entries")
-        wanted = search.casefold()
-        found = (entry for entry in self.ledger.entries(since=since) if not wanted or wanted in json.dumps(_searched(entry)).casefold())
+        wanted, mine = search.casefold(), self._theirs(caller)
+        found = (
+            _told(entry) for entry in self.ledger.entries(since=since)
+            if mine(entry) and (not wanted or wanted in json.dumps(_searched(entry)).casefold())
+        )  # fmt: skip
         return list(islice(found, max(1, min(most, 1000))))
+
+    def _theirs(self, caller: Caller) -> Callable[[Mapping[str, Any]], bool]:
+        """Whether an entry is about a data set that exists for the caller."""
+        if caller.datasets is None:
+            return lambda entry: True
+        tops = {self.datasets[name].account.spec.id for name in caller.datasets if name in self.datasets}
+        seen = {account.spec.id for account in self.ledger.accounts() if account.path()[-1].id in tops}
+        booked: set[int] = set()
+
+        def mine(entry: Mapping[str, Any]) -> bool:
+            if entry.get("account") in seen or (entry["kind"] == "account" and entry.get("id") in seen):
+                booked.add(int(entry["seq"]))
+                return True
+            return entry.get("reservation") in booked
+
+        return mine
 
     def head(self, caller: Caller) -> str:
         """The last entry's number and hash, to be remembered elsewhere."""
@@ -104,6 +123,8 @@ class Bookkeeping:
     def export(self, caller: Caller) -> Iterator[str]:
         """Every entry as a line of JSON, in order."""
         check(caller, "book_export")
+        if caller.datasets is not None:
+            raise not_found()  # the chain of hashes is whole or nothing: it is for those who may see every data set
         return (json.dumps(entry, sort_keys=True, separators=(",", ":")) + "\n" for entry in self.ledger.entries())
 
     def events_of(self, dataset: Dataset, run: str) -> list[dict[str, Any]]:
@@ -121,6 +142,11 @@ def number_of(account: Account) -> str:
 
 def _digest(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def _told(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry without the answer that it keeps: that is for whoever paid for it. The export has the whole of it."""
+    return {name: value for name, value in entry.items() if name != "answer"}
 
 
 def _searched(entry: Mapping[str, Any]) -> dict[str, Any]:

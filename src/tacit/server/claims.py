@@ -14,11 +14,15 @@ has its entry in the book.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -54,7 +58,7 @@ class Claims:
 
     def __init__(self, database: Database, *, lease: float = 60.0, clock: Callable[[], float] = time.time) -> None:
         self.database, self.lease, self.clock = database, lease, clock
-        self.worker = f"{socket.gethostname()[:40]}:{os.getpid()}:{new_id()[:8]}"
+        self.worker = f"{_machine()}:{os.getpid()}:{new_id()[:8]}"
 
     # --- filing -------------------------------------------------------------------------------------------------------
 
@@ -115,7 +119,7 @@ class Claims:
         now = self.clock()
         with self.database.write() as connection:
             held = connection.execute(sa.select(claims).where(claims.c.question == question).with_for_update()).first()
-            if held is not None and held.lease > now and held.worker != self.worker:
+            if held is not None and held.lease > now and held.worker != self.worker and not self._died(held.worker):
                 return None
             generation = 1 if held is None else held.generation + 1
             if not self._step(connection, question, "quoted", "running"):
@@ -154,25 +158,54 @@ class Claims:
         with self.database.write() as connection:
             connection.execute(questions.update().where(fresh).values(delivered=self.clock()))
 
-    def expired(self) -> list[tuple[str, str, int]]:
-        """Questions that no worker holds any more: their number, state and generation."""
+    def expired(self, *, own: bool = False) -> list[tuple[str, str, int]]:
+        """Questions that no worker holds any more: their number, state and generation. `own` adds those that this worker has claimed."""
         now = self.clock()
-        query = sa.select(questions.c.id, questions.c.state, sa.func.coalesce(claims.c.generation, 0)).outerjoin(
-            claims, claims.c.question == questions.c.id
-        )
-        gone = sa.or_(
-            sa.and_(questions.c.state == "running", claims.c.lease <= now),
+        held = (claims.c.generation, claims.c.lease, claims.c.worker)
+        query = sa.select(questions.c.id, questions.c.state, *held).outerjoin(claims, claims.c.question == questions.c.id)
+        left = sa.or_(
+            questions.c.state == "running",
             # filed, and the worker was gone before it could claim it
             sa.and_(questions.c.state == "quoted", questions.c.started <= now - self.lease),
         )
         with self.database.read() as connection:
-            return [(str(row[0]), str(row[1]), int(row[2])) for row in connection.execute(query.where(gone)).fetchall()]
+            rows = connection.execute(query.where(left)).fetchall()
+        mine = self.worker if own else ""
+        gone = [row for row in rows if row.state == "quoted" or row.lease <= now or row.worker == mine or self._died(row.worker)]
+        return [(str(row.id), str(row.state), int(row.generation or 0)) for row in gone]
+
+    def _died(self, worker: str) -> bool:
+        """Whether a worker was a process of this machine that is no more: its questions need not wait for the lease.
+
+        Only what is certain counts. A process of another machine, or another's with the same number, is waited for.
+        """
+        machine, number = worker.rpartition(":")[0].rpartition(":")[::2]
+        if worker == self.worker or machine != _machine() or not number.isdigit():
+            return False
+        try:
+            os.kill(int(number), 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def _step(self, connection: Connection, question: str, before: str, state: str, **values: Any) -> bool:
         if state not in STEPS[before]:
             raise ServiceError(code="unavailable")
         there = sa.and_(questions.c.id == question, questions.c.state == before)
         return bool(connection.execute(questions.update().where(there).values(state=state, **values)).rowcount)
+
+
+@lru_cache(maxsize=1)
+def _machine() -> str:
+    """Where numbers of processes mean the same: one boot of one machine, and one container of it. Elsewhere, nowhere else."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        known = f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        known = f"{socket.gethostname()} {secrets.token_hex(16)}"
+    return hashlib.sha256(known.encode()).hexdigest()[:16]
 
 
 def _by_key(connection: Connection, person: str, key: str) -> Row | None:

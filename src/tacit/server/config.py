@@ -202,6 +202,7 @@ class PurposeSpec(Block):
     epsilon: Number | None = None
     delta: Number | None = None
     rho: Number | None = None
+    mu: Number | None = None
     columns: tuple[str, ...] | None = None
     kinds: tuple[str, ...] | None = None
     flow: Flow | None = None
@@ -220,8 +221,8 @@ class PurposeSpec(Block):
         unknown = sorted(set(self.kinds or ()) - set(KINDS))
         if unknown:
             raise ValueError(f"kinds must be among {', '.join(KINDS)}")
-        if (self.epsilon is None) == (self.rho is None):
-            raise ValueError("a purpose has a budget of its own, epsilon or rho; there is no default, because it is a decision")
+        if sum(value is not None for value in (self.epsilon, self.rho, self.mu)) != 1:
+            raise ValueError("a purpose has a budget of its own, epsilon, rho or mu; there is no default, because it is a decision")
         self.budget()
         return self
 
@@ -229,6 +230,8 @@ class PurposeSpec(Block):
         """The purpose's budget; without a delta of its own, its part of the data set's in proportion to epsilon."""
         if self.rho is not None:
             return Budget(rho=self.rho)
+        if self.mu is not None:
+            return Budget(mu=self.mu)
         epsilon = exact("epsilon", self.epsilon)
         delta = exact("delta", self.delta) if self.delta is not None else None
         if delta is None:
@@ -301,6 +304,8 @@ class Configuration(Block):
     limits: Limits = Limits()
     subjects: SubjectsSpec = SubjectsSpec()
     production: bool = False
+    #: Traces and counts of requests through OpenTelemetry (extra `telemetry`); routes and statuses, no values.
+    telemetry: bool = False
     base: Path = Field(default=Path("."), exclude=True)
 
     @model_validator(mode="after")

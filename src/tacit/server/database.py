@@ -66,7 +66,7 @@ questions = sa.Table(
     "service_questions", _META,
     sa.Column("id", _ID, primary_key=True), sa.Column("person", _ID, nullable=False, index=True), _text("token"),
     sa.Column("key", _ID, nullable=False), _text("body"), _text("request"), _text("dataset"), _text("purpose"),
-    _text("state"), _text("price"), _text("epsilon"), sa.Column("entry", sa.BigInteger, nullable=True),
+    _text("state", index=True), _text("price"), _text("epsilon"), sa.Column("entry", sa.BigInteger, nullable=True, index=True),
     sa.Column("answer", sa.Text, nullable=True), _text("detail"), _text("decided_by"), _text("reason"),
     sa.Column("estimate", sa.Double, nullable=False, default=0.0), _time("asked"), _time("started"), _time("ready"), _time("delivered"),
     sa.Column("share", _ID, nullable=True, unique=True), sa.UniqueConstraint("person", "key"),

@@ -8,6 +8,8 @@ learnt have learnt no more than the purpose, and purposes no more than the data 
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -45,7 +47,7 @@ class Dataset:
         path = configuration.base / spec.job
         try:
             job = load(path)
-            if job.on_devices or job.of_networks:
+            if job.without_rows:
                 raise ConfigurationError("a data set of the service is a table; reports and networks are published by release jobs")
             return Dataset(name, spec, job, path.resolve().parent, opened(job, path.resolve().parent), ledger)
         except Refusal as error:
@@ -126,7 +128,12 @@ class Dataset:
     def guarded(self, purpose: str, source: Source) -> Source:
         """A source without those who withdrew; as it is, where rows have no person."""
         people = self.people_columns()
-        return replace(source, engine=LeftOut(source.engine, people, LISTED + purpose)) if people else source
+        return replace(source, engine=LeftOut(source.engine, people, self.listed(purpose))) if people else source
+
+    def listed(self, purpose: str) -> str:
+        """The name of a purpose's list in the engine. Data sets of one database have lists of their own, and a database cuts long names."""
+        whose = hashlib.sha256(json.dumps([self.name, self.account.name, purpose]).encode()).hexdigest()
+        return LISTED + whose[:32]
 
     def people_columns(self) -> dict[str, str]:
         """The private tables, each with the column that says whose row it is."""

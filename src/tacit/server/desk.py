@@ -41,8 +41,7 @@ class Service:
         self.database = Database(configuration.url)
         self.ledger = Ledger.open(configuration.url)
         self.register = Register(self.database, idle=limits.session_idle, total=limits.session_total)
-        for name, person in configuration.people.items():
-            self.register.add(name, roles=person.roles, datasets=person.datasets, name=person.name, subject=person.subject)
+        self.register.set(configuration.people)
         self.provider = _provider(configuration, self.database)
         self.rates = Rates()
         self.grid = configuration.grid.typed()
@@ -53,7 +52,9 @@ class Service:
         }
         self.subjects = Subjects(configuration, self.datasets, self.purposes)
         self.claims = Claims(self.database, lease=limits.lease)
-        self.worker = Worker(self.claims, self.datasets, self.purposes, self.subjects.refresh, threads=threads)
+        self.worker = Worker(
+            self.claims, self.datasets, self.purposes, self.subjects.refresh, still=self.register.still, threads=threads
+        )  # fmt: skip
         self.questions = Questions(
             configuration, self.database, self.datasets, self.purposes, self.claims, self.worker, self.grid
         )

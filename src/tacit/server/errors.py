@@ -59,6 +59,7 @@ PROBLEMS: Mapping[str, Problem] = {
         422, "The purpose does not allow this question, and nothing was spent", "ask for what the purpose allows, or under another purpose"
     ),
     "purpose-ended": Problem(422, "The purpose has ended, and nothing was spent", "ask the curator for a new purpose; retention is due"),
+    "access-ended": Problem(422, "You may no longer ask about this, and nothing was spent", "ask the curator"),
     "purpose-vague": Problem(422, "The purpose is too vague", "say who uses which statistics, and why, in words that rule something out"),
     "budget-exceeded": Problem(
         409, "The budget does not allow this, and nothing was spent", "ask for less, as the detail says, or for fewer figures"

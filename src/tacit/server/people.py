@@ -20,7 +20,8 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -29,7 +30,8 @@ import sqlalchemy as sa
 
 from tacit.exact import exact
 from tacit.server.access import Caller, Role, sound_roles
-from tacit.server.database import Database, links, new_id, people, sessions, tokens
+from tacit.server.config import PersonSpec
+from tacit.server.database import Database, links, new_id, people, records, sessions, tokens
 from tacit.server.errors import ServiceError
 
 #: A sign-in link lives so many seconds.
@@ -75,17 +77,62 @@ class Register:
     # --- people -------------------------------------------------------------------------------------------------------
 
     def add(
-        self, person: str, *, roles: Iterable[str], datasets: Iterable[str] | None = None, name: str = "", subject: str | None = None
-    ) -> None:
-        """Add someone, or change what they may do."""
+        self, person: str, *, roles: Iterable[str], datasets: Iterable[str] | None = None, name: str = "",
+        subject: str | None = None, new: bool = False,
+    ) -> None:  # fmt: skip
+        """Add someone, or change what they may do; with `new`, someone who is there already is refused."""
         values = {
             "name": name or person, "subject": subject, "roles": json.dumps(sound_roles(roles)), "active": True,
             "datasets": None if datasets is None else json.dumps(sorted(set(datasets))),
         }  # fmt: skip
+        taken = False
+        try:
+            with self.database.write() as connection:
+                changed = None if new else connection.execute(people.update().where(people.c.id == person).values(**values))
+                if changed is None or not changed.rowcount:
+                    connection.execute(people.insert().values(id=person, created=self.clock(), **values))
+        except sa.exc.IntegrityError:
+            taken = True  # their name, or what the identity provider calls them
+        if taken:
+            raise ServiceError(code="taken")
+
+    def set(self, listed: Mapping[str, PersonSpec]) -> None:
+        """The people of the service's file. Who was in it before and no longer is may not sign in from now on."""
+        kind = "listed"
+        with self.database.read() as connection:
+            before = set(connection.execute(sa.select(records.c.id).where(records.c.kind == kind)).scalars())
+        gone = before - set(listed)
         with self.database.write() as connection:
-            changed = connection.execute(people.update().where(people.c.id == person).values(**values))
-            if not changed.rowcount:
-                connection.execute(people.insert().values(id=person, created=self.clock(), **values))
+            if gone:
+                connection.execute(people.update().where(people.c.id.in_(gone)).values(active=False, subject=None))
+                connection.execute(records.delete().where(records.c.kind == kind, records.c.id.in_(gone)))
+        for name, person in listed.items():
+            # a process that starts has nothing to write as a rule, and need not wait for those that write
+            if not self._is(name, person):
+                self.add(name, roles=person.roles, datasets=person.datasets, name=person.name, subject=person.subject)
+            if name not in before:
+                with suppress(sa.exc.IntegrityError), self.database.write() as connection:
+                    connection.execute(records.insert().values(kind=kind, id=name, person="", body="{}", made=self.clock()))
+
+    def _is(self, name: str, person: PersonSpec) -> bool:
+        with self.database.read() as connection:
+            row = connection.execute(sa.select(people).where(people.c.id == name)).first()
+        theirs = None if person.datasets is None else set(person.datasets)
+        wanted = (person.name or name, person.subject, set(sound_roles(person.roles)), theirs)
+        return row is not None and bool(row.active) and (row.name, row.subject, set(json.loads(row.roles)), _set(row.datasets)) == wanted
+
+    def still(self, person: str, token: str, dataset: str) -> bool:
+        """Whether someone who asked may still ask: they are here, the data set is theirs, and the token that asked was not revoked."""
+        found = self.find(person)
+        if found is None or not found.active or "analyst" not in found.roles:
+            return False
+        if found.datasets is not None and dataset not in found.datasets:
+            return False
+        if not token:
+            return True
+        with self.database.read() as connection:
+            row = connection.execute(sa.select(tokens.c.revoked).where(tokens.c.id == token)).first()
+        return row is not None and row.revoked is None
 
     def all(self) -> list[Person]:
         """Everyone, by name."""

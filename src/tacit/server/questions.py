@@ -9,6 +9,8 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -33,6 +35,10 @@ from tacit.tables import Answer, Plan, Session, answer_from, price_record
 
 #: What a question that was paid for and lost says.
 LOST = "The answer was lost after it was paid for. It is never drawn again, and the reason is withheld, because it may depend on the data."
+
+#: What makes planning slow: SELECTs and JOINs of one question, and prices times items of one curve.
+PARTS, FIGURES = 40, 5000
+_PARTS, _COMMA = re.compile(r"\b(?:select|join)\b", re.IGNORECASE), re.compile(",")
 
 Rows = list[dict[str, Any]]
 #: A person approves, so whoever waits for it looks every few seconds.
@@ -61,6 +67,8 @@ class Questions:
     def _planned(self, caller: Caller, action: str, request: Statement, options: Mapping[str, Any]) -> tuple[Plan, Session]:
         """The plan of a question that its purpose allows. No data is touched."""
         purpose, session = self._at(caller, action, request)
+        if len(_PARTS.findall(request.sql)) > PARTS:
+            raise ServiceError(f"a question has at most {PARTS} SELECTs and JOINs; ask for parts of it", code="question-refused")
         try:
             question = session.desk.question(request.sql)
             used = columns_of(question, session.desk.catalog.columns)
@@ -74,14 +82,11 @@ class Questions:
         raise found
 
     def price(self, caller: Caller, request: PriceRequest) -> dict[str, Any]:
-        """What a question costs, how exact it would be, and whether the budget allows it; for `epsilons` or `accuracies`, a curve."""
-        options = request.options()
-        if request.epsilons is not None:
-            asked: list[dict[str, Any]] = [{**options, "epsilon": epsilon} for epsilon in request.epsilons]
-        elif request.accuracies is not None:
-            asked = [{**options, "accuracy": accuracy} for accuracy in request.accuracies]
-        else:
-            asked = [options]
+        """What a question costs, how exact it would be, and whether the budget allows it; or a curve of prices."""
+        curve = request.curve()
+        asked = [request.options()] if curve is None else curve
+        if len(asked) * len(_COMMA.findall(request.sql)) > FIGURES:
+            raise ServiceError("a curve of so many figures takes too long; ask for fewer at once", code="question-refused")
         prices = []
         left: Mapping[str, Fraction] | None = None
         for one in asked:
@@ -97,8 +102,7 @@ class Questions:
                 }
             )
         found = {"dataset": request.dataset, "purpose": request.purpose, "left": _floats(left or {})}
-        curve = request.epsilons is not None or request.accuracies is not None
-        return {**found, "prices": prices} if curve else {**found, **prices[0]}
+        return {**found, **prices[0]} if curve is None else {**found, "prices": prices}
 
     def explain(self, caller: Caller, request: PriceRequest) -> str:
         """The plan in words: the statement, how far one unit reaches, the noise, the errors to expect. No data is touched."""
@@ -139,9 +143,10 @@ class Questions:
                 "price": json.dumps(price_record(session.desk.price(plan))),
                 "estimate": self.configuration.grid.estimates.get(request.dataset, 0.0),
             }  # fmt: skip
-            known, new = self.claims.file(values, daily=caller.epsilon_a_day, waiting=self.configuration.limits.waiting)
-            if new and known["state"] == "quoted":
-                self.worker.submit(known["id"])
+            known, _ = self.claims.file(values, daily=caller.epsilon_a_day, waiting=self.configuration.limits.waiting)
+        if known["state"] == "quoted":
+            # also one that was filed before: whoever filed it may be gone, and a claim has one owner
+            self.worker.submit(known["id"])
         if known["body"] != hashlib.sha256(body.encode()).hexdigest():
             raise ServiceError(code="key-other-body")
         return self.view(known)
@@ -176,9 +181,12 @@ class Questions:
         with self.database.read() as connection:
             found = connection.execute(sa.select(questions).where(questions.c.share == share)).mappings().first()
         row = None if found is None else dict(found)
-        if row is None or not caller.may_see(row["dataset"]) or not share:
+        if row is None or not share:
             raise not_found()
-        return self.view(row)
+        check(caller, "read_shared", datasets=[row["dataset"]])
+        view = self.view(row)
+        view.pop("decision", None)  # what the officer wrote is for who asked
+        return view
 
     def share(self, caller: Caller, question: str) -> str:
         """A name under which others who may see the data set can read this question and its answer."""
@@ -193,6 +201,7 @@ class Questions:
 
     def all_shared(self, caller: Caller, *, most: int = 50) -> Rows:
         """Answers that others shared, of the data sets that the caller may see, newest first, without the answers themselves."""
+        check(caller, "read_shared")
         theirs = sa.and_(questions.c.share.is_not(None), questions.c.person != caller.person)
         with self.database.read() as connection:
             query = sa.select(questions).where(theirs).order_by(questions.c.asked.desc()).limit(200)
@@ -303,7 +312,7 @@ class Questions:
         query = sa.select(questions).where(questions.c.state == "waiting").order_by(questions.c.asked)
         with self.database.read() as connection:
             rows = [dict(row) for row in connection.execute(query).mappings()]
-        return [self.view(row, answer=False) for row in rows]
+        return [self.view(row, answer=False) for row in rows if caller.may_see(row["dataset"])]
 
     def decide(self, caller: Caller, question: str, request: Decide) -> dict[str, Any]:
         """Approve or decline a question that waits."""
@@ -327,7 +336,10 @@ def epsilon_of(plan: Plan) -> Fraction:
 
     if plan.spend.epsilon is not None:
         return plan.spend.epsilon
-    return Fraction(cost_of(plan.event, plan.unit.adjacency).epsilon(1e-6).upper)
+    upper = cost_of(plan.event, plan.unit.adjacency).epsilon(1e-6).upper
+    if not math.isfinite(upper):
+        raise ServiceError("this price is beyond what can be planned with; ask for less", code="question-refused")
+    return Fraction(upper)
 
 
 def _floats(amounts: Mapping[str, Fraction]) -> dict[str, float]:

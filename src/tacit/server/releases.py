@@ -11,10 +11,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+import yaml
 
 from tacit.accounting import Refusal
 from tacit.ledger import Ledger
@@ -25,6 +27,8 @@ from tacit.server.datasets import Dataset
 from tacit.server.errors import ServiceError, not_found
 from tacit.tables import Source
 
+#: A process that runs a release says so more often than this, in seconds.
+LEASE = 60.0
 LOG = logging.getLogger("tacit.server")
 #: A file of a release that is handed out, and its media type. Others are not.
 MEDIA = {
@@ -80,19 +84,36 @@ class Releases:
         """
         row = self._row(number)
         check(caller, "run_release", datasets=[row["dataset"]])
-        if row["state"] != "published":
-            with self._lock:
-                there = self._running.get(number)
-                if there is None or not there.is_alive():
-                    self._set(number, state="running", started=time.time(), detail="")
-                    about = (number, row["dataset"], row["folder"], caller.person, accept)
-                    thread = threading.Thread(target=self._published, args=about, daemon=True)
-                    self._running[number] = thread
-                    thread.start()
+        with self._lock:
+            if self._claimed(number):
+                about = (number, row["dataset"], row["folder"], caller.person, accept)
+                thread = threading.Thread(target=self._published, args=about, daemon=True)
+                self._running[number] = thread
+                thread.start()
         return self.read(caller, number)
+
+    def _claimed(self, number: str) -> bool:
+        """Take a release for this process; False where it is published, or another process runs it and says so now and then."""
+        now, there = time.time(), self._running.get(number)
+        if there is not None and there.is_alive():
+            return False
+        gone = sa.and_(releases.c.state == "running", releases.c.started <= now - LEASE)
+        free = sa.or_(releases.c.state.in_(("planned", "failed")), gone)
+        if there is not None:
+            free = sa.or_(free, releases.c.state == "running")  # it ran here, and ended without a word
+        with self.database.write() as connection:
+            mine = releases.update().where(releases.c.id == number, free).values(state="running", started=now, detail="")
+            return bool(connection.execute(mine).rowcount)
+
+    def _still_running(self, number: str, over: threading.Event) -> None:
+        while not over.wait(LEASE / 3):
+            with suppress(Exception):
+                self._set(number, started=time.time())
 
     def _published(self, number: str, name: str, folder: str, person: str, accept: bool) -> None:
         dataset, words = self.datasets[name], "it failed after it was paid for; running it again goes on under the same payment"
+        over = threading.Event()
+        threading.Thread(target=self._still_running, args=(number, over), daemon=True).start()
         try:
             (dataset.base / folder).parent.mkdir(parents=True, exist_ok=True)
             done = run(
@@ -105,11 +126,14 @@ class Releases:
             words = error.message
         except Exception:
             LOG.error("a release failed by a fault of the service")
+        finally:
+            over.set()
         self._set(number, state="failed", detail=words)
 
     def _set(self, number: str, **values: Any) -> None:
         with self.database.write() as connection:
-            connection.execute(releases.update().where(releases.c.id == number).values(**values))
+            # what is published stays so, whatever another process says later
+            connection.execute(releases.update().where(releases.c.id == number, releases.c.state != "published").values(**values))
 
     def _row(self, number: str) -> Mapping[str, Any]:
         with self.database.read() as connection:
@@ -150,6 +174,17 @@ class Releases:
         if not folder.is_dir():
             return {}
         return {path.name: path for path in folder.iterdir() if path.is_file() and not path.is_symlink() and path.suffix in MEDIA}
+
+    def registry(self, caller: Caller) -> list[dict[str, Any]]:
+        """What each published release tells the deployments registry, newest first."""
+        check(caller, "registry_records")
+        found = []
+        for view in self.list(caller):
+            if "registry.yaml" in view["files"]:
+                path, _ = self.file(caller, view["id"], "registry.yaml")
+                record = yaml.safe_load(path.read_text(encoding="utf-8"))
+                found.append({"release": view["id"], "dataset": view["dataset"], "record": record})
+        return found
 
     def file(self, caller: Caller, number: str, name: str) -> tuple[Path, str]:
         """A file of a published release, and its media type."""

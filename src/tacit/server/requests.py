@@ -71,18 +71,27 @@ class Ask(Statement):
 
 
 class PriceRequest(Statement):
-    """A question to be priced. `epsilons` or `accuracies` ask for a curve: one price for each of them."""
+    """A question to be priced. `epsilons`, `rhos`, `mus` or `accuracies` ask for a curve: one price for each of them."""
 
     rows: Annotated[int, Field(ge=1, le=10**12)] = 1000
     epsilons: Annotated[list[Number], Field(min_length=1, max_length=100)] | None = None
+    rhos: Annotated[list[Number], Field(min_length=1, max_length=100)] | None = None
+    mus: Annotated[list[Number], Field(min_length=1, max_length=100)] | None = None
     accuracies: Annotated[list[dict[Column, Number]], Field(min_length=1, max_length=100)] | None = None
 
     @model_validator(mode="after")
     def _one(self) -> PriceRequest:
-        given = [name for name in ("epsilon", "rho", "mu", "accuracy", "epsilons", "accuracies") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ValueError("give one of epsilon, rho, mu, accuracy, epsilons and accuracies")
+        names = ("epsilon", "rho", "mu", "accuracy", "epsilons", "rhos", "mus", "accuracies")
+        if sum(getattr(self, name) is not None for name in names) > 1:
+            raise ValueError(f"give one of {', '.join(names)}")
         return self
+
+    def curve(self) -> list[dict[str, Any]] | None:
+        """The options of each price of a curve; None where one price is asked for."""
+        for name, one in (("epsilons", "epsilon"), ("rhos", "rho"), ("mus", "mu"), ("accuracies", "accuracy")):
+            if (wanted := getattr(self, name)) is not None:
+                return [{**self.options(), one: value} for value in wanted]
+        return None
 
 
 class Decide(Request):
@@ -113,6 +122,7 @@ class NewPurpose(Request):
     epsilon: Number | None = None
     delta: Number | None = None
     rho: Number | None = None
+    mu: Number | None = None
     columns: Annotated[list[Column], Field(max_length=500)] | None = None
     kinds: Annotated[list[Column], Field(max_length=20)] | None = None
     flow: FlowRequest | None = None

@@ -86,8 +86,7 @@ def sign_in_link(path: str | Path, person: str) -> str:
     database = Database(configuration.url)
     try:
         register = Register(database)
-        for name, spec in configuration.people.items():
-            register.add(name, roles=spec.roles, datasets=spec.datasets, name=spec.name, subject=spec.subject)
+        register.set(configuration.people)
         if register.find(person) is None:
             raise ConfigurationError(f"{path}: people has no {person}")
         return register.link(person)

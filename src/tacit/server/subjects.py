@@ -10,10 +10,12 @@ The day is the epoch of kept answers, not the erasure: a new epoch at each erasu
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +23,7 @@ import sqlalchemy as sa
 
 from tacit.server.access import Caller, check
 from tacit.server.config import Configuration
-from tacit.server.datasets import LISTED, Dataset
+from tacit.server.datasets import Dataset
 from tacit.server.errors import ConfigurationError, ServiceError, not_found
 from tacit.server.purposes import Purposes
 from tacit.server.requests import SubjectRequest
@@ -57,8 +59,13 @@ class Subjects:
         url = configuration.subjects.database or f"sqlite:///{(configuration.base / 'subjects.db').resolve()}"
         if url == configuration.url:
             raise ConfigurationError("subjects.database: identifiers are kept apart from the book; give another database")
-        self._engine = sa.create_engine(url)
-        _META.create_all(self._engine)
+        self._engine = sa.create_engine(url, **({"connect_args": {"timeout": 30}} if url.startswith("sqlite") else {}))
+        with self._engine.begin() as connection:
+            for table in _META.sorted_tables:  # several processes start at once, and each may be the first
+                connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+        if self._engine.url.get_backend_name() == "sqlite" and self._engine.url.database:
+            with suppress(OSError):
+                os.chmod(self._engine.url.database, 0o600)  # who withdrew is nobody else's to read
         self._lock = threading.Lock()
         self._seen: dict[tuple[str, str], int] = {}
 
@@ -95,9 +102,11 @@ class Subjects:
     def _carry_out(self, caller: Caller, action: str, request: SubjectRequest, state: str) -> dict[str, Any]:
         dataset, purposes, person = self._checked(caller, action, request)
         with self._engine.begin() as connection:
-            for purpose in purposes:
-                same = sa.and_(subjects.c.dataset == dataset.name, subjects.c.person == person, subjects.c.purpose == purpose)
-                connection.execute(subjects.delete().where(same))
+            mine = sa.and_(subjects.c.dataset == dataset.name, subjects.c.person == person)
+            erased = connection.execute(sa.select(subjects.c.made).where(mine, subjects.c.state == "erased")).first() is not None
+            # who was erased stays erased: a withdrawal that took its place could be restored
+            for purpose in () if erased else purposes:
+                connection.execute(subjects.delete().where(mine, subjects.c.purpose == purpose))
                 values = {"dataset": dataset.name, "person": person, "purpose": purpose, "state": state, "made": time.time()}
                 connection.execute(subjects.insert().values(**values))
             self._changed(connection, dataset.name)
@@ -145,34 +154,41 @@ class Subjects:
         if not dataset.people_columns():
             return
         with self._lock:
-            number, people = self._gone(dataset, purpose, self._seen.get((dataset.name, purpose)))
-            if people is not None:
-                self._listed(dataset, dataset.source.engine, LISTED + purpose, people)
-                self._seen[dataset.name, purpose] = number
+            seen = self._seen.get((dataset.name, purpose))
+            if seen is None or seen != self._changes(dataset):
+                self._seen[dataset.name, purpose] = self._listed(dataset, dataset.source.engine, purpose)
 
     def guard(self, dataset: Dataset, source: Source) -> Source:
         """A source of a release without those who are left out of everything; the list is brought into its own engine."""
         if not dataset.people_columns():
             return source
-        _, people = self._gone(dataset, "", None)
-        self._listed(dataset, source.engine, LISTED, people or [])
+        self._listed(dataset, source.engine, "")
         return dataset.guarded("", source)
 
-    def _gone(self, dataset: Dataset, purpose: str, seen: int | None) -> tuple[int, list[Any] | None]:
-        """The number of the last change, and the people who are left out; None for them where `seen` is that number."""
+    def _changes(self, dataset: Dataset) -> int:
+        """The number of the last change."""
         with self._engine.connect() as connection:
-            number = connection.execute(sa.select(changes.c.number).where(changes.c.dataset == dataset.name)).scalar() or 0
-            if seen == number:
-                return number, None
+            return connection.execute(sa.select(changes.c.number).where(changes.c.dataset == dataset.name)).scalar() or 0
+
+    def _gone(self, dataset: Dataset, purpose: str) -> tuple[int, list[Any]]:
+        """The number of a change that the list holds at least, and the people who are left out."""
+        number = self._changes(dataset)
+        with self._engine.connect() as connection:
             gone = sa.and_(subjects.c.dataset == dataset.name, subjects.c.purpose.in_(("", purpose)))
             people = connection.execute(sa.select(subjects.c.person).where(gone).distinct()).scalars().all()
         return number, [_identifier(dataset, person) for person in people]
 
-    def _listed(self, dataset: Dataset, engine: Any, name: str, people: list[Any]) -> None:
-        kind = pa.int64() if _kind(dataset) == "whole" else pa.string()
+    def _listed(self, dataset: Dataset, engine: Any, purpose: str) -> int:
+        """Bring a purpose's list into an engine; the number of the change that it holds."""
+        name = dataset.listed(purpose)
         if hasattr(engine, "register"):
+            number, people = self._gone(dataset, purpose)
+            kind = pa.int64() if _kind(dataset) == "whole" else pa.string()
             engine.register(name, pa.table({"person": pa.array(people, kind)}))
-            return
+            return number
+        return self._listed_in_database(dataset, name, lambda: self._gone(dataset, purpose))
+
+    def _listed_in_database(self, dataset: Dataset, name: str, gone: Callable[[], tuple[int, list[Any]]]) -> int:
         # a list in the database of the data: it is the curator's own
         import psycopg
         from psycopg import sql
@@ -182,12 +198,16 @@ class Subjects:
         plain = re.sub(r"^postgresql\+\w+://", "postgresql://", address)
         target, home = sql.Identifier(name), sql.SQL(".").join(map(sql.Identifier, table.split(".")))
         with psycopg.connect(plain) as connection:
+            # processes share the list: who has the lock reads who is gone, so that an older list never takes a newer one's place
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (name,))
+            number, people = gone()
             made = sql.SQL("CREATE TABLE IF NOT EXISTS {} AS SELECT {} AS person FROM {} WHERE FALSE")
             connection.execute(made.format(target, sql.Identifier(column), home))
             connection.execute(sql.SQL("DELETE FROM {}").format(target))
             if people:
                 rows = connection.cursor()
                 rows.executemany(sql.SQL("INSERT INTO {} (person) VALUES (%s)").format(target), [(person,) for person in people])
+        return number
 
 
 def _kind(dataset: Dataset) -> str:

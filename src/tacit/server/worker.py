@@ -24,17 +24,20 @@ from tacit.server.purposes import Purposes
 from tacit.server.requests import Ask
 from tacit.tables import EngineError, answer_record
 
+#: Questions that others left are looked for so often, in seconds, and leases are renewed.
+SWEEP = 2.0
 LOG = logging.getLogger("tacit.server")
 
 
 class Worker:
-    """Threads of this process that answer questions. `refresh` brings the lists of people who are left out up to date."""
+    """Threads of this process that answer questions. `refresh` brings the lists of people who are left out up to date, and
+    `still` says whether the person, under that token, may still ask about the data set."""
 
     def __init__(
         self, claims: Claims, datasets: Mapping[str, Dataset], purposes: Purposes, refresh: Callable[[Dataset, str], None],
-        *, threads: int = 2,
+        *, still: Callable[[str, str, str], bool] = lambda person, token, dataset: True, threads: int = 2,
     ) -> None:  # fmt: skip
-        self.claims, self.datasets, self.purposes, self.refresh = claims, datasets, purposes, refresh
+        self.claims, self.datasets, self.purposes, self.refresh, self.still = claims, datasets, purposes, refresh, still
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="tacit-question")
         self._held: dict[str, Future[None]] = {}
         self._lock = threading.Lock()
@@ -79,9 +82,15 @@ class Worker:
         state, values = "lost", dict[str, Any]()
         try:
             request = Ask.model_validate_json(row["request"])
-            dataset, purpose = self.datasets[row["dataset"]], self.purposes.find(row["purpose"])
-            if purpose is None:
+            dataset, purpose = self.datasets.get(row["dataset"]), self.purposes.find(row["purpose"])
+            if purpose is None or dataset is None:
                 raise ServiceError(code="purpose-ended")
+            # between the price and the draw days may pass, while an officer thinks; what was booked is handed out all the same
+            if dataset.account_of(purpose, row["person"]).booked(row["key"]) is None:
+                if purpose.ended():
+                    raise ServiceError(code="purpose-ended")
+                if not self.still(row["person"], row["token"], row["dataset"]):
+                    raise ServiceError(code="access-ended")
             self.refresh(dataset, purpose.id)
             session = dataset.session(purpose, row["person"])
             answer = session.sql(request.sql, purpose=purpose.id, key=row["key"], body=row["body"], **request.options())
@@ -94,37 +103,46 @@ class Worker:
             pass
         except Refusal as error:
             found = of_refusal(error)
-            state, values = "refused", {"detail": json.dumps({"code": found.code, "message": found.message})}
+            if found.code in ("busy", "unavailable"):
+                state = "quoted"  # a fault of the service's own database is no word about the question
+            else:
+                state, values = "refused", {"detail": json.dumps({"code": found.code, "message": found.message})}
         self.claims.end(question, generation, state, ready=self.claims.clock(), **values)
 
     # --- what others left ---------------------------------------------------------------------------------------------
 
     def _sweep(self) -> None:
-        pause = max(0.05, self.claims.lease / 3)
-        while not self._stop.wait(pause):
+        pause = min(SWEEP, max(0.05, self.claims.lease / 3))
+        while True:
+            # at once, too: a worker that starts may be there in place of one that was killed
             with suppress(Exception):
                 self.sweep()
+            if self._stop.wait(pause):
+                return
 
     def sweep(self) -> None:
         """Renew what is held here, and decide about questions whose worker is gone."""
         with self._lock:
             held = set(self._held)
         self.claims.renew(held)
-        for question, state, generation in self.claims.expired():
-            if question in held:
-                continue
-            if state == "quoted" or self._again(question, generation):
-                self.submit(question)
+        # its own too: where the database failed at the last step, a question is running here and nobody works on it
+        for question, state, generation in self.claims.expired(own=True):
+            with self._lock:
+                working = question in self._held
+            # one that cannot be decided now must not keep the others from it
+            with suppress(Exception):
+                if not working and (state == "quoted" or self._again(question, generation)):
+                    self.submit(question)
 
     def _again(self, question: str, generation: int) -> bool:
         """Whether a question that was running may be handed out again; otherwise it is lost, and marked so."""
         row = self.claims.row(question)
         if row is None:
             return False
-        purpose = self.purposes.find(row["purpose"])
-        if purpose is None:
-            return False
-        booked = self.datasets[row["dataset"]].account_of(purpose, row["person"]).booked(row["key"])
+        dataset, purpose = self.datasets.get(row["dataset"]), self.purposes.find(row["purpose"])
+        if purpose is None or dataset is None:
+            return False  # the service's file has them no more; a service that has them again decides
+        booked = dataset.account_of(purpose, row["person"]).booked(row["key"])
         if booked is None or booked[2]:
             return self.claims.end(question, generation, "quoted")
         self.claims.end(question, generation, "lost", ready=self.claims.clock(), entry=booked[0])

@@ -164,6 +164,11 @@ class Desk:
         statement, text = self._statement(plan)
         return release(integers(self.engine.run(statement), plan), plan), text
 
+    def draws(self, plan: Plan, times: int) -> list[tuple[Any, ...]]:
+        """The noisy sums of many draws on one reading of the rows. For audits on made-up rows: of private rows every draw has a price."""
+        exact = integers(self.engine.run(self._statement(plan)[0]), plan)
+        return [release(exact, plan).sums for _ in range(times)]
+
     def _statement(self, plan: Plan) -> tuple[exp.Select, str]:
         """The statement with a salt of its own, and its text; the same again where the engine itself draws."""
         sent = self.recalled("statement", (plan, self.engine), lambda: _Sent())

@@ -63,6 +63,10 @@ WORDS: Mapping[str, str] = {
     ),
     "person-needed": "{what} needs a unit with a person: Unit('patient_id', max_rows=12)",
     "statement-failed": "{engine} could not run the statement; session.explain(...) shows it",
+    "sub-query-not-person": (
+        "EXISTS, IN and sub-queries in a condition are answered where they are about the person, {person}, on both sides; "
+        "along a foreign key write a JOIN, which keeps rows of one person alone"
+    ),
     "table-unknown": "there is no table {table}; the session has {tables}",
     "text-padded": (
         "{column} is a char(n), which is kept filled up with blanks: {what} sees them, and other functions do not; "

@@ -42,6 +42,7 @@ from tacit.tables.relation import (
     told_apart,
     usable,
 )
+from tacit.tables.rewriting import ON_PERSON
 from tacit.tables.unit import Auto, Unit
 
 
@@ -82,6 +83,8 @@ class Joins:
             if not side.relation.public and private:
                 multiplicity *= side.relation.multiplicity * (unit.most_rows if unit.capped else 1)
                 on_person = self._on_person(pairs, side, private)
+                if not on_person and join.meta.get(ON_PERSON):
+                    raise Refused(code="sub-query-not-person", person=unit.person)
                 thin = thin or on_person
                 if not on_person or not plain_people(side.relation.person_type):
                     # Said of the columns as they are: a condition of the question compares wide numbers as floats.

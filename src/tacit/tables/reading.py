@@ -8,8 +8,8 @@ written once more as UTF-8, in memory where the system can, and DuckDB reads tha
 
 >>> date_formats("dd.mm.yyyy"), ColumnReading("VARCHAR", missing=("unknown",)).sql('"city"')
 (('%d.%m.%Y',), 'CASE WHEN TRIM("city") IN (\\'unknown\\') THEN NULL ELSE "city" END')
->>> ColumnReading("BIGINT", missing=(-9, 999)).sql('"age"')
-'NULLIF(NULLIF(TRY_CAST("age" AS BIGINT), -9), 999)'
+>>> ColumnReading("DOUBLE", missing=(-9, 999)).sql('"age"')
+'NULLIF(NULLIF(TRY_CAST("age" AS DOUBLE), TRY_CAST(\\'-9\\' AS DOUBLE)), TRY_CAST(\\'999\\' AS DOUBLE))'
 >>> "Zürich".encode() + "Zürich".encode("latin-1") == b"Z\\xc3\\xbcrichZ\\xfcrich"
 True
 >>> decoded(b"Z\\xc3\\xbcrich, Z\\xfcrich", "mixed")
@@ -49,6 +49,10 @@ _WORDS = (
     ("yyyy", "%Y"), ("YYYY", "%Y"), ("mmm", "%b"), ("MMM", "%b"), ("mm", "%m"), ("dd", "%d"), ("DD", "%d"), ("yy", "%y"), ("YY", "%y"),
     ("HH", "%H"), ("hh", "%H"), ("MM", "%M"), ("ss", "%S"), ("SS", "%S"), ("d", "%d"), ("m", "%m"),
 )  # fmt: skip
+#: Types of whole numbers.
+_WHOLE = frozenset({
+    "TINYINT", "SMALLINT", "INTEGER", "INT", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT",
+})  # fmt: skip
 _SIGNS = set("YmdyHMSbBfjIp%")
 _FALLBACK = "tacit-cp1252"
 
@@ -139,11 +143,11 @@ class ColumnReading:
         """Whether it is no more than a type."""
         return not self.formats and self.marks is None and not self.missing and self.other is None
 
-    def sql(self, column: str, *, text: bool = True) -> str:
-        """The value in DuckDB's words; `text` says whether the column is stored as one."""
-        return self.rest(self.value(column, text=text))
+    def sql(self, column: str, *, text: bool = True, stored: str | None = None) -> str:
+        """The value in DuckDB's words; `text` says whether the column is stored as one, `stored` as which other type."""
+        return self.rest(self.value(column, text=text, stored=stored), stored=None if text else stored)
 
-    def value(self, column: str, *, text: bool = True) -> str:
+    def value(self, column: str, *, text: bool = True, stored: str | None = None) -> str:
         """The value with its missing codes as NULL, before `other` takes the place of the rest."""
         codes = [code for code in self.missing if isinstance(code, str)]
         if text and codes:
@@ -152,8 +156,26 @@ class ColumnReading:
         found = self.parsed(column, text=text)
         for code in self.missing:
             if not isinstance(code, str) or (not text and self.type == "VARCHAR"):
-                found = f"NULLIF({found}, {literal(code)})"
+                found = f"NULLIF({found}, {self.constant(code, None if text else stored)})"
         return found
+
+    def constant(self, value: Any, stored: str | None = None) -> str:
+        """A public value in the column's own type; NULL, which equals nothing, where no value of the column can be it. Compared in any
+        other type, DuckDB would bring the column's values to a type that not all of them fit into, and fail on one that does not.
+
+        >>> reading = ColumnReading("DECIMAL(38,9)")
+        >>> reading.constant(0.5), reading.constant(0.1234567891), reading.constant(-9, "HUGEINT"), reading.constant(0.5, "HUGEINT")
+        ("TRY_CAST('0.5' AS DECIMAL(38,9))", 'NULL', "TRY_CAST('-9' AS HUGEINT)", 'NULL')
+        """
+        if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+            return literal(value)
+        kind, number = stored or self.type, Decimal(str(value))
+        sized = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", kind)
+        decimals = int(sized[2]) if sized is not None else 0 if kind in _WHOLE else None
+        exponent = number.normalize().as_tuple().exponent
+        # A cast would round what has more decimals, and a rounded code would stand for values that it is not.
+        exact = decimals is None or (isinstance(exponent, int) and -exponent <= decimals)
+        return f"TRY_CAST({literal(format(number, 'f'))} AS {kind})" if exact else "NULL"
 
     def parsed(self, column: str, *, text: bool = True) -> str:
         """The value as it is written, codes included."""
@@ -177,16 +199,29 @@ class ColumnReading:
             column = (
                 f"CASE WHEN regexp_full_match(TRIM({column}), {literal(_shape(self.marks))}) THEN {plain} END"
             )
-        return column if self.type == "VARCHAR" else f"TRY_CAST({column} AS {self.type})"
+        return column if self.type == "VARCHAR" else read_as(column, self.type)
 
-    def rest(self, value: str) -> str:
+    def rest(self, value: str, *, stored: str | None = None) -> str:
         """The value, or `other` in place of one that is not known."""
         if self.other is None:
             return value
-        listed = ", ".join(literal(one) for one in self.known if one is not None)
-        return (
-            f"CASE WHEN {value} IS NULL OR {value} IN ({listed}) THEN {value} ELSE {literal(self.other)} END"
-        )
+        listed = ", ".join(self.constant(one, stored) for one in self.known if one is not None) or "NULL"
+        return f"CASE WHEN {value} IS NULL OR {value} IN ({listed}) THEN {value} ELSE {self.constant(self.other, stored)} END"
+
+
+#: A whole number as it may be written: 7, +7, 7.0, 7e3.
+WHOLE_NUMBER = r"[+-]?[0-9]+([.]0*)?([eE][+]?[0-9]+)?"
+
+
+def read_as(column: str, kind: str) -> str:
+    """A text as a value of a type in DuckDB's words; NULL where it is none. 1.5 is no whole number: rounded, two people whose
+    identifiers are 1.5 and 2 would be one.
+
+    >>> read_as('"id"', "DATE")
+    'TRY_CAST("id" AS DATE)'
+    """
+    read = f"TRY_CAST({column} AS {kind})"
+    return f"CASE WHEN regexp_full_match(TRIM({column}), {literal(WHOLE_NUMBER)}) THEN {read} END" if kind in _WHOLE else read
 
 
 def _digits(form: str) -> str:

@@ -9,11 +9,13 @@ key, and sent again with the same one when the connection breaks, so that it is 
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from tacit.accounting import Guarantee, PackageMissing
 from tacit.ledger import BudgetExceeded
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 PROTOCOL = "1"
 #: A question is sent again so often when the connection breaks, with a pause that doubles.
 ATTEMPTS = 6
+#: This machine, for tokens that may travel in plain; the last name is that of test clients, which have no network.
+LOCAL = ("127.0.0.1", "localhost", "::1", "testserver")
 #: Options that are exact numbers: a fraction is sent as its text.
 _NUMBERS = ("epsilon", "delta", "rho", "mu")
 
@@ -47,8 +51,10 @@ def connect(
         import httpx
     except ImportError:
         raise PackageMissing(code="package-missing", package="httpx", install="'tacit[client]'") from None
-    local = url.startswith(("http://127.0.0.1", "http://localhost", "http://[::1]", "http://testserver"))
-    if not url.startswith("https://") and not local:
+    parts = urlsplit(url)
+    # the whole host, and no name before an @: http://localhost.example.org is another machine
+    local = parts.scheme == "http" and parts.hostname in LOCAL and "@" not in parts.netloc
+    if not (parts.scheme == "https" and parts.hostname) and not local:
         raise TableError("url must start with https://: a token must not travel in plain (http:// is for this machine only)")
     if not isinstance(token, str) or not token.startswith("tacit_"):
         raise TableError("token must be a text that the service showed once, such as tacit_...")
@@ -123,6 +129,8 @@ class RemoteSession:
 
     def answer(self, question: str) -> Answer:
         """The answer to an earlier question, by the number that the service gave it."""
+        if not isinstance(question, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", question):
+            raise TableError("question must be a number that the service gave, such as that of session.history()")
         return self._answered(self._send("GET", f"/v1/questions/{question}", None, {"prefer": "wait=60"}))
 
     def history(self) -> list[dict[str, Any]]:

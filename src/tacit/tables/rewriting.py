@@ -14,12 +14,14 @@ ON id = per_person_0_.who_0_ WHERE NOT per_person_0_.who_0_ IS NULL
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
+#: A join with this mark is refused unless it is on the person.
+ON_PERSON = "tacit_on_person"
 #: What a sub-query in an expression may have: anything else is left to the readers.
 _PLAIN = frozenset(("expressions", "from_", "from", "joins", "where"))
 
@@ -115,8 +117,10 @@ class _Select:
         link = self._correlated(inner)
         if link is None or not isinstance(inner, exp.Select):
             return None
+        if any(chosen.find(exp.AggFunc, exp.Window) for chosen in inner.expressions):
+            return None  # an aggregate has a row also where there are none, so that it always exists
         own, outer, rest = link
-        return _present(self._join(inner, own, outer, rest, None))
+        return _present(self._join(inner, own, outer, rest))
 
     def _within(self, node: exp.In) -> exp.Expression | None:
         query = node.args["query"]
@@ -130,20 +134,29 @@ class _Select:
         rest = _conjuncts(where.this) if where is not None else []
         if not self._is_person(own) or any(_foreign(term, _Select(inner)._names()) for term in rest):
             return None
-        return _present(self._join(inner, own, node.this, rest, None))
+        return _present(self._join(inner, own, node.this, rest))
 
     def _scalar(self, inner: exp.Select) -> exp.Expression | None:
         """One value for each person: a sub-query with an aggregate over the person's own rows."""
         link = self._correlated(inner)
         if link is None or len(inner.expressions) != 1:
             return None
-        value = inner.expressions[0].unalias()
-        if not any(isinstance(part, exp.AggFunc) for part in value.walk()):
+        value = inner.expressions[0].unalias().copy()
+        found = [_whole(node) for node in value.find_all(exp.AggFunc) if node.find_ancestor(exp.AggFunc) is None]
+        outside = {id(column) for column in value.find_all(exp.Column)} - {id(c) for node in found for c in node.find_all(exp.Column)}
+        if not found or outside or value.find(exp.Window) is not None:
             return None
         own, outer, rest = link
-        column = self._join(inner, own, outer, rest, value)
-        # COUNT of no rows is 0, and every other aggregate of none is NULL.
-        return exp.Coalesce(this=column, expressions=[exp.Literal.number(0)]) if isinstance(value, exp.Count) else column
+        name = self._join(inner, own, outer, rest, found).table
+        for place, node in enumerate(found):
+            # COUNT of no rows is 0, and every other aggregate of none is NULL: the rest of the expression is computed of that.
+            column: exp.Expression = exp.column(f"value_{place}_", table=name)
+            if isinstance(node.this if isinstance(node, exp.Filter) else node, (exp.Count, exp.CountIf, exp.ApproxDistinct)):
+                column = exp.Coalesce(this=column, expressions=[exp.Literal.number(0)])
+            if node is value:
+                return column
+            node.replace(column)
+        return exp.Paren(this=value)
 
     def _correlated(self, inner: exp.Expression) -> tuple[exp.Column, exp.Column, list[exp.Expression]] | None:
         """The equality that ties a sub-query to the rows outside, and its other conditions, which know nothing of them."""
@@ -167,22 +180,28 @@ class _Select:
         return self.person is None or column.name.lower() == self.person.lower()
 
     def _join(
-        self, inner: exp.Select, own: exp.Column, outer: exp.Column, rest: list[exp.Expression], value: exp.Expression | None
+        self, inner: exp.Select, own: exp.Column, outer: exp.Column, rest: list[exp.Expression], values: Sequence[exp.Expression] = ()
     ) -> exp.Column:
-        """LEFT JOIN with one row for each person; the column that is the person, or the value."""
-        place = len(self.added)
-        name, who, what = f"per_person_{place}_", f"who_{place}_", f"value_{place}_"
+        """LEFT JOIN with one row for each person, and the column of it that is the person."""
+        name, who = f"per_person_{len(self.added)}_", f"who_{len(self.added)}_"
         chosen: list[Any] = [exp.alias_(own.copy(), who)]
-        if value is not None:
-            chosen.append(exp.alias_(value.copy(), what))
+        chosen += [exp.alias_(value.copy(), f"value_{place}_") for place, value in enumerate(values)]
         below = inner.copy()
         below.set("expressions", chosen)
         below.set("where", exp.Where(this=_all([term.copy() for term in rest])) if rest else None)
         below.set("group", exp.Group(expressions=[own.copy()]))
         table = exp.Subquery(this=below, alias=exp.TableAlias(this=exp.to_identifier(name)))
         on = exp.EQ(this=outer.copy(), expression=exp.column(who, table=name))
-        self.added.append(exp.Join(this=table, side="LEFT", on=on))
-        return exp.column(who if value is None else what, table=name)
+        made = exp.Join(this=table, side="LEFT", on=on)
+        # Along a foreign key a join keeps rows of one owner alone, which is not what these forms ask.
+        made.meta[ON_PERSON] = True
+        self.added.append(made)
+        return exp.column(who, table=name)
+
+
+def _whole(node: exp.Expression) -> exp.Expression:
+    """An aggregate with its FILTER, if it has one."""
+    return node.parent if isinstance(node.parent, exp.Filter) else node
 
 
 def _is_plain(inner: object) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.accounting.engines import contour
+from tacit.accounting.pairs.finite import leaky_randomised_response, randomised_response
 from tacit.accounting.pairs.laplace import bounded_range, laplace
 from tacit.accounting.pairs.mixture import gaussian as noise
 from tacit.accounting.pairs.mixture import poisson_gaussian, poisson_gaussian_replaced
@@ -152,3 +153,14 @@ def test_infinite_mass_is_added_and_limits_delta() -> None:
         assert found.lower > 1e-6
     finally:
         pair.infinite = 0.0
+
+
+@pytest.mark.parametrize(("leak", "epsilon"), [(1e-6, 1.0), (1e-3, 0.3), (0.05, 1.0), (0.3, 0.25)])
+def test_a_step_that_leaks_beside_sampled_steps_costs_its_leak_and_the_rest(leak: float, epsilon: float) -> None:
+    """A leaky randomised response is a leak with its probability and a plain one otherwise, and so is its composition with anything."""
+    sampled = (poisson_gaussian(0.1, 2.0), 20)
+    found = contour.delta([(leaky_randomised_response(0.5, leak), 1), sampled], epsilon)
+    plain = contour.delta([(randomised_response(0.5), 1), sampled], epsilon)
+    assert found.lower <= leak + (1 - leak) * plain.upper
+    assert found.upper >= leak + (1 - leak) * plain.lower
+    assert found.width <= 1e-11

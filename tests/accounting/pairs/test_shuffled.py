@@ -306,3 +306,11 @@ def test_reports_that_no_crowd_hides_cost_what_they_cost_alone(epsilon: float, r
 def test_the_bracket_does_not_jump_where_the_crowd_is_given_up() -> None:
     below, above = (account(Shuffled(LocalReport(e), 10**6), Adjacency.REPLACE_ONE).epsilon(1e-6).upper for e in (49.9, 50.1))
     assert 0 <= above - below < 0.3
+
+
+@pytest.mark.parametrize("epsilon", [36, 38, 49, 50])
+@pytest.mark.parametrize("people", [10, 10**4, 10**8])
+def test_the_lower_end_of_clear_reports_is_a_bound_and_no_error(epsilon: float, people: int) -> None:
+    """A lie is rarer than a rounding error here; what the crowd tells is at least nothing and at most the report alone."""
+    found = account(Shuffled(RandomizedResponse(epsilon, 2), people), Adjacency.REPLACE_ONE).epsilon(1e-6)
+    assert 0 <= found.lower <= found.upper <= epsilon * (1 + 1e-12)

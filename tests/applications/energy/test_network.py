@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.applications.energy.cases import case, case_file, needs_pandapower
 
-from tacit.applications.energy import EnergyError, Network
+from tacit.applications.energy import EnergyError, Network, dispatch, release_case
 from tacit.applications.energy.network import region_matrix
 from tacit.errors import PackageMissing
 
@@ -301,3 +301,39 @@ def test_what_is_no_pandapower_network_is_refused(tmp_path: Path) -> None:
     assert "12.5" not in str(caught.value)
     with pytest.raises(EnergyError, match="pandapower network"):
         Network.from_pandapower(7)
+
+
+@needs_pandapower
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["case9", "case118", "example_multivoltage", "mv_oberrhein"])
+def test_loads_of_pandapower_are_those_of_its_own_conversion(name: str) -> None:
+    import pandapower.networks
+    from pandapower.converter.pypower.to_ppc import to_ppc
+
+    net = getattr(pandapower.networks, name)()
+    if len(net.gen):
+        net.gen["min_p_mw"], net.gen["max_p_mw"] = 0.0, 500.0  # an optimal power flow asks for limits
+    from tacit.applications.energy.network import _loads_apart, _put_back
+
+    own = np.real(to_ppc(net, calculate_voltage_angles=True, mode="opf", init="flat")["bus"])
+    bare, taken = _loads_apart(net)
+    found = to_ppc(bare, calculate_voltage_angles=True, mode="opf", init="flat")
+    _put_back(found, bare, taken)
+    assert np.abs(own[:, 2:4]).max() > 0 and np.allclose(found["bus"][:, 2:4], own[:, 2:4], rtol=0, atol=1e-9 * np.abs(own[:, 2:4]).sum())
+
+
+@needs_pandapower
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("odd", [math.nan, math.inf, 1e308, -1e308, 1e16, "much", None])
+def test_an_absurd_load_changes_no_other_bus(odd: object) -> None:
+    """pandapower adds up by differences of running totals: 1e308 at one bus made the others 0, NaN made them NaN."""
+    import pandapower.networks
+
+    net = pandapower.networks.case9()
+    clean = Network.from_pandapower(net)
+    net.load["p_mw"] = net.load["p_mw"].astype(object)
+    net.load.loc[0, "p_mw"] = odd
+    found = Network.from_pandapower(net)
+    assert found.load_buses == clean.load_buses and found.loads[found.load_places][1:].tolist() == [100.0, 125.0]
+    released = release_case(found, change=5, epsilon=1, cost=5216.03, band=0.01)
+    assert abs(dispatch(released.network).cost / 5216.03 - 1) <= 0.01

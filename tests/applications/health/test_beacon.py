@@ -207,3 +207,15 @@ def test_at_epsilon_one_in_all_the_attack_stays_below_its_limit(population, numb
     known = BeaconAnswers.noisy(PEOPLE, each)
     found = auc(*(beacon_attack(group, shares, ask, known, number=number) for group in (members, others)))
     assert 0.4 < found < auc_limit(1) + 3 * 0.018 and round(auc_limit(1), 3) == 0.731
+
+
+def test_an_account_that_does_not_pay_is_an_error_document_too(tmp_path: Path) -> None:
+    from tacit.ledger import LedgerError
+
+    class Closed:
+        def __getattr__(self, name: str) -> object:
+            raise LedgerError("the account of Ann was closed on Monday")
+
+    found = beacon().answer(ASKED, Closed())  # type: ignore[arg-type]
+    assert found["error"]["errorCode"] == 403 and "Ann" not in json.dumps(found)
+    assert schema_errors(found, "responses/beaconErrorResponse.json") == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from sqlglot import parse_one
 
 from tacit.applications.errors import FileRefused
 from tacit.applications.health import cohort_count, fhir, omop
@@ -83,3 +84,26 @@ def test_a_line_that_is_no_resource_is_refused_with_its_number(tmp_path: Path, t
     (tmp_path / "Patient.ndjson").write_bytes(b"\xff\xff")
     with pytest.raises(FileRefused, match="UTF-8"):
         fhir(tmp_path, max_rows=1)
+
+
+@pytest.mark.parametrize(
+    ("reference", "patient"),
+    [
+        ("Patient/3", "3"), ("https://fhir.example.org/r4/Patient/3", "3"), ("Patient/3/_history/8", "3"), ("Group/3", None),
+        ("Device/3", None), ("Patient/", None), ("3", None), ("#3", None), ("NotPatient/3", None), ("Patient/3/x", None),
+    ],
+)  # fmt: skip
+def test_a_row_leads_to_its_own_patient_or_to_none(tmp_path: Path, reference: str, patient: str | None) -> None:
+    """The version 8 of patient 3 is no row of patient 8, and group 3 is no patient: a row would count for someone else."""
+    (tmp_path / "Patient.ndjson").write_text('{"resourceType": "Patient", "id": "3"}')
+    line = {"resourceType": "Observation", "subject": {"reference": reference}}
+    (tmp_path / "Observation.ndjson").write_text(json.dumps(line))
+    records = fhir(tmp_path, max_rows=2)
+    assert records.source.engine.run(parse_one("SELECT patient_id AS p FROM observation")).to_pydict() == {"p": [patient]}
+
+
+def test_half_a_character_is_no_error(tmp_path: Path) -> None:
+    """JSON can write it and no table can hold it; the error would quote the patient's text."""
+    (tmp_path / "Patient.ndjson").write_text('{"resourceType": "Patient", "id": "\\ud800", "gender": "fe\\udfffmale"}')
+    found = fhir(tmp_path, max_rows=2).source.engine.run(parse_one("SELECT id, gender FROM patient")).to_pydict()
+    assert found == {"id": ["?"], "gender": ["fe?male"]}

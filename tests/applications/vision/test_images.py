@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tacit.accounting import Adjacency
-from tacit.applications.vision import Mask, Pixelize, VisionError, read, release, write
+from tacit.applications.vision import Mask, Pixelize, VisionError, read, release, size_of, write
 from tacit.applications.vision.images import picture
 from tacit.ledger import Account, Budget, Ledger
 
@@ -145,3 +145,36 @@ def test_a_picture_is_not_copied_or_changed() -> None:
     assert picture(image) is image
     release(METHOD, image)
     assert (image == 7).all()
+
+
+def test_an_animated_png_is_refused_by_its_header(tmp_path: Path) -> None:
+    first, second = (Image.new("RGB", (6, 4), (value, 0, 0)) for value in (1, 200))
+    first.save(tmp_path / "moving.png", save_all=True, append_images=[second])
+    for opened in (read, size_of):
+        with pytest.raises(VisionError, match=r"moving\.png: it has 2 frames; save one of them"):
+            opened(tmp_path / "moving.png")
+
+
+@pytest.mark.parametrize("turned", range(1, 9))
+def test_the_size_in_the_header_is_that_of_the_upright_picture(turned: int, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = turned
+    Image.new("RGB", (12, 8), (9, 9, 9)).save(tmp_path / "a.jpg", exif=exif)
+    assert size_of(tmp_path / "a.jpg") == read(tmp_path / "a.jpg").shape == ((8, 12, 3) if turned < 5 else (12, 8, 3))
+
+
+def test_sixteen_bits_of_colour_are_read_as_eight_whatever_they_hold(tmp_path: Path) -> None:
+    """Pillow keeps the upper byte of such a file; the shape and the kind of the array never depend on a pixel."""
+    import struct
+    import zlib
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    for value in (0, 255, 65535):
+        rows = b"".join(b"\0" + struct.pack(">H", value) * 9 for _ in range(2))
+        head = struct.pack(">IIBBBBB", 3, 2, 16, 2, 0, 0, 0)
+        path = tmp_path / f"{value}.png"
+        path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+        found = read(path)
+        assert (found.shape, found.dtype, int(found.max())) == ((2, 3, 3), np.uint8, value >> 8)

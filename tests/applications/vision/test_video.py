@@ -83,3 +83,39 @@ def test_files_in_and_out(tmp_path: Path) -> None:
             list(frames(tmp_path / name))
     with pytest.raises(VisionError, match="at least one frame"):
         write_video(tmp_path / "none.mp4", [])
+
+
+def test_a_video_that_is_cut_off_is_refused_by_its_name(tmp_path: Path) -> None:
+    """In a stream that can be opened, a broken frame is a refusal without what the decoder says."""
+    write_video(tmp_path / "clip.avi", [np.random.default_rng(n).integers(0, 256, (64, 96, 3), dtype=np.uint8) for n in range(12)])
+    whole = (tmp_path / "clip.avi").read_bytes()
+    for share in (0.0, 0.1, 0.5, 0.9):
+        damaged = tmp_path / f"cut{share}.avi"
+        damaged.write_bytes(whole[: int(share * len(whole))])
+        try:
+            assert len(list(frames(damaged))) < 12
+        except VisionError as refused:
+            assert damaged.name in str(refused)
+
+
+def test_what_a_decoder_says_is_not_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacit.applications.vision import video
+
+    class Broken:
+        class streams:
+            video = (0,)
+
+        def __enter__(self) -> Broken:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            return None
+
+        def decode(self, video: int):
+            yield from ()
+            raise OSError("pixel 17 is 255")
+
+    monkeypatch.setattr(video, "_av", lambda: type("av", (), {"open": staticmethod(lambda path: Broken())}))
+    with pytest.raises(VisionError, match="it is cut off or damaged") as caught:
+        list(frames("street.mp4"))
+    assert "255" not in str(caught.value) and caught.value.__suppress_context__

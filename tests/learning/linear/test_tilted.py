@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression as Plain
 
-from tacit.accounting import Adjacency
+from tacit.accounting import Adjacency, Guarantee
 from tacit.learning import LogisticRegression
 from tacit.learning.linear.losses import logistic, multinomial
-from tacit.learning.linear.prior import class_shares, kept
+from tacit.learning.linear.prior import Prior, agreed_length, class_shares, kept
 from tacit.learning.linear.pure import deviation
+from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.tilted import CONSTANT, LENGTH, best_ridge
 from tacit.mechanisms import farthest
 from tacit.noise import test_mode
@@ -74,3 +75,17 @@ def test_what_noise_alone_would_make_is_not_kept() -> None:
     assert 0.1 < false < 0.2  # a chi-squared of ten degrees more than one deviation above its mean: 0.16
     shares = class_shares(np.array([5.0, -3.0, 2.0]), 1.0)
     assert shares.sum() == pytest.approx(1) and shares.min() > 0
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee(rho=1e4), Guarantee(epsilon=1e3, delta=0)])
+def test_a_slope_is_held_to_what_the_labels_bear_out(guarantee: Guarantee) -> None:
+    """The oracle, where noise is small: twice Newton's step along the scores, sum r s / (p (1 - p) sum s^2); and 0 for no agreement."""
+    generator = np.random.default_rng(5)
+    s = generator.uniform(-1, 1, (20_000, 1))
+    codes = (generator.random(20_000) < 0.3 + 0.1 * s[:, 0]).astype(np.int64)
+    prior = Prior(np.array([0.7, 0.3]), 20_000.0, True)
+    newton = float(((codes - 0.3) * s[:, 0]).sum() / (0.21 * (s**2).sum()))
+    with test_mode(1):
+        assert agreed_length(8 * s, codes, prior, 8.0, Purse.of(guarantee, AR)) == pytest.approx(2 * newton / 8, rel=0.02)
+        assert agreed_length(newton * s, codes, prior, newton, Purse.of(guarantee, AR)) == 1.0
+        assert agreed_length(-8 * s, codes, prior, 8.0, Purse.of(guarantee, AR)) == 0.0

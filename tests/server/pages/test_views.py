@@ -6,7 +6,9 @@ import hashlib
 import html
 import json
 import re
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from tests.server.house import House
 from tests.server.pages.house import tamper
 
 from tacit.server.pages import files, words
-from tacit.server.pages.ask import grid, warnings
+from tacit.server.pages.ask import amount_in, grid, warnings
 from tacit.server.pages.view import MENU, TEMPLATES
 
 SQL = "SELECT region, COUNT(*) AS visits FROM visits GROUP BY region"
@@ -310,3 +312,34 @@ def test_first_page_is_small() -> None:
     """Everything that the page to ask needs, compressed: the heaviest of all pages, under 350 KB."""
     kept = files.kept()[1]
     assert sum(len(small) for name, (_, small) in kept.items() if name.endswith((".js", ".css", ".svg"))) + 6_000 < 350_000
+
+
+@pytest.mark.parametrize(("currency", "part"), [("rho", "0.2"), ("mu", "0.5")])
+def test_a_budget_in_rho_or_mu_is_asked_in_it(
+    house_in: Callable[..., House], hospital: Path, tmp_path: Path, currency: str, part: str
+) -> None:
+    job = (hospital / "visits.yaml").read_text(encoding="utf-8")
+    job = job.replace("budget: {epsilon: 1, delta: 1e-6}", "budget: {rho: 0.1}")
+    job = job.replace("budget: {epsilon: 4, delta: 1e-5}", "budget: {rho: 0.5}")
+    (tmp_path / "visits.yaml").write_text(job, encoding="utf-8")
+    house = house_in(tmp_path, ("epsilon: 2\n", f"{currency}: {part}\n"), ("epsilon: 1\n", f"{currency}: 0.1\n"))
+    client = house.browser("ann")
+    text = client.get("/ask?dataset=visits&purpose=bed-planning").text
+    assert f'data-currency="{currency}"' in text and f"{part} {currency} left" in text and f"this much privacy ({currency})" in text
+    priced = sent(client, "/ask", **{**FORM, "epsilon": "0.002"}, do="price")
+    assert priced.status_code == 200 and f"Costs {currency} <strong>0.002" in priced.text
+    statement = {name: FORM[name] for name in ("dataset", "purpose", "sql")}
+    curve = house.send("ann", "POST", "/v1/price", {**statement, f"{currency}s": ["0.001", "0.002"]}).json()
+    assert [round(amount_in(currency, one["charge"]) or 0, 6) for one in curve["prices"]] == [0.001, 0.002]
+    asked = sent(client, "/ask", **{**FORM, "epsilon": "0.002"}, do="ask")
+    ann = house.service.register.by_token(house.token("ann"))
+    assert ann is not None
+    view = house.service.questions.wait(ann, asked.headers["location"].rpartition("/")[2], 30)
+    assert view["state"] == "answered" and view["price"]["event"]["type"] == "Gaussian"
+    account = next(one for one in house.send("ann", "GET", "/v1/accounts").json() if one["purpose"] == "bed-planning")
+    assert amount_in(currency, account["spent"]) == pytest.approx(0.002, rel=1e-3)
+    for where in ("/datasets", "/datasets/visits", "/budget", "/history", "/purposes", asked.headers["location"]):
+        assert client.get(where).status_code == 200, where
+    assert f"{currency} {part}" in client.get("/purposes").text
+    assert house.browser("olga").get("/budget").status_code == 200
+    house.service.close()

@@ -6,7 +6,8 @@ Most questions end at a closed form, so the other engines are loaded by the func
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from tacit.errors import UnsupportedError
 Components = Sequence[tuple[Pair, int]]
 
 _NARROW = 5e-7  # a bracket this narrow, relative to its upper end, is not made narrower by another engine
+_SHORT = 500  # frequencies of a line that is tried before all else
 NEGLIGIBLE = 1e-32  # a delta below this need not be known to more than an order of magnitude
 
 
@@ -91,6 +93,13 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
 
     # one step alone costs no more than all of them
     parts = trim(parts, max(1e-6 * max(single_delta(pair, epsilon)[0] for pair, _ in parts), 1e-40))
+    for line in _contours(parts):
+        try:
+            found = line(epsilon=epsilon)
+            if found.width <= _NARROW * found.upper or found.upper < NEGLIGIBLE:
+                return found
+        except (contour.Declined, OverflowError, ZeroDivisionError):
+            pass
     if _decays(parts):
         try:
             return contour.delta(parts, epsilon)
@@ -133,9 +142,10 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
 
     parts = trim(parts, 1e-6 * delta)
     known = []
-    if _decays(parts):
+    attempts = [*_contours(parts), *([lambda *, delta: contour.epsilon(parts, delta)] if _decays(parts) else [])]
+    for attempt in attempts:
         try:
-            line = contour.epsilon(parts, delta)
+            line = attempt(delta=delta)
             if line.width <= _NARROW * line.upper or line.upper < 1e-12 or (tolerance >= 1e-5 and line.width <= 0.03 * line.upper):
                 return line
             known.append(line)  # so far out that the line's own errors are large
@@ -143,7 +153,7 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
             pass
     large = _few_large_losses(parts, delta, tolerance, delta=delta)
     if large is not None:
-        best = large if not known else large.intersect(known[0])
+        best = large if not known else large.intersect(known[0])  # what is known holds, however wide
         if best.width <= 0.03 * best.upper:
             return best
         known.append(large)
@@ -158,6 +168,22 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
     if found.width > 1e-4 * found.upper and (cap := epsilon_cap(parts, delta)) < found.upper:
         return Bound(min(found.lower, cap), cap, "Rényi divergence, improved conversion")
     return found
+
+
+def _contours(parts: Components) -> list[Callable[..., Bound]]:
+    """Ways by contour integrals that are quick where they apply: one short line, or one for each number of large losses."""
+    from tacit.accounting.engines import contour, jumps
+
+    def short(*, delta: float | None = None, epsilon: float | None = None) -> Bound:
+        if epsilon is not None:
+            return contour.delta(parts, epsilon, most=_SHORT)
+        assert delta is not None
+        return contour.epsilon(parts, delta, most=_SHORT)
+
+    if len(parts) != 1 or not isinstance(parts[0][0], MixturePair):
+        return []
+    pair, count = parts[0]
+    return [short, partial(jumps.bracket, pair, count)]
 
 
 def _few_large_losses(

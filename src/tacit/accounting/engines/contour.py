@@ -7,7 +7,8 @@ For a composed privacy loss L with cumulant K(z) = log E[exp(z L)] and any c > 0
 The trapezoidal rule with step h sums the same function on shifted arguments: it equals the sum over all integers m of
 exp(c m W) delta(eps + m W), W = 2 pi / h (Poisson summation). The term m = 0 is the truth. Those with m > 0 are capped by Chernoff's bound.
 Those with m < 0 are known but for a left tail, delta(-x) = 1 - E[exp(-x-L)] + E[(exp(-x-L) - 1)_+] = 1 - E[min(1, exp(-x-L))], and are
-subtracted; so the aliasing error is certified. Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail; the
+subtracted (times P's finite mass, where that is not 1); so the aliasing error is certified.
+Truncation is certified by `Pair.decay`, which bounds the integrand on the whole tail; the
 quadrature of each cumulant and floating point come from `Nodes`. The line passes near the saddle point, so the relative accuracy is
 the same at delta = 1e-20 as at 1e-5.
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +34,7 @@ from numpy.typing import NDArray
 from tacit.accounting.bound import Bound
 from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Array, Pair
+from tacit.accounting.pairs.part import Part
 
 Components = Sequence[tuple[Pair, int]]
 
@@ -151,7 +154,7 @@ def _spread(loss: Array, weight: Array, t: float) -> float:
 def tail(pair: Pair, c: float, t: float) -> float:
     """A bound on the tilted characteristic function that holds for every frequency >= t."""
     bound = pair.decay(c, t)
-    if isinstance(pair, MixturePair) or bound < 0.25:
+    if isinstance(pair, MixturePair | Part) or bound < 0.25:
         return bound
     nodes = pair.nodes(c, 0.0)
     if nodes is None or pair.decay(c, 1e12 * t) == 1.0:
@@ -242,9 +245,23 @@ __all__ = ["METHOD", "Declined", "Line", "Plan", "cumulant", "delta", "epsilon",
 
 METHOD = "privacy-loss distribution (contour integral)"
 _UNIT = 2.0**-53
+_FEW = 100_000  # copies of a pair up to which a few roundings of its characteristic function are nothing
 _WORK = 12_000_000  # frequencies times quadrature nodes that one line may take
 _GOAL = 1e-13  # each certified error, relative to delta, that the line is laid out for
 _CANCEL = 1e4  # the known copies may exceed delta by this factor before they are subtracted
+
+
+class Curve(Protocol):
+    """A privacy curve near one epsilon."""
+
+    @property
+    def c(self) -> float:
+        """About minus the slope of log delta."""
+        ...
+
+    def delta(self, epsilon: float) -> tuple[float, float, float, float]:
+        """Delta, its slope in epsilon, and its errors below and above."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +276,7 @@ class Line:
     node_error: Array  # absolute error of exp(K(z) - K(c)) at each node
     level_error: float
     truncation: float  # bound on the part of the integral beyond the last node, over exp(K(c) - c eps)
+    log_p: float  # K(0): the log of P's finite mass
     log_q: float  # K(-1): the log of Q's mass where P has any
     bottom: float  # the smallest and the largest finite loss
     top: float
@@ -283,7 +301,7 @@ class Line:
         error += abs(value) * (self.level_error + 4 * _UNIT * (abs(self.level) + abs(self.c * epsilon)))
         # the copies m < 0, as far as they are known exactly
         period = 2 * math.pi / self.step
-        first = math.exp(-self.c * period) / -math.expm1(-self.c * period)
+        first = math.exp(self.log_p - self.c * period) / -math.expm1(-self.c * period)
         second = 0.0
         if not self.flat:
             second = math.exp(self.log_q + epsilon - (self.c + 1) * period) / -math.expm1(-(self.c + 1) * period)
@@ -315,7 +333,7 @@ def _infinite(components: Components) -> float:
     return -math.expm1(sum(count * math.log1p(-pair.infinite) if pair.infinite < 1 else -math.inf for pair, count in components))
 
 
-def _log_psi(pair: Pair, c: float, t: Array) -> tuple[NDArray[np.complex128], Array, float, float]:
+def _log_psi(pair: Pair, c: float, t: Array, count: int) -> tuple[NDArray[np.complex128], Array, float, float]:
     """log of the tilted characteristic function on the line, the error of the function, and kappa(c) with its error."""
     if isinstance(pair, MixturePair) and len(pair.up) == len(pair.down) == 1:
         mu2 = (pair.up[0][0] + pair.down[0][0]) ** 2
@@ -326,15 +344,30 @@ def _log_psi(pair: Pair, c: float, t: Array) -> tuple[NDArray[np.complex128], Ar
         raise Declined("no quadrature")
     if len(t) * len(nodes.loss) > _WORK:
         raise Declined("too much work")
+    spread = float(np.dot(nodes.weight, np.abs(nodes.loss - float(np.dot(nodes.weight, nodes.loss)))))
+    if len(t) * len(nodes.loss) > 100_000 and count <= _FEW:
+        size = _products(nodes.loss, nodes.weight, t)
+        error = nodes.error + 16 * _UNIT + t * (nodes.slope + 16 * _UNIT * spread)
+        return size, error, nodes.log_mgf, nodes.log_error
     if len(t) * len(nodes.loss) > 1_000_000:
         parts = [_characteristic(nodes.loss, nodes.weight, piece) for piece in np.array_split(t, len(t) * len(nodes.loss) // 500_000 + 1)]
         exponent = np.concatenate(parts)
     else:
         exponent = _characteristic(nodes.loss, nodes.weight, t)
-    spread = float(np.dot(nodes.weight, np.abs(nodes.loss - float(np.dot(nodes.weight, nodes.loss)))))
     # sums of sines and cosines: relative to their terms, which are at most t |l - mean|
     error = nodes.error + t * (nodes.slope + 16 * _UNIT * spread)
     return exponent, error, nodes.log_mgf, nodes.log_error
+
+
+def _products(loss: Array, weight: Array, t: Array) -> NDArray[np.complex128]:
+    """The same where an absolute error of a few roundings will do: t = step (a B + b), so all exponentials are products of two."""
+    mean = float(np.dot(weight, loss))
+    block = max(1, math.isqrt(len(t)))
+    turn = 1j * (t[1] - t[0]) * (loss - mean)
+    fine = np.exp(turn[:, None] * np.arange(block)) * weight[:, None]
+    coarse = np.exp(turn[None, :] * (block * np.arange(-(-len(t) // block)))[:, None])
+    value = (coarse @ fine).ravel()[: len(t)]
+    return np.asarray(np.log(np.maximum(np.abs(value), 1e-300)) + 1j * (np.angle(value) + t * mean))
 
 
 def _characteristic(loss: Array, weight: Array, t: Array) -> NDArray[np.complex128]:
@@ -350,21 +383,28 @@ def _characteristic(loss: Array, weight: Array, t: Array) -> NDArray[np.complex1
     return np.asarray(log_size + 1j * (np.arctan2(y, 1 + x) + t * mean))
 
 
-def lay_out(components: Components, table: Plan, epsilon: float, log_delta: float) -> Line:
-    """The cheapest line whose certified errors are about 1e-13 of delta, or `Declined`."""
-    goal = log_delta + math.log(_GOAL)
+def lay_out(
+    components: Components, table: Plan, epsilon: float, log_delta: float, *, ways: float = 0.0, most: float = math.inf, goal: float = _GOAL
+) -> Line:
+    """The cheapest line whose certified errors are about `goal` of delta, or `Declined`.
+
+    Every figure is multiplied by exp(`ways`), which `table` contains already. No line of more than `most` frequencies is laid.
+    """
+    goal = log_delta + math.log(goal)
     height = table.level - table.c * epsilon
     saddle = int(np.argmin(height - np.log(table.c) - np.log1p(table.c)))
     bottom = sum(count * pair.support()[0] for pair, count in components)
     top = sum(count * pair.support()[1] for pair, count in components)
+    log_p = ways + cumulant(components, 0.0)
     spread = math.sqrt(float(table.variance[0]))
     # Where losses spread over many units, exp(-L) is too steep a tilt for their left tail, and 1 is known well enough.
     flat = spread > 8.0
     slopes = np.array([0.25, 1.0, 3.0, 9.0]) / spread
-    slopes = np.unique(np.minimum(1.0, slopes) if flat else np.maximum(1.0, slopes))
+    # a heavy left tail admits only gentle tilts
+    slopes = np.unique(np.minimum(1.0, slopes) if flat else np.maximum(1.0, np.append(slopes, np.geomspace(1.0, slopes[0], 4))))
     while True:
         try:
-            left = inflated(plan(components, -slopes).level)
+            left = inflated(plan(components, -slopes).level) + ways
             break
         except OverflowError:
             slopes = np.unique(slopes / 4 if flat else np.maximum(1.0, slopes / 4))
@@ -378,11 +418,13 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
         right = (height[i + 1 :] - goal) / (table.c[i + 1 :] - c)
         above = min(float(right.min()) if len(right) else math.inf, max(top - epsilon, 0.0))
         below = min(float(((left + slopes * epsilon - goal) / (slopes + c)).min()), max(epsilon - bottom, 0.0))
-        known = math.log1p(1 / (_CANCEL * math.exp(log_delta))) / c
+        known = math.log1p(math.exp(min(log_p - log_delta, 690.0)) / _CANCEL) / c
         reach = math.sqrt(2 * max(height[i] - goal, 1.0) / table.variance[i])
         choices.append((c, above, max(below, known), reach))
     jumps = None
     best = min((1.02 * max(above, least) * reach, c, 1.02 * max(above, least), reach) for c, above, least, reach in choices)
+    if best[0] > 2 * math.pi * most:
+        raise Declined("a shorter line may do")
     if best[0] > 2 * math.pi * 300 and math.isfinite(best[2]) and top == math.inf:
         # a long line because the right tail is heavy: look for a shorter period with a sharper bound on that tail
         jumps = find_jumps(components, epsilon + 10 * best[2])
@@ -402,7 +444,7 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
         return log_scale + sum(count * math.log(max(tail(pair, c, t), 1e-300)) for pair, count in components) - math.log(math.pi * t)
 
     reach = max(reach, step)
-    if log_tail(max(reach, step * _WORK / 20)) > goal:  # atoms, or too few steps: give up before any work is done
+    if log_tail(max(reach, step * min(_WORK / 20, 4 * most))) > goal:  # atoms, or too few steps: give up before any work is done
         raise Declined("the characteristic function does not decay in reach")
     while log_tail(reach) > goal:
         reach *= 1.3
@@ -413,9 +455,9 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
     t: Array = step * np.arange(int(reach / step) + 2, dtype=np.float64)
     exponent = np.zeros(len(t), dtype=np.complex128)
     growth = np.zeros(len(t))
-    level, level_error = 0.0, 0.0
+    level, level_error = ways, 2 * _UNIT * abs(ways)
     for pair, count in components:
-        log_psi, error, kappa, kappa_error = _log_psi(pair, c, t)
+        log_psi, error, kappa, kappa_error = _log_psi(pair, c, t, count)
         exponent += count * log_psi
         size = np.exp(log_psi.real)
         growth += count * np.log1p(error / np.maximum(size, 1e-300))
@@ -431,14 +473,15 @@ def lay_out(components: Components, table: Plan, epsilon: float, log_delta: floa
             break
         start *= 2
     beyond = table.c > c
-    log_q = cumulant(components, -1.0)
+    log_q = ways + cumulant(components, -1.0)
     far = (table.c[beyond], inflated(table.level[beyond]))
     z = np.asarray(c + 1j * t, dtype=np.complex128)
-    return Line(c, step, exponent, z, level, node_error, level_error, truncation, log_q, bottom, top, far, jumps, (slopes, left), flat)
+    known = (log_p, log_q, bottom, top)
+    return Line(c, step, exponent, z, level, node_error, level_error, truncation, *known, far, jumps, (slopes, left), flat)
 
 
-def delta(components: Components, epsilon: float) -> Bound:
-    """The bracket on delta at epsilon >= 0, for one direction.
+def delta(components: Components, epsilon: float, *, most: float = math.inf) -> Bound:
+    """The bracket on delta at epsilon >= 0, for one direction, by a line of at most `most` frequencies.
 
     >>> from tacit.accounting.pairs.mixture import gaussian
     >>> found = delta([(gaussian(1.0), 1)], 1.0)
@@ -450,12 +493,12 @@ def delta(components: Components, epsilon: float) -> Bound:
         return Bound(1.0, 1.0, METHOD)
     table = search(components, lambda p: p.epsilon < epsilon)
     log_delta = float(np.interp(epsilon, table.epsilon, table.log_delta))
-    value, _, below, above = lay_out(components, table, epsilon, log_delta).delta(epsilon)
+    value, _, below, above = lay_out(components, table, epsilon, log_delta, most=most).delta(epsilon)
     return Bound(min(1.0, max(0.0, infinite + value - below)), min(1.0, max(0.0, infinite + value + above)), METHOD)
 
 
-def epsilon(components: Components, delta: float) -> Bound:
-    """The bracket on the smallest epsilon >= 0 at a given delta in (0, 1), for one direction.
+def epsilon(components: Components, delta: float, *, most: float = math.inf) -> Bound:
+    """The bracket on the smallest epsilon >= 0 at a given delta in (0, 1), for one direction, on lines of at most `most` nodes.
 
     >>> from tacit.accounting.pairs.mixture import poisson_gaussian
     >>> found = epsilon([(poisson_gaussian(0.01, 1.0), 1000)], 1e-5)
@@ -469,8 +512,8 @@ def epsilon(components: Components, delta: float) -> Bound:
     table = search(components, lambda p: p.log_delta > log_target)
     guess = max(float(np.interp(-log_target, -table.log_delta, table.epsilon)), 0.0)
     for _ in range(6):
-        line = lay_out(components, table, guess, log_target)
-        root = _newton(line, guess, target)
+        line = lay_out(components, table, guess, log_target, most=most)
+        root = newton(line, guess, target)
         if root <= 0:
             value, _, _, above = line.delta(0.0)
             if value + above <= target:
@@ -479,10 +522,10 @@ def epsilon(components: Components, delta: float) -> Bound:
         if below + above <= 1e-9 * target or abs(root - guess) * line.c < 0.1:
             break
         guess = root
-    return _bracket_root(line, root, target)
+    return bracket_root(line, root, target)
 
 
-def _newton(line: Line, guess: float, target: float) -> float:
+def newton(line: Curve, guess: float, target: float) -> float:
     """Newton on the log of delta, kept inside a bracket that every evaluation tightens."""
     low, high, x = 0.0, math.inf, guess
     for _ in range(80):
@@ -505,7 +548,7 @@ def _newton(line: Line, guess: float, target: float) -> float:
     return x
 
 
-def _bracket_root(line: Line, root: float, target: float) -> Bound:
+def bracket_root(line: Curve, root: float, target: float) -> Bound:
     """Step outwards until the certified ends are on the right sides."""
     _, slope, below, above = line.delta(root)
     if slope >= 0:

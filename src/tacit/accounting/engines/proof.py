@@ -3,6 +3,7 @@
 The figures of `tacit.accounting.engines.contour` rest on floating point whose rounding is estimated. Here the same integral is enclosed by
 arithmetic on balls (Johansson 2017), starting from exact rationals, so that what comes out is a proof. It covers compositions, in one
 direction, of mixtures of Gaussians: the Gaussian mechanism, Poisson sampling of it, groups, and replacement under sampling.
+Mechanisms with finitely many losses are composed exactly in `tacit.accounting.engines.ball_lattice`.
 
 >>> training = [(exact_poisson_gaussian(Fraction(1, 100), 1), 1000)]
 >>> found = certified_epsilon(training, Fraction(1, 10**5))
@@ -40,9 +41,11 @@ from tacit.accounting.engines.ball_arithmetic import (
     support,
     to_ball,
 )
+from tacit.accounting.engines.ball_lattice import exact_laws, finite_delta, finite_epsilon, restored
 from tacit.accounting.engines.contour import Declined, search
 from tacit.accounting.events.leaves import Gaussian
 from tacit.accounting.events.tree import Event, Poisson, Sampled
+from tacit.accounting.pairs.finite import FinitePair
 from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Pair, Trivial
 from tacit.errors import UnsupportedError
@@ -204,7 +207,9 @@ def certify(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
     Noise multipliers and sampling rates are taken from the event, where they are exact, and not from the pairs, where they are rounded.
     """
     if parts.renyi or parts.allocations or parts.leak or any(step.floor is not None for step in parts.steps):
-        raise UnsupportedError("certify=True covers compositions of plain and Poisson-sampled Gaussians; ask without it")
+        raise UnsupportedError("certify=True covers plain and Poisson-sampled Gaussians, and finite mechanisms; ask without it")
+    if parts.steps and all(isinstance(step.remove, FinitePair) for step in parts.steps):
+        return _finite(event, parts, what, value)
     ask = {"epsilon": certified_epsilon, "delta": certified_delta}[what]
     known = _parameters(event)
     remove = [(_restored(step.remove, *known), step.count) for step in parts.steps if not isinstance(step.remove, Trivial)]
@@ -213,6 +218,21 @@ def certify(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
     same = [(m.total_shift() or m, n) for m, n in remove] == [(m.total_shift() or m, n) for m, n in add]
     found = ask(remove, value)
     return found if same else found.worst(ask(add, value))
+
+
+def _finite(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
+    """The same for mechanisms with finitely many losses, whose two directions are alike."""
+    _exact([])  # asks for python-flint
+    known = exact_laws(event)
+    laws = [(restored(step.remove, known), step.count) for step in parts.steps]
+    for step in parts.steps:
+        restored(step.add, known)
+    if what == "epsilon":
+        return finite_epsilon(laws, Fraction(probability("delta", value)))
+    epsilon = number("epsilon", value)
+    if not math.isfinite(epsilon):
+        raise UnsupportedError("certify=True takes a finite epsilon here; ask without it")
+    return finite_delta(laws, Fraction(epsilon))
 
 
 def _parameters(event: Event) -> tuple[set[Fraction], set[Fraction]]:

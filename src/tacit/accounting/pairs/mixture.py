@@ -75,9 +75,27 @@ class MixturePair(Pair):
     def reverse(self) -> Pair:
         return MixturePair(self.down, self.up)
 
+    @property
+    def shifts(self) -> tuple[Array, Array]:
+        """How far P's components lie above 0, and Q's below."""
+        return self._m, self._n
+
+    @property
+    def strip(self) -> float:
+        """The angle up to which neither density vanishes off the real line."""
+        return self._angle
+
+    def log_up(self, u: Array) -> Array:
+        """log of P's density over the normal one."""
+        return log_mixture(self._lw, self._m, u)
+
+    def log_down(self, u: Array) -> Array:
+        """log of Q's density over the normal one."""
+        return log_mixture(self._lv, -self._n, u)
+
     def loss(self, u: Array) -> Array:
         """The privacy loss at output u."""
-        return log_mixture(self._lw, self._m, u) - log_mixture(self._lv, -self._n, u)
+        return self.log_up(u) - self.log_down(u)
 
     def support(self) -> tuple[float, float]:
         m, n = self._m, self._n
@@ -91,7 +109,7 @@ class MixturePair(Pair):
         return cumulant(self._nodes, c)
 
     def nodes(self, c: float, reach: float) -> Nodes:
-        low, high = self._range(c)
+        low, high = self.range(c)
         width = high - low
         # the uniform rule must resolve exp(i t L) where L is steepest, though hardly any mass may be there
         return self._nodes(c, reach) if width / self._strip(c, reach, 44.0) < 5000 else self._panels(c, reach)
@@ -115,14 +133,14 @@ class MixturePair(Pair):
         """Trapezoidal nodes for the tilts from c to c_high, from 13 standard deviations below the lowest centre to 13 above the highest."""
         tilts = [c] if c_high is None else [c, c_high]
         step = min(0.65, *(self._strip(x, reach, digits) for x in tilts))
-        ends = [self._range(x) for x in tilts]
+        ends = [self.range(x) for x in tilts]
         low, high = min(e[0] for e in ends), max(e[1] for e in ends)
         size = int((high - low) / step) + 2
         if size > _MAX_NODES:
             raise OverflowError("too many quadrature nodes")
         return low + step * np.arange(size, dtype=np.float64), step
 
-    def _range(self, c: float) -> tuple[float, float]:
+    def range(self, c: float) -> tuple[float, float]:
         """Outputs beyond which the log of the tilted density falls away at slope 13 or more."""
         centre = (c + 1) * float(self._m.max()) + c * float(self._n.max())
         low, high = min(centre, 0.0) - _CUT, max(centre, 0.0) + _CUT
@@ -161,7 +179,7 @@ class MixturePair(Pair):
 
     def _swell(self, c: float, d: Array) -> Array:
         """log of how much larger the integral of |exp(c L)| is on the line u + id than on the real one, from a fine sum."""
-        low, high = self._range(c)
+        low, high = self.range(c)
         u = np.linspace(low, high, 600)[None, :]
 
         def polar(log_weights: Array, shifts: Array) -> Array:
@@ -261,13 +279,10 @@ class MixturePair(Pair):
         found = self._weighed(c, outputs, log_width, truncation, 1.0)
         return replace(found, log_mgf=base.log_mgf, log_error=base.log_error, error=found.error + 4 * spare)
 
-    def _make_tails(self, c: float) -> tuple[Array, Array]:
-        """For several bent contours u + i y(u): the tilted log-weights of |exp((c+it) L)| at t = 0, and the angles that t multiplies."""
-        outputs, step = self._outputs(c, 0.0, 44.0)
-        if len(outputs) > 30_000:
-            raise OverflowError("too many outputs for all contours at once")
+    def bends(self, outputs: Array, most: float = math.inf) -> tuple[Array, Array]:
+        """Several bent contours u + i y(u): y and its derivative, all at most `most` high."""
         m, n = float(self._m.max()), float(self._n.max())
-        widest = 0.9 * min(self._angle, math.pi / 2 if n > 0 else math.pi) / max(m, n)
+        widest = min(0.9 * min(self._angle, math.pi / 2 if n > 0 else math.pi) / max(m, n), most)
         # The bend that gives the exact Gaussian decay at low frequencies solves an Ornstein-Uhlenbeck equation driven by L'.
         bend, slope = np.zeros(len(outputs)), np.zeros(len(outputs))
         x, w = _gauss(24)
@@ -280,25 +295,38 @@ class MixturePair(Pair):
         scale = widest * 0.5 ** np.arange(16)[:, None] / float(np.interp(0.0, outputs, bend))
         curved = widest * np.tanh(scale * bend / widest)
         level = np.broadcast_to(widest * 0.5 ** np.arange(18)[:, None], (18, len(outputs)))
-        y = np.concatenate([curved, level])
         dy = np.concatenate([(1 - (curved / widest) ** 2) * scale * slope, np.zeros(level.shape)])
-        u = outputs[None, :]
+        return np.concatenate([curved, level]), dy
 
-        def polar(log_weights: Array, shifts: Array) -> tuple[Array, Array]:
-            terms = log_weights[:, None] + shifts[:, None] * u - 0.5 * shifts[:, None] ** 2
-            peak = terms.max(axis=0)
-            value = np.zeros(y.shape, dtype=np.complex128)
-            for term, shift in zip(terms, shifts, strict=True):
-                value += np.exp(term - peak) * (np.exp(1j * shift * y) if shift else 1.0)
-            return peak + np.log(np.abs(value)), np.angle(value)
+    def polar(self, side: int, u: Array, y: Array) -> tuple[Array, Array]:
+        """log of the size and the angle of P's density (side 0) or Q's (side 1), over the normal one, at u + iy; a row for each y."""
+        log_weights, shifts = (self._lw, self._m) if side == 0 else (self._lv, -self._n)
+        y = y[:, None] if y.ndim == 1 else y
+        terms = log_weights[:, None] + shifts[:, None] * u - 0.5 * shifts[:, None] ** 2
+        peak = terms.max(axis=0)
+        value = np.zeros((y.shape[0], len(u)), dtype=np.complex128)
+        for term, shift in zip(terms, shifts, strict=True):
+            value += np.exp(term - peak) * (np.exp(1j * shift * y) if shift else 1.0)
+        return np.asarray(peak + np.log(np.maximum(np.abs(value), 1e-300))), np.angle(value)
 
-        log_a, arg_a = polar(self._lw, self._m)
-        log_b, arg_b = polar(self._lv, -self._n) if n > 0 else (np.zeros(1), np.zeros(1))
-        log_weight = 0.5 * (y * y - u * u) + 0.5 * np.log1p(dy * dy) - 0.5 * math.log(2 * math.pi) + math.log(step)
-        log_weight = log_weight + (c + 1) * log_a - c * log_b - self._nodes(c, 0.0).log_mgf
+    def bent(self, c: float, outputs: Array, step: float, most: float = math.inf) -> tuple[Array, Array]:
+        """On those contours: log of |exp((c+it) L)| times the normal density at t = 0, and the angles that t multiplies."""
+        y, dy = self.bends(outputs, most)
+        log_a, arg_a = self.polar(0, outputs, y)
+        log_b, arg_b = self.polar(1, outputs, y) if float(self._n.max()) > 0 else (np.zeros(1), np.zeros(1))
+        log_weight = 0.5 * (y * y - outputs**2) + 0.5 * np.log1p(dy * dy) - 0.5 * math.log(2 * math.pi) + math.log(step)
+        return log_weight + (c + 1) * log_a - c * log_b, arg_a - arg_b
+
+    def _make_tails(self, c: float) -> tuple[Array, Array]:
+        """For several bent contours u + i y(u): the tilted log-weights of |exp((c+it) L)| at t = 0, and the angles that t multiplies."""
+        outputs, step = self._outputs(c, 0.0, 44.0)
+        if len(outputs) > 30_000:
+            raise OverflowError("too many outputs for all contours at once")
+        log_weight, angle = self.bent(c, outputs, step)
+        log_weight = log_weight - self._nodes(c, 0.0).log_mgf
         # outputs of no weight on any contour are left out, and what they could add is counted in `decay`
         keep = log_weight.max(axis=0) > -55
-        return log_weight[:, keep], (arg_a - arg_b)[:, keep]
+        return log_weight[:, keep], angle[:, keep]
 
     def decay(self, c: float, t: float) -> float:
         # Moving the contour to u + i y(u) turns the phase exp(i t L) into the real factor exp(-t arg), and arg >= 0: so the
@@ -372,6 +400,24 @@ class MixturePair(Pair):
             left, right = np.where(above, left, middle), np.where(above, middle, right)
         result[inside] = 0.5 * (left + right)
         return result
+
+    def hockey_stick(self, epsilon: float) -> tuple[float, float] | None:
+        # P beyond u less e^eps times Q beyond u, both relative to a normal law: where neither differs much from it, nothing else cancels
+        if len(self.up) == len(self.down) == 1 or epsilon > 1:
+            return None
+        u = self.invert(np.array([float(epsilon)]))
+        if not np.isfinite(u[0]):
+            return None
+        base = float(ndtr(-u)[0])
+        gain = np.exp(self._lw) * (ndtr(self._m - u) - base)
+        loss = np.exp(self._lv) * (base - ndtr(-self._n - u)) * math.exp(epsilon)
+        less = math.expm1(epsilon) * base
+        value = float(gain.sum() + loss.sum()) - less
+        # tails are right to a relative 2^-46, and their arguments to a rounding; those at 0 cancel exactly
+        size = np.exp(self._lw[self._m > 0]).sum() + math.exp(epsilon) * np.exp(self._lv[self._n > 0]).sum()
+        reach = float(ndtr(float(self._m.max()) - u)[0])
+        error = (2.0**-46 + 2.0**-50 * float(u[0]) ** 2) * (float(size) * (reach + base) + less) + 2.0**-50 * value
+        return max(0.0, value - error), min(1.0, max(0.0, value) + error)
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
         u = self.invert(np.asarray(edges, dtype=float))

@@ -276,8 +276,8 @@ def merged(p: Array, q: Array, bins: int = 1 << 13) -> Pair:
     ours, theirs = np.bincount(where, p, bins), np.bincount(where, q, bins)
     kept = ours > 0
     ours, theirs = np.append(ours[kept], max(0.0, 1 - float(p.sum()))), np.append(theirs[kept], max(0.0, 1 - float(q.sum())))
-    # what was cut off is joined to the outcome in the middle
-    middle = int(np.argmax(ours))
+    # what was cut off is joined to the most likely outcome that is left
+    middle = int(np.argmax(ours[:-1]))
     ours[middle], theirs[middle] = ours[middle] + ours[-1], theirs[middle] + theirs[-1]
     losses = np.log(ours[:-1]) - np.log(theirs[:-1])
     order = np.argsort(losses, kind="stable")
@@ -299,11 +299,11 @@ def attained(epsilon: float, categories: int, people: int) -> tuple[Pair, Pair]:
     """
     odds = math.exp(epsilon)
     others, u = people - 1, 1 / (odds + categories - 1)
-    keep = odds * u
+    keep, lie = odds * u, (categories - 1) * u  # not 1 - keep, of which nothing is left beyond epsilon 37
     if categories == 2 or people * u > 5000:
         crowd = _binomial(others, u)
         same, more = np.append(crowd, 0.0), np.insert(crowd, 0, 0.0)
-        p, q = same * (1 - u) + more * u, same * (1 - keep) + more * keep
+        p, q = same * (1 - u) + more * u, same * lie + more * keep
         kept = _uncut(others, u)
         pair = merged(p[kept], q[kept])
         return pair, pair.reverse()

@@ -18,6 +18,7 @@ not convex and files that compute something are refused by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -123,7 +124,9 @@ class Network:
             raise EnergyError("a pandapower network is needed, or the path of its JSON file")
         found = None
         try:
-            found = to_ppc(net, calculate_voltage_angles=True, mode="opf", init="flat")
+            bare, taken = _loads_apart(net)
+            found = to_ppc(bare, calculate_voltage_angles=True, mode="opf", init="flat")
+            _put_back(found, bare, taken)
         except Exception:
             found = None  # its words may quote a load
         if found is None:
@@ -388,6 +391,44 @@ def _made(tables: Mapping[str, Any], lines: Mapping[str, list[int]], name: str, 
         number = int(found.buses[pieces[1] == apart][0])
         raise EnergyError(f"{name}: bus {number} has no link to the rest; release each island as a case of its own")
     return found
+
+
+#: Elements of pandapower that draw power, or with a minus feed it in.
+_DRAWING = {"load": 1.0, "storage": 1.0, "sgen": -1.0}
+
+
+def _loads_apart(net: Any) -> tuple[Any, dict[str, Any]]:
+    """A copy of a pandapower network without its loads, and their MW and Mvar by element.
+
+    pandapower adds loads up as differences of running totals, so an absurd load at one bus would change those of
+    others, and NaN would be NaN everywhere. What is no number is NaN here, and is refused nowhere.
+    """
+    import pandas as pd
+
+    bare, taken = deepcopy(net), {}
+    for element, sign in _DRAWING.items():
+        table = bare[element]
+        if not len(table):
+            continue
+        free = table["controllable"].eq(True) if "controllable" in table else pd.Series(False, index=table.index)
+        columns = []
+        for column in ("p_mw", "q_mvar"):
+            numbers = pd.to_numeric(table[column], errors="coerce").astype(float)
+            columns.append(np.where(free, 0.0, sign * numbers * table["scaling"].astype(float)))
+            table[column] = numbers.where(free, 0.0)
+        taken[element] = np.array(columns)
+    return bare, taken
+
+
+def _put_back(tables: Any, bare: Any, taken: Mapping[str, Any]) -> None:
+    """Add every load to its own bus and to no other. What is switched off or cut off counts for nothing, as in pandapower."""
+    bus, places = np.real(tables["bus"]).copy(), bare["_pd2ppc_lookups"]["bus"]
+    for element, numbers in taken.items():
+        on = np.asarray(bare["_is_elements"][element], dtype=bool)
+        rows = places[bare[element]["bus"].to_numpy(dtype=np.int64)]
+        np.add.at(bus, (rows[on], PD), numbers[0][on])
+        np.add.at(bus, (rows[on], QD), numbers[1][on])
+    tables["bus"] = bus
 
 
 def _electrical(checks: _Checks, gen: Floats, branch: Floats, on: Any, closed: Any) -> None:

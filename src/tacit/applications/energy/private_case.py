@@ -284,7 +284,7 @@ def _granules(load: float, capacity: Fraction, granule: Fraction) -> int:
     return math.floor(min(max(exact, -capacity), capacity) / granule)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReleasedCase:
     """A published case: `network` has the released loads, `noisy` are the loads with plain noise, `cost` is what was aimed at."""
 
@@ -296,6 +296,11 @@ class ReleasedCase:
     cuts: int
     private: bool
     entry: int | None
+
+    def __repr__(self) -> str:
+        words = f"{len(self.network.load_buses)} loads, each with noise of scale {self.scale:.4g} MW; re-optimised it costs"
+        mark = "" if self.private else ", NOT PRIVATE"
+        return f"ReleasedCase({self.network.name!r}: {words} {self.dispatch.cost:,.2f}, where {self.cost:,.2f} was told{mark})"
 
     @property
     def event(self) -> Event:

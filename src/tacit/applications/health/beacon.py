@@ -31,7 +31,7 @@ from tacit.applications.health.cohort import COUNTS, best_answer, prior_of
 from tacit.applications.health.genotypes import Genotypes
 from tacit.errors import ParameterError
 from tacit.exact import Typed, exact
-from tacit.ledger import BudgetExceeded, ReleaseFailed, paying
+from tacit.ledger import BudgetExceeded, LedgerError, ReleaseFailed, paying
 from tacit.mechanisms import geometric
 from tacit.parameters import count, positive, probability
 
@@ -261,6 +261,8 @@ class Beacon:
             return self.error(403, "the account of the asker cannot pay for this answer; nothing was spent", asked, variant)
         except ReleaseFailed:
             return self.error(500, "the answer failed after the data was touched; its price stays spent", asked, variant)
+        except LedgerError:  # such as an account that was closed; its words are for the curator
+            return self.error(403, "the account of the asker does not pay for answers now; ask the curator", asked, variant)
         granularity = "boolean" if asked == "boolean" else "count"
         summary: dict[str, Any] = {"exists": there} | ({"numTotalResults": number} if granularity == "count" else {})
         document = {"meta": self._meta(asked, granularity, variant), "responseSummary": summary}

@@ -3,7 +3,7 @@
 A `Genotypes` tells how many people and variants a file has and hands out blocks of allele counts: 0, 1 or 2 copies.
 A genotype that is missing or unknown counts as a public rule says, because a rule that looks at other people, such
 as the mean, would let one person change another's value. Files that do not parse are refused before anything is
-spent. Needs the extra `health` (bed-reader, cyvcf2).
+spent; how people and variants are listed decides that, and never a genotype. PLINK needs the extra `health` (bed-reader).
 
 >>> study = Genotypes.of_array([[0, 2], [1, 1], [9, 0]])
 >>> study.people, study.variants, [block.tolist() for block in study.blocks(1)]
@@ -13,11 +13,13 @@ spent. Needs the extra `health` (bed-reader, cyvcf2).
 from __future__ import annotations
 
 import gzip
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +35,12 @@ MISSING = {"none": 0, "one": 1, "two": 2}
 BLOCK = 2_000
 MAGIC = b"\x6c\x1b\x01"
 CASE, CONTROL = 2, 1
+#: A genotype that is missing, or that is none.
+UNKNOWN = 3
+#: Fields of a VCF line before those of people.
+FIXED = 9
+#: Different fields whose calls are kept.
+KEPT = 4_096
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +71,7 @@ class Genotypes:
         table = np.asarray(counts)
         if table.ndim != 2 or table.dtype.kind not in "iufb":
             raise ParameterError("genotypes must be a matrix of numbers, people by variants")
-        groups = None if status is None else np.asarray(status, dtype=np.int64)
-        if groups is not None and groups.shape != (table.shape[0],):
-            raise ParameterError("status must have one value for each person: 2 for cases, 1 for controls")
+        groups = None if status is None else status_of(status, table.shape[0])
         listed = tuple(names) or tuple(f"snp{i + 1}" for i in range(table.shape[1]))
         if len(listed) != table.shape[1]:
             raise ParameterError("names must be as many as the variants")
@@ -96,25 +102,75 @@ class Genotypes:
 
     @staticmethod
     def vcf(path: str | PathLike[str], *, missing: str = "none") -> Genotypes:
-        """From a VCF file, plain or compressed; counts are of the first alternate allele."""
+        """From a VCF file, plain or compressed; counts are of the first alternate allele.
+
+        The calls are read here, not by htslib, which stops at one person's call that is none. A haploid call counts
+        twice, as PLINK stores it. A call of other than one or two alleles is unknown.
+        """
         place = Path(path)
         people, names = _check_vcf(place)
-        try:
-            from cyvcf2 import VCF
-        except ImportError:
-            raise PackageMissing(code="package-missing", package="cyvcf2", install="'tacit[health]'") from None
 
         def read(size: int) -> Iterator[NDArray[Any]]:
             rows: list[NDArray[Any]] = []
-            for variant in VCF(str(place), gts012=True):  # 0, 1 or 2 copies, 3 where unknown
-                rows.append(np.asarray(variant.gt_types, dtype=np.int8))
-                if len(rows) == size:
-                    yield np.array(rows).T
-                    rows = []
+            known: dict[tuple[int, int], _Seen] = {}
+            with _opened_vcf(place) as opened:
+                for line in opened:
+                    if line.startswith("#") or not line.strip():
+                        continue
+                    rows.append(_calls(line, known))
+                    if len(rows) == size:
+                        yield np.array(rows).T
+                        rows = []
             if rows:
                 yield np.array(rows).T
 
         return Genotypes(people, len(names), names, read, None, missing)
+
+
+def status_of(given: ArrayLike, people: int) -> NDArray[np.int64]:
+    """Who is a case (2), a control (1) or neither, one value for each person."""
+    try:
+        found = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != (people,):
+        raise ParameterError("status must have one number for each person: 2 for cases, 1 for controls")
+    return np.where(found == CASE, CASE, np.where(found == CONTROL, CONTROL, 0)).astype(np.int64)
+
+
+def copies(call: str, alternates: int) -> int:
+    """Copies of the first alternate allele in a call of VCF; 3 where it is missing or no call.
+
+    >>> [copies(call, 2) for call in ("0/0", "0|1", "1/1", "1/2", "2/2", "1", "./.", "0/7", "0/1/1", "foo")]
+    [0, 1, 2, 1, 0, 2, 3, 3, 3, 3]
+    """
+    alleles = call.replace("|", "/").split("/")
+    alleles = alleles * 2 if len(alleles) == 1 else alleles
+    known = len(alleles) == 2 and all(one.isascii() and one.isdigit() and len(one) < 5 and int(one) <= alternates for one in alleles)
+    return sum(int(one) == 1 for one in alleles) if known else UNKNOWN
+
+
+class _Seen(dict[str, int]):
+    """The copies of people's fields, of which the first thousands that differ are kept: most fields are like others."""
+
+    def __init__(self, place: int, alternates: int) -> None:
+        super().__init__()
+        self.place, self.alternates = place, alternates
+
+    def __missing__(self, field: str) -> int:
+        values = field.split(":", self.place + 1)
+        found = copies(values[self.place], self.alternates) if self.place < len(values) else UNKNOWN
+        if len(self) < KEPT:
+            self[field] = found
+        return found
+
+
+def _calls(line: str, known: dict[tuple[int, int], _Seen]) -> NDArray[np.int8]:
+    """The copies of every person in a line of VCF. `known` is kept from line to line."""
+    parts = line.rstrip("\r\n").split("\t")
+    form = parts[FIXED - 1].split(":").index("GT"), parts[4].count(",") + 1
+    seen = known.setdefault(form, _Seen(*form))
+    return np.array([seen[field] for field in parts[FIXED:]], dtype=np.int8)
 
 
 # --- files are checked before anything is spent ----------------------------------------------------------------
@@ -148,15 +204,31 @@ def _fam(path: Path) -> tuple[int, NDArray[np.int64]]:
 
 
 def _bim(path: Path) -> tuple[str, ...]:
-    names = []
+    names, places = [], []
     for number, fields in _lines(path, "PLINK writes .bed, .bim and .fam side by side; give the path of the .bed file"):
         if len(fields) != 6:
             fix = "chromosome, name, centimorgans, position, A1, A2"
             raise FileRefused(path, "a variant has other than 6 fields", fix, line=number)
         names.append(fields[1])
+        places.append((number, ":".join((fields[0], fields[3], fields[4], fields[5]))))
     if not names:
         raise FileRefused(path, "it lists no variants", "write the file again with PLINK --make-bed")
-    return tuple(names)
+    return _told_apart(path, names, places)
+
+
+def _told_apart(path: Path, names: Sequence[str], places: Sequence[tuple[int, str]]) -> tuple[str, ...]:
+    """A name for each variant: its own, or its place and alleles where it has none or several have the same.
+
+    `places` are the number of the line, and chromosome, position and alleles. A variant that is listed twice is refused.
+    """
+    often = Counter(names)
+    found: dict[str, int] = {}
+    for name, (number, place) in zip(names, places, strict=True):
+        told = place if name == "." or often[name] > 1 else name
+        if told in found:
+            raise FileRefused(path, "a variant is listed twice", "keep one line of each, with PLINK --rm-dup", line=number)
+        found[told] = number
+    return tuple(found)
 
 
 def _check_bed(path: Path, people: int, variants: int) -> None:
@@ -172,35 +244,56 @@ def _check_bed(path: Path, people: int, variants: int) -> None:
         raise FileRefused(path, "its size does not fit the .bim and .fam beside it", "take the three files from one run of PLINK")
 
 
+def _opened_vcf(path: Path) -> IO[str]:
+    """The lines of a VCF file, plain or compressed. What is no text is read all the same: it may be one person's field."""
+    with open(path, "rb") as probe:
+        packed = probe.read(2) == b"\x1f\x8b"
+    if packed:
+        return gzip.open(path, "rt", encoding="utf-8", errors="replace", newline="\n")
+    return open(path, encoding="utf-8", errors="replace", newline="\n")
+
+
 def _check_vcf(path: Path) -> tuple[int, tuple[str, ...]]:
     """How many people, and the names of the variants; every line has as many fields as the header says."""
+    names, places, fields = list[str](), list[tuple[int, str]](), 0
     try:
-        with open(path, "rb") as probe:
-            packed = probe.read(2) == b"\x1f\x8b"
-        names, fields = [], 0
-        with gzip.open(path, "rt", encoding="utf-8") if packed else open(path, encoding="utf-8") as opened:
+        with _opened_vcf(path) as opened:
             for number, line in enumerate(opened, 1):
                 if number == 1 and not line.startswith("##fileformat=VCF"):
-                    raise FileRefused(path, "it does not start with ##fileformat=VCF", "write it with bcftools view", line=1)
+                    fix = "write it with bcftools view, which also converts BCF"
+                    raise FileRefused(path, "it does not start with ##fileformat=VCF", fix, line=1)
                 if line.startswith("##") or not line.strip():
                     continue
                 parts = line.rstrip("\r\n").split("\t")
-                if line.startswith("#CHROM"):
-                    fields = len(parts)
-                    if fields < 10:
-                        raise FileRefused(path, "its header names no people", "keep the samples' columns", line=number)
-                elif not fields:
+                if line.startswith("#"):
+                    fields = _check_people(path, number, parts)
+                    continue
+                if not fields:
                     raise FileRefused(path, "a variant stands before the #CHROM line", "keep the header of the file", line=number)
-                elif len(parts) != fields:
-                    raise FileRefused(path, "a variant has other fields than the header", "separate fields by tabs", line=number)
-                elif not parts[1].isdigit():
-                    raise FileRefused(path, "the position of a variant is no whole number", "write POS as a number", line=number)
-                else:
-                    names.append(parts[2] if parts[2] != "." else f"{parts[0]}:{parts[1]}:{parts[3]}:{parts[4]}")
-    except (OSError, EOFError):
+                _check_variant(path, number, parts, fields)
+                names.append(parts[2])
+                places.append((number, ":".join((parts[0], parts[1], parts[3], parts[4]))))
+    except (OSError, EOFError, zlib.error):
         raise FileRefused(path, "it cannot be read", "give the path of a .vcf or .vcf.gz file") from None
-    except UnicodeDecodeError:
-        raise FileRefused(path, "it is no text", "convert BCF with bcftools view -Oz") from None
     if not names:
         raise FileRefused(path, "it holds no variants", "give a file with variants")
-    return fields - 9, tuple(names)
+    return fields - FIXED, _told_apart(path, names, places)
+
+
+def _check_people(path: Path, number: int, parts: Sequence[str]) -> int:
+    """The number of fields that the #CHROM line announces."""
+    if len(parts) <= FIXED or parts[0] != "#CHROM":
+        raise FileRefused(path, "its header names no people", "keep the #CHROM line with the samples' columns", line=number)
+    if len(set(parts[FIXED:])) != len(parts) - FIXED:
+        raise FileRefused(path, "a person is listed twice, who would count twice", "keep one sample of each", line=number)
+    return len(parts)
+
+
+def _check_variant(path: Path, number: int, parts: Sequence[str], fields: int) -> None:
+    """Refuse a line by its shape and by what is public of the variant; people's fields are not looked at."""
+    if len(parts) != fields:
+        raise FileRefused(path, "a variant has other fields than the header", "separate fields by tabs", line=number)
+    if not (parts[1].isascii() and parts[1].isdigit()):
+        raise FileRefused(path, "the position of a variant is no whole number", "write POS as a number", line=number)
+    if "GT" not in parts[FIXED - 1].split(":"):
+        raise FileRefused(path, "a variant has no genotypes", "keep GT in FORMAT; other lines can be left out", line=number)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Composed, Event
-from tacit.applications.health.genotypes import CASE, CONTROL, Genotypes
+from tacit.applications.health.genotypes import CASE, CONTROL, Genotypes, status_of
 from tacit.calculus import Integers, LInfinity, Measurement, Space, Vectors, restate
 from tacit.errors import ParameterError
 from tacit.exact import Typed, exact
@@ -316,11 +316,9 @@ def allele_counts(study: Genotypes, status: NDArray[np.int64]) -> tuple[Ints, In
 
 def groups_of(study: Genotypes, status: ArrayLike | None, cases: int, controls: int) -> NDArray[np.int64]:
     """Who is a case and who a control, which is public here; refused where their numbers are not the declared ones."""
-    found = study.status if status is None else np.asarray(status, dtype=np.int64)
+    found = study.status if status is None else status_of(status, study.people)
     if found is None:
         raise ParameterError("status is missing: 2 for each case and 1 for each control, in the order of the file")
-    if found.shape != (study.people,):
-        raise ParameterError("status must have one value for each person of the file")
     if int((found == CASE).sum()) != cases or int((found == CONTROL).sum()) != controls:
         raise ParameterError("cases and controls are public numbers, and the file has others; declare those of the file")
     return np.asarray(found)

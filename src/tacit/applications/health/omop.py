@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -45,6 +46,8 @@ VOCABULARY = (
     "concept", "vocabulary", "domain", "concept_class", "concept_relationship", "relationship", "concept_synonym",
     "concept_ancestor", "drug_strength",
 )  # fmt: skip
+#: What a reference to a patient ends with.
+REFERENCE = re.compile(r"(?:^|/)Patient/([^/]+)(?:/_history/[^/]+)?$")
 WHOLE = ("year_of_birth", "month_of_birth", "day_of_birth", "days_supply", "refills")
 NUMBERS = ("quantity", "value_as_number", "range_low", "range_high", "dose_value", "amount_value", "numerator_value")
 
@@ -139,7 +142,8 @@ def _types(path: Path, name: str) -> dict[str, str] | None:
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    """A text; half of a character, which JSON can write and no table can hold, becomes a question mark."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
 
 
 def _number(value: object) -> float | None:
@@ -162,9 +166,13 @@ def _inside(value: object, *path: str | int) -> object:
 
 
 def _patient(resource: object) -> str | None:
-    """The patient of a resource: Patient/12 and its absolute forms lead to 12."""
+    """The patient of a resource: Patient/12, its absolute forms and its versions lead to 12.
+
+    A reference to a group or a device leads to none: its last part may be the number of some other patient.
+    """
     told = _text(_inside(resource, "subject", "reference")) or _text(_inside(resource, "patient", "reference"))
-    return None if told is None else told.rpartition("/")[2] or None
+    found = None if told is None else REFERENCE.search(told)
+    return None if found is None else found[1]
 
 
 Reading = Mapping[str, Callable[[Any], object]]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting import Adjacency, Guarantee
 from tacit.applications.health.beacon import Beacon, Variant
+from tacit.applications.health.contingency import ContingencyPlan, plan_contingency
 from tacit.applications.health.gwas import GwasPlan, Threshold, plan_gwas
 from tacit.applications.health.survival import SurvivalPlan, histogram, plan_survival
 from tacit.audit import Claim
@@ -32,12 +33,12 @@ def part() -> Part:
 
 def cases() -> list[Case]:
     """Right releases: each loses nearly what it claims."""
-    return [_cohort(), _survival(), _association(), _beacon()]
+    return [_cohort(), _survival(), _table(), _association(), _beacon()]
 
 
 def mutants() -> list[Mutant]:
     """Faults, most of them printed in the source, which must be caught."""
-    return [*_cohort_mutants(), *_survival_mutants(), *_association_mutants()]
+    return [*_cohort_mutants(), *_survival_mutants(), *_table_mutants(), *_association_mutants()]
 
 
 # --- cohorts -----------------------------------------------------------------------------------------------
@@ -188,6 +189,41 @@ def _association_mutants() -> list[Mutant]:
         Mutant("health: one price for k variants", one_price, right, (0, 2), claim, 20_000, bulk=True),
         Mutant("health: a threshold unpaid", unpaid, paid, (0, 1), claim, bulk=True),
     ]
+
+
+# --- contingency tables -------------------------------------------------------------------------------------
+
+
+@cache
+def _tables() -> ContingencyPlan:
+    return plan_contingency(["drug", "placebo"], ["yes", "no"], Guarantee(epsilon=1), adjacency=Adjacency.REPLACE_ONE)
+
+
+def _two_cells(other: bool, n: int, noise: NoisySums) -> Ints:
+    """Whether the first cell of the table and the last have six patients or more, of whom one is in either."""
+    cells = np.array([[5, 5], [5, 6]] if other else [[6, 5], [5, 5]])
+    noisy = noise.add(np.broadcast_to(cells, (n, 2, 2)).copy(), 0)
+    return np.asarray((noisy[:, 0, 0] >= 6) + 2 * (noisy[:, 1, 1] >= 6))
+
+
+def _table() -> Case:
+    noise = _tables().measured.noise
+    return Case(
+        "health: contingency table", promise(_tables().event, Adjacency.REPLACE_ONE), lambda n: _two_cells(False, n, noise),
+        lambda n: _two_cells(True, n, noise), 0.75, 80_000,
+    )  # fmt: skip
+
+
+def _table_mutants() -> list[Mutant]:
+    def right(other: bool, n: int) -> Ints:
+        return _two_cells(other, n, _tables().measured.noise)
+
+    def one_cell(other: bool, n: int) -> Ints:
+        """A patient who is replaced moves two cells, and the noise is that for one."""
+        return _two_cells(other, n, NoisySums("laplace", (1,), 1))
+
+    claim = promise(_tables().event, Adjacency.REPLACE_ONE)
+    return [Mutant("health: two cells for the price of one", one_cell, right, (False, True), claim, 40_000, bulk=True)]
 
 
 def _beacon() -> Case:

@@ -328,7 +328,7 @@ def _refused(mode: str, size: tuple[int, int], frames: int) -> str:
     if mode not in ("L", "RGB"):
         return f"its pixels are {mode}, and 8-bit grey (L) or RGB is needed; {_MODES.get(mode, 'save it as RGB')}"
     if frames > 1:
-        return f"it has {frames} frames; read a video with tacit.applications.vision.frames"
+        return f"it has {frames} frames; save one of them as PNG, or read a video with tacit.applications.vision.frames"
     if size[0] * size[1] > LARGEST:
         return f"it has more than {LARGEST:,} pixels; make it smaller"
     return ""

@@ -164,13 +164,22 @@ def frames(path: str | Path, *, every: int = 1, most: int | None = None) -> Iter
     with container:
         if not container.streams.video:
             raise VisionError(f"{path}: it has no picture, only sound or text")
-        given = 0
-        for number, frame in enumerate(container.decode(video=0)):
-            if most is not None and given >= most:
-                return
-            if number % step == 0:
+        given, number, decoded = 0, 0, container.decode(video=0)
+        while most is None or given < most:
+            try:
+                frame = next(decoded)
+                pixels = np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8) if number % step == 0 else None
+            except StopIteration:
+                break
+            except Exception:
+                # whatever a decoder says may quote the file
+                raise VisionError(f"{path}: it is cut off or damaged; convert it to MP4 again") from None
+            number += 1
+            if pixels is not None:
                 given += 1
-                yield np.asarray(frame.to_ndarray(format="rgb24"), dtype=np.uint8)
+                yield pixels
+    if not given and most != 0:
+        raise VisionError(f"{path}: it has no frame that can be read; convert it to MP4 again")
 
 
 def write_video(path: str | Path, pictures: Sequence[Pixels], *, rate: int = 10) -> None:

@@ -2,12 +2,13 @@
 
 `audit_mechanism` runs them all: `neighbours` makes pairs of inputs, `replay` compares two runs with frozen answers,
 `attack` searches over outputs, `check_floats` looks at low-order bits, `compare_times` at the clock. Where both laws are
-known, `LawPair` gives exact figures instead.
+known, `LawPair` gives exact figures instead. `audit_reports` does the same for devices of a local protocol.
 """
 
 from tacit.audit.mechanisms import neighbours, replay
 from tacit.audit.mechanisms.exact_laws import LawPair, OutputSet, worst_pair
 from tacit.audit.mechanisms.floats import FloatReport, bit_attack, check_floats, porous_attack
+from tacit.audit.mechanisms.local_reports import audit_reports
 from tacit.audit.mechanisms.neighbours import Neighbours
 from tacit.audit.mechanisms.outputs import Outputs, Sampler, outcomes
 from tacit.audit.mechanisms.replay import Divergence, intercepted, probe
@@ -18,7 +19,7 @@ from tacit.audit.mechanisms.timing import TimingReport, compare_times, regress_t
 
 __all__ = [
     "Band", "Divergence", "FloatReport", "LawPair", "MechanismReport", "Neighbours", "OutputSet", "Outputs", "Sampler",
-    "Sequential", "TimingReport", "attack", "audit_mechanism", "audit_until", "band", "bit_attack", "certify",
+    "Sequential", "TimingReport", "attack", "audit_mechanism", "audit_reports", "audit_until", "band", "bit_attack", "certify",
     "check_floats", "compare_times", "intercepted", "neighbours", "outcomes", "porous_attack", "probe",
     "regress_times", "replay", "time_draws", "worst_pair",
 ]

@@ -24,6 +24,7 @@ from tacit.audit.claim import Claim
 from tacit.audit.mechanisms.outputs import Sampler
 from tacit.audit.selftest.case import Case, Mutant, promise
 from tacit.local import (
+    BlockHadamard,
     Device,
     Duchi,
     Hadamard,
@@ -135,7 +136,8 @@ def _degree(neighbours: int) -> Sampler:
 def cases() -> list[Case]:
     """Single reports of every randomiser, a year of a device's reports, and shuffled batches."""
     oracles: list[Randomiser] = [
-        Response(4, 1), SymmetricUnary(5, 1), Unary(5, 1), LocalHash(100, 1), Hadamard(4, 1), Subset(6, 1), Projective(5, 1, 2, 3),
+        Response(4, 1), SymmetricUnary(5, 1), Unary(5, 1), LocalHash(100, 1), Hadamard(4, 1), BlockHadamard(6, 1, 2), Subset(6, 1),
+        Projective(5, 1, 2, 3),
     ]  # fmt: skip
     scalars: list[Randomiser] = [Duchi(3, 1), Piecewise(3, 1), Hybrid(3, 1), LocalLaplace(3, 1)]
     found = [

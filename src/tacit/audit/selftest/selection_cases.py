@@ -29,6 +29,7 @@ from tacit.mechanisms import (
     block_mean,
     block_median,
     candidate_selection,
+    elastic_join_size,
     exponential,
     median,
     noisy_max,
@@ -169,6 +170,10 @@ def _fitted() -> list[Case]:
         case(
             "smooth sensitivity, delta", exchange >> smooth_median(epsilon=3, delta=0.01), ends, 0.1,
             delta=0.01, trials=SLOW, why=half,
+        ),
+        case(
+            "smooth sensitivity, joins", Space(Rows(Integers(0, 1), size=5), ReplaceOne()) >> elastic_join_size(1, 5, epsilon=3),
+            [[0, 0, 0, 0, 1], [0, 0, 0, 1, 1]], 0.2, why=half, elsewhere=("smooth sensitivity, median",),
         ),
         case(
             "smooth sensitivity, quartiles", exchange >> smooth_interquartile_range(epsilon=3),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from hashlib import sha256
+from pathlib import Path
 
 from tacit.errors import PackageMissing, ParameterError
 from tacit.federated.secure_sum.shamir import entropy
@@ -136,9 +137,43 @@ class Register:
     """
 
     def __init__(self, known: Mapping[int, bytes]) -> None:
-        if any(len(key) != PUBLIC for key in known.values()):
+        if any(len(key) != PUBLIC or not 0 <= client < 1 << 64 for client, key in known.items()):
             raise ParameterError("a register maps client numbers to public keys of 32 bytes")
+        if len(set(known.values())) != len(known):
+            raise ParameterError("two clients of a register have the same key; whoever holds it would count twice")
         self._known = dict(known)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the list: what plans and policies name it by."""
+        rows = sorted(self._known.items())
+        return sha256(b"tacit register 1\n" + b"".join(client.to_bytes(8, "big") + key for client, key in rows)).hexdigest()
+
+    def to_record(self) -> dict[str, str]:
+        """A JSON-able form, for a file."""
+        return {str(client): key.hex() for client, key in sorted(self._known.items())}
+
+    @staticmethod
+    def load(path: str | Path) -> Register:
+        """The register in a YAML or JSON file, `number of a client: public key in hex`. A policy says which one is right.
+
+        >>> import json, pathlib, tempfile
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "register.json"
+        >>> known = Register({7: ClientIdentity.create().public})
+        >>> _ = file.write_text(json.dumps(known.to_record()))
+        >>> Register.load(file).fingerprint == known.fingerprint
+        True
+        """
+        import yaml
+
+        read = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        try:
+            return Register({int(client): bytes.fromhex(key) for client, key in read.items()})
+        except (AttributeError, TypeError, ValueError):
+            raise ParameterError("a register file has lines such as 7: <public key of 32 bytes in hex>") from None
+
+    def __len__(self) -> int:
+        return len(self._known)
 
     def verifies(self, client: int, message: bytes, signature: bytes) -> bool:
         """Whether this client is registered and signed this message."""

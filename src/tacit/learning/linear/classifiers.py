@@ -37,7 +37,7 @@ from tacit.learning.linear.losses import (
     smoothed_hinge,
     softmax,
 )
-from tacit.learning.linear.prior import CHECK, Prior, agrees, kept
+from tacit.learning.linear.prior import CHECK, Prior, agreed_length, kept
 from tacit.learning.linear.pure import ClassSums, CubePerturbation
 from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.solvers import (
@@ -56,7 +56,7 @@ from tacit.learning.linear.tilted import tilted_minimum
 from tacit.ledger import Account
 
 PLAIN = 10.0  # n mu over d^1.5 above which rows keep their lengths
-FEW_TO_LEARN = 6.0  # n mu over the features below which the classes are counted twice
+FEW_TO_LEARN = 8.5  # n mu over the features below which the classes are counted twice, and what was learned is looked at
 
 
 class LinearClassifier(PrivateClassifier):
@@ -165,10 +165,9 @@ def _descent(U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, plan:
     if prior.few:
         # a row has about length 1 in the geometry: its score is within half the length of the slope as a rule
         reach = 0.5 * float(np.linalg.norm(np.linalg.solve(shape.shape, found.coef.T)))
-        factor = float(agrees((U - shape.centre) @ found.coef.T, codes, prior, reach, purse))
+        factor = agreed_length((U - shape.centre) @ found.coef.T, codes, prior, reach, purse)
     else:
-        energy, chance = slope_energy(found, plan, shape, schedule)
-        factor = kept(energy, chance, found.coef.size)
+        factor = kept(*slope_energy(found, plan, shape, schedule))
     return drawn_back(found, shape.centre, start, factor)
 
 

@@ -20,8 +20,9 @@ from tacit.learning.linear.purse import Purse
 
 Array = NDArray[np.float64]
 # shares of the purse: the first look; where there is little more to learn a second one, and a look at what was learned
-FIRST, FIRST_PURE, SECOND, SECOND_PURE, CHECK = 0.03, 0.06, 0.08, 0.35, 0.2
-PROOF, PROOF_PURE = 0.2, 1.5  # deviations by which scores must agree with the labels
+FIRST, FIRST_PURE, SECOND, SECOND_PURE, CHECK, CHECK_PURE = 0.03, 0.06, 0.12, 0.35, 0.15, 0.2
+PROOF, PROOF_PURE = (0.2, 0.5), 1.5  # deviations by which scores must agree with the labels; with one number, and with two
+LONGEST, SEEN = 2.0, 0.1  # Newton's steps that a slope may be long; the noise of a curvature, over the rows, that shows it
 CLEAR = 1.0  # deviations by which the energy of a slope must stand out from that of noise
 
 
@@ -52,16 +53,27 @@ class Prior:
         return logs[1:] - logs[:1] if len(logs) == 2 else logs
 
 
-def agrees(scores: Array, codes: NDArray[np.int64], prior: Prior, reach: float, purse: Purse) -> bool:
-    """Whether scores around their level agree with the labels beyond noise: one number, their covariance, is released.
+def agreed_length(scores: Array, codes: NDArray[np.int64], prior: Prior, reach: float, purse: Purse) -> float:
+    """How much of the slope behind scores around their level the labels bear out: between 0 and 1.
 
-    `scores` has a column for each score, and `reach` is a released length at which a person's part is cut.
+    One or two numbers are released: how the scores covary with the labels and, where noise lets it be seen, the curvature of the
+    log likelihood along them. Their ratio is Newton's step from the shares of the classes, and a slope is at most LONGEST times as
+    long, as the step falls short of the maximum where classes are far apart; it is dropped where the covariance does not stand out
+    from noise. `scores` has a column for each score, and `reach` is a released length at which a person's part is cut.
     """
-    truth = codes[:, None] == np.arange(len(prior.shares))
-    rest = (truth - prior.shares) * (codes >= 0)[:, None]
-    part = (rest[:, 1:] if scores.shape[1] == 1 else rest) * scores / max(reach, 1e-12)
-    (total,), noise = purse.box_sum(np.clip(part.sum(axis=1, keepdims=True), -1.0, 1.0), CHECK)
-    return bool(total > (PROOF_PURE if purse.pure else PROOF) * noise)
+    known = (codes >= 0)[:, None]
+    parts = np.hstack([np.zeros_like(scores), scores]) if len(prior.shares) == 2 else scores
+    parts = parts / max(reach, 1e-12) * known
+    product = (((codes[:, None] == np.arange(len(prior.shares))) - prior.shares) * parts).sum(axis=1)
+    bend = (parts**2) @ prior.shares - (parts @ prior.shares) ** 2
+    share = CHECK_PURE if purse.pure else CHECK
+    columns = [product, bend] if purse.box_noise(2, share) < SEEN * prior.rows else [product]
+    (total, *curvature), noise = purse.box_sum(np.clip(np.column_stack(columns), -1.0, 1.0), share)
+    if total <= (PROOF_PURE if purse.pure else PROOF[len(columns) - 1]) * noise:
+        return 0.0
+    if not curvature or curvature[0] <= noise:
+        return 1.0
+    return float(min(LONGEST * total / curvature[0] / max(reach, 1e-12), 1.0))
 
 
 def class_shares(counts: Array, noise: float) -> Array:
@@ -75,12 +87,12 @@ def class_shares(counts: Array, noise: float) -> Array:
     return found
 
 
-def kept(energy: float, chance: float, size: int) -> float:
+def kept(energy: float, chance: float, size: float) -> float:
     """The factor for a slope of this energy where noise alone would have `chance`, in so many directions.
 
     It is 0 where the energy is not clearly more than that of noise, whose deviation is sqrt(2 / size) of its mean, and
     James and Stein's factor (1961) beyond.
     """
-    if energy <= chance * (1 + CLEAR * math.sqrt(2 / size)):
+    if not energy > chance * (1 + CLEAR * math.sqrt(2 / max(size, 1.0))):
         return 0.0
     return 1 - chance / energy

@@ -84,6 +84,25 @@ class Purse:
             return noisy_box_sum(rows, epsilon=part, adjacency=self.adjacency), noise
         return noisy_sum(rows, bound=math.sqrt(width), multiplier=1 / part, adjacency=self.adjacency), noise
 
+    def weighted_sum(self, rows: Array, weights: Array, share: float) -> tuple[Array, Array]:
+        """The sums of coordinates in [-1, 1] that do not matter equally, and the standard deviation of each one's noise.
+
+        Gaussian noise on a coordinate is in proportion to 1 / weight; pure noise is that of the box, and the same for all.
+        """
+        if self.pure:
+            sums, noise = self.box_sum(rows, share)
+            return sums, np.full(len(weights), noise)
+        length = float(np.linalg.norm(weights))
+        sums, noise = self.ball_sum(np.clip(rows, -1.0, 1.0) * weights / length, share)
+        return sums * length / weights, noise * length / weights
+
+    def weighted_noise(self, weights: Array, share: float) -> Array:
+        """The standard deviations that `weighted_sum` would have."""
+        if self.pure:
+            return np.full(len(weights), self.box_noise(len(weights), share))
+        found: Array = farthest(float(np.linalg.norm(weights)), self.adjacency) / (self.strength * math.sqrt(share)) / weights
+        return found
+
     def ball_sum(self, rows: Array, share: float) -> tuple[Array, float]:
         """The same for rows that are clipped to length 1 first; a pure epsilon pays for the box around that ball."""
         if self.pure:

@@ -379,8 +379,8 @@ def step_noise(plan: Plan, space: Geometry, schedule: Schedule, penalty: float, 
 BEND = 0.15  # a typical second derivative of the logistic loss
 
 
-def slope_energy(fit: LinearFit, plan: Plan, space: Geometry, schedule: Schedule) -> tuple[float, float]:
-    """The mean square of a fit's scores around their level, and the one to expect of noise alone.
+def slope_energy(fit: LinearFit, plan: Plan, space: Geometry, schedule: Schedule) -> tuple[float, float, float]:
+    """The mean square of a fit's scores around their level, the one to expect of noise alone, and in how many directions noise acts.
 
     Rows have length 1 in the geometry, so that a second moment which was not released has a mean eigenvalue of 1/d. What
     steps forget of the noise before them is that, times a typical second derivative.
@@ -394,7 +394,9 @@ def slope_energy(fit: LinearFit, plan: Plan, space: Geometry, schedule: Schedule
     deviations = _deviation(plan, plan.step_multiplier) * schedule.clips * reach / space.rows
     variance = remembered(schedule.slope_steps, deviations, BEND * values, schedule.averaged)
     energy = float((((slope @ vectors) ** 2) * values).sum())
-    return energy, len(fit.coef) * float((variance * values).sum())
+    parts, outputs = variance * values, len(fit.coef)
+    # a sum of unequal squares varies like one of fewer equal ones
+    return energy, outputs * float(parts.sum()), outputs * float(parts.sum() ** 2 / max(float((parts**2).sum()), 1e-300))
 
 
 def drawn_back(fit: LinearFit, centre: Array, start: Array, factor: float) -> LinearFit:

@@ -39,22 +39,28 @@ from tacit.learning.linear.solvers import LinearFit, Plan, descend, drawn_back, 
 __all__ = ["Adjacency", "Directions", "Frame", "Guarantee", "LabelRange", "label_range", "staged_least_squares"]
 
 Array = NDArray[np.float64]
-# shares: rows, range of the labels (and where only their mean follows), their mean, centre and spread of rows, the small matrix
-COUNT, COUNT_PURE, LABELS, LABELS_ALONE, LEVEL, SPREAD, LAST = 0.03, 0.08, 0.12, 0.3, 0.06, 0.12, 0.25
-FAR, NEAR, FEW_FAR = 0.04, 0.1, 0.25  # share, distance to the mean, and part of the rows: whether labels are wide enough to go on
-LEVEL_POOR = 0.18  # where a short descent follows, which must not do worse than this mean
-LEVELS = 8  # of the tree over the labels: 256 leaves
+# shares of the purse: rows, range of the labels, their mean and variance, centre and spread of rows, the small matrix
+COUNT, COUNT_PURE, SPREAD, LAST = 0.03, 0.08, 0.12, 0.25
+LABELS, LABELS_POOR, LEVEL, LEVEL_POOR = 0.12, 0.2, 0.08, 0.2
+LEVELS = 8  # of the tree over the labels at most: 256 leaves
 TAIL, TAIL_PURE = 1.0, 1.5  # deviations of a rank's noise that are cut off at either end
 MOST = 0.125  # of the rows, to be cut off at one end
+# where no later stage can cut less: widen a range by this over the noise of the mean in its units, and by so much at most
+WIDENED, MOST_WIDENED = 0.05, 1.6
+PROOF, PROVED, SURE = 0.1, 2.5, 1.0  # the share of a look at what was learned, where it cuts, and deviations it must be sure by
 PAIR = 4.0  # directions are cut at so many deviations
 RICH, RICH_PURE = 12.0, 300.0  # n mu or n epsilon, in units of its need, above which one noisy matrix is fitted
 MORE = (40.0, 160.0, 500.0, 1500.0)  # the same in units of the need of a direction, for a second one and for each further one
-POOR = 12.0  # and below which a short descent looks for one, or, with pure noise, only the mean of the labels is bought
-ALONE, EACH = 42.0, 3.0  # n mu, and for each feature, below which nothing but the mean of the labels is bought
+POOR, POOR_PURE = 12.0, 4.0  # and below which a short descent looks for one, or, with pure noise, only the mean is bought
 ROW, ONE, LABEL = 0.742, 0.3, 0.6  # lengths of row, constant and label in a vector of length 1
-LEAST, LEAST_PURE = 80.0, 800.0  # the same, however few features there are: the small matrix has noise too
 LINE = 0.2  # of a direction's share: how far to go along it
 LONG = 1.5  # rows longer than this times the typical length are weighted down
+PEOPLE, SQUARE = 0.7, 0.7  # weights of the number of people and of squared labels beside the labels
+AGAIN = 0.4  # of what is left: to find the range a second time, for a mean
+HARM = 0.05  # the part of the labels' variance that the noise of a further stage may be predicted to cost
+FALSE = 0.3  # of the noise along a direction that a slope keeps on average where there is nothing to find
+CLEAN = 0.002  # the same where labels are cut less than their range asks for, to cut no tails
+DOUBT = 1.5  # what noise alone would explain is taken off so many times
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,15 @@ class LabelRange:
     def half(self) -> float:
         return (self.upper - self.lower) / 2
 
+    def widened(self, factor: float) -> LabelRange:
+        """A range wider by a factor, at most MOST_WIDENED, within [-1, 1]; never a narrower one."""
+        half = self.half * min(max(factor, 1.0), MOST_WIDENED)
+        return LabelRange(max(self.middle - half, -1.0), min(self.middle + half, 1.0))
+
+    def inside(self, part: LabelRange) -> LabelRange:
+        """A part of this range, given in its units."""
+        return LabelRange(self.middle + self.half * part.lower, self.middle + self.half * part.upper)
+
     def units(self, labels: Array) -> Array:
         """Labels in [-1, 1]."""
         return np.clip((labels - self.middle) / self.half, -1.0, 1.0)
@@ -81,22 +96,49 @@ def label_range(labels: Array, purse: Purse, rows: float, share: float) -> Label
     """The range of labels in [-1, 1] without the few people whom the noise would hide.
 
     It comes from one noisy tree of counts: a person is in one cell of each level, so all ranks of the tree cost
-    one release. Where the tail to be cut off would be too many people, nothing is bought.
+    one release. The tree is as deep as the noise allows; where the tail to be cut off would be too many people even
+    with halves of the range, nothing is bought.
     """
-    size = 1 << LEVELS
-    # a rank adds up about half of the levels
-    tail = (TAIL_PURE if purse.pure else TAIL) * math.sqrt(LEVELS / 2) * purse.count_noise(LEVELS, share)
+    deviations = TAIL_PURE if purse.pure else TAIL
+    tail, depth = math.inf, LEVELS + 1
+    while tail > rows * MOST and depth > 1:
+        depth -= 1
+        # a rank adds up about half of the levels
+        tail = deviations * math.sqrt(max(depth / 2, 1.0)) * purse.count_noise(depth, share)
     if tail > rows * MOST:
         return LabelRange(-1.0, 1.0)
+    size = 1 << depth
     leaves = np.clip(np.floor((labels + 1) / 2 * size), 0, size - 1).astype(np.int64)
-    cells = np.stack([leaves >> (LEVELS - level) for level in range(1, LEVELS + 1)], axis=1)
+    cells = np.stack([leaves >> (depth - level) for level in range(1, depth + 1)], axis=1)
     counts, _ = purse.counts(cells, size, share)
-    levels = [row[: 2 << level] for level, row in enumerate(counts)]
+    levels = _agreeing([row[: 2 << level] for level, row in enumerate(counts)], rows)
     below, above = _end(levels, tail), size - _end([row[::-1] for row in levels], tail)
     lower, upper = 2 * min(below, above) / size - 1, 2 * max(below, above) / size - 1
-    if upper - lower < 4 / size:
-        lower, upper = lower - 2 / size, lower + 2 / size
+    least = 4 / (1 << LEVELS)
+    if upper - lower < least:
+        lower, upper = lower - least / 2, lower + least / 2
     return LabelRange(lower, upper)
+
+
+def _agreeing(levels: list[Array], whole: float) -> list[Array]:
+    """The least squares counts of a binary tree whose nodes are the sums of their children, and the root `whole`.
+
+    Hay, Rastogi, Miklau and Suciu 2010: once from the leaves upwards, once down.
+
+    >>> [row.tolist() for row in _agreeing([np.array([6.0, 2.0]), np.array([3.0, 3.0, 2.0, 2.0])], 8.0)]
+    [[5.666666666666667, 2.3333333333333335], [2.8333333333333335, 2.8333333333333335, 1.1666666666666667, 1.1666666666666667]]
+    """
+    up, height = [levels[-1]], 1
+    for counts in levels[-2::-1]:
+        height += 1
+        pairs = up[0].reshape(-1, 2).sum(axis=1)
+        up.insert(0, (2.0 ** (height - 1) * counts + (2.0 ** (height - 1) - 1) * pairs) / (2.0**height - 1))
+    down, above = list[Array](), np.array([whole])
+    for counts in up:
+        pairs = counts.reshape(-1, 2)
+        above = (pairs + (above - pairs.sum(axis=1))[:, None] / 2).ravel()
+        down.append(above)
+    return down
 
 
 def _end(levels: list[Array], tail: float) -> int:
@@ -147,6 +189,64 @@ class Directions:
     errors: Array
 
 
+@dataclass(frozen=True)
+class Level:
+    """What was released about labels in [-1, 1]: how many there are, their mean, and a variance that they have at least; with the
+    variances of the noise of the first two."""
+
+    rows: float
+    rows_noise: float
+    mean: float
+    mean_noise: float
+    variance: float
+
+    @classmethod
+    def buy(cls, t: Array, purse: Purse, rows: float, rows_noise: float, share: float) -> Level:
+        """One look at the labels; `rows_noise` is 0 where the number of rows is public."""
+        known = rows_noise == 0
+        weights = np.array([1.0, SQUARE] if known else [1.0, SQUARE, PEOPLE])
+        columns = [t, 2 * t * t - 1] + ([] if known else [np.ones(len(t))])
+        sums, noise = purse.weighted_sum(np.column_stack(columns), weights, share)
+        n, chance = (rows, 0.0) if known else _together(rows, rows_noise, max(float(sums[2]), 1.0), float(noise[2]) ** 2)
+        n = max(n, math.sqrt(chance), 1.0)
+        mean = float(np.clip(sums[0] / n, -1.0, 1.0))
+        error = float(noise[0] / n) ** 2 + mean**2 * chance / n**2
+        square = float(np.clip((sums[1] / n + 1) / 2, 0.0, 1.0))
+        # a deviation below what it seems to be: more is staked on a variance than on a mean
+        sure = square - mean**2 + error - math.hypot(float(noise[1]) / (2 * n), 2 * mean * math.sqrt(error))
+        return cls(n, chance, mean, error, max(sure, 1e-6))
+
+    def within(self, part: LabelRange) -> Level:
+        """The same in units of a part of the range; what was cut there is forgotten, so the mean hardly counts where it is outside."""
+        mean = (self.mean - part.middle) / part.half
+        held = float(np.clip(mean, -1.0, 1.0))
+        return Level(self.rows, self.rows_noise, held, self.mean_noise / part.half**2 + (mean - held) ** 2, self.variance / part.half**2)
+
+    def again(self, t: Array, purse: Purse, share: float) -> Level:
+        """A second look, at the mean alone; both looks are joined."""
+        known = self.rows_noise == 0
+        weights = np.array([1.0] if known else [1.0, PEOPLE])
+        columns = [t] + ([] if known else [np.ones(len(t))])
+        sums, noise = purse.weighted_sum(np.column_stack(columns), weights, share)
+        n, chance = self.rows, 0.0
+        if not known:
+            n, chance = _together(n, self.rows_noise, float(sums[1]), float(noise[1]) ** 2)
+            n = max(n, math.sqrt(chance), 1.0)
+        here = float(np.clip(sums[0] / n, -1.0, 1.0))
+        mean, error = _together(self.mean, self.mean_noise, here, float(noise[0] / n) ** 2 + here**2 * chance / n**2)
+        return Level(n, chance, mean, error, self.variance)
+
+
+def _together(one: float, noise: float, other: float, more: float) -> tuple[float, float]:
+    """Two looks at one number, weighted by the inverses of their variances, and the variance that is left.
+
+    >>> _together(1.0, 2.0, 4.0, 1.0)
+    (3.0, 0.6666666666666666)
+    """
+    whole = noise + more
+    return (one * more + other * noise) / whole, noise * more / whole
+
+
 def staged_least_squares(
     U: Array, labels: Array, purse: Purse, guarantee: Guarantee, *, rows: int | None, penalty: float = 0.0
 ) -> LinearFit:
@@ -155,59 +255,83 @@ def staged_least_squares(
     Guarantee
         Statement: costs `purse.event`. Proved in: `Purse`; every stage draws from it and sees the rows nowhere else.
     """
-    d = U.shape[1]
-    n = purse.rows(U, rows, COUNT_PURE if purse.pure else COUNT)
+    d, share = U.shape[1], COUNT_PURE if purse.pure else COUNT
+    chance = 0.0 if rows is not None else purse.box_noise(1, share) ** 2
+    n = purse.rows(U, rows, share)
     budget = n * purse.strength
-    poor = budget < max(POOR * _direction_need(d, purse.pure), LEAST_PURE if purse.pure else LEAST)
-    alone = poor and (purse.pure or budget < max(ALONE, EACH * d))
-    cut = label_range(labels, purse, n, LABELS_ALONE if alone else LABELS)
+    poor = budget < (POOR_PURE if purse.pure else POOR) * _direction_need(d, purse.pure)
+    cut = label_range(labels, purse, n, LABELS_POOR if poor else LABELS)
+    if poor:
+        cut = cut.widened(WIDENED / (float(purse.weighted_noise(np.array([1.0, SQUARE, PEOPLE]), LEVEL_POOR)[0]) / n))
     t = cut.units(labels)
-    if not alone:
-        level, _ = _mean(t, purse, n, LEVEL_POOR if poor else LEVEL, rows)
-        if cut.half == 1.0:
-            # no range was found: where most labels are near their mean, all else would be noise beside them
-            (far,), _ = purse.box_sum((np.abs(t - level) > NEAR)[:, None].astype(np.float64), FAR)
-            alone = float(far) < FEW_FAR * n
-    if alone:
-        level, deviation = _mean(t, purse, n, purse.left, rows)
+    level = Level.buy(t, purse, n, chance, LEVEL_POOR if poor else LEVEL)
+    n = level.rows
+    directions = 0 if poor else _affordable(level, purse, 1 + sum(budget / _direction_need(d, purse.pure) >= more for more in MORE))
+    if directions:
+        fit = _along(U, labels, t, cut, level, purse, penalty, directions)
+    elif not purse.pure and level.mean_noise <= HARM * level.variance:
+        wide = 1 + abs(level.mean)
+        inner = _descended(U, (t - level.mean) / wide, purse, guarantee, n, penalty)
+        fit = _moved(inner, wide * cut.half, cut.middle + cut.half * level.mean)
+    else:
+        if level.mean_noise > HARM * level.variance:
+            # labels that lie together in a wide range: with what is left, where they lie is found again
+            inner_cut = label_range(t, purse, n, AGAIN * purse.left)
+            cut, level = cut.inside(inner_cut), level.within(inner_cut)
+            t = cut.units(labels)
+        level = level.again(t, purse, purse.left)
         covariance = np.zeros((d + 1, d + 1))
-        covariance[-1, -1] = (deviation / n) ** 2
-        fit = LinearFit(np.zeros((1, d)), np.array([level]), deviation / n, NoiseBar(covariance, "first order", gaussian=not purse.pure))
-    else:
-        wide = 1 + abs(level)
-        residual = (t - level) / wide
-        if poor:
-            inner = _descended(U, residual, purse, guarantee, n, penalty)
-        else:
-            frame = Frame.buy(U, purse, n, SPREAD)
-            rich = budget >= (RICH_PURE if purse.pure else RICH) * _matrix_need(d, purse.pure)
-            found = (_whole if rich else _gradients)(frame, U, residual, purse, n, purse.left - LAST, penalty)
-            inner = _joined(U, residual, found, purse, n, penalty)
-        bar = None if inner.bar is None else inner.bar.scaled(wide)
-        fit = LinearFit(wide * inner.coef, level + wide * inner.intercept, wide * inner.noise, bar)
-    bar = None if fit.bar is None else fit.bar.scaled(cut.half)
-    return LinearFit(cut.half * fit.coef, cut.half * fit.intercept + cut.middle, cut.half * fit.noise, bar)
+        covariance[-1, -1] = level.mean_noise
+        bar = NoiseBar(covariance, "first order", gaussian=not purse.pure)
+        alone = LinearFit(np.zeros((1, d)), np.array([level.mean]), math.sqrt(level.mean_noise), bar)
+        fit = _moved(alone, cut.half, cut.middle)
+    return fit
 
 
-def _mean(t: Array, purse: Purse, n: float, share: float, rows: int | None) -> tuple[float, float]:
-    """The mean of labels in [-1, 1], and the deviation of the noise of their sum.
+def _moved(fit: LinearFit, scale: float, to: float) -> LinearFit:
+    """A fit of labels in other units: times a scale, plus a number."""
+    bar = None if fit.bar is None else fit.bar.scaled(scale)
+    return LinearFit(scale * fit.coef, scale * fit.intercept + to, scale * fit.noise, bar)
 
-    Where the number of rows is private, a first sum comes with a second look at it; the other is of the differences to
-    the first mean, so that what is uncertain about the number hardly counts.
+
+def _harm(directions: int, n: float, purse: Purse, share: float) -> float:
+    """What the noise of the last stage is predicted to add to the mean squared error, in squared units of the labels' reach.
+
+    The mean has the noise of one sum. A slope along a direction has it over the direction's mean square, about 1 / PAIR^2, and
+    keeps a part of it where there is nothing to find.
     """
-    first = 0.4 * share
-    if rows is None:
-        (people, total), noise = purse.box_sum(np.column_stack([np.ones(len(t)), t]), first)
-        n = max((n + float(people)) / 2, noise)
-    else:
-        (total,), noise = purse.box_sum(t[:, None], first)
-    rough = float(np.clip(total / n, -1.0, 1.0))
-    wide = 1 + abs(rough)
-    (rest,), again = purse.box_sum((t - rough)[:, None] / wide, share - first)
-    if rows is None:
-        return float(np.clip(rough + wide * rest / n, -1.0, 1.0)), wide * again
-    both = (total / noise**2 + (rough * n + wide * rest) / (wide * again) ** 2) / (noise**-2 + (wide * again) ** -2)
-    return float(np.clip(both / n, -1.0, 1.0)), (noise**-2 + (wide * again) ** -2) ** -0.5
+    noise = float(purse.weighted_noise(_last_weights(directions), share)[-1]) / n
+    return noise**2 * (1 + FALSE * directions * PAIR**2)
+
+
+def _affordable(level: Level, purse: Purse, most: int) -> int:
+    """How many directions may be fitted so that their noise is not predicted to cost more than a small part of the variance."""
+    wide = 1 + abs(level.mean)
+    return max((k for k in range(1, most + 1) if _harm(k, level.rows, purse, LAST) * wide**2 <= HARM * level.variance), default=0)
+
+
+def _along(
+    U: Array, labels: Array, t: Array, cut: LabelRange, level: Level, purse: Purse, penalty: float, directions: int
+) -> LinearFit:
+    """Least squares from directions that were found with cut labels, and fitted to labels that are cut as little as noise allows.
+
+    Cutting the tails of the labels changes the length of a slope, hardly its direction. So the last stage, which has few numbers
+    and little noise, cuts less, and puts the length right.
+    """
+    n, wide = level.rows, 1 + abs(level.mean)
+    frame = Frame.buy(U, purse, n, SPREAD)
+    rich = n * purse.strength >= (RICH_PURE if purse.pure else RICH) * _matrix_need(U.shape[1], purse.pure)
+    residual = (t - level.mean) / wide
+    rest = (purse, purse.left - LAST)
+    found = _whole(frame, U, residual, *rest, penalty) if rich else _gradients(frame, U, residual, *rest, directions)
+    middle = cut.middle + cut.half * level.mean
+    least, most = cut.half * wide, 1 + abs(middle)
+    harm = _harm(len(found.slopes), n, purse, purse.left)
+    reach = float(np.clip(cut.half * math.sqrt(CLEAN * level.variance / harm), least, most))
+    # the mean was looked at before: its noise in units of this reach, unless labels were cut there that are not cut here
+    before = level.mean_noise * (cut.half / reach) ** 2 if reach == least else math.inf
+    inner = _joined(U, np.clip((labels - middle) / reach, -1.0, 1.0), found, purse, n, penalty, before)
+    return _moved(inner, reach, middle)
 
 
 def _direction_need(features: int, pure: bool) -> float:
@@ -232,13 +356,11 @@ def _bounded(Z: Array, pure: bool) -> tuple[Array, Array, float]:
     return Z * weight / reach, weight, reach
 
 
-def _gradients(frame: Frame, U: Array, t: Array, purse: Purse, n: float, share: float, penalty: float) -> Directions:
-    """Directions of steepest descent, each from a noisy gradient at the fit along those before."""
-    del penalty  # it weighs in where the directions are joined
+def _gradients(frame: Frame, U: Array, t: Array, purse: Purse, share: float, steps: int) -> Directions:
+    """Directions of steepest descent, each from a noisy gradient at the fit along those before; a penalty weighs in where they are
+    joined."""
     Z = frame.apply(U)
     bounded, weight, _ = _bounded(Z, purse.pure)
-    budget = n * purse.strength / _direction_need(Z.shape[1], purse.pure)
-    steps = 1 + sum(budget >= more for more in MORE)
     residual, slopes, errors = t, list[Array](), list[Array]()
     for _ in range(steps):
         part = share / steps
@@ -255,9 +377,8 @@ def _gradients(frame: Frame, U: Array, t: Array, purse: Purse, n: float, share: 
     return Directions(np.array(slopes), frame.centre, PAIR, np.array(errors))
 
 
-def _whole(frame: Frame, U: Array, t: Array, purse: Purse, n: float, share: float, penalty: float) -> Directions:
+def _whole(frame: Frame, U: Array, t: Array, purse: Purse, share: float, penalty: float) -> Directions:
     """The direction of least squares, or of ridge regression, from one noisy matrix of moments."""
-    del n
     Z = frame.apply(U)
     d = Z.shape[1]
     bounded, weight, reach = _bounded(Z, purse.pure)
@@ -277,12 +398,14 @@ def _whole(frame: Frame, U: Array, t: Array, purse: Purse, n: float, share: floa
 
 
 def _descended(U: Array, t: Array, purse: Purse, guarantee: Guarantee, n: float, penalty: float) -> LinearFit:
-    """A descent in a few steps with all that is left, for budgets that carry no spread of every feature.
+    """A descent in a few steps with nearly all that is left, for budgets that carry no spread of every feature.
 
-    It is drawn back to the mean of the labels by what noise alone would explain, to first order (`kept`).
+    It is drawn back to the mean of the labels by what noise alone would explain, to first order (`kept`), and by one released
+    number: the covariance of its scores with the labels, which says how long the slope may be at most.
     """
     d = U.shape[1]
-    plan = Plan.small_regressor(guarantee, purse.adjacency, purse.event, purse.take(purse.left), features=d, rows=n)
+    mu = purse.take(purse.left - PROOF)
+    plan = Plan.small_regressor(guarantee, purse.adjacency, purse.event, mu, features=d, rows=n)
     space = geometry(U, plan, normalise=False)
     loss = squared(2.0)
     fit = descend(
@@ -295,35 +418,55 @@ def _descended(U: Array, t: Array, purse: Purse, guarantee: Guarantee, n: float,
     second = back @ (space.bend if space.bend.any() else np.eye(d) / space.spread) @ back.T
     energy = float(fit.coef[0] @ second @ fit.coef[0])
     chance = float(np.trace(fit.bar.covariance[:d, :d] @ second))
-    return drawn_back(fit, space.centre, np.zeros(1), kept(energy, chance, d))
+    reach = PROVED * max(math.sqrt(energy), 1e-12)
+    scores = np.clip((U - space.centre) @ fit.coef[0] / reach, -1.0, 1.0)
+    (product,), noise = purse.box_sum((scores * t)[:, None], purse.left)
+    # twice the slope of least squares, less half a deviation: the covariance is noisy, and the slope is not cut where it may be right
+    longest = (2 * product - noise) / n * PROVED**2 / reach if product > SURE * noise else 0.0
+    return drawn_back(fit, space.centre, np.zeros(1), max(0.0, min(kept(energy, chance, d), longest)))
 
 
-def _joined(U: Array, t: Array, found: Directions, purse: Purse, n: float, penalty: float) -> LinearFit:
-    """Least squares along the directions, from a small noisy matrix of moments with all that is left.
+def _last_weights(directions: int) -> Array:
+    """Weights of what the last stage sums: products of directions, directions, their products with the label, and the label."""
+    k = directions
+    return np.ones(k * (k + 1) // 2 + 2 * k + 1)
 
-    The bar holds the noise of this matrix and of the directions, to first order.
+
+def _joined(U: Array, t: Array, found: Directions, purse: Purse, n: float, penalty: float, before: float) -> LinearFit:
+    """Least squares along the directions, from a few noisy sums with all that is left.
+
+    `before` is the variance of an earlier look that put the mean of the labels at 0. The bar holds the noise of these sums
+    and of the directions, to first order.
     """
     k = len(found.slopes)
     slopes = found.slopes / found.reach
-    length = 1.0 if purse.pure else math.sqrt(k + 2)
     u = np.clip((U - found.centre) @ slopes.T, -1.0, 1.0)
-    moment, noise = purse.moment(np.hstack([u, np.ones((len(u), 1)), t[:, None]]) / length, purse.left)
-    moment, noise = moment * length**2, noise * length**2
-    mean_u, mean_t = np.clip(moment[:k, k] / n, -1.0, 1.0), float(np.clip(moment[k, k + 1] / n, -1.0, 1.0))
-    gram = moment[:k, :k] - n * np.outer(mean_u, mean_u)
-    cross = moment[:k, k + 1] - n * mean_u * mean_t
+    upper = np.triu_indices(k)
+    products = u[:, upper[0]] * u[:, upper[1]]
+    products[:, upper[0] == upper[1]] = 2 * u * u - 1
+    sums, noises = purse.weighted_sum(np.hstack([products, u, u * t[:, None], t[:, None]]), _last_weights(k), purse.left)
+    noise, size = float(noises[-1]), len(upper[0])
+    gram = np.zeros((k, k))
+    gram[upper] = np.where(upper[0] == upper[1], (sums[:size] + n) / 2, sums[:size])
+    gram += np.triu(gram, 1).T
+    mean_u = np.clip(sums[size : size + k] / n, -1.0, 1.0)
+    mean_t, left = float(np.clip(sums[-1] / n, -1.0, 1.0)), (noise / n) ** 2
+    if before < math.inf:
+        mean_t, left = _together(mean_t, left, 0.0, before)
+    gram = gram - n * np.outer(mean_u, mean_u)
+    cross = sums[size + k : size + 2 * k] - n * mean_u * mean_t
     values, vectors = np.linalg.eigh(gram)
     seen, edge = np.maximum(values, 0.0), 2 * noise * math.sqrt(k)
     sound = (vectors * (seen + edge**2 / np.maximum(seen, edge))) @ vectors.T
     inverse = np.linalg.inv(sound + penalty * slopes @ slopes.T)
     beta = inverse @ cross
     # what is explained, beside what noise alone would seem to explain
-    explained, chance = float(beta @ cross), k * noise**2 / max(float(seen.max()), edge)
+    explained, chance = float(beta @ cross), DOUBT * k * noise**2 / max(float(seen.max()), edge)
     beta = beta * max(0.0, 1 - chance / explained) if explained > 0 else 0.0 * beta
     coef = beta @ slopes
     change = np.vstack([slopes.T, -mean_u - slopes @ found.centre])
     covariance = noise**2 * change @ inverse @ inverse @ change.T
     covariance[:-1, :-1] += np.diag(beta**2 @ (found.errors / found.reach) ** 2)
-    covariance[-1, -1] += (noise / n) ** 2
+    covariance[-1, -1] += left
     bar = NoiseBar(covariance, "first order", gaussian=not purse.pure)
     return LinearFit(coef[None, :], np.array([mean_t - float(beta @ mean_u) - float(coef @ found.centre)]), noise / n, bar)

@@ -32,7 +32,7 @@ from tacit.accounting import Adjacency, Guarantee
 from tacit.learning.linear.error_bars import NoiseBar
 from tacit.learning.linear.losses import Loss
 from tacit.learning.linear.newton import minimise_scores
-from tacit.learning.linear.prior import CHECK, Prior, agrees, kept
+from tacit.learning.linear.prior import CHECK_PURE, Prior, agreed_length, kept
 from tacit.learning.linear.pure import LARGEST, STEP, TILT_STEP, cube_noise, deviation
 from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.solvers import LinearFit
@@ -75,7 +75,7 @@ def tilted_minimum(
     offset = prior.scores
     moved = _moved(loss, offset)
     rest = purse.take(REST)
-    main = purse.take(purse.left - (CHECK if prior.few else 0.0))
+    main = purse.take(purse.left - (CHECK_PURE if prior.few else 0.0))
     ridge, determinant = best_ridge(loss, main, BEND * n / wide**2, d, outputs, purse.adjacency)
     change = farthest(loss.total_slope(outputs), purse.adjacency)
     scale = (change + outputs * float(TILT_STEP)) / (main - determinant) * (1 + ROUND)
@@ -96,7 +96,7 @@ def tilted_minimum(
     deviations = deviation(width) * scale / (BEND * n / wide**2 + ridge)
     if prior.few:
         reach = 0.5 * float(np.linalg.norm(released))
-        factor = float(agrees(bounded @ released.T, codes, prior, reach, purse))
+        factor = agreed_length(bounded @ released.T, codes, prior, reach, purse)
     else:
         factor = kept(float((released**2).sum()), released.size * deviations**2, released.size)
     held = factor * released

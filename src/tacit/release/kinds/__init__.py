@@ -159,7 +159,8 @@ class Kind(Protocol):
 class Deployment:
     """Who adds the noise and against whom the promise holds, where that is not a trusted curator: what a kind says of it.
 
-    `model` is the registry's word. `unit` has the words one, short, cap and relation; `record` is for release.json.
+    `model` is the registry's word. `unit` has the words one, short, cap and relation; `record` is for release.json;
+    `about` says of what the intervals beside figures hold.
     """
 
     model: str
@@ -173,6 +174,7 @@ class Deployment:
     composition: str
     mechanisms: Mapping[str, str]
     record: Record
+    about: str = "It is about the people whose reports were counted."
 
 
 # --- what kinds that publish tables share ---
@@ -226,6 +228,7 @@ KINDS: dict[str, str | Kind] = {
     "workload": "tacit.release.kinds.workload",
     "synthesis": "tacit.release.kinds.synthesis",
     "reports": "tacit.release.kinds.reports",
+    "clients": "tacit.release.kinds.clients",
     "profile": "tacit.release.kinds.profile",
     "network": "tacit.release.kinds.network",
     "fairness": "tacit.release.kinds.fairness",

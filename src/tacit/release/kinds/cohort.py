@@ -20,17 +20,7 @@ from tacit.errors import ParameterError
 from tacit.release.errors import JobError
 from tacit.release.job_parts import OutputSpec
 from tacit.release.job_parts import Part as Block_
-from tacit.release.kinds import Notice, Portion, Record
-from tacit.release.kinds.fields import (
-    FieldAnswer,
-    FieldPart,
-    checks_of,
-    described_of,
-    files_of,
-    recorded_of,
-    review_of,
-    section_of,
-)
+from tacit.release.kinds import Notice, Portion, Record, fields
 from tacit.tables import Desk, TableError
 
 if TYPE_CHECKING:
@@ -55,32 +45,24 @@ class CohortSpec(OutputSpec):
     prevalence: float | None = Field(default=None, gt=0, lt=1)
     loss: LossSpec | None = None
 
-    @property
-    def sql(self) -> str:
-        """The plain count."""
-        return f'SELECT COUNT(*) AS n FROM "{self.source}"' + ("" if self.where is None else f" WHERE ({self.where})")
-
 
 Block = CohortSpec
 
 
 @dataclass(frozen=True)
-class CohortOutput:
+class CohortOutput(fields.Prepared):
     """A block that was checked. Its noise is the two-sided geometric law, so it is priced in epsilon."""
 
-    spec: CohortSpec
-    desk: Desk
     plain: bool = False
     figures: tuple[str, ...] = ("patients",)
 
     def planned(self, epsilon: Any) -> CohortPlan:
-        return plan_cohort(self.desk, self.spec.sql, epsilon=epsilon, at_most=self.spec.at_most)
+        return plan_cohort(self.desk, fields.counted(self.spec), epsilon=epsilon, at_most=self.spec.at_most)
 
 
 def prepare(block: CohortSpec, job: Job, desk: Desk, place: str) -> CohortOutput:
     """Check the block against the job's sources."""
-    if block.source not in desk.source.tables or block.source in desk.source.public:
-        raise JobError("names no private source of the job", place=f"{place}.source")
+    fields.private_source(block, desk, place)
     found = CohortOutput(block, desk)
     try:
         found.planned(1)
@@ -90,18 +72,12 @@ def prepare(block: CohortSpec, job: Job, desk: Desk, place: str) -> CohortOutput
 
 
 @dataclass(frozen=True)
-class PlannedCohort:
+class PlannedCohort(fields.Priced):
     """A count with its price."""
 
-    output: CohortOutput
-    portion: Portion
     counted: CohortPlan
     noise: str = "two-sided geometric"
     size: int = 1
-
-    @property
-    def spec(self) -> CohortSpec:
-        return self.output.spec
 
     @property
     def event(self) -> Event:
@@ -111,20 +87,13 @@ class PlannedCohort:
     def score(self) -> float:
         return -math.log(float(self.counted.epsilon))
 
-    @property
-    def errors(self) -> dict[str, float]:
-        return self.errors_at(self.output.desk.confidence)
-
     def errors_at(self, confidence: float) -> dict[str, float]:
         return {"patients": self.counted.error(confidence)}
 
 
 def plan(output: CohortOutput, portion: Portion) -> PlannedCohort:
     """The count at this price. No data is touched."""
-    price = portion.spend.laplace_epsilon
-    if price is None:
-        raise JobError("a cohort has a price in epsilon; give the job's budget in epsilon", place="budget")
-    return PlannedCohort(output, portion, output.planned(price))
+    return PlannedCohort(output, portion, output.planned(fields.epsilon_of(portion, "a cohort has")))
 
 
 def notices(planned: PlannedCohort, job: Job, place: str) -> list[Notice]:
@@ -144,7 +113,7 @@ def draw(planned: PlannedCohort) -> Record:
     return {"noisy": planned.counted.draw()}
 
 
-def result(planned: PlannedCohort, drawn: Record, private: bool, entry: int | None) -> FieldAnswer:
+def result(planned: PlannedCohort, drawn: Record, private: bool, entry: int | None) -> fields.FieldAnswer:
     """The count of least expected loss, and the interval of the posterior."""
     spec = planned.spec
     prior = None if spec.prevalence is None else prevalence(spec.prevalence, spec.at_most)
@@ -152,25 +121,25 @@ def result(planned: PlannedCohort, drawn: Record, private: bool, entry: int | No
     found = CohortAnswer(
         drawn["noisy"], spec.at_most, planned.counted.epsilon, planned.event, private, entry, prior, **more
     )
-    low, high = found.interval(planned.output.desk.confidence)
+    low, high = found.interval(planned.output.confidence)
     value = float(found.value)
-    part = FieldPart("patients", {"cohort": [spec.name]}, [value], [float(min(low, value))], [float(max(high, value))])
-    return FieldAnswer([part], {"noisy count, for other priors and losses": str(found.noisy)}, private)
+    part = fields.FieldPart("patients", {"cohort": [spec.name]}, [value], [float(min(low, value))], [float(max(high, value))])
+    return fields.FieldAnswer([part], {"noisy count, for other priors and losses": str(found.noisy)}, private)
 
 
-def checks(planned: PlannedCohort, result: FieldAnswer) -> list[tuple[str, bool]]:
+def checks(planned: PlannedCohort, result: fields.FieldAnswer) -> list[tuple[str, bool]]:
     """The count lies in its public range."""
-    return [*checks_of(result), ("the count is in its range", 0 <= result.parts[0].value[0] <= planned.spec.at_most)]
+    return [*fields.checks_of(result), ("the count is in its range", 0 <= result.parts[0].value[0] <= planned.spec.at_most)]
 
 
-files, section = files_of, section_of
+files, section = fields.files_of, fields.section_of
 
 
-def recorded(planned: PlannedCohort, result: FieldAnswer) -> Record:
+def recorded(planned: PlannedCohort, result: fields.FieldAnswer) -> Record:
     """Its public parameters and price."""
     spec = planned.spec
     loss = None if spec.loss is None else spec.loss.model_dump()
-    return recorded_of(planned, source=spec.source, at_most=spec.at_most, prevalence=spec.prevalence, loss=loss)
+    return fields.recorded_of(planned, source=spec.source, at_most=spec.at_most, prevalence=spec.prevalence, loss=loss)
 
 
 def post_processing(planned: PlannedCohort) -> list[str]:
@@ -178,9 +147,9 @@ def post_processing(planned: PlannedCohort) -> list[str]:
     return ["clamped to its public range", "the answer of least expected loss under a public prior"]
 
 
-def described(planned: PlannedCohort, result: FieldAnswer | None) -> Record:
+def described(planned: PlannedCohort, result: fields.FieldAnswer | None) -> Record:
     """What the report shows."""
-    return described_of(planned, result, [
+    return fields.described_of(planned, result, [
         "Each patient counts once, however many rows match.",
         "The interval is of the posterior under the prior that the job states (none: every count alike).",
     ])  # fmt: skip
@@ -188,4 +157,4 @@ def described(planned: PlannedCohort, result: FieldAnswer | None) -> Record:
 
 def review(outputs: Sequence[PlannedCohort], private: bool) -> Mapping[str, str]:
     """What a reviewer asks about cohorts."""
-    return review_of(private, "A count is about all patients of the cohort at once; small cohorts are hidden most.")
+    return fields.review_of(private, "A count is about all patients of the cohort at once; small cohorts are hidden most.")

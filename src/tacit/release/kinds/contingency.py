@@ -8,33 +8,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import Field
 
 from tacit.applications.health import ContingencyPlan
-from tacit.errors import ParameterError
 from tacit.mechanisms import half_width
 from tacit.release.errors import JobError
 from tacit.release.job_parts import OutputSpec
-from tacit.release.kinds import Notice, Portion, Record
-from tacit.release.kinds.fields import (
-    FieldAnswer,
-    FieldPart,
-    PlannedCounts,
-    checks_of,
-    described_of,
-    files_of,
-    measured_for,
-    recorded_of,
-    refuse_unknown,
-    review_of,
-    section_of,
-)
-from tacit.tables import Cut, Desk, TableError
-from tacit.workloads import Identity, Product, Workload, bound
+from tacit.release.kinds import Notice, Portion, Record, fields
+from tacit.tables import Cut, Desk
+from tacit.workloads import Identity, Product, Workload
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
@@ -52,18 +38,16 @@ class ContingencySpec(OutputSpec):
 
     def check(self, columns: set[str]) -> None:
         """Both columns are declared."""
-        refuse_unknown((self.rows, self.columns), columns)
+        fields.refuse_unknown((self.rows, self.columns), columns)
 
 
 Block = ContingencySpec
 
 
 @dataclass(frozen=True)
-class ContingencyOutput:
+class ContingencyOutput(fields.Prepared):
     """A block that was checked, with its cells."""
 
-    spec: ContingencySpec
-    desk: Desk
     cut: Cut
     workload: Workload
     patients: int | None
@@ -73,27 +57,20 @@ class ContingencyOutput:
 
 def prepare(block: ContingencySpec, job: Job, desk: Desk, place: str) -> ContingencyOutput:
     """Check the block against the job's sources and declared categories."""
-    if block.source not in desk.source.tables or block.source in desk.source.public:
-        raise JobError("names no private source of the job", place=f"{place}.source")
+    fields.private_source(block, desk, place)
     if block.rows == block.columns:
         raise JobError("rows and columns must be different columns", place=f"{place}.columns")
     if desk.unit.person is not None and not desk.unit.capped:
-        desk = replace(desk, unit=replace(desk.unit, max_rows=1, max_groups=None, rows_per_group=None))
-    rows = f'SELECT COUNT(*) AS n FROM "{block.source}"' + ("" if block.where is None else f" WHERE ({block.where})")
+        desk = fields.one_row(desk)
     kinds: dict[str, Any] = {block.rows: Identity, block.columns: Identity}
-    try:
-        cut, workload = bound(desk, Product(**kinds), None, rows)
-    except (ParameterError, TableError) as error:
-        raise JobError(str(error), place=place) from None
+    cut, workload = fields.one_cell(block, desk, Product(**kinds), None, "cell", place)
     if min(len(cut.names[block.rows]), len(cut.names[block.columns])) < 2:
         raise JobError("a test needs at least two categories of each column", place=place)
-    if cut.reach != 1:
-        raise JobError(f"one {desk.unit.noun} would count {cut.reach} times; a patient is in one cell", place=place)
     return ContingencyOutput(block, desk, cut, workload, job.expected.people or job.expected.rows)
 
 
 @dataclass(frozen=True)
-class PlannedContingency(PlannedCounts):
+class PlannedContingency(fields.PlannedCounts):
     """A table with its price and noise."""
 
     @property
@@ -106,7 +83,7 @@ class PlannedContingency(PlannedCounts):
 
 def plan(output: ContingencyOutput, portion: Portion) -> PlannedContingency:
     """What is measured for a portion of the budget. No data is touched."""
-    return PlannedContingency(output, portion, measured_for(output, portion))
+    return PlannedContingency(output, portion, fields.measured_for(output, portion))
 
 
 def power(planned: PlannedContingency) -> tuple[float, float] | None:
@@ -148,32 +125,32 @@ def draw(planned: PlannedContingency) -> Record:
     return planned.drawn()
 
 
-def result(planned: PlannedContingency, drawn: Record, private: bool, entry: int | None) -> FieldAnswer:
+def result(planned: PlannedContingency, drawn: Record, private: bool, entry: int | None) -> fields.FieldAnswer:
     """The noisy table and its test."""
     table = planned.table
     noisy = table.table([np.array(block, dtype=float) for block in drawn["sums"]])
     statistic, p_value = table.test(noisy)
     scale = float(planned.measured.noise.scales[0])
-    wide = float(half_width([scale], planned.noise, planned.output.desk.confidence)[0]) + 0.5
+    wide = float(half_width([scale], planned.noise, planned.output.confidence)[0]) + 0.5
     pairs = [(a, b) for a in table.rows for b in table.columns]
     groups = {planned.spec.rows: [a for a, _ in pairs], planned.spec.columns: [b for _, b in pairs]}
     flat = noisy.ravel()
     told = {"test of independence": f"statistic {statistic:.3f}, p = {p_value:.4f} (noise included)"}
-    part = FieldPart("patients", groups, flat.tolist(), (flat - wide).tolist(), (flat + wide).tolist())
-    return FieldAnswer([part], told, private)
+    part = fields.FieldPart("patients", groups, flat.tolist(), (flat - wide).tolist(), (flat + wide).tolist())
+    return fields.FieldAnswer([part], told, private)
 
 
-def checks(planned: PlannedContingency, result: FieldAnswer) -> list[tuple[str, bool]]:
+def checks(planned: PlannedContingency, result: fields.FieldAnswer) -> list[tuple[str, bool]]:
     """Every cell is there."""
-    return [*checks_of(result), ("every cell is there", len(result.parts[0].value) == planned.size)]
+    return [*fields.checks_of(result), ("every cell is there", len(result.parts[0].value) == planned.size)]
 
 
-files, section = files_of, section_of
+files, section = fields.files_of, fields.section_of
 
 
-def recorded(planned: PlannedContingency, result: FieldAnswer) -> Record:
+def recorded(planned: PlannedContingency, result: fields.FieldAnswer) -> Record:
     """Its public parameters and price."""
-    return recorded_of(planned, source=planned.spec.source, rows=planned.spec.rows, columns=planned.spec.columns)
+    return fields.recorded_of(planned, source=planned.spec.source, rows=planned.spec.rows, columns=planned.spec.columns)
 
 
 def post_processing(planned: PlannedContingency) -> list[str]:
@@ -181,10 +158,10 @@ def post_processing(planned: PlannedContingency) -> list[str]:
     return ["for the test alone: cells of at least one half, scaled to the noisy total", "a simulated p-value"]
 
 
-def described(planned: PlannedContingency, result: FieldAnswer | None) -> Record:
+def described(planned: PlannedContingency, result: fields.FieldAnswer | None) -> Record:
     """What the report shows."""
-    return described_of(planned, result, [
-        "Cells are unbiased and may be negative.",
+    return fields.described_of(planned, result, [
+        "Cells are unbiased and may be negative. A patient with several rows counts with one of them, chosen at random.",
         "The p-value compares with tables that are made up under independence and given the same noise.",
         "A patient whose value is none of the declared categories counts for nothing.",
     ])  # fmt: skip
@@ -192,4 +169,4 @@ def described(planned: PlannedContingency, result: FieldAnswer | None) -> Record
 
 def review(outputs: Sequence[PlannedContingency], private: bool) -> Mapping[str, str]:
     """What a reviewer asks about contingency tables."""
-    return review_of(private, "Rare categories: every cell has the same noise.")
+    return fields.review_of(private, "Rare categories: every cell has the same noise.")

@@ -20,17 +20,7 @@ from tacit.applications.health import GENOME_WIDE, Genotypes, GwasPlan, allele_c
 from tacit.errors import ParameterError
 from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec
-from tacit.release.kinds import Notice, Portion, Record
-from tacit.release.kinds.fields import (
-    FieldAnswer,
-    FieldPart,
-    checks_of,
-    described_of,
-    files_of,
-    recorded_of,
-    review_of,
-    section_of,
-)
+from tacit.release.kinds import Notice, Portion, Record, fields
 from tacit.tables import Desk
 
 if TYPE_CHECKING:
@@ -106,21 +96,15 @@ def prepare(block: GwasSpec, job: Job, desk: Desk, place: str) -> GwasOutput:
 
 
 @dataclass(frozen=True)
-class PlannedGwas:
+class PlannedGwas(fields.Priced):
     """A study with its price."""
 
-    output: GwasOutput
-    portion: Portion
     chosen: GwasPlan
     noise: str = "exponential selection"
 
     @property
-    def spec(self) -> GwasSpec:
-        return self.output.spec
-
-    @property
     def size(self) -> int:
-        return self.spec.k
+        return int(self.spec.k)
 
     @property
     def event(self) -> Event:
@@ -129,10 +113,6 @@ class PlannedGwas:
     @property
     def score(self) -> float:
         return -math.log(float(self.chosen.select_epsilon))
-
-    @property
-    def errors(self) -> dict[str, float]:
-        return self.errors_at(self.output.confidence)
 
     def errors_at(self, confidence: float) -> dict[str, float]:
         """How many people's genotypes a chosen variant may be nearer to or farther from the threshold than one left out."""
@@ -143,10 +123,7 @@ class PlannedGwas:
 
 def plan(output: GwasOutput, portion: Portion) -> PlannedGwas:
     """The selection at this price. No genotype is read."""
-    price = portion.spend.laplace_epsilon
-    if price is None:
-        raise JobError("a selection has a price in epsilon; give the job's budget in epsilon", place="budget")
-    return PlannedGwas(output, portion, output.planned(price))
+    return PlannedGwas(output, portion, output.planned(fields.epsilon_of(portion, "a selection has")))
 
 
 def notices(planned: PlannedGwas, job: Job, place: str) -> list[Notice]:
@@ -172,7 +149,7 @@ def draw(planned: PlannedGwas) -> Record:
     return planned.chosen.draw(*allele_counts(study, groups))
 
 
-def result(planned: PlannedGwas, drawn: Record, private: bool, entry: int | None) -> FieldAnswer:
+def result(planned: PlannedGwas, drawn: Record, private: bool, entry: int | None) -> fields.FieldAnswer:
     """The chosen variants, and their statistics if these were paid for."""
     study = planned.output.study
     assert study is not None
@@ -180,23 +157,23 @@ def result(planned: PlannedGwas, drawn: Record, private: bool, entry: int | None
     order = [float(i + 1) for i in range(len(found.names))]
     values = order if found.statistics is None else [float(x) for x in found.statistics]
     title = "order of choice" if found.statistics is None else "chi-square, from noisy counts"
-    part = FieldPart(title, {"variant": list(found.names)}, values, values, values)
-    return FieldAnswer([part], {"threshold": f"{found.gamma:.4f}"}, private)
+    part = fields.FieldPart(title, {"variant": list(found.names)}, values, values, values)
+    return fields.FieldAnswer([part], {"threshold": f"{found.gamma:.4f}"}, private)
 
 
-def checks(planned: PlannedGwas, result: FieldAnswer) -> list[tuple[str, bool]]:
+def checks(planned: PlannedGwas, result: fields.FieldAnswer) -> list[tuple[str, bool]]:
     """k different variants."""
     names = result.parts[0].groups["variant"]
-    return [*checks_of(result), ("as many variants as were asked for", len(names) == planned.spec.k)]
+    return [*fields.checks_of(result), ("as many variants as were asked for", len(names) == planned.spec.k)]
 
 
-files, section = files_of, section_of
+files, section = fields.files_of, fields.section_of
 
 
-def recorded(planned: PlannedGwas, result: FieldAnswer) -> Record:
+def recorded(planned: PlannedGwas, result: fields.FieldAnswer) -> Record:
     """Its public parameters and price."""
     spec = planned.spec
-    return recorded_of(planned, file=spec.file, cases=spec.cases, controls=spec.controls, k=spec.k, threshold=spec.threshold)
+    return fields.recorded_of(planned, file=spec.file, cases=spec.cases, controls=spec.controls, k=spec.k, threshold=spec.threshold)
 
 
 def post_processing(planned: PlannedGwas) -> list[str]:
@@ -204,9 +181,9 @@ def post_processing(planned: PlannedGwas) -> list[str]:
     return ["allelic statistics from noisy counts"] if planned.chosen.statistics_noise else []
 
 
-def described(planned: PlannedGwas, result: FieldAnswer | None) -> Record:
+def described(planned: PlannedGwas, result: fields.FieldAnswer | None) -> Record:
     """What the report shows."""
-    return described_of(planned, result, [
+    return fields.described_of(planned, result, [
         "Who is a case and who a control, and how many, is public; genotypes are protected.",
         "A missing genotype counts as a public number of copies.",
     ])  # fmt: skip
@@ -214,7 +191,7 @@ def described(planned: PlannedGwas, result: FieldAnswer | None) -> Record:
 
 def review(outputs: Sequence[PlannedGwas], private: bool) -> Mapping[str, str]:
     """What a reviewer asks about association studies."""
-    return review_of(private, "Variants near the threshold are chosen or left out by chance.")
+    return fields.review_of(private, "Variants near the threshold are chosen or left out by chance.")
 
 
 def private_files(planned: PlannedGwas) -> list[Path]:

@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 from sqlglot import exp
 
-from tacit.accounting import Adjacency, Event, to_json
+from tacit.accounting import Event, to_json
 from tacit.applications.vision import Blur, Pixelize, VisionError, boxes_in, encoded, foretold, read, release, size_of
-from tacit.errors import ParameterError
 from tacit.mechanisms import NoisySums
 from tacit.release.errors import JobError
 from tacit.release.job_parts import OutputSpec
-from tacit.release.kinds import Notice, Portion, Record
+from tacit.release.kinds import Notice, Portion, Record, fields
 from tacit.release.page import template
 from tacit.tables import MARK, Desk
 
@@ -85,11 +84,9 @@ Block = ImagesSpec
 
 
 @dataclass(frozen=True)
-class ImagesOutput:
+class ImagesOutput(fields.Prepared):
     """A block that was checked: one Laplace or Gaussian event for all pictures of one owner."""
 
-    spec: ImagesSpec
-    desk: Desk | None
     folder: Path
     pictures: int
     expected: int = 1
@@ -99,22 +96,15 @@ class ImagesOutput:
 
 def prepare(block: ImagesSpec, job: Job, desk: Desk, place: str) -> ImagesOutput:
     """Check the block against the job, and the headers of the files where the folder is there. No pixel is decoded."""
-    if block.source not in desk.source.tables or block.source in desk.source.public:
-        raise JobError("names no private source of the job", place=f"{place}.source")
-    if block.file not in job.columns_of(block.source):
-        raise JobError("names no column of the source; it holds the name of each picture's file", place=f"{place}.file")
-    unit = desk.unit
-    if unit.person is None or unit.key is not None or unit.ends is not None or unit.window is not None or unit.automatic:
-        raise JobError("pictures need an owner: unit: {person: <column>, max_rows: <pictures of one owner>}, without a window", place=place)
-    if unit.adjacency is not Adjacency.REPLACE_ONE:
-        raise JobError("that there is a picture is not hidden, so adjacency must be replace-one", place="unit.adjacency")
+    fields.owned_rows(
+        block, "file", "the name of each picture's file", job, desk, place,
+        words="pictures need an owner: unit: {person: <column>, max_rows: <pictures of one owner>}, without a window",
+        known="that there is a picture is not hidden",
+    )
     folder = (desk.source.folder or Path()) / block.folder
     if desk.source.folder is not None:
         _files_are_pictures(block, folder, place)
-    try:
-        return ImagesOutput(block, desk, folder, unit.most_rows, job.expected.rows or 1)
-    except ParameterError as error:
-        raise JobError(str(error), place=place) from None
+    return ImagesOutput(block, desk, folder, desk.unit.most_rows, job.expected.rows or 1)
 
 
 def _files_are_pictures(block: ImagesSpec, folder: Path, place: str) -> None:
@@ -133,16 +123,10 @@ def _files_are_pictures(block: ImagesSpec, folder: Path, place: str) -> None:
 
 
 @dataclass(frozen=True)
-class PlannedImages:
+class PlannedImages(fields.Priced):
     """Pictures with their noise."""
 
-    output: ImagesOutput
-    portion: Portion
     method: Pixelize | Blur
-
-    @property
-    def spec(self) -> ImagesSpec:
-        return self.output.spec
 
     @property
     def measured(self) -> Pixelize:
@@ -164,15 +148,11 @@ class PlannedImages:
 
     @property
     def size(self) -> int:
-        return self.output.expected
+        return int(self.output.expected)
 
     @property
     def score(self) -> float:
         return math.log(self.errors_at(0.95)["level"])
-
-    @property
-    def errors(self) -> dict[str, float]:
-        return self.errors_at(0.95 if self.output.desk is None else self.output.desk.confidence)
 
     def errors_at(self, confidence: float) -> dict[str, float]:
         """How far the level of a whole cell of a grey picture may be off before it is clipped."""
@@ -224,10 +204,7 @@ def explain(planned: PlannedImages) -> tuple[str, str]:
 
 
 def _statement(planned: PlannedImages) -> exp.Select:
-    desk = planned.output.desk
-    assert desk is not None and desk.unit.person is not None  # checked by `prepare`
-    columns = [exp.column(name, quoted=True) for name in (desk.unit.person, planned.spec.file)]
-    return exp.Select(expressions=columns).from_(exp.to_table(planned.spec.source, quoted=True))
+    return fields.owned_statement(planned.output.desk, planned.spec.source, planned.spec.file)
 
 
 def kept(owners: Sequence[Any], files: Sequence[Any], most: int) -> list[str]:
@@ -246,9 +223,7 @@ def kept(owners: Sequence[Any], files: Sequence[Any], most: int) -> list[str]:
 
 def draw(planned: PlannedImages) -> Record:
     """Read every picture and hide it, once. A file that is not there, or lies elsewhere, is left out."""
-    desk = planned.output.desk
-    assert desk is not None
-    table = desk.engine.run(_statement(planned))
+    table = planned.output.desk.engine.run(_statement(planned))
     owners, names = (table.column(place).to_pylist() for place in range(2))
     folder = planned.output.folder.resolve()
     made = []
@@ -309,17 +284,10 @@ def files(planned: PlannedImages, result: MadePictures, formats: Sequence[str]) 
 
 def recorded(planned: PlannedImages, result: MadePictures) -> Record:
     """The method and its price."""
-    return {
-        "source": planned.spec.source,
-        "method": planned.spec.method,
-        "cell": planned.measured.cell,
-        "pixels": planned.spec.pixels,
-        "pictures_of_one_owner": planned.output.pictures,
-        "noise": planned.noise,
-        "part": float(planned.portion.part),
-        "price": planned.portion.spend.words,
-        "event": json.loads(to_json(planned.event)),
-    }
+    return fields.recorded_of(
+        planned, source=planned.spec.source, method=planned.spec.method, cell=planned.measured.cell, pixels=planned.spec.pixels,
+        pictures_of_one_owner=planned.output.pictures,
+    )
 
 
 def private_files(planned: PlannedImages) -> list[Path]:
@@ -349,24 +317,20 @@ def post_processing(planned: PlannedImages) -> list[str]:
 def described(planned: PlannedImages, result: MadePictures | None) -> Record:
     """What the report shows: some pictures, and what they hide."""
     shown = [] if result is None else [one for one in result.pictures if len(one) <= LARGEST][:SHOWN]
-    return {
-        "name": planned.spec.name,
-        "title": planned.spec.title,
-        "answered": result is not None,
+    notes = [
+        f"Hidden are {protects(planned)}: whoever compares two pictures that differ in so many pixels cannot tell which was published, "
+        "up to epsilon.",
+        "A secret that covers more pixels is protected less, in proportion. That there is a picture, and how large, is not hidden.",
+        f"With such noise a learner recognised about {foretold(planned.measured.scale()):.0f} % of public faces in 16 x 16 cells."
+        if planned.spec.method == "pixelize"
+        else "Smoothing is done after the noise was added, and costs nothing.",
+    ]
+    return fields.opening_of(planned, result, notes) | {
         "pictures": [base64.b64encode(one).decode() for one in shown],
         "count": 0 if result is None else len(result.pictures),
         "method": planned.spec.method,
         "protects": protects(planned),
         "scale": f"{planned.measured.scale():.4g}",
-        "event": repr(planned.event),
-        "notes": [
-            f"Hidden are {protects(planned)}: whoever compares two pictures that differ in so many pixels cannot tell which was published, "
-            "up to epsilon.",
-            "A secret that covers more pixels is protected less, in proportion. That there is a picture, and how large, is not hidden.",
-            f"With such noise a learner recognised about {foretold(planned.measured.scale()):.0f} % of public faces in 16 x 16 cells."
-            if planned.spec.method == "pixelize"
-            else "Smoothing is done after the noise was added, and costs nothing.",
-        ],
     }
 
 

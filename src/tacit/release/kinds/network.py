@@ -18,7 +18,6 @@ The relation is a distance, not a person: the ledger books it under its own unit
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import model_validator
 
-from tacit.accounting import Event, to_json
+from tacit.accounting import Event
 from tacit.applications.energy import CasePlan, EnergyError, Network, PaidCost, ReleasedCase, dispatch
 from tacit.errors import PackageMissing, ParameterError
 from tacit.exact import exact
@@ -38,7 +37,7 @@ from tacit.ledger import DataIdentity
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec, Part
-from tacit.release.kinds import Deployment, Notice, Portion, Record, marked, table_files
+from tacit.release.kinds import Deployment, Notice, Portion, Record, fields, marked, table_files
 from tacit.release.page import plain, template
 from tacit.tables import Desk, Source
 from tacit.tables.engines.duckdb import DuckDB
@@ -187,20 +186,14 @@ def prepare(block: NetworkSpec, job: Job, desk: Desk, place: str) -> NetworkOutp
 
 
 @dataclass(frozen=True)
-class PlannedNetwork:
+class PlannedNetwork(fields.Priced):
     """A release of a network with its price."""
-
-    output: NetworkOutput
-    portion: Portion
 
     @cached_property
     def case(self) -> CasePlan:
         """The plan of the release."""
-        return self.output.case(self.portion.spend.laplace_epsilon or Fraction(1))
-
-    @property
-    def spec(self) -> NetworkSpec:
-        return self.output.spec
+        found: CasePlan = self.output.case(self.portion.spend.laplace_epsilon or Fraction(1))
+        return found
 
     @property
     def event(self) -> Event:
@@ -217,10 +210,6 @@ class PlannedNetwork:
     @property
     def score(self) -> float:
         return math.log(self.case.scale)
-
-    @property
-    def errors(self) -> dict[str, float]:
-        return self.errors_at(self.output.confidence)
 
     def errors_at(self, confidence: float) -> dict[str, float]:
         return {"load": self.case.error(confidence)}
@@ -289,18 +278,11 @@ def files(planned: PlannedNetwork, result: ReleasedCase, formats: Sequence[str])
 
 def recorded(planned: PlannedNetwork, result: ReleasedCase) -> Record:
     """The price, the noise and the band; no load."""
-    return {
-        "source": planned.spec.source,
-        "protects": planned.case.unit,
-        "part": float(planned.portion.part),
-        "price": planned.portion.spend.words,
-        "event": json.loads(to_json(planned.event)),
-        "noise": planned.noise,
-        "scale": planned.case.scale,
-        "band": planned.case.band,
-        "cost": "public" if planned.case.cost_noise is None else "paid for",
-        "loads": planned.size,
-    }
+    case = planned.case
+    return fields.recorded_of(
+        planned, source=planned.spec.source, protects=case.unit, scale=case.scale, band=case.band,
+        cost="public" if case.cost_noise is None else "paid for", loads=planned.size,
+    )
 
 
 def post_processing(planned: PlannedNetwork) -> list[str]:
@@ -310,10 +292,9 @@ def post_processing(planned: PlannedNetwork) -> list[str]:
 
 def described(planned: PlannedNetwork, result: ReleasedCase | None) -> Record:
     """What the report shows of it."""
-    found: Record = {
-        "name": planned.spec.name, "title": planned.spec.title, "answered": result is not None, "unit": planned.case.unit,
-        "scale": plain(planned.case.scale), "within": plain(planned.errors["load"]), "band": plain(planned.case.band),
-        "event": repr(planned.event), "loads": planned.size, "network": planned.output.network.name,
+    found = fields.opening_of(planned, result) | {
+        "unit": planned.case.unit, "scale": plain(planned.case.scale), "within": plain(planned.errors["load"]),
+        "band": plain(planned.case.band), "loads": planned.size, "network": planned.output.network.name,
     }  # fmt: skip
     if result is not None:
         shown = slice(0, SHOWN)
@@ -377,4 +358,5 @@ def deployment(outputs: Sequence[PlannedNetwork]) -> Deployment:
         composition="all outputs of the job are one event",
         mechanisms={"noise": ", ".join(dict.fromkeys(one.noise for one in outputs))},
         record={"protects": unit},
+        about="It is about loads between the declared least and the capacity of all generators; others count as these ends.",
     )  # fmt: skip

@@ -17,9 +17,8 @@ from pydantic import field_validator, model_validator
 
 from tacit.applications.energy import profile_question
 from tacit.exact import exact
-from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec, Part, Scalar
-from tacit.release.kinds import Portion, Record, table
+from tacit.release.kinds import Portion, Record, fields, table
 from tacit.tables import Desk
 
 if TYPE_CHECKING:
@@ -83,8 +82,7 @@ Block = ProfileSpec
 
 def prepare(block: ProfileSpec, job: Job, desk: Desk, place: str) -> table.TableOutput:
     """The question that the profile stands for, checked."""
-    if block.source not in desk.source.tables or block.source in desk.source.public:
-        raise JobError("names no private source of the job", place=f"{place}.source")
+    fields.private_source(block, desk, place)
     asked = table.TableSpec(
         kind="profile", name=block.name, title=block.title, weight=block.weight, accuracy=block.accuracy,
         sql=profile_question(block.source, block.interval, block.value), keys={block.interval: block.hours},

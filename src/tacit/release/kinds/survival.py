@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,22 +21,10 @@ from tacit.errors import ParameterError
 from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec
 from tacit.release.job_parts import Part as Block_
-from tacit.release.kinds import Notice, Portion, Record
-from tacit.release.kinds.fields import (
-    FieldAnswer,
-    FieldPart,
-    PlannedCounts,
-    checks_of,
-    described_of,
-    files_of,
-    measured_for,
-    recorded_of,
-    refuse_unknown,
-    review_of,
-    section_of,
-)
-from tacit.tables import Brackets, Cut, Desk, TableError
-from tacit.workloads import Identity, Prefix, Product, Workload, best, bound
+from tacit.release.kinds import Notice, Portion, Record, fields
+from tacit.release.page import DASHES, StepCurve, steps
+from tacit.tables import Brackets, Cut, Desk
+from tacit.workloads import Identity, Prefix, Product, Workload, best
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
@@ -82,7 +70,7 @@ class SurvivalSpec(OutputSpec):
 
     def check(self, columns: set[str]) -> None:
         """Every column is declared."""
-        refuse_unknown((*self.by, self.time, self.event), columns)
+        fields.refuse_unknown((*self.by, self.time, self.event), columns)
 
     @property
     def edges(self) -> tuple[float, ...]:
@@ -94,11 +82,9 @@ Block = SurvivalSpec
 
 
 @dataclass(frozen=True)
-class SurvivalOutput:
+class SurvivalOutput(fields.Prepared):
     """A block that was checked, with the cells that patients are counted in."""
 
-    spec: SurvivalSpec
-    desk: Desk
     cut: Cut
     workload: Workload
     patients: int | None
@@ -115,34 +101,27 @@ class SurvivalOutput:
 
 def prepare(block: SurvivalSpec, job: Job, desk: Desk, place: str) -> SurvivalOutput:
     """Check the block against the job's sources and columns."""
-    if block.source not in desk.source.tables or block.source in desk.source.public:
-        raise JobError("names no private source of the job", place=f"{place}.source")
+    fields.private_source(block, desk, place)
     unit = desk.unit
     if unit.person is not None and unit.most_rows != 1:
         if block.rows is None or unit.capped:
             words = "a patient may have several rows; say rows: one, which keeps one of them at random, or declare max_rows: 1"
             raise JobError(words, place=f"{place}.rows")
-        desk = replace(desk, unit=replace(unit, max_rows=1, max_groups=None, rows_per_group=None))
+        desk = fields.one_row(desk)
     columns = (*block.by, block.time, block.event)
     if len(set(columns)) != len(columns):
         raise JobError("time, event and by must be different columns", place=place)
     kinds: dict[str, Any] = {column: Identity for column in block.by}
     wanted = Product(**kinds, **{block.time: Prefix, block.event: Identity})
-    rows = f'SELECT COUNT(*) AS n FROM "{block.source}"' + ("" if block.where is None else f" WHERE ({block.where})")
     declared = job.columns_of(block.source).get(block.event)
     seen: list[Any] = [True, False] if declared is not None and declared.type == "boolean" else [1, 0]
     cells: dict[str, Any] = {block.time: Brackets((*block.edges, BEYOND)), block.event: seen}
-    try:
-        cut, workload = bound(desk, wanted, cells, rows)
-    except (ParameterError, TableError) as error:
-        raise JobError(str(error), place=place) from None
-    if cut.reach != 1:
-        raise JobError(f"one {unit.noun} would count {cut.reach} times; a patient is in one bin", place=place)
+    cut, workload = fields.one_cell(block, desk, wanted, cells, "bin", place)
     return SurvivalOutput(block, desk, cut, workload, job.expected.people or job.expected.rows)
 
 
 @dataclass(frozen=True)
-class PlannedSurvival(PlannedCounts):
+class PlannedSurvival(fields.PlannedCounts):
     """Curves with their price and noise."""
 
     @property
@@ -160,7 +139,7 @@ class PlannedSurvival(PlannedCounts):
 
 def plan(output: SurvivalOutput, portion: Portion) -> PlannedSurvival:
     """What is measured for a portion of the budget. No data is touched."""
-    return PlannedSurvival(output, portion, measured_for(output, portion, select=output.select))
+    return PlannedSurvival(output, portion, fields.measured_for(output, portion, select=output.select))
 
 
 def notices(planned: PlannedSurvival, job: Job, place: str) -> list[Notice]:
@@ -188,40 +167,52 @@ def draw(planned: PlannedSurvival) -> Record:
     return planned.drawn()
 
 
-def result(planned: PlannedSurvival, drawn: Record, private: bool, entry: int | None) -> FieldAnswer:
+def result(planned: PlannedSurvival, drawn: Record, private: bool, entry: int | None) -> fields.FieldAnswer:
     """The curves of what was drawn, and the log-rank test where there are groups."""
     released = [np.array(block, dtype=float) for block in drawn["sums"]]
     curves = planned.curves
-    found = curves.curves(released, planned.output.desk.confidence)
+    found = curves.curves(released, planned.output.confidence)
     parts, told = [], {}
     for group, curve in found.items():
         title = " ".join(f"{column} {value}" for column, value in zip(planned.spec.by, group, strict=True)) or "all patients"
-        keys = {column: [value] * len(curve.edges) for column, value in zip(planned.spec.by, group, strict=True)}
-        times = [f"{edge:g}" for edge in curve.edges]
+        keys: dict[str, Sequence[Any]] = {column: [value] * len(curve.edges) for column, value in zip(planned.spec.by, group, strict=True)}
         value, low, high = (one.tolist() for one in (curve.survival, curve.lower, curve.upper))
         more = {"at_risk": curve.at_risk.tolist(), "cumulative_hazard": curve.cumulative_hazard.tolist()}
-        parts.append(FieldPart(title, {**keys, planned.spec.time: times}, value, low, high, more))
+        parts.append(fields.FieldPart(title, {**keys, planned.spec.time: list(curve.edges)}, value, low, high, more))
         told[f"median, {title}"] = f"{curve.median_survival_time_:g}"
         told[f"restricted mean, {title}"] = f"{curve.restricted_mean():.4g}"
     if len(found) > 1:
         test = curves.log_rank(released)
         told["log-rank test of equal hazards"] = f"statistic {test.statistic:.3f}, p = {test.p_value:.4f} (noise included)"
-    return FieldAnswer(parts, told, private)
+    return fields.FieldAnswer(parts, told, private)
 
 
-def checks(planned: PlannedSurvival, result: FieldAnswer) -> list[tuple[str, bool]]:
+def checks(planned: PlannedSurvival, result: fields.FieldAnswer) -> list[tuple[str, bool]]:
     """Curves are finite and never rise."""
     falls = all(bool((np.diff(part.value) <= 1e-12).all()) for part in result.parts)
-    return [*checks_of(result), ("no curve rises", falls)]
+    return [*fields.checks_of(result), ("no curve rises", falls)]
 
 
-files, section = files_of, section_of
+files = fields.files_of
 
 
-def recorded(planned: PlannedSurvival, result: FieldAnswer) -> Record:
+def section(described: Record, confidence: str) -> str:
+    """The curves as those who read them know them, with bands and numbers at risk, a few in each picture."""
+    curves = []
+    for part in described["parts"]:
+        *_, times = part["groups"].values()
+        name = part["title"] if len(described["parts"]) == 1 else " ".join(column[0] for column in list(part["groups"].values())[:-1])
+        curves.append(StepCurve(name, [float(time) for time in times], *fields.ends_of(part), part["more"]["at_risk"]))
+    across = next((list(part["groups"])[-1] for part in described["parts"]), "")
+    many = len(DASHES)
+    drawn = [steps(curves[i : i + many], title="survival", across=across) for i in range(0, len(curves), many)]
+    return fields.section_of(described, confidence, drawn)
+
+
+def recorded(planned: PlannedSurvival, result: fields.FieldAnswer) -> Record:
     """The curves' public parameters and price."""
     spec = planned.spec
-    return recorded_of(
+    return fields.recorded_of(
         planned, source=spec.source, time=spec.time, observed=spec.event, by=list(spec.by), edges=list(spec.edges),
         measured=planned.measured.selection.describe(),
     )
@@ -232,9 +223,9 @@ def post_processing(planned: PlannedSurvival) -> list[str]:
     return ["least squares", "isotonic regression of running counts", "product-limit estimate", "simulated intervals and tests"]
 
 
-def described(planned: PlannedSurvival, result: FieldAnswer | None) -> Record:
+def described(planned: PlannedSurvival, result: fields.FieldAnswer | None) -> Record:
     """What the report shows."""
-    return described_of(planned, result, [
+    return fields.described_of(planned, result, [
         "The curve at a time is the estimated share that lives to it or beyond; the last bin, beyond, is not drawn.",
         "Intervals cover which patients happened to be sampled and the noise together; they are simulated, no guarantee.",
         "Numbers at risk are estimates: how many patients there are is private.",
@@ -244,4 +235,4 @@ def described(planned: PlannedSurvival, result: FieldAnswer | None) -> Record:
 
 def review(outputs: Sequence[PlannedSurvival], private: bool) -> Mapping[str, str]:
     """What a reviewer asks about survival curves."""
-    return review_of(private, "Small groups, and late times at which few patients are left.")
+    return fields.review_of(private, "Small groups, and late times at which few patients are left.")

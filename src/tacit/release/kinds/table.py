@@ -498,6 +498,12 @@ def result(planned: TablePlan, drawn: Record, private: bool, entry: int | None) 
     return answered(planned, released_of(drawn), private, entry)
 
 
+def unfinished(planned: TablePlan, drawn: Record, private: bool, entry: int | None) -> Answer:
+    """The figures as they were drawn, before non-negativity and rounding."""
+    plain = planned.spec.model_copy(update={"postprocess": Postprocess()})
+    return answered(replace(planned, output=replace(planned.output, spec=plain)), released_of(drawn), private, entry)
+
+
 def answered(planned: TablePlan, released: Released, private: bool, entry: int | None) -> Answer:
     """The answer that a draw amounts to."""
     found = planned.plan

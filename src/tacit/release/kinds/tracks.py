@@ -15,7 +15,6 @@ few key frames give good counts and many none: the plan says which, and refuses 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,12 +26,11 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 from sqlglot import exp
 
-from tacit.accounting import Adjacency, Event, Guarantee, to_json
+from tacit.accounting import Event, Guarantee
 from tacit.applications.vision import Presence, presence_bits
 from tacit.release import page as pictures
-from tacit.release.errors import JobError
 from tacit.release.job_parts import OutputSpec, Part
-from tacit.release.kinds import Notice, Portion, Record, marked, table_files
+from tacit.release.kinds import Notice, Portion, Record, fields, marked, table_files
 from tacit.release.page import template
 from tacit.tables import Desk
 
@@ -81,11 +79,9 @@ Block = TracksSpec
 
 
 @dataclass(frozen=True)
-class TracksOutput:
+class TracksOutput(fields.Prepared):
     """A block that was checked. Randomised response is priced by itself, in epsilon and delta."""
 
-    spec: TracksSpec
-    desk: Desk | None
     objects: int
     plain: bool = False
     figures: tuple[str, ...] = ("objects",)
@@ -93,30 +89,20 @@ class TracksOutput:
 
 def prepare(block: TracksSpec, job: Job, desk: Desk, place: str) -> TracksOutput:
     """Check the block against the job's source and unit."""
-    if block.source not in desk.source.tables or block.source in desk.source.public:
-        raise JobError("names no private source of the job", place=f"{place}.source")
-    if block.frame not in job.columns_of(block.source):
-        raise JobError("names no column of the source; it holds the number of the frame", place=f"{place}.frame")
-    unit = desk.unit
-    if unit.person is None or unit.key is not None or unit.ends is not None or unit.window is not None:
-        raise JobError("tracks need an object: unit: {person: <the object's column>, max_rows: ...}, without a window", place=place)
-    if unit.adjacency is not Adjacency.REPLACE_ONE:
-        raise JobError("every object reports, so their number is public: adjacency must be replace-one", place="unit.adjacency")
+    fields.owned_rows(
+        block, "frame", "the number of the frame", job, desk, place,
+        words="tracks need an object: unit: {person: <the object's column>, max_rows: ...}, without a window",
+        known="every object reports and their number is public",
+    )
     return TracksOutput(block, desk, job.expected.people or USUAL)
 
 
 @dataclass(frozen=True)
-class PlannedTracks:
+class PlannedTracks(fields.Priced):
     """Presence with its price."""
 
-    output: TracksOutput
-    portion: Portion
     presence: Presence
     noise: str = "randomised response"
-
-    @property
-    def spec(self) -> TracksSpec:
-        return self.output.spec
 
     @property
     def event(self) -> Event:
@@ -130,10 +116,6 @@ class PlannedTracks:
     def score(self) -> float:
         return math.log(self.errors_at(0.95)["objects"])
 
-    @property
-    def errors(self) -> dict[str, float]:
-        return self.errors_at(0.95 if self.output.desk is None else self.output.desk.confidence)
-
     def errors_at(self, confidence: float) -> dict[str, float]:
         """How far the count of a key frame may be off, among the declared number of objects."""
         return {"objects": self.presence.error(self.output.objects, confidence)}
@@ -141,9 +123,7 @@ class PlannedTracks:
 
 def plan(output: TracksOutput, portion: Portion) -> PlannedTracks:
     """Randomised response for a portion of the budget. No data is touched."""
-    epsilon = portion.spend.laplace_epsilon
-    if epsilon is None:
-        raise JobError("presence bits are priced in epsilon or rho, not in mu", place="budget")
+    epsilon = fields.epsilon_of(portion, "presence bits have")
     return PlannedTracks(output, portion, Presence(len(output.spec.frames), Guarantee(epsilon=epsilon)))
 
 
@@ -169,17 +149,12 @@ def explain(planned: PlannedTracks) -> tuple[str, str]:
 
 
 def _statement(planned: PlannedTracks) -> exp.Select:
-    desk = planned.output.desk
-    assert desk is not None and desk.unit.person is not None  # checked by `prepare`
-    columns = [exp.column(name, quoted=True) for name in (desk.unit.person, planned.spec.frame)]
-    return exp.Select(expressions=columns).distinct().from_(exp.to_table(planned.spec.source, quoted=True))
+    return fields.owned_statement(planned.output.desk, planned.spec.source, planned.spec.frame).distinct()
 
 
 def draw(planned: PlannedTracks) -> Record:
     """Read the tracks and randomise every object's presence, once."""
-    desk = planned.output.desk
-    assert desk is not None
-    table = desk.engine.run(_statement(planned))
+    table = planned.output.desk.engine.run(_statement(planned))
     objects, frames = (table.column(place).to_pylist() for place in range(2))
     seen = [(who, frame) for who, frame in zip(objects, frames, strict=True) if who is not None and who == who]  # NaN is none
     bits = presence_bits(seen, planned.spec.frames)
@@ -203,8 +178,7 @@ def result(planned: PlannedTracks, drawn: Record, private: bool, entry: int | No
     """The counts of a draw."""
     rows = drawn["reports"]
     reports = np.array([[int(bit) for bit in row] for row in rows], dtype=np.int64).reshape(len(rows), planned.presence.keyframes)
-    confidence = 0.95 if planned.output.desk is None else planned.output.desk.confidence
-    within = planned.presence.error(max(1, len(rows)), confidence)
+    within = planned.presence.error(max(1, len(rows)), planned.output.confidence)
     return MadeTracks(reports, [float(value) for value in planned.presence.counts(reports)], within, private)
 
 
@@ -229,14 +203,9 @@ def files(planned: PlannedTracks, result: MadeTracks, formats: Sequence[str]) ->
 
 def recorded(planned: PlannedTracks, result: MadeTracks) -> Record:
     """The method and its price."""
-    return {
-        "source": planned.spec.source,
-        "keyframes": list(planned.spec.frames),
-        "flip": planned.presence.flip,
-        "part": float(planned.portion.part),
-        "price": planned.portion.spend.words,
-        "event": json.loads(to_json(planned.event)),
-    }
+    return fields.recorded_of(
+        planned, source=planned.spec.source, keyframes=list(planned.spec.frames), flip=planned.presence.flip
+    )
 
 
 def unprotected(planned: PlannedTracks) -> list[str]:
@@ -253,21 +222,17 @@ def described(planned: PlannedTracks, result: MadeTracks | None) -> Record:
     """What the report shows: the counts with their errors."""
     counts = [] if result is None else result.counts
     within = 0.0 if result is None else result.within
-    return {
-        "name": planned.spec.name,
-        "title": planned.spec.title,
-        "answered": result is not None,
+    notes = [
+        "Each object's presence in the key frames was randomised before anything was counted: two objects look alike, up to epsilon.",
+        "Counts are estimated without bias, so some may be below 0. How many objects there are is taken to be known.",
+    ]
+    return fields.opening_of(planned, result, notes) | {
         "objects": 0 if result is None else len(result.reports),
         "frames": [str(frame) for frame in planned.spec.frames],
         "value": counts,
         "low": [value - within for value in counts],
         "high": [value + within for value in counts],
         "flip": f"{planned.presence.flip:.4f}",
-        "event": repr(planned.event),
-        "notes": [
-            "Each object's presence in the key frames was randomised before anything was counted: two objects look alike, up to epsilon.",
-            "Counts are estimated without bias, so some may be below 0. How many objects there are is taken to be known.",
-        ],
     }
 
 

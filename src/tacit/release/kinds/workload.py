@@ -33,7 +33,7 @@ from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec, Part
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
-from tacit.release.kinds.fields import PlannedCounts
+from tacit.release.kinds.fields import PlannedCounts, Prepared, counted, private_source
 from tacit.release.page import plain, template
 from tacit.tables import Brackets, Cut, Desk, Periods, TableError
 from tacit.workloads import (
@@ -225,11 +225,9 @@ Block = WorkloadSpec
 
 
 @dataclass(frozen=True)
-class WorkloadOutput:
+class WorkloadOutput(Prepared):
     """The questions over the columns' cells; what is measured is chosen once for each law of noise."""
 
-    spec: WorkloadSpec
-    desk: Desk
     cut: Cut
     workload: Workload
     plain: bool = True
@@ -260,11 +258,9 @@ def titles(workload: Workload) -> list[str]:
 
 def prepare(block: WorkloadSpec, job: Job, desk: Desk, place: str) -> WorkloadOutput:
     """Check the block against the job's sources and columns."""
-    if block.source not in desk.source.tables or block.source in desk.source.public:
-        raise JobError("names no private source of the job", place=f"{place}.source")
-    rows = f'SELECT COUNT(*) AS n FROM "{block.source}"' + ("" if block.where is None else f" WHERE ({block.where})")
+    private_source(block, desk, place)
     try:
-        rows = rows if block.view is None else View(block.view, block.wanted).rows
+        rows = counted(block) if block.view is None else View(block.view, block.wanted).rows
         cells: dict[str, Any] = {column: Brackets(edges) for column, edges in block.cells.items()}
         if block.regions is not None:
             cells[block.regions.column] = list(block.regions.invariants.nodes.leaves)

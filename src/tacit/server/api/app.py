@@ -1,23 +1,18 @@
-"""The application: routes, sign-in of each request, limits, headers, and errors as problem documents.
+"""The application: routes, limits of bodies, headers, and errors as problem documents.
 
-A request is let in by a token (`Authorization: Bearer`), or by a browser's session cookie. With a cookie, whatever changes
-something must come from the service's own origin and carry the form token. Nothing that a caller sent is repeated in an
-error or in a log, and no answer has the status 500: a fault of ours says `unavailable`, and which request it was.
+Who may come in is told by `calling`. Nothing that a caller sent is repeated in an error or in a log, and no answer has the
+status 500: a fault of ours says `unavailable`. All routes are put together before the first request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import secrets
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
-from urllib.parse import urlsplit
 
-from fastapi import Depends, FastAPI, Request, Response
-from fastapi.concurrency import run_in_threadpool
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -25,15 +20,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tacit import __version__
 from tacit.accounting import Refusal
-from tacit.server.access import Caller
+from tacit.server.api import books, datasets, health, people, purposes, questions, releases, sign_in, subjects
+from tacit.server.api.calling import SAFE
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError, of_refusal, problem
 from tacit.server.limits import depth
+from tacit.server.pages import routers
+from tacit.server.pages.view import is_page, problem_page
+from tacit.server.telemetry import Telemetry
 
 LOG = logging.getLogger("tacit.server")
 #: What the client and the service must agree on; it changes when an answer's JSON does.
 PROTOCOL = "1"
-COOKIE, PLAIN_COOKIE = "__Host-tacit", "tacit-local"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -49,15 +47,10 @@ HEADERS = {
     "cache-control": "no-store",
     "tacit-protocol": PROTOCOL,
 }
-#: Methods that change nothing.
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_RATES = {"price": "price_per_minute", "explain": "price_per_minute", "ask": "questions_per_minute", "dummy_rows": "dummy_per_minute"}
 
 
 def application(service: Service) -> FastAPI:
     """The service as an ASGI application."""
-    from tacit.server.api import books, datasets, health, people, purposes, questions, releases, sign_in, subjects
-    from tacit.server.pages import routers
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -78,9 +71,20 @@ def application(service: Service) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_middleware(Guard, service=service)
-    # FastAPI puts its routes together at the first request. Two first requests in two threads would each see half of them.
-    app.openapi()
+    _put_together(app)
     return app
+
+
+def _put_together(app: FastAPI) -> None:
+    """Have FastAPI resolve its routes and its middleware now, in one thread.
+
+    It does so at the first request otherwise, and a second thread that comes meanwhile finds half of the routes: a page that is
+    there was not found.
+    """
+    for route in app.routes:
+        route.matches({"type": "http", "method": "GET", "path": "/", "root_path": "", "headers": []})
+    app.openapi()
+    app.middleware_stack = app.build_middleware_stack()
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -96,8 +100,6 @@ def answered(error: ServiceError) -> JSONResponse:
 
 def told(request: Request, error: ServiceError) -> Response:
     """A refusal as a response: a page where a page was asked for."""
-    from tacit.server.pages.view import is_page, problem_page
-
     return problem_page(request, error) if is_page(request) else answered(error)
 
 
@@ -146,99 +148,6 @@ async def _http(request: Request, error: Exception) -> Response:
     return told(request, ServiceError(code=codes.get(error.status_code, "unavailable")))
 
 
-# --- who is calling ---------------------------------------------------------------------------------------------------
-
-
-def service_of(request: Request) -> Service:
-    """The service of an application."""
-    found: Service = request.app.state.service
-    return found
-
-
-def address_of(request: Request) -> str:
-    """Where a request comes from, as far as the service can tell; behind a declared proxy, what that says."""
-    client = request.client.host if request.client else "unknown"
-    if client in service_of(request).configuration.listen.proxy:
-        forwarded = request.headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
-        return forwarded[:64] or client
-    return client
-
-
-def cookie_name(service: Service) -> str:
-    """The name of the session's cookie: browsers accept `__Host-` through TLS only."""
-    return COOKIE if service.configuration.listen.secure else PLAIN_COOKIE
-
-
-async def signed_in(request: Request) -> Caller:
-    """Who is calling; refused without a token or a session that holds."""
-    service = service_of(request)
-    given = request.headers.get("authorization", "")
-    if given:
-        scheme, _, text = given.partition(" ")
-        fits = scheme.lower() == "bearer" and 8 < len(text) < 200
-        caller = await run_in_threadpool(service.register.by_token, text.strip()) if fits else None
-        if caller is None:
-            service.rates.insist(address_of(request), "sign_in", service.configuration.limits.sign_in_per_minute * 6)
-            raise ServiceError(code="not-signed-in")
-        return caller
-    caller = await browsing(request)
-    if caller is None:
-        raise ServiceError(code="not-signed-in")
-    if request.method not in SAFE:
-        same_origin(request)
-        if not secrets.compare_digest(await form_token(request), caller.form_token):
-            raise ServiceError(code="form-expired")
-    return caller
-
-
-async def browsing(request: Request) -> Caller | None:
-    """The caller of a browser's session; None where nobody is signed in."""
-    service = service_of(request)
-    cookie = request.cookies.get(cookie_name(service), "")
-    return await run_in_threadpool(service.register.by_session, cookie) if 8 < len(cookie) < 200 else None
-
-
-async def form_token(request: Request) -> str:
-    """The token that a script sends as a header, and a plain form as a field."""
-    given = request.headers.get("x-tacit-form")
-    if given is None and request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-        given = str((await request.form()).get("form_token", ""))
-    return (given or "").encode("ascii", "replace").decode()
-
-
-def same_origin(request: Request) -> None:
-    """Refuse what another site had the browser send."""
-    service = service_of(request)
-    site = request.headers.get("sec-fetch-site")
-    origin = request.headers.get("origin")
-    if site is not None and site not in ("same-origin", "none"):
-        raise ServiceError(code="forged")
-    if origin is not None and origin != "null":
-        host = urlsplit(origin).netloc
-        if origin != service.configuration.origin and host != request.headers.get("host"):
-            raise ServiceError(code="forged")
-    if origin == "null" or (origin is None and site is None):
-        raise ServiceError(code="forged")
-
-
-async def limited(request: Request, caller: Annotated[Caller, Depends(signed_in)]) -> Caller:
-    """Who is calling, within the rates of the route."""
-    service, route = service_of(request), request.scope.get("route")
-    kind = _RATES.get(getattr(route, "operation_id", None) or "", "other_per_minute")
-    service.rates.insist(caller.token or caller.session, kind, getattr(service.configuration.limits, kind))
-    return caller
-
-
-Signed = Annotated[Caller, Depends(limited)]
-
-
-async def _serving(request: Request) -> Service:
-    return service_of(request)  # a coroutine, because a plain function would be sent to a thread each time
-
-
-Serving = Annotated[Service, Depends(_serving)]
-
-
 # --- around every request ---------------------------------------------------------------------------------------------
 
 
@@ -247,18 +156,19 @@ class Guard:
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app, self.service = app, service
+        self.telemetry = Telemetry() if service.configuration.telemetry else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = False
+        started, status, began = False, 0, time.time_ns()
 
         async def guarded(message: Message) -> None:
-            nonlocal started
+            nonlocal started, status
             if message["type"] == "http.response.start":
-                started = True
+                started, status = True, message["status"]
                 own = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
@@ -280,6 +190,9 @@ class Guard:
             LOG.error("a request failed by a fault of the service")
             if not started:
                 await answered(ServiceError(code="unavailable"))(scope, receive, guarded)
+        finally:
+            if self.telemetry is not None:
+                self.telemetry.request(scope, status, began)
 
     def _headers(self) -> dict[str, str]:
         if self.service.configuration.listen.secure:
@@ -338,14 +251,3 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return again
-
-
-def padded(content: Any, status: int = 200) -> Response:
-    """JSON whose length tells its size class only: blanks at its end fill it up to a power of two."""
-    text = json.dumps(content, separators=(",", ":")).encode()
-    size = 4096
-    while size < len(text):
-        size *= 2
-    return Response(text.ljust(size), status, media_type="application/json")
-
-

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from starlette.responses import StreamingResponse
 
-from tacit.server.api.app import Serving, Signed
+from tacit.server.api.calling import Serving, Signed
 from tacit.server.requests import VerifyRequest
 
 router = APIRouter(prefix="/v1", tags=["budgets and the book"])

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 
-from tacit.server.api.app import Serving, Signed
+from tacit.server.api.calling import Serving, Signed
 from tacit.tables import record_of
 
 router = APIRouter(prefix="/v1", tags=["data sets"])

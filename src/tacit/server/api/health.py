@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from fastapi import APIRouter
 
-from tacit.server.api.app import Serving
+from tacit.server.api.calling import Serving
 
 router = APIRouter(tags=["health"])
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 
 from tacit.server.access import check
-from tacit.server.api.app import Serving, Signed
+from tacit.server.api.calling import Serving, Signed
 from tacit.server.errors import ServiceError, not_found
 from tacit.server.requests import NewPerson, NewToken
 
@@ -29,6 +29,8 @@ def list_people(service: Serving, caller: Signed) -> list[dict[str, Any]]:
 def make_person(service: Serving, caller: Signed, request: NewPerson) -> dict[str, Any]:
     """Add someone. Those of the service's file are changed there. A role that approves is given in the file only."""
     check(caller, "make_person", datasets=request.datasets or ())
+    if caller.datasets is not None and request.datasets is None:
+        raise ServiceError(code="invalid", fields={"datasets": "must be among your own: you give nobody more than you have"})
     if request.id in service.configuration.people:
         raise ServiceError(code="read-only")
     if "officer" in request.roles:
@@ -39,7 +41,9 @@ def make_person(service: Serving, caller: Signed, request: NewPerson) -> dict[st
     unknown = set(request.datasets or ()) - set(service.datasets)
     if unknown or ("analyst" in request.roles and request.datasets is None):
         raise ServiceError(code="invalid", fields={"datasets": "must name data sets that an analyst may ask about"})
-    service.register.add(request.id, roles=request.roles, datasets=request.datasets, name=request.name, subject=request.subject)
+    service.register.add(
+        request.id, roles=request.roles, datasets=request.datasets, name=request.name, subject=request.subject, new=True
+    )  # fmt: skip
     return {"id": request.id}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from tacit.server.access import check
-from tacit.server.api.app import Serving, Signed
+from tacit.server.api.calling import Serving, Signed
 from tacit.server.requests import NewDecision, NewPurpose
 
 router = APIRouter(prefix="/v1", tags=["purposes and decisions"])

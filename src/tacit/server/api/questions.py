@@ -17,7 +17,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from tacit.server.access import Caller
-from tacit.server.api.app import Serving, Signed, padded
+from tacit.server.api.calling import Serving, Signed
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError
 from tacit.server.requests import Ask, Decide, PriceRequest
@@ -111,6 +111,12 @@ def share_question(service: Serving, caller: Signed, question: Id) -> dict[str, 
     return {"share": service.questions.share(caller, question)}
 
 
+@router.get("/shared/{share}", operation_id="read_shared")
+def read_shared(service: Serving, caller: Signed, share: Id) -> Response:
+    """A question and its answer that someone shared with everyone who may see the data set."""
+    return padded(service.questions.shared(caller, share))
+
+
 @router.get("/approvals", operation_id="list_approvals")
 def list_approvals(service: Serving, caller: Signed) -> list[dict[str, Any]]:
     """Questions that wait for the officer."""
@@ -173,12 +179,21 @@ def written(answer: Any, form: str) -> bytes:
 
         for place, name in enumerate(table.column_names):
             if pa.types.is_string(table.schema.types[place]):
-                plain = [_harmless(value) for value in table[name].to_pylist()]
-                table = table.set_column(place, _harmless(name), pa.array(plain, pa.string()))
-        csv.write_csv(table, out)
+                plain = [_harmless(value) for value in table.column(place).to_pylist()]
+                table = table.set_column(place, name, pa.array(plain, pa.string()))
+        # names are the analyst's own words, and others open the file too
+        csv.write_csv(table.rename_columns([_harmless(name) or "" for name in table.column_names]), out)
     return out.getvalue()
 
 
 def _harmless(value: str | None) -> str | None:
     return f"'{value}" if value and value[0] in "=+-@\t\r" else value
 
+
+def padded(content: Any, status: int = 200) -> Response:
+    """JSON whose length tells its size class only: blanks at its end fill it up to a power of two."""
+    text = json.dumps(content, separators=(",", ":")).encode()
+    size = 4096
+    while size < len(text):
+        size *= 2
+    return Response(text.ljust(size), status, media_type="application/json")

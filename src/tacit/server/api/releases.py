@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from starlette.responses import FileResponse
 
-from tacit.server.api.app import Serving, Signed
+from tacit.server.api.calling import Serving, Signed
 from tacit.server.requests import NewModel, PlanRelease, RunRelease
 
 router = APIRouter(prefix="/v1", tags=["releases and models"])
@@ -47,6 +47,12 @@ def read_release_file(
     """A file of a published release."""
     path, kind = service.releases.file(caller, release, file)
     return FileResponse(path, media_type=kind, filename=path.name)
+
+
+@router.get("/registry", operation_id="registry_records")
+def registry_records(service: Serving, caller: Signed) -> list[dict[str, Any]]:
+    """The records of published releases for the deployments registry."""
+    return service.releases.registry(caller)
 
 
 @router.get("/models", operation_id="list_models")

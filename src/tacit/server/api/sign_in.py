@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.responses import RedirectResponse
 
-from tacit.server.api.app import Serving, Signed, address_of, cookie_name
+from tacit.server.api.calling import Serving, Signed, address_of, cookie_name
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError, not_found
 from tacit.server.oidc import Provider

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from tacit.server.api.app import Serving, Signed
+from tacit.server.api.calling import Serving, Signed
 from tacit.server.requests import SubjectRequest
 
 router = APIRouter(prefix="/v1/subjects", tags=["data subjects"])

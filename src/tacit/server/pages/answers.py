@@ -16,7 +16,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
 from tacit.server.access import Caller
-from tacit.server.api.app import Serving
+from tacit.server.api.calling import Serving
 from tacit.server.api.questions import FORMS, written
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError, not_found
@@ -76,9 +76,19 @@ def notebook(view: Mapping[str, Any], origin: str) -> str:
     options = "".join(f", {name}={value!r}" for name, value in asked.items())
     return (
         "import tacit\n\n"
-        f'session = tacit.connect("{origin}", token=..., dataset="{view["dataset"]}", purpose="{view["purpose"]}")\n'
-        f'answer = session.sql("""{view["request"]["sql"]}"""{options})\nanswer'
+        f"session = tacit.connect({origin!r}, token=..., dataset={view['dataset']!r}, purpose={view['purpose']!r})\n"
+        f"answer = session.sql({_literal(view['request']['sql'])}{options})\nanswer"
     )
+
+
+def _literal(text: str) -> str:
+    """A text as Python reads it back: over several lines where it has them, and never more than a text, whoever wrote it.
+
+    >>> print(_literal("SELECT 1"))
+    'SELECT 1'
+    """
+    lines = text.splitlines(keepends=True)
+    return repr(text) if len(lines) < 2 else "(\n" + "\n".join(f"    {line!r}" for line in lines) + "\n)"
 
 
 def _event(view: Mapping[str, Any]) -> str:

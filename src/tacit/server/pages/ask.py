@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse
 from tacit.accounting import Refusal
 from tacit.release import kinds, plan
 from tacit.server.access import Caller
-from tacit.server.api.app import Serving
+from tacit.server.api.calling import Serving
 from tacit.server.datasets import Dataset
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError, not_found
@@ -32,6 +32,8 @@ from tacit.tables import answer_record
 router = APIRouter(include_in_schema=False)
 #: The slider: so many prices, from the highest that the policy allows down to a two-hundredth of it. It starts low.
 STEPS, SPAN, START = 25, 200.0, 9
+#: What a budget counts in, and the name of its curve of prices.
+CURRENCIES = {"epsilon": "epsilons", "rho": "rhos", "mu": "mus"}
 #: With less than this left, no answer would say anything.
 LEAST = 1e-4
 #: The prices that a page without scripts shows.
@@ -106,7 +108,7 @@ def _form(
     purposes = [one for one in chosen["purposes"] if not one["ended"]]
     purpose = next((one for one in purposes if one["id"] == values.get("purpose")), purposes[0] if purposes else None)
     found = service.read_dataset(caller, chosen["id"])
-    most, limit = (0.0, 0.0) if purpose is None else most_of(service, caller, chosen["id"], purpose["id"])
+    currency, most, limit = ("epsilon", 0.0, 0.0) if purpose is None else most_of(service, caller, chosen["id"], purpose["id"])
     above = service.configuration.limits.approve_above
     defaults = {"by": "accuracy" if values.get("within") else "epsilon", "rows": "1000", "figure": "", "within": ""}
     filled = {**defaults, **{name: value for name, value in values.items() if value}}
@@ -115,7 +117,8 @@ def _form(
     # a part of the page that a script asked for shows the refusal in its own place
     return page(
         request, "ask.html", caller, error=error, inline="hx-request" in request.headers, datasets=sets, set=found, purposes=purposes,
-        purpose=purpose, values=filled, steps=steps, start=START, most=most, limit=limit,
+        purpose=purpose, values=filled, steps=steps, start=START, most=most, limit=limit, currency=currency,
+        amount_in=amount_in, afterwards=afterwards,
         approve_above=None if above is None else float(above.epsilon),
         # kept: after a refusal "try again" must be the same question
         nonce=filled.get("nonce") or secrets.token_hex(16), figures=FIGURES, examples=_examples(found),
@@ -141,12 +144,31 @@ def _short(value: float) -> str:
     return f"{math.floor(value * 10**places * (1 + 1e-12)) / 10**places:.{max(places, 0)}f}".rstrip("0").rstrip(".")
 
 
-def most_of(service: Service, caller: Caller, dataset: str, purpose: str) -> tuple[float, float]:
-    """The most epsilon that one question may cost, which is what is left; and what there was."""
+def most_of(service: Service, caller: Caller, dataset: str, purpose: str) -> tuple[str, float, float]:
+    """What the purpose counts in; the most of it that one question may cost, which is what is left; and what there was."""
     for account in service.book.accounts(caller):
-        if account["dataset"] == dataset and account["purpose"] == purpose and "epsilon" in account["limits"]:
-            return max(0.0, account["left"]["epsilon"]), account["limits"]["epsilon"]
-    return 0.0, 0.0
+        if account["dataset"] == dataset and account["purpose"] == purpose:
+            for currency in CURRENCIES:
+                if (limit := amount_in(currency, account["limits"])) is not None:
+                    return currency, amount_in(currency, account["left"]) or 0.0, limit
+    return "epsilon", 0.0, 0.0
+
+
+def amount_in(currency: str, amounts: Mapping[str, float]) -> float | None:
+    """What an account's amounts are in a currency. The book adds up the squares of mu, because these are what composes.
+
+    >>> amount_in("mu", {"mu2": 0.25}), amount_in("epsilon", {"epsilon": 1.0}), amount_in("rho", {"epsilon": 1.0})
+    (0.5, 1.0, None)
+    """
+    if currency == "mu":
+        return math.sqrt(max(0.0, amounts["mu2"])) if "mu2" in amounts else None
+    return max(0.0, amounts[currency]) if currency in amounts else None
+
+
+def afterwards(currency: str, left: Mapping[str, float], charge: Mapping[str, float]) -> float:
+    """What is left after a charge, in a currency."""
+    name = "mu2" if currency == "mu" else currency
+    return amount_in(currency, {name: left.get(name, 0.0) - charge.get(name, 0.0)}) or 0.0
 
 
 # --- prices -----------------------------------------------------------------------------------------------------------
@@ -163,9 +185,10 @@ def _asked(service: Service, caller: Caller, values: Mapping[str, str]) -> dict[
             raise ServiceError(code="invalid", fields={"within": "say how exact the answer must be, such as 50"})
         figure = values["figure"] or next(iter(_once(service, caller, values, "0.1")["errors"]))
         return {**_statement(values), "accuracy": {figure: values["within"]}}
+    currency, _, _ = most_of(service, caller, values["dataset"], values["purpose"])
     if not values["epsilon"]:
-        raise ServiceError(code="invalid", fields={"epsilon": "is missing"})
-    return {**_statement(values), "epsilon": values["epsilon"]}
+        raise ServiceError(code="invalid", fields={currency: "is missing"})
+    return {**_statement(values), currency: values["epsilon"]}
 
 
 def _rows(values: Mapping[str, str]) -> int:
@@ -175,8 +198,9 @@ def _rows(values: Mapping[str, str]) -> int:
     return int(text)
 
 
-def _once(service: Service, caller: Caller, values: Mapping[str, str], epsilon: str) -> dict[str, Any]:
-    return service.questions.price(caller, checked(PriceRequest, {**_statement(values), "epsilon": epsilon, "rows": _rows(values)}))
+def _once(service: Service, caller: Caller, values: Mapping[str, str], amount: str) -> dict[str, Any]:
+    currency, _, _ = most_of(service, caller, values["dataset"], values["purpose"])
+    return service.questions.price(caller, checked(PriceRequest, {**_statement(values), currency: amount, "rows": _rows(values)}))
 
 
 def _priced(service: Service, caller: Caller, values: Mapping[str, str]) -> dict[str, Any]:
@@ -184,17 +208,17 @@ def _priced(service: Service, caller: Caller, values: Mapping[str, str]) -> dict
     rows = _rows(values)
     asked = checked(PriceRequest, {**_asked(service, caller, values), "rows": rows})
     price = service.questions.price(caller, asked)
-    most, _ = most_of(service, caller, values["dataset"], values["purpose"])
+    currency, most, _ = most_of(service, caller, values["dataset"], values["purpose"])
     curve: list[dict[str, Any]] = []
     if most > LEAST:
         steps = grid(most)
         few = [steps[place] for place in SHOWN]
-        prices = service.questions.price(caller, checked(PriceRequest, {**_statement(values), "epsilons": few, "rows": rows}))["prices"]
-        curve = [{**one, "epsilon": epsilon} for one, epsilon in zip(prices, few, strict=True)]
+        wanted = checked(PriceRequest, {**_statement(values), CURRENCIES[currency]: few, "rows": rows})
+        curve = [{**one, "amount": step} for one, step in zip(service.questions.price(caller, wanted)["prices"], few, strict=True)]
     dataset = service.dataset(caller, values["dataset"], "read_dataset")
     return {
         "price": price, "curve": curve, "text": service.questions.explain(caller, asked).partition("\nstatement:")[0],
-        "warnings": warnings(dataset, values["sql"], price["charge"].get("epsilon", 1.0)),
+        "warnings": warnings(dataset, values["sql"], price["charge"].get("epsilon", price["cost"]["upper"])),
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from tacit.server.access import Caller
-from tacit.server.api.app import Serving
+from tacit.server.api.calling import Serving
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError
 from tacit.server.pages.view import Looking, Posted, checked, page

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 
 from tacit.server.access import Caller
-from tacit.server.api.app import Serving
+from tacit.server.api.calling import Serving
 from tacit.server.desk import Service
 from tacit.server.pages.sign_in import EXAMPLES
 from tacit.server.pages.view import Looking, page

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse
 
 from tacit.server.access import Caller
 from tacit.server.api import people
-from tacit.server.api.app import Serving
+from tacit.server.api.calling import Serving
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError
 from tacit.server.pages.view import Looking, Posted, checked, page, titles

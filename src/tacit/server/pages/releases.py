@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
-from tacit.server.api.app import Serving
+from tacit.server.api.calling import Serving
 from tacit.server.pages.view import Looking, Posted, checked, page, titles
 from tacit.server.requests import PlanRelease, RunRelease
 

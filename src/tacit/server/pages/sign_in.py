@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from tacit.server.api.app import Serving, browsing
+from tacit.server.api.calling import Serving, browsing
 from tacit.server.pages.view import page
 from tacit.server.purposes import HARMS
 

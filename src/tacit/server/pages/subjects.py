@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse
 
 from tacit.server.access import Caller, check
 from tacit.server.api import purposes as api
-from tacit.server.api.app import Serving
+from tacit.server.api.calling import Serving
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError
 from tacit.server.pages.view import Form, Looking, Posted, checked, lines, page, titles

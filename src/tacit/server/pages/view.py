@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tacit import __version__
 from tacit.server.access import Caller
-from tacit.server.api.app import limited
+from tacit.server.api.calling import limited
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError, problem
 from tacit.server.pages import files, words

@@ -23,6 +23,7 @@ function start(form) {
 
   // by attribute: the form has a field named dataset, which hides the property
   const steps = (form.getAttribute("data-steps") ?? "").split(" ");
+  const currency = form.getAttribute("data-currency") ?? "epsilon";
   const epsilon = /** @type {HTMLSelectElement} */ (find("#f-epsilon"));
   const within = /** @type {HTMLInputElement} */ (find("#f-within"));
   const figure = /** @type {HTMLSelectElement} */ (find("#f-figure"));
@@ -48,7 +49,7 @@ function start(form) {
     asked = wanted;
     const mine = ++number;
     const token = /** @type {HTMLMetaElement} */ (document.querySelector('meta[name="tacit-form"]')).content;
-    const body = { dataset: find("#f-dataset").value, purpose: find("#f-purpose").value, sql: text, rows, epsilons: steps };
+    const body = { dataset: find("#f-dataset").value, purpose: find("#f-purpose").value, sql: text, rows, [`${currency}s`]: steps };
     let found, good;
     try {
       const answer = await fetch("/v1/price", {
@@ -75,7 +76,7 @@ function start(form) {
       return;
     }
     curve = found.prices;
-    left = found.left.epsilon ?? 0;
+    left = (currency === "mu" ? Math.sqrt(found.left.mu2 ?? 0) : found.left[currency]) ?? 0;
     const names = Object.keys(curve[0].errors);
     const kept = names.includes(figure.value) ? figure.value : names[0];
     figure.replaceChildren(...names.map((name) => new Option(name, name, false, name === kept)));
@@ -130,15 +131,19 @@ function start(form) {
     const told = names.map(([name, error]) => (empty(name) ? `${name} says nothing at this price` : `${name} within ${significant(error)}`)).join(", ");
     find("#sentence").textContent = `${note ? `${note} Nearest: ` : ""}${told}, 19 times in 20.`;
     find("#p-cost").textContent = significant(cost, 3);
+    // the squares of mu add up
+    const after = currency === "mu" ? Math.sqrt(Math.max(0, left ** 2 - cost ** 2)) : Math.max(0, left - cost);
     find("#p-left").textContent = significant(left, 3);
-    find("#p-after").textContent = significant(Math.max(0, left - cost), 3);
-    find("#p-chance").textContent = chance(cost);
-    const delta = curve[Number(slider?.value)]?.delta;
+    find("#p-after").textContent = significant(after, 3);
+    const nearest = curve[Number(slider?.value)];
+    // a guess is bounded by epsilon: for a budget in rho or mu, by that of the nearest price, which is not below
+    find("#p-chance").textContent = chance(currency === "epsilon" ? cost : nearest.cost.upper);
+    const delta = nearest?.delta;
     find("#p-delta").textContent = delta ? `1 in ${significant(1 / delta)}` : "none";
     const above = form.getAttribute("data-approve");
-    find("#p-approval").hidden = !(above && cost > Number(above));
+    find("#p-approval").hidden = !(currency === "epsilon" ? above && cost > Number(above) : nearest.approval);
     find("#p-high").hidden = cost < Number(steps[steps.length - 1]) * 0.5;
-    slider?.setAttribute("aria-valuetext", `epsilon ${significant(cost, 3)}: ${told}`);
+    slider?.setAttribute("aria-valuetext", `${currency} ${significant(cost, 3)}: ${told}`);
     const usual = curve[Number(form.getAttribute("data-start"))].errors;
     // each figure against its width where the slider starts, so that figures in different units share one picture
     const drawn = names.map(([name, error]) => {

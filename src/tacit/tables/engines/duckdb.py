@@ -49,7 +49,7 @@ from tacit.tables.engines.engine import (
 )
 from tacit.tables.engines.types import duckdb_type, kind_of
 from tacit.tables.errors import EngineError, TableError
-from tacit.tables.reading import ColumnReading
+from tacit.tables.reading import ColumnReading, read_as
 
 #: Lists of public keys are kept as small tables of the connection, which spares planning them anew: so many, and none shorter than this.
 LISTS, SHORTEST = 64, 8
@@ -124,12 +124,14 @@ class DuckDB:
         rows: list[Any] = []
         with self._lock, suppress(duckdb.Error):
             rows = self._connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
-        kinds = {str(row[0]): kind_of(duckdb_type(str(row[1]))) for row in rows}
+        natives = {str(row[0]): str(row[1]) for row in rows}
+        kinds = {name: kind_of(duckdb_type(native)) for name, native in natives.items()}
         for column, reading in readings.items():
             if (reading.formats or reading.marks is not None) and kinds.get(column, "text") != "text":
                 raise TableError(f"{column!r} has a format, and is no text in the data; leave format out")
         chosen = [
-            f"{readings[n].sql(_name(n), text=kind == 'text')} AS {_name(n)}" if n in readings else _name(n) for n, kind in kinds.items()
+            f"{readings[n].sql(_name(n), text=kind == 'text', stored=natives[n])} AS {_name(n)}" if n in readings else _name(n)
+            for n, kind in kinds.items()
         ]
         return f"SELECT {', '.join(chosen) or '*'} FROM {scan}"
 
@@ -141,7 +143,7 @@ class DuckDB:
         columns = ", ".join(f"{_quoted(n)}: 'VARCHAR'" for n in names)
         # A bare cast would be pushed into the scan, which then drops a row that fails it; of a CASE only the value becomes NULL.
         whole = {n: f"CASE WHEN LENGTH({_name(n)}) >= 0 THEN {_name(n)} END" for n in names}
-        casts = [f"TRY_CAST({whole[n]} AS {_type(n, types[n])}) AS {_name(n)}" if n in types else _name(n) for n in names]
+        casts = [f"{read_as(whole[n], _type(n, types[n]))} AS {_name(n)}" if n in types else _name(n) for n in names]
         for place, column in enumerate(names):
             if column in (readings or {}):
                 casts[place] = f"{(readings or {})[column].sql(whole[column])} AS {_name(column)}"

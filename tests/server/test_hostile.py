@@ -1,0 +1,344 @@
+"""What an enemy tries who has an account, a token, a file or patience: each of these once worked, or nearly.
+
+Beside `test_checklist`, which goes through a known list, this file holds what was found by reading the service as an attacker would.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from tests.ledger.conftest import postgres, postgres_url
+from tests.server.house import ASK, House
+from tests.server.test_subjects import demand, people, somebody
+
+import tacit
+from tacit.server import Service, ServiceError, load
+from tacit.server.database import questions, records
+from tacit.server.pages.answers import notebook
+from tacit.server.subjects import Subjects
+from tacit.tables import TableError
+
+__all__ = ["postgres", "postgres_url"]  # fixtures
+
+
+def ended(house: House, key: str, state: str, seconds: float = 20, **changed: Any) -> Any:
+    """The question under a key once it is in that state."""
+    until = time.monotonic() + seconds
+    while (view := house.ask("ann", key, wait=1, **changed).json())["state"] != state:
+        assert time.monotonic() < until, view
+    return view
+
+
+# --- between the price and the draw -----------------------------------------------------------------------------------
+
+
+def approve(house: House, question: str) -> Any:
+    return house.send("olga", "POST", f"/v1/approvals/{question}", {"decision": "approve", "reason": "as agreed"})
+
+
+def reserves(house: House) -> int:
+    return sum(entry["kind"] == "reserve" for entry in house.service.ledger.entries())
+
+
+def test_a_purpose_that_ended_while_the_officer_thought_is_not_drawn(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = own_house.ask("ann", "asked-on-the-last-day", wait=0, epsilon="0.6").json()
+    assert view["state"] == "waiting"
+    purpose = own_house.service.purposes._fixed["bed-planning"]
+    yesterday = purpose.spec.model_copy(update={"until": datetime.date(2020, 1, 1)})
+    monkeypatch.setitem(own_house.service.purposes._fixed, "bed-planning", type(purpose)("bed-planning", yesterday))
+    approve(own_house, view["id"])
+    found = ended(own_house, "asked-on-the-last-day", "refused", epsilon="0.6")
+    assert found["problem"]["type"] == "/problems/purpose-ended" and reserves(own_house) == 0
+
+
+@pytest.mark.parametrize("how", ["token revoked", "left", "data set taken away"])
+def test_who_may_no_longer_ask_gets_no_draw(own_house: House, how: str) -> None:
+    register = own_house.service.register
+    view = own_house.ask("ann", "asked-before-leaving", wait=0, epsilon="0.6").json()
+    if how == "token revoked":
+        for token in register.tokens_of("ann"):
+            register.revoke_token(token["id"])
+        own_house.tokens.pop("ann")
+    elif how == "left":
+        register.set({name: spec for name, spec in own_house.service.configuration.people.items() if name != "ann"})
+    else:
+        register.add("ann", roles=["analyst"], datasets=[])
+    approve(own_house, view["id"])
+    until = time.monotonic() + 20
+    while (row := own_house.service.claims.row(view["id"])) is not None and row["state"] != "refused":
+        assert time.monotonic() < until, row["state"]
+        time.sleep(0.05)
+    assert row is not None and json.loads(row["detail"])["code"] == "access-ended" and reserves(own_house) == 0
+
+
+def test_what_was_booked_is_handed_out_although_the_purpose_ended(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that was paid for is not called "nothing was spent"."""
+    service = own_house.service
+    view = own_house.ask("ann", "drawn-and-then-cut-off").json()
+    with service.database.write() as connection:
+        cut = questions.update().where(questions.c.id == view["id"])
+        connection.execute(cut.values(state="quoted", answer=None, entry=None, ready=None))
+    purpose = service.purposes._fixed["bed-planning"]
+    yesterday = purpose.spec.model_copy(update={"until": datetime.date(2020, 1, 1)})
+    monkeypatch.setitem(service.purposes._fixed, "bed-planning", type(purpose)("bed-planning", yesterday))
+    service.worker.submit(view["id"])
+    again = ended(own_house, "drawn-and-then-cut-off", "answered")
+    assert again["answer"] == view["answer"] and reserves(own_house) == 1
+
+
+def test_a_question_of_a_data_set_that_is_gone_keeps_no_other_from_being_answered(own_house: House) -> None:
+    service = own_house.service
+    view = own_house.ask("ann", "left-by-a-worker", wait=0).json()
+    ended(own_house, "left-by-a-worker", "answered")
+    with service.database.write() as connection:
+        row = dict(connection.execute(sa.select(questions).where(questions.c.id == view["id"])).mappings().one())
+        old = {**row, "answer": None, "entry": None, "ready": None, "started": 1.0}
+        for number, dataset in enumerate(("gone", "visits")):
+            values = {**old, "id": f"{number:032d}", "key": f"k{number}", "dataset": dataset, "state": "quoted", "share": None}
+            connection.execute(questions.insert().values(**values))
+    service.worker.sweep()
+    until = time.monotonic() + 20
+    while (row := service.claims.row(f"{1:032d}")) is not None and row["state"] != "stored":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+# --- who sees what ----------------------------------------------------------------------------------------------------
+
+
+def limited(house: House, person: str, role: str, datasets: list[str]) -> None:
+    house.tokens[person] = house.service.register.issue(person, role=role, datasets=datasets).text
+
+
+def test_a_token_limited_to_other_data_sets_sees_no_approval_and_no_entry(own_house: House) -> None:
+    own_house.ask("ann", "it-waits-for-olga", wait=0, epsilon="0.6")
+    own_house.ask("ann", "it-is-paid-for")
+    assert len(own_house.send("olga", "GET", "/v1/approvals").json()) == 1
+    whole = own_house.send("olga", "GET", "/v1/book/entries").json()
+    limited(own_house, "olga", "officer", ["visits"])
+    mine = own_house.send("olga", "GET", "/v1/book/entries").json()
+    assert {entry["kind"] for entry in mine} >= {"reserve", "commit", "account"} and len(mine) < len(whole)
+    limited(own_house, "olga", "officer", [])
+    assert own_house.send("olga", "GET", "/v1/approvals").json() == []
+    assert own_house.send("olga", "GET", "/v1/book/entries").json() == []
+    assert own_house.send("olga", "GET", "/v1/book/export").status_code == 404
+
+
+def test_entries_show_no_answer(own_house: House) -> None:
+    """The officer sees what was asked and paid. The answers of the book are in its export alone, which must verify."""
+    view = own_house.ask("ann", "an-answer-of-ann").json()
+    for person in ("cleo", "olga"):
+        for entry in own_house.send(person, "GET", "/v1/book/entries").json():
+            assert "answer" not in entry
+    assert any("answer" in entry for entry in own_house.service.ledger.entries()) and view["state"] == "answered"
+    page = own_house.browser("olga").get("/book").text
+    figure = view["answer"]["figures"]["n"]["value"][0]
+    assert f"{figure}" not in page or abs(figure) < 1000
+
+
+def test_a_curator_gives_nobody_more_than_she_has(own_house: House) -> None:
+    limited(own_house, "cleo", "curator", ["visits"])
+    wide = own_house.send("cleo", "POST", "/v1/people", {"id": "eve", "roles": ["curator"]})
+    assert wide.status_code == 422
+    assert own_house.send("cleo", "POST", "/v1/people", {"id": "eve", "roles": ["curator"], "datasets": ["visits"]}).status_code == 201
+
+
+def test_two_people_of_one_subject_are_refused_and_not_a_fault(own_house: House) -> None:
+    body = {"roles": ["analyst"], "datasets": ["visits"], "subject": "issuer|7"}
+    assert own_house.send("cleo", "POST", "/v1/people", {"id": "eve", **body}).status_code == 201
+    for name in ("eve", "eva"):
+        assert own_house.send("cleo", "POST", "/v1/people", {"id": name, **body}).status_code == 409
+
+
+def test_who_is_struck_from_the_file_is_out(house_in: Callable[..., House], tmp_path: Path) -> None:
+    first = house_in(tmp_path)
+    token = first.token("ben")
+    first.send("cleo", "POST", "/v1/people", {"id": "zoe", "roles": ["analyst"], "datasets": ["visits"]})
+    first.service.close()
+    text = (tmp_path / "service.yaml").read_text()
+    line = next(line for line in text.splitlines() if line.strip().startswith("ben:"))
+    (tmp_path / "service.yaml").write_text(text.replace(line + "\n", ""))
+    with Service.open(load(tmp_path / "service.yaml")) as service:
+        assert service.register.by_token(token) is None
+        assert service.register.begin("ben") is None
+        zoe = service.register.find("zoe")
+        assert zoe is not None and zoe.active  # whom the curator added is not the file's
+        with service.database.read() as connection:
+            assert set(connection.execute(sa.select(records.c.id).where(records.c.kind == "listed")).scalars()) == {"ann", "cleo", "olga"}
+
+
+def test_a_shared_answer_does_not_carry_what_the_officer_wrote(own_house: House) -> None:
+    view = own_house.ask("ann", "shared-after-approval", wait=0, epsilon="0.6").json()
+    approve(own_house, view["id"])
+    ended(own_house, "shared-after-approval", "answered", epsilon="0.6")
+    share = own_house.send("ann", "POST", f"/v1/questions/{view['id']}/share").json()["share"]
+    seen = own_house.send("ben", "GET", f"/v1/shared/{share}").json()
+    assert seen["state"] == "answered" and seen["answer"] and "decision" not in seen
+    assert "decision" in own_house.send("ann", "GET", f"/v1/questions/{view['id']}").json()
+    assert own_house.browser("ben").get(f"/shared/{share}").status_code == 200
+    limited(own_house, "ben", "analyst", [])
+    assert own_house.send("ben", "GET", f"/v1/shared/{share}").status_code == 404
+
+
+# --- people in the data -----------------------------------------------------------------------------------------------
+
+
+def test_an_erasure_is_not_undone_by_withdrawing_and_restoring(own_house: House) -> None:
+    person = somebody(own_house)[0]
+    before = people(own_house, "bed-planning")
+    demand(own_house, "erase", person)
+    for what in ("withdraw", "object"):
+        for purposes in (None, ["bed-planning"]):
+            demand(own_house, what, person, purposes)
+            demand(own_house, "restore", person, purposes)
+    assert people(own_house, "bed-planning") == before - 1
+    assert [one["state"] for one in demand(own_house, "access", person).json()["stopped"]] == ["erased"]
+
+
+def test_lists_of_data_sets_and_purposes_have_names_of_their_own(own_house: House) -> None:
+    """In one PostgreSQL database all lists stand side by side, and a name is cut off after 63 bytes."""
+    dataset = own_house.service.datasets["visits"]
+    long = "p" * 62
+    names = [dataset.listed(purpose) for purpose in ("", "bed-planning", long + "a", long + "b")]
+    other = SimpleNamespace(name="other", account=dataset.account)
+    names += [type(dataset).listed(other, "bed-planning")]  # type: ignore[arg-type]
+    assert len(set(names)) == 5 and all(len(name.encode()) <= 63 for name in names)
+
+
+def test_an_older_list_never_takes_the_place_of_a_newer_one(own_house: House, postgres_url: str) -> None:
+    """Two processes bring one list up to date: the one that read first waits long before it writes."""
+    import psycopg
+
+    plain = postgres_url.replace("postgresql+psycopg://", "postgresql://")
+    with psycopg.connect(plain) as connection:
+        connection.execute("CREATE TABLE visits (patient_id BIGINT)")
+    job = SimpleNamespace(sources={"visits": SimpleNamespace(url=postgres_url)})
+    dataset: Any = SimpleNamespace(job=job, people_columns=lambda: {"visits": "patient_id"})
+    gone, subjects, reading = [1], own_house.service.subjects, threading.Event()
+
+    def slow() -> tuple[int, list[Any]]:
+        found = (len(gone), list(gone))
+        reading.set()
+        time.sleep(0.5)
+        return found
+
+    first = threading.Thread(target=Subjects._listed_in_database, args=(subjects, dataset, "tacit_list", slow))
+    first.start()
+    assert reading.wait(10)
+    gone.append(2)  # someone is erased, and the second process hears of it first
+    number = Subjects._listed_in_database(subjects, dataset, "tacit_list", lambda: (len(gone), list(gone)))
+    first.join()
+    with psycopg.connect(plain) as connection:
+        listed = {row[0] for row in connection.execute("SELECT person FROM tacit_list")}
+    assert number == 2 and listed == {1, 2}
+
+
+def test_who_withdrew_is_in_a_file_of_the_owner_alone(own_house: House) -> None:
+    place = own_house.service.configuration.base / "subjects.db"
+    assert place.stat().st_mode & 0o077 == 0
+
+
+# --- words that others run --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sql", ['SELECT 1 -- """ + __import__("os").system("x") + """', "SELECT 1\n-- ''' \\", 'SELECT "a\\"', "SELECT 1\r\n,2"]
+)
+def test_the_code_for_a_notebook_is_one_call_whatever_was_asked(sql: str) -> None:
+    import ast
+
+    view = {"request": {"dataset": "visits", "purpose": "p", "sql": sql, "epsilon": "0.1"}, "dataset": "visits", "purpose": "p"}
+    tree = ast.parse(notebook(view, 'http://h"+evil()+"'))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert len(calls) == 2
+    asked = next(call for call in calls if getattr(call.func, "attr", "") == "sql")
+    assert ast.literal_eval(asked.args[0]) == sql
+
+
+def test_names_of_figures_are_no_formulas(own_house: House) -> None:
+    sql = 'SELECT region AS "@r", COUNT(*) AS "=cmd()" FROM visits GROUP BY region'
+    view = own_house.ask("ann", "a-formula-as-a-name", sql=sql).json()
+    text = own_house.send("ann", "GET", f"/v1/questions/{view['id']}", accept="text/csv").text
+    assert all(cell.strip('"')[0] not in "=+-@" for cell in text.splitlines()[0].split(","))
+
+
+# --- exhaustion -------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_that_takes_long_to_plan_is_refused_at_once(own_house: House) -> None:
+    joins = " ".join(f"JOIN visits b{i} ON a.patient_id = b{i}.patient_id" for i in range(300))
+    many = ", ".join(f"COUNT(*) AS n{i}" for i in range(800))
+    epsilons = [str(0.001 * (i + 1)) for i in range(100)]
+    asked = {name: value for name, value in ASK.items() if name != "epsilon"}
+    began = time.process_time()
+    joined, curve = {"sql": f"SELECT COUNT(*) AS n FROM visits a {joins}", "epsilon": "0.1"}, {"sql": f"SELECT {many} FROM visits"}
+    for changed in (joined, {**curve, "epsilons": epsilons}):
+        found = own_house.send("ann", "POST", "/v1/price", {**asked, **changed})
+        assert found.status_code == 422 and found.json()["type"] == "/problems/question-refused"
+    assert time.process_time() - began < 5
+
+
+# --- releases ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_release_is_run_by_one_process_at_a_time(own_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tacit.server import releases as module
+
+    first, number = own_house.service, own_house.send("cleo", "POST", "/v1/releases", {"dataset": "visits"}).json()["id"]
+    ran, go = [], threading.Event()
+
+    def slow(*_: Any, **__: Any) -> Any:
+        ran.append(threading.current_thread())
+        go.wait(20)
+        raise ServiceError(code="unavailable")
+
+    monkeypatch.setattr(module, "run", slow)
+    with Service.open(first.configuration) as second:
+        caller = first.register.by_token(own_house.token("cleo"))
+        assert caller is not None
+        assert first.releases.run(caller, number)["state"] == "running"
+        assert second.releases.run(caller, number)["state"] == "running"
+        time.sleep(0.2)
+        assert len(ran) == 1
+        # a process that said nothing for long is gone
+        with first.database.write() as connection:
+            connection.execute(module.releases.update().values(started=time.time() - 2 * module.LEASE))
+        second.releases.run(caller, number)
+        until = time.monotonic() + 10
+        while len(ran) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert len(ran) == 2
+        # what one published stays published, whatever the other says later
+        first.releases._set(number, state="published")
+        go.set()
+        for thread in ran:
+            thread.join(10)
+        assert first.releases.read(caller, number)["state"] == "published"
+
+
+# --- the client -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1.example.org", "http://localhost.example.org", "http://localhost@example.org", "http://example.org",
+            "https://", "ftp://127.0.0.1", "http://127.0.0.1:8400@example.org/"],
+)  # fmt: skip
+def test_a_token_does_not_travel_in_plain(url: str) -> None:
+    with pytest.raises(TableError, match="https"):
+        tacit.connect(url, token="tacit_of_nobody")
+
+
+def test_the_number_of_a_question_is_no_path(own_house: House) -> None:
+    session = tacit.connect("http://testserver", token=own_house.token("ann"), purpose="bed-planning", client=own_house.client)
+    for number in ("../book/export", "a/../../accounts", "", "x" * 65, "a?b=c", "a#b"):
+        with pytest.raises(TableError, match="number"):
+            session.answer(number)
