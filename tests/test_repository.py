@@ -334,6 +334,7 @@ def test_what_the_package_imports_is_declared() -> None:
     optional |= {"flwr"}  # federated
     optional |= {"skimage", "PIL", "av"}  # vision
     optional |= {"fastapi", "starlette", "uvicorn", "authlib", "joserfc", "httpx", "mcp"}  # server, client and mcp
+    optional |= {"opentelemetry"}  # telemetry
     imported = set[str]()
     for source in SOURCES:
         for node in of(source).imports:
