@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.release.jobs import changed
 
-from tacit.release.audited import JobAudit, audit
+from tacit.release.audited import JobAudit, audit_job
 from tacit.release.errors import JobError
 from tacit.release.job import EXAMPLE, Job, parse
 from tacit.release.planning import plan
@@ -21,13 +21,13 @@ TRIALS = 1200
 
 
 def test_an_attack_finds_much_of_what_is_promised_and_no_more() -> None:
-    found = audit(parse(EXAMPLE), trials=TRIALS)
+    found = audit_job(parse(EXAMPLE), trials=TRIALS)
     assert 0.4 < found.lower <= found.upper <= 1 and not found.broken
     assert found.attacked == ("by_region",) and found.trials == 2 * TRIALS
 
 
 def test_all_tables_of_a_job_are_attacked_together() -> None:
-    found = audit(changed(), trials=TRIALS)
+    found = audit_job(changed(), trials=TRIALS)
     assert set(found.attacked) == {"by_region", "overall"} and 0.5 < found.lower <= found.upper
 
 
@@ -41,7 +41,7 @@ def test_too_little_noise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(found, sums=sums)
 
     monkeypatch.setattr(desk, "release", weak)
-    assert audit(parse(EXAMPLE), trials=TRIALS).broken
+    assert audit_job(parse(EXAMPLE), trials=TRIALS).broken
 
 
 def test_what_cannot_be_attacked_is_named() -> None:
@@ -50,12 +50,12 @@ def test_what_cannot_be_attacked_is_named() -> None:
          "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward\", keys: {ward: private}, weight: 1"),
         ("budget: {rho: 0.5}", "budget: {epsilon: 1, delta: 1e-6}"),
     )  # fmt: skip
-    found = audit(private, trials=200)
+    found = audit_job(private, trials=200)
     assert found.left == ("by_region",) and found.attacked == ("overall",)
     with pytest.raises(JobError, match="one private table"):
         two = EXAMPLE.replace("  visits: {path: visits.parquet}", "  visits: {path: visits.parquet}\n  stays: {path: stays.parquet}")
-        audit(parse(two.replace("patient_id: {type: integer}", "visits.patient_id: {type: integer}\n  stays.patient_id: {type: integer}")
-                    .replace("  region:", "  visits.region:")))  # fmt: skip
+        two = two.replace("patient_id: {type: integer}", "visits.patient_id: {type: integer}\n  stays.patient_id: {type: integer}")
+        audit_job(parse(two.replace("  region:", "  visits.region:")))
 
 
 def described(job: Job) -> dict[str, Any]:

@@ -26,8 +26,7 @@ from tacit.cli.options import OptionError, in_options, shown, shown_examples
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tacit.release import Job, JobError, JobPlan, Standing
-    from tacit.release.audited import JobAudit
+    from tacit.release import Job, JobAudit, JobError, JobPlan, Standing
     from tacit.tables import EngineError
 
 JobFile = Annotated[str, typer.Argument(help="The job, a YAML file.", metavar="JOB")]
@@ -460,12 +459,12 @@ def report(
 
 def _attacked(path: str, period: str | None, record: dict[str, Any]) -> JobAudit:
     """The audit of the job that a release was made by, and of no other."""
-    from tacit.release.audited import audit
+    from tacit.release import audit_job
 
     job = loaded(path, period)
     if job.digest() != record["record"].get("job (SHA-256)"):
         raise OptionError(f"{path} is not the job that this release was made by; name that one, as it was then")
-    return audit(job)
+    return audit_job(job)
 
 
 def series(

@@ -20,6 +20,7 @@ from tacit.release.standing import Standing, account_for, standing_of
 
 if TYPE_CHECKING:
     from tacit.release import report
+    from tacit.release.audited import JobAudit, audit_job
     from tacit.release.checking import DataCheck, check_data, check_in_words, save_check
     from tacit.release.dummy import tables_for, write_visits
     from tacit.release.over_time import differences, read_series, smoothed
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazily(
     __name__,
     {
+        "audited": ("JobAudit", "audit_job"),
         "checking": ("DataCheck", "check_data", "check_in_words", "save_check"),
         "dummy": ("tables_for", "write_visits"),
         "over_time": ("differences", "read_series", "smoothed"),
@@ -43,8 +45,8 @@ __getattr__, __dir__ = lazily(
 )
 
 __all__ = [
-    "SUPPRESSED", "CheckFailed", "DataCheck", "HeldBack", "Job", "JobError", "JobPlan", "JobRun",
-    "OutputLost", "OutputPlan", "Rehearsal", "RunStep", "Standing", "account_for", "all_faults", "check_data",
+    "SUPPRESSED", "CheckFailed", "DataCheck", "HeldBack", "Job", "JobAudit", "JobError", "JobPlan", "JobRun",
+    "OutputLost", "OutputPlan", "Rehearsal", "RunStep", "Standing", "account_for", "all_faults", "audit_job", "check_data",
     "check_in_words", "described_policy", "desk_of", "differences", "faults", "faults_of_outputs",
     "identities", "kinds", "load", "opened", "parse", "plan", "read_series", "rehearse", "report", "run",
     "save_check", "smoothed", "standing_of", "suggestions", "table_of", "tables_for", "text_of", "tree_of",

@@ -8,7 +8,7 @@ rates give a lower bound on epsilon that holds with a stated confidence. No priv
 A low figure proves nothing: it says that this attack found no more. A figure above the accountant's would prove a fault.
 
 >>> from tacit.release.job import EXAMPLE, parse
->>> found = audit(parse(EXAMPLE), trials=400, rows=200)
+>>> found = audit_job(parse(EXAMPLE), trials=400, rows=200)
 >>> found.lower <= found.upper, found.attacked, found.broken
 (True, ('by_region',), False)
 """
@@ -69,7 +69,7 @@ class JobAudit:
         return {**asdict(self), "attacked": list(self.attacked), "left": list(self.left)}
 
 
-def audit(job: Job, *, rows: int = ROWS, trials: int = TRIALS, edition: int = 7) -> JobAudit:
+def audit_job(job: Job, *, rows: int = ROWS, trials: int = TRIALS, edition: int = 7) -> JobAudit:
     """Attack the tables of a job on made-up rows. Other kinds of output have attacks of their own, and are named as left out."""
     if job.on_devices or job.of_networks:
         raise JobError("this audit plants a person in a table; reports and networks have attacks of their own (tacit selftest)")
