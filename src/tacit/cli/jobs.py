@@ -448,7 +448,7 @@ def report(
         except (KeyError, TypeError, ValueError, AttributeError):
             raise OptionError(f"{folder}: the record in {NAME} is damaged; take the release from where it was published") from None
     if as_json:
-        told = {name: record[name] for name in ("title", "private", "total", "record", "audit") if name in record}
+        told: dict[str, object] = {name: record[name] for name in ("title", "private", "total", "record", "audit") if name in record}
         output.print_json({**told, "files": wrong})
     else:
         output.print_report(record, wrong, place / NAME if out is None else Path(out))

@@ -90,7 +90,8 @@ class RateTest:
             normal = np.array([NormalDist().inv_cdf((k + 0.5) / NORMAL) for k in range(NORMAL)])
             spread = np.sqrt(self.extra * places * (1 - places))
             shifted = (size[:, None] - spread[:, None] * normal).ravel()
-            return self._tail(np.repeat(places, NORMAL), shifted, steps, tie).reshape(len(places), NORMAL).mean(axis=1)
+            chances: Array = self._tail(np.repeat(places, NORMAL), shifted, steps, tie).reshape(len(places), NORMAL).mean(axis=1)
+            return chances
         return self._tail(places, size, steps, tie)
 
     def _tail(self, places: Array, size: Array, steps: NDArray[np.int64], tie: float) -> Array:
@@ -138,9 +139,9 @@ class RateTest:
         if not len(found):  # noise took the count below 0 or above the total: the nearest end is all that is left
             return guess, guess
         ends = []
-        for inner, step in ((int(found[0]), -1), (int(found[-1]), 1)):
-            outer = min(max(inner + step, 0), len(places) - 1)
-            ends.append((float(places[inner]), float(places[outer])))
+        for last_kept, step in ((int(found[0]), -1), (int(found[-1]), 1)):
+            beyond = min(max(last_kept + step, 0), len(places) - 1)
+            ends.append((float(places[last_kept]), float(places[beyond])))
         wanted = TIE * self.step / max(below, 1.0) / 4
         shares = np.arange(1, BETWEEN + 1) / (BETWEEN + 1)
         for _ in range(-(-halvings(max(abs(inner - outer) for inner, outer in ends), wanted) // 4)):

@@ -217,7 +217,7 @@ def _likeliest(randomiser: Hadamard | BlockHadamard | Projective) -> float:
             return randomiser.odds * randomiser.rare
     points = (randomiser.order**randomiser.dimension - 1) // (randomiser.order - 1)
     plane = (randomiser.order ** (randomiser.dimension - 1) - 1) // (randomiser.order - 1)
-    return randomiser.odds / (randomiser.odds * plane + points - plane)
+    return float(randomiser.odds / (randomiser.odds * plane + points - plane))
 
 
 def _crowded(reports: NDArray[np.int64], most: float, chance: float) -> int:

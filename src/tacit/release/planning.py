@@ -426,10 +426,10 @@ class _Planner:
             return price_for_accuracy(planned, wanted, lambda plan: plan.errors_at(confidence))
 
         with placed(f"outputs[{place}].accuracy"):
-            self.asked[place] = self.even[place]
-            found = cheapest(self.asked[place])
-            if isinstance(self.asked[place], TableOutput) and isinstance(within, dict) and len(wanted) > 1 and not spec.weights:
-                self.asked[place], found = self._balanced(self.asked[place], found, cheapest, wanted, confidence)
+            asked = self.asked[place] = self.even[place]
+            found = cheapest(asked)
+            if isinstance(asked, TableOutput) and isinstance(within, dict) and len(wanted) > 1 and not asked.spec.weights:
+                self.asked[place], found = self._balanced(asked, found, cheapest, wanted, confidence)
         self.known = {key: plan for key, plan in self.known.items() if key[0] != place}
         return self._part(found.portion.spend)
 

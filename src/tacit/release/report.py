@@ -196,9 +196,8 @@ def _outcomes(record: Record) -> dict[str, tuple[str, str]]:
         known = all(None not in figure[end] for end in ("value", "low", "high"))
         if known and FEWEST <= len(figure["value"]) <= MOST:
             sure = float(str(record["confidence"]).rstrip(" %")) / 100
-            drawn = pictures.outcomes(
-                *(figure[end] for end in ("value", "low", "high")), sure, title=f"{name}: what could as well have been released"
-            )
+            title = f"{name}: what could as well have been released"
+            drawn = pictures.outcomes(figure["value"], figure["low"], figure["high"], sure, title=title)
             found[output["name"]] = (name, drawn)
     return found
 

@@ -36,6 +36,9 @@ MEDIA = {
     ".yaml": "application/yaml", ".png": "image/png", ".svg": "image/svg+xml",
 }  # fmt: skip
 
+#: Records as JSON.
+Rows = list[dict[str, Any]]
+
 
 class Releases:
     """The releases of a service. `guard` puts the list of people who are left out in front of a source."""
@@ -144,7 +147,7 @@ class Releases:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def list(self, caller: Caller) -> list[dict[str, Any]]:
+    def list(self, caller: Caller) -> Rows:
         """The releases that exist for the caller: published ones, and for a curator and an officer all."""
         scope = check(caller, "list_releases")
         query = sa.select(releases).order_by(releases.c.made.desc())
@@ -175,7 +178,7 @@ class Releases:
             return {}
         return {path.name: path for path in folder.iterdir() if path.is_file() and not path.is_symlink() and path.suffix in MEDIA}
 
-    def registry(self, caller: Caller) -> list[dict[str, Any]]:
+    def registry(self, caller: Caller) -> Rows:
         """What each published release tells the deployments registry, newest first."""
         check(caller, "registry_records")
         found = []

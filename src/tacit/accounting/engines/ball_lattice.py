@@ -195,7 +195,8 @@ def exact_laws(event: Event) -> list[ExactLaw]:
 
 def restored(pair: Pair, known: Sequence[ExactLaw]) -> ExactLaw:
     """The exact law that the pair is the rounding of."""
-    for law in known if isinstance(pair, FinitePair) else ():
-        if law.near(pair):
-            return law
+    if isinstance(pair, FinitePair):
+        for law in known:
+            if law.near(pair):
+                return law
     raise UnsupportedError(f"certify=True has no exact law for {type(pair).__name__} here; ask without it")

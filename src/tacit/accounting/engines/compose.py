@@ -142,7 +142,9 @@ def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) ->
 
     parts = trim(parts, 1e-6 * delta)
     known = []
-    attempts = [*_contours(parts), *([lambda *, delta: contour.epsilon(parts, delta)] if _decays(parts) else [])]
+    attempts = _contours(parts)
+    if _decays(parts):
+        attempts.append(partial(contour.epsilon, parts))
     for attempt in attempts:
         try:
             line = attempt(delta=delta)
@@ -180,9 +182,11 @@ def _contours(parts: Components) -> list[Callable[..., Bound]]:
         assert delta is not None
         return contour.epsilon(parts, delta, most=_SHORT)
 
-    if len(parts) != 1 or not isinstance(parts[0][0], MixturePair):
+    if len(parts) != 1:
         return []
     pair, count = parts[0]
+    if not isinstance(pair, MixturePair):
+        return []
     return [short, partial(jumps.bracket, pair, count)]
 
 

@@ -220,7 +220,7 @@ def _table_mutants() -> list[Mutant]:
 
     def one_cell(other: bool, n: int) -> Ints:
         """A patient who is replaced moves two cells, and the noise is that for one."""
-        return _two_cells(other, n, NoisySums("laplace", (1,), 1))
+        return _two_cells(other, n, NoisySums("laplace", (Fraction(1),), 1))
 
     claim = promise(_tables().event, Adjacency.REPLACE_ONE)
     return [Mutant("health: two cells for the price of one", one_cell, right, (False, True), claim, 40_000, bulk=True)]

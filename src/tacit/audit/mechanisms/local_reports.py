@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,8 +85,8 @@ def audit_reports(
             # all looks are at the same samples: each of their errors is paid for
             terms: Terms = {"delta": delta, "confidence": 1 - wrong / len(pairs) / len(looks), "seed": own_seed}
             terms |= {"game": f"one person's value replaced, {what}; places {pair[0]} and {pair[1]} of the list"}
-            shown = [_one_number(rows[:, columns]) for rows in (first, second)]
-            verdicts.append(held_against(claim, attack(lambda _, a=shown: a[0], lambda _, a=shown: a[1], n, **terms)))
+            here, there = (partial(_drawn, _one_number(rows[:, columns])) for rows in (first, second))
+            verdicts.append(held_against(claim, attack(here, there, n, **terms)))
     labels = tuple(f"places {first} and {second}" for first, second in pairs)
     return MechanismReport(claim, tuple(verdicts), (), (), None, labels, float(confidence))
 
@@ -97,6 +98,11 @@ def _pairs(protocol: Protocol, values: tuple[Label, Label] | None) -> list[tuple
     if len(values) != 2 or first == second:
         raise ParameterError("values must be two different values of the protocol's list")
     return [(first, second)]
+
+
+def _drawn(rows: Rows, _: int) -> Rows:
+    """Samples that were drawn before."""
+    return rows
 
 
 def _one_number(rows: Rows) -> Rows:

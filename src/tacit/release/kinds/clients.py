@@ -107,7 +107,7 @@ class ClientsSpec(OutputSpec):
                 return federated.quantile(self.share, list(self.edges), **how)
         if len(self.bounds) != 4 or len(self.shape) != 2:
             raise ParameterError("a heatmap has bounds: [left, bottom, right, top] and shape: [rows, columns]")
-        return federated.heatmap(self.bounds, self.shape, max_contributions=self.max_contributions, **how)  # type: ignore[arg-type]
+        return federated.heatmap(self.bounds, self.shape, max_contributions=self.max_contributions, **how)
 
 
 Block = ClientsSpec

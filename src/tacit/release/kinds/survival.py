@@ -202,7 +202,8 @@ def section(described: Record, confidence: str) -> str:
     for part in described["parts"]:
         *_, times = part["groups"].values()
         name = part["title"] if len(described["parts"]) == 1 else " ".join(column[0] for column in list(part["groups"].values())[:-1])
-        curves.append(StepCurve(name, [float(time) for time in times], *fields.ends_of(part), part["more"]["at_risk"]))
+        value, low, high = fields.ends_of(part)
+        curves.append(StepCurve(name, [float(time) for time in times], value, low, high, part["more"]["at_risk"]))
     across = next((list(part["groups"])[-1] for part in described["parts"]), "")
     many = len(DASHES)
     drawn = [steps(curves[i : i + many], title="survival", across=across) for i in range(0, len(curves), many)]
