@@ -177,12 +177,14 @@ class Tracer:
         self.write()
 
 
-def trace(wanted: dict[str, list[str]], *, minutes: float = 60) -> dict[str, dict[str, Any]]:
-    """Run the tests in a process of their own; for each that ended in time the names that it executed, or why it failed."""
+def trace(wanted: dict[str, list[str]], *, minutes: float = 60, slow: bool = False) -> dict[str, dict[str, Any]]:
+    """Run the tests in a process of their own, with `slow` the slow ones too; for each that ended in time the names that it
+    executed, or why it failed."""
     with tempfile.TemporaryDirectory() as folder:
         told, answer = Path(folder, "wanted.json"), Path(folder, "found.json")
         told.write_text(json.dumps(wanted), encoding="utf-8")
-        command = [sys.executable, str(Path(__file__).resolve()), "--run", str(told), str(answer)]
+        marks = "slow or not slow" if slow else "not slow"
+        command = [sys.executable, str(Path(__file__).resolve()), "--run", str(told), str(answer), marks]
         try:
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60 * minutes, check=False)
         except subprocess.TimeoutExpired:
@@ -193,13 +195,13 @@ def trace(wanted: dict[str, list[str]], *, minutes: float = 60) -> dict[str, dic
         return found
 
 
-def _run(told: str, answer: str) -> None:
+def _run(told: str, answer: str, marks: str) -> None:
     import pytest
 
     sys.path.insert(0, str(ROOT))
     wanted = json.loads(Path(told).read_text(encoding="utf-8"))
     tracer = Tracer(wanted, Path(answer))
-    pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "slow or not slow", *wanted], plugins=[tracer])
+    pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", marks, *wanted], plugins=[tracer])
     tracer.write()
 
 
@@ -225,6 +227,9 @@ def check(
             wanted.setdefault(test, [])
             wanted[test] += [name for name in row["names"] if name not in wanted[test]]
     traced = trace(wanted, minutes=minutes) if wanted else {}
+    # a file or a test that is slow as a whole
+    left = {test: names for test, names in wanted.items() if test not in traced}
+    traced |= trace(left, minutes=minutes, slow=True) if left else {}
     # a result that was remembered from an earlier test is a call that was not seen: those tests once more, in a fresh process
     again = {
         test: wanted[test]

@@ -22,7 +22,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -302,9 +301,7 @@ def _estimator(output: ModelOutput, spend: Guarantee) -> Any:
 def _training_event(make: _Rehearsed) -> Event:
     """What the fit will cost: an event follows from public numbers, so a fit to rows of zeros shows it."""
     width = sum(len(column.inputs) for column in make.output.columns)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found: Event = _estimator(make.output, make.spend).fit(np.zeros((20, width)), np.zeros(20)).event_
+    found: Event = _estimator(make.output, make.spend).fit(np.zeros((20, width)), np.zeros(20)).event_
     return found
 
 
@@ -433,11 +430,9 @@ def draw(planned: PlannedModel) -> Record:
     """Toss a coin for each person, fit, count held-out people with noise, and attack made-up fits; once."""
     rows = _rows(planned)
     held = noise.bernoulli(Fraction(exact("holdout", planned.spec.holdout)), len(rows.X)).astype(bool)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a warning may be about the data
-        model = fitted(planned, rows.part(~held))
-        counts = counted(planned, model, rows.part(held))
-        found = attacked(planned)
+    model = fitted(planned, rows.part(~held))
+    counts = counted(planned, model, rows.part(held))
+    found = attacked(planned)
     if model.event_ != planned.training:  # a fit that costs something else than was paid for is not released
         raise RuntimeError("the fit has another price than its plan")
     return {
