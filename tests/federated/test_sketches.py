@@ -12,7 +12,7 @@ from tacit.errors import ParameterError
 from tacit.federated import FederatedError, InProcessGrid, client_app
 from tacit.federated.sketches import cells_of, sketched
 
-TERMS: dict[str, Any] = {"rows": 5, "width": 64, "contributions": 3, "seed": "s"}
+TERMS: dict[str, Any] = {"rows": 5, "width": 64, "contributions": 3, "family": "s"}
 
 
 def test_counts_come_back_within_noise_and_collisions() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from tacit.accounting import ZCDP, Adjacency, ApproxDP, Gaussian, Laplace, NonPrivate, PureDP
@@ -80,16 +81,12 @@ def test_an_analyst_who_stops_when_the_loss_is_high_stays_within(size: float) ->
     delta, up = 4e-3, math.exp(size) / (1 + math.exp(size))
 
     def passing(questions: int, epsilon: float) -> float:
-        law, passed = {0: 1.0}, 0.0
+        top = max(k for k in range(int(epsilon / size) + 2) if k * size <= epsilon)
+        law, passed = np.zeros(questions + top + 1), 0.0  # of the places -questions to top
+        law[questions] = 1.0
         for _ in range(questions):
-            after: dict[int, float] = {}
-            for place, mass in law.items():
-                for step, chance in ((1, up), (-1, 1 - up)):
-                    if (place + step) * size > epsilon:
-                        passed += mass * chance
-                    else:
-                        after[place + step] = after.get(place + step, 0.0) + mass * chance
-            law = after
+            passed += float(law[-1]) * up
+            law = np.append(0.0, law[:-1]) * up + np.append(law[1:], 0.0) * (1 - up)
         return passed
 
     epsilon = 2.0

@@ -14,7 +14,7 @@ Guarantee
     Statement: the sketch, and all counts that are read off it, cost `question.plan.event` for one client.
     Conditions: at most `max_contributions` keys of a client; its table is clipped at the square root of that times rows.
     Proved in: a table without collisions has that norm, and one with collisions is clipped to it on the device. Reading
-    counts is post-processing. The seed of the hashes is public; whoever chooses it can make counts worse, not less private.
+    counts is post-processing. The family of the hashes is public; whoever chooses it can make counts worse, not less private.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ Floats = NDArray[np.float64]
 MOST_ROWS = 8  # a digest has 64 bytes, eight for each row
 
 
-def cells_of(key: str, rows: int, width: int, seed: str) -> tuple[NDArray[np.int64], Floats]:
+def cells_of(key: str, rows: int, width: int, family: str) -> tuple[NDArray[np.int64], Floats]:
     """The cell of a key in each row, counted through the whole table, and its signs.
 
-    >>> cells, signs = cells_of("a", 2, 10, "seed")
+    >>> cells, signs = cells_of("a", 2, 10, "family")
     >>> bool((cells // 10 == [0, 1]).all()), set(signs.tolist()) <= {-1.0, 1.0}
     (True, True)
     """
     # "surrogatepass": a key that is no proper text is a key all the same, and raises nothing
-    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), key=hashlib.sha256(seed.encode()).digest()).digest()
+    digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), key=hashlib.sha256(family.encode()).digest()).digest()
     words = np.frombuffer(digest, dtype="<u8")[:rows]
     cells = (words >> np.uint64(1)) % np.uint64(width)
     return cells.astype(np.int64) + width * np.arange(rows), np.where(words & np.uint64(1), 1.0, -1.0)
@@ -54,7 +54,7 @@ def cells_of(key: str, rows: int, width: int, seed: str) -> tuple[NDArray[np.int
 def sketched(terms: Mapping[str, Any], value: Any, size: int) -> Floats:
     """One client's table as a vector; what is no list of texts counts as none.
 
-    >>> terms = {"rows": 2, "width": 4, "contributions": 1, "seed": "s"}
+    >>> terms = {"rows": 2, "width": 4, "contributions": 1, "family": "s"}
     >>> np.abs(sketched(terms, ["a", 5, None], 8)).sum(), sketched(terms, 7, 8).sum()
     (np.float64(2.0), np.float64(0.0))
     """
@@ -65,7 +65,7 @@ def sketched(terms: Mapping[str, Any], value: Any, size: int) -> Floats:
     if len(keys) > most:  # which ones are kept is drawn on the device
         keys = [keys[place] for place in permutation(len(keys))[:most]]
     for key in keys:
-        cells, signs = cells_of(key, rows, width, str(terms["seed"]))
+        cells, signs = cells_of(key, rows, width, str(terms["family"]))
         found[cells] += signs
     norm, limit = float(np.sqrt(np.dot(found, found))), math.sqrt(most * rows)
     return found if norm <= limit else np.asarray(found * (limit / norm))
@@ -76,10 +76,10 @@ class SketchQuestion(ClientQuestion):
 
     def counts(self, answer: ClientAnswers, keys: Sequence[str]) -> Floats:
         """The estimated number of clients with each key: the noise of a row is `answer.deviation`, its collisions add to it."""
-        rows, width, seed = (self.terms[name] for name in ("rows", "width", "seed"))
+        rows, width, family = (self.terms[name] for name in ("rows", "width", "family"))
         found = []
         for key in keys:
-            cells, signs = cells_of(key, rows, width, seed)
+            cells, signs = cells_of(key, rows, width, family)
             found.append(float(np.median(answer.values[cells] * signs)))
         return np.array(found)
 
@@ -90,7 +90,7 @@ class SketchQuestion(ClientQuestion):
         return [(listed[place], float(counts[place])) for place in np.argsort(-counts, kind="stable")[: whole("number", number)]]
 
 
-def sketch(width: int, rows: int = 5, *, max_contributions: int | None, seed: str = "tacit sketch", **how: Any) -> SketchQuestion:
+def sketch(width: int, rows: int = 5, *, max_contributions: int | None, family: str = "tacit sketch", **how: Any) -> SketchQuestion:
     """Counts of keys that need not be listed before; a client counts for at most `max_contributions` of them.
 
     `width` decides how much keys disturb each other: about the square root of the sum of squared counts over it. `how` is
@@ -101,6 +101,6 @@ def sketch(width: int, rows: int = 5, *, max_contributions: int | None, seed: st
     if not 1 <= whole("rows", rows) <= MOST_ROWS or rows % 2 == 0:
         raise ParameterError(f"rows must be an odd number of at most {MOST_ROWS}, so that there is a middle one, not {rows}")
     most = whole("max_contributions", max_contributions)
-    terms = {"kind": "sketch", "rows": rows, "width": whole("width", width), "contributions": most, "seed": str(seed)}
+    terms = {"kind": "sketch", "rows": rows, "width": whole("width", width), "contributions": most, "family": str(family)}
     made = _question(terms, rows * width, math.sqrt(most * rows) * ROOM, range(rows * width), {"name": "sketch", **how})
     return SketchQuestion(made.plan, made.labels)
