@@ -31,10 +31,11 @@ from tacit.tables.engines.duckdb import DuckDB
 
 #: One row with these; each is a value that no other row has, and no declaration names.
 CANARIES: dict[str, Any] = {
-    "patient_id": 918273645, "visit_date": datetime.date(1903, 3, 7), "region": "CANARY-REGION", "sex": "CANARY-SEX", "age": 87654,
-    "diagnosis": "CANARY-DIAGNOSIS", "nights": 76543, "cost": 43210987.25,
+    "patient_id": 918273645, "visit_date": datetime.date(1903, 3, 7), "region": "CANARY-REGION", "sex": "CANARY-SEX", "age": 876543219,
+    "diagnosis": "CANARY-DIAGNOSIS", "nights": 765432198, "cost": 4321098765.25,
 }  # fmt: skip
-WORDS = ["CANARY", "918273645", "1903-03-07", "87654", "76543", "43210987"]
+#: Nine digits and more: five would turn up in the digests of a book by chance.
+WORDS = ["CANARY", "918273645", "1903-03-07", "876543219", "765432198", "4321098765"]
 
 
 def planted(folder: Path) -> None:
