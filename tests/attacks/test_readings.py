@@ -82,3 +82,16 @@ def test_identifiers_are_not_rounded_onto_each_other(tmp_path: Path) -> None:
 def test_a_job_reads_people_as_they_are(column: str) -> None:
     with pytest.raises(JobError, match="tells people apart"):
         changed(("{path: visits.parquet}", "{path: visits.csv}"), ("{type: text}\n  region", column + "\n  region"))
+
+
+@pytest.mark.parametrize("name", ["utf-16", "UTF_16", "utf-16-le", "utf-32"])
+def test_bytes_that_one_row_could_shift_for_all_are_refused(name: str) -> None:
+    """In UTF-16 a row with a byte too many changes every row after it; the mutant is Python's own decoder, which lets it."""
+    from tacit.tables import TableError
+    from tacit.tables.reading import encoding_of
+
+    rows = "a\nb\n".encode("utf-16-le")
+    assert (b"\x01" + rows).decode("utf-16-le", "replace") != "\x01" + rows.decode("utf-16-le")
+    assert "b" not in (b"\x01" + rows).decode("utf-16-le", "replace")
+    with pytest.raises(TableError, match="iconv -f UTF-16 -t UTF-8"):
+        encoding_of(name)
