@@ -201,7 +201,7 @@ def lines_of(plan: Plan, exact: Exact) -> dict[Any, list[float]]:
     return {tuple(map(canonical, key)): [float(column[place]) for column in columns] for place, key in enumerate(keys)}
 
 
-def plainly(asking: Asking, asked: Asked, chosen: Sequence[int], table: str) -> dict[int, dict[Any, Any]]:
+def plainly(asking: Asking, asked: Asked, chosen: Sequence[int], table: str, whole: bool = True) -> dict[int, dict[Any, Any]]:
     """The plain SQL for each of these figures, by key: all at once, and where the engine fails on that, one by one or by halves."""
     if not chosen:
         return {}
@@ -211,14 +211,26 @@ def plainly(asking: Asking, asked: Asked, chosen: Sequence[int], table: str) -> 
     except Exception:  # each engine has its own, and what it cannot answer cannot be compared
         if asking.place.name == "postgres":
             asking.place.usual._connection.rollback()
-        if len(chosen) == 1:
+        if len(chosen) == 1 or (whole and not _has_rows(asking, asked, table)):
             return {}
         middle = len(chosen) // 2
-        return {**plainly(asking, asked, chosen[:middle], table), **plainly(asking, asked, chosen[middle:], table)}
+        return {i: lines for half in (chosen[:middle], chosen[middle:]) for i, lines in plainly(asking, asked, half, table, False).items()}
     if not asked.key.text:
         return {figure: {(): rows[0][place]} for place, figure in enumerate(chosen)}
     keys = [shown(row[0], asked.key.text, asked.source) for row in rows]
     return {figure: {(key,): row[place + 1] for key, row in zip(keys, rows, strict=True)} for place, figure in enumerate(chosen)}
+
+
+def _has_rows(asking: Asking, asked: Asked, table: str) -> bool:
+    """Whether the engine can make the rows at all: where a condition or a key fails, so does every figure, and none need be tried."""
+    alone = replace(asked, figures=(Figure("COUNT(*)", "COUNT(*)"),))
+    try:
+        asking.place.raw(asking.written(alone.plain((0,))).replace("every_plain", table))
+    except Exception:  # as above
+        if asking.place.name == "postgres":
+            asking.place.usual._connection.rollback()
+        return False
+    return True
 
 
 def near(ours: float, plain: Any, counted: bool) -> bool:

@@ -7,6 +7,7 @@ import math
 import time
 from pathlib import Path
 
+import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from tests.tables.people import session_on
 
 from tacit.ledger import Budget, Ledger
 from tacit.release.kinds import as_text
-from tacit.tables import Refused, Session, Unit, keys
+from tacit.tables import Refused, Session, Source, Unit, keys
 
 RICH = Budget(epsilon=10**15, delta="1e-6")
 
@@ -139,3 +140,60 @@ def test_a_selected_zero_has_no_sign(name: str) -> None:
         session = place.session(Unit("id", max_rows=1), RICH, name="zeros", loss=False)
         found = session.sql("SELECT x, COUNT(*) AS n FROM zeros GROUP BY x", epsilon=10**6, delta="1e-9")
         assert [math.copysign(1.0, key) for key in found.keys["x"]] == [1.0] and round(float(found["n"][0])) == 60
+
+
+LEVELS = ("low", "medium", "high")  # in the order of the list, which is not that of the letters
+BY_ORDER = [
+    "SELECT COUNT(*) AS n FROM (SELECT id, MAX(level) AS m FROM visits GROUP BY id) AS w WHERE m = 'high'",
+    "SELECT COUNT(*) AS n FROM (SELECT id, MIN(level) AS m FROM visits GROUP BY id) AS w WHERE m = 'low'",
+    "SELECT COUNT(*) AS n FROM (SELECT id, MAX(inner_) AS m FROM (SELECT id, level AS inner_ FROM visits) AS v GROUP BY id) AS w "
+    "WHERE m = 'high'",
+    "SELECT COUNT(*) AS n FROM (SELECT id, level, ROW_NUMBER() OVER (PARTITION BY id ORDER BY level DESC) AS r FROM visits) AS w "
+    "WHERE r = 1 AND level = 'high'",
+    "SELECT COUNT(*) AS n FROM visits WHERE level < other",
+    "SELECT COUNT(*) AS n FROM visits WHERE level BETWEEN other AND other",
+    "SELECT COUNT(*) AS n FROM visits WHERE GREATEST(level, other) = level AND level = 'high'",
+]
+AS_TEXTS = [
+    "SELECT COUNT(*) AS n FROM (SELECT id, MAX(CAST(level AS VARCHAR)) AS m FROM visits GROUP BY id) AS w WHERE m = 'medium'",
+    "SELECT COUNT(*) AS n FROM (SELECT id, MAX(CASE level WHEN 'high' THEN 3 WHEN 'low' THEN 1 END) AS m FROM visits GROUP BY id) AS w "
+    "WHERE m = 3",
+    "SELECT COUNT(*) AS n FROM visits WHERE level < 'medium'", "SELECT COUNT(*) AS n FROM visits WHERE level = other",
+    "SELECT COUNT(*) AS n FROM visits WHERE level BETWEEN 'high' AND 'low'", "SELECT COUNT(*) AS n FROM visits WHERE LOWER(level) > LOWER(other)",
+]  # fmt: skip
+
+
+@pytest.fixture
+def levels(tmp_path: Path) -> tuple[str, dict[str, int]]:
+    """A file with two columns of an enumeration, three rows for each of 40 people; and what its engine answers."""
+    file = str(tmp_path / "levels.duckdb")
+    with duckdb.connect(file) as plain:
+        plain.execute(f"CREATE TYPE level AS ENUM {LEVELS}")
+        plain.execute("CREATE TABLE visits (id BIGINT, level level, other level)")
+        rows = [(i // 3, LEVELS[i % 3], LEVELS[(i * i + i // 7) % 3]) for i in range(120)]
+        plain.executemany("INSERT INTO visits VALUES (?, ?, ?)", rows)
+        return file, {text: plain.execute(text).fetchall()[0][0] for text in (*BY_ORDER, *AS_TEXTS)}
+
+
+def of_levels(file: str, text: str) -> int:
+    book = Ledger.open(f"sqlite:///{file}.book")
+    session = Session(Source.of(file, table="visits"), unit=Unit("id", max_rows=3), budget=RICH, name="visits", ledger=book, loss=False)
+    return round(float(session.sql(text, epsilon=10**7)["n"][0]))
+
+
+def test_an_enumeration_is_in_the_order_of_its_list_or_refused(levels: tuple[str, dict[str, int]]) -> None:
+    file, plain = levels
+    for text in BY_ORDER:
+        with pytest.raises(Refused) as refusal:
+            of_levels(file, text)
+        assert refusal.value.code == "text-listed", text
+    for text in AS_TEXTS:
+        assert of_levels(file, text) == plain[text], text
+
+
+def test_an_enumeration_in_the_order_of_its_letters_is_caught(levels: tuple[str, dict[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutant: what the code did before. 40 people were answered as none, with an interval of less than one."""
+    monkeypatch.setattr("tacit.tables.forms.LISTED", frozenset())
+    file, plain = levels
+    wrong = [text for text in BY_ORDER if of_levels(file, text) != plain[text]]
+    assert len(wrong) >= 5 and (of_levels(file, BY_ORDER[0]), plain[BY_ORDER[0]]) == (0, 40)

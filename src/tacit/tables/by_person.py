@@ -24,7 +24,7 @@ from sqlglot import exp
 from tacit.tables.decimals import literal
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import Value, number, settled, total
-from tacit.tables.forms import arithmetic, as_whole, double, held, narrowed, public
+from tacit.tables.forms import arithmetic, as_whole, double, held, in_order, narrowed, public
 from tacit.tables.question import narrowed as both_hold
 from tacit.tables.relation import Field, Relation, Resolve, add, carried, field_of, find, nested, type_of
 from tacit.tables.unit import Unit
@@ -188,7 +188,7 @@ class Grouping:
             return Value(exp.Paren(this=exp.Div(this=number(exact_sum(value)).sql, expression=count)), "float", LARGEST)
         if isinstance(node, (exp.Min, exp.Max)) and not node.expressions:
             value = total(inner, self.resolve)
-            value = number(value) if value.kind in ("real", "any") else value
+            value = number(value) if value.kind in ("real", "any") else in_order(value, node.key.upper())
             if value.kind in ("boolean", "other", "instant", "null"):
                 raise Refused(f"{node.key.upper()} takes numbers, texts and dates")
             return replace(value, sql=type(node)(this=value.sql), constant=None)

@@ -68,6 +68,10 @@ WORDS: Mapping[str, str] = {
         "along a foreign key write a JOIN, which keeps rows of one person alone"
     ),
     "table-unknown": "there is no table {table}; the session has {tables}",
+    "text-listed": (
+        "{column} is of an enumeration, and {what} would follow the order of its list, not that of the letters; say "
+        "CAST({column} AS VARCHAR) for the letters, or CASE {column} WHEN ... THEN 1 ... END for the list"
+    ),
     "text-padded": (
         "{column} is a char(n), which is kept filled up with blanks: {what} sees them, and other functions do not; "
         "say CAST({column} AS VARCHAR), which has none at its end"

@@ -52,6 +52,9 @@ PATTERN, SHORT = 300, 100
 #: Longer texts are cut here before they are joined, so that no text grows without limit.
 LONGEST = 10_000
 
+#: What puts two values in order.
+SIDES = (exp.LT, exp.LTE, exp.GT, exp.GTE)
+
 Columns = Mapping[str, str] | Callable[[exp.Column], Value]
 
 
@@ -138,6 +141,8 @@ class _Rewriter:
             case exp.Coalesce() | exp.Least() | exp.Greatest():
                 values = self.alike([node.this, *node.expressions], node.key.upper(), ordered=not isinstance(node, exp.Coalesce))
                 sql = forms.extreme_of(type(node), *(v.sql for v in values))
+                if not isinstance(node, exp.Coalesce) and sum(v.listed for v in values) > 1:
+                    forms.in_order(next(v for v in values if v.listed), node.key.upper())
                 if not isinstance(node, exp.Coalesce) and not node.args.get("ignore_nulls"):
                     sql = forms.unless_missing([v.sql for v in values], sql)  # as BigQuery and MySQL have it
                 return forms.one_of(sql, values)
@@ -200,6 +205,9 @@ class _Rewriter:
 
     def compared(self, operator: type[exp.Expression], left: exp.Expression, right: exp.Expression) -> Value:
         values = [self.value(left), self.value(right)]
+        if operator in SIDES and all(value.listed for value in values):
+            # Beside another text an enumeration is a text; two of them are in the order of their list.
+            forms.in_order(values[0], "a comparison of two of them")
         beside = forms.beside_nanoseconds(operator, *values)
         if beside is not None:
             return beside
@@ -318,7 +326,9 @@ class _Rewriter:
                 raise Refused(
                     f"CAST({shown} AS {name}) writes numbers differently on each engine; round it to a whole number first, without a length"
                 )
-            return replace(value, padded=False) if value.kind == "text" else Value(forms.cast(value.sql, "TEXT"), "text", name=value.name)
+            if value.kind == "text":
+                return replace(value, padded=False, listed=False)
+            return Value(forms.cast(value.sql, "TEXT"), "text", name=value.name)
         if name in ("DATE", "TIMESTAMP", "DATETIME", "TIMESTAMPNTZ"):
             return forms.as_date(value, "date" if name == "DATE" else "timestamp")
         if name == "BOOLEAN" and value.kind in ("boolean", "null"):

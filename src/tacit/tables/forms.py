@@ -36,7 +36,19 @@ from sqlglot import exp
 from tacit.tables import decimals
 from tacit.tables.decimals import Size
 from tacit.tables.dialects import FLOATING, OTHER_WEEK, SUNDAY
-from tacit.tables.engines.types import NANOSECONDS, NANOSECONDS_END, OTHER_TICKS, PADDED, PLAIN_TEXTS, UNSIGNED, WIDE, bare, kind_of, zoned
+from tacit.tables.engines.types import (
+    LISTED,
+    NANOSECONDS,
+    NANOSECONDS_END,
+    OTHER_TICKS,
+    PADDED,
+    PLAIN_TEXTS,
+    UNSIGNED,
+    WIDE,
+    bare,
+    kind_of,
+    zoned,
+)
 from tacit.tables.errors import Refused, TableError
 
 #: Numbers of greater magnitude are NULL, so that a product of two never overflows (PostgreSQL raises an error where others give infinity).
@@ -93,7 +105,8 @@ class Value:
     without a sign, which may be compared as it is. `size`: the digits of an integer, decimal or constant (see `tacit.tables.decimals`); a
     decimal without one is PostgreSQL's, of any length. `single`: a float of four bytes. `quotient`: computed here as a float from exact
     numbers, which PostgreSQL divides as decimals.
-    `padded`: a text that PostgreSQL keeps filled up with blanks, char(n); here they are never seen.
+    `padded`: a text that PostgreSQL keeps filled up with blanks, char(n); here they are never seen. `listed`: a text of an enumeration,
+    which its engine puts in the order of the enumeration's list.
     """
 
     sql: exp.Expression
@@ -107,6 +120,7 @@ class Value:
     single: bool = False
     quotient: bool = False
     padded: bool = False
+    listed: bool = False
 
     def __post_init__(self) -> None:
         if self.kind == "integer" and self.size is None:
@@ -129,7 +143,7 @@ def column(name: str, sql_type: str | None) -> Value:
         most, least = (math.inf, 0.0) if size_ is None else (10.0 ** (size_[0] - size_[1]), 10.0 ** -size_[1])
         return Value(sql, kind, most, least, name=name, size=size_)
     if kind == "text" and name_of not in PLAIN_TEXTS:
-        return Value(cast(sql, "TEXT"), kind, name=name, padded=name_of in PADDED)
+        return Value(cast(sql, "TEXT"), kind, name=name, padded=name_of in PADDED, listed=name_of in LISTED)
     if name_of in OTHER_TICKS:
         return Value(cast(sql, "TIMESTAMP"), kind, name=name)
     if name_of in NANOSECONDS:
@@ -240,6 +254,13 @@ def seen_whole(value: Value, what: str) -> Value:
     if value.padded:
         raise Refused(code="text-padded", column=value.name or "a value", what=what)
     return as_text(value, what)
+
+
+def in_order(value: Value, what: str) -> Value:
+    """A value for what puts values in order; refused where the engine has another order for it than for texts."""
+    if value.listed:
+        raise Refused(code="text-listed", column=value.name or "a value", what=what)
+    return value
 
 
 def unpadded(values: list[Value]) -> list[Value]:
@@ -682,8 +703,9 @@ def one_of(sql: exp.Expression, values: list[Value]) -> Value:
     size = decimals.common(sizes) if len(sizes) == len(known) and kind in ("integer", "decimal") else None
     if kind == "decimal" and size is None and len(sizes) == len(known):
         kind, sql = "float", cast(sql, "DOUBLE")
-    padded = any(v.padded for v in values)
-    return Value(sql, kind, max(v.most for v in values), min(v.least for v in values), size=size, padded=padded)
+    padded, listed = any(v.padded for v in values), any(v.listed for v in values)
+    most, least = max(v.most for v in values), min(v.least for v in values)
+    return Value(sql, kind, most, least, size=size, padded=padded, listed=listed)
 
 
 def beside_single(value: Value) -> Value:

@@ -25,7 +25,7 @@ from tacit.tables.by_person import Grouping
 from tacit.tables.decimals import common
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import NUMBERS, Value, column, number, total
-from tacit.tables.forms import in_zone
+from tacit.tables.forms import in_order, in_zone
 from tacit.tables.joins import Joins, Side, resolver
 from tacit.tables.relation import (
     Catalog,
@@ -314,6 +314,7 @@ class Compiler:
             value = total(term.this, resolve)
             if value.kind in ("other", "instant", "null"):
                 raise Refused(why_unordered(value))
+            in_order(value, "ORDER BY")
             terms.append(exp.Ordered(this=value.sql, desc=term.args.get("desc"), nulls_first=term.args.get("nulls_first")))
         by = [exp.column(rows.person, quoted=True), *(part.sql for part in parts if part.sql != exp.column(rows.person, quoted=True))]
         if isinstance(inner, exp.RowNumber):

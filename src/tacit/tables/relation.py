@@ -70,7 +70,7 @@ def type_of(value: Value) -> str | None:
     """The type of a computed column."""
     if value.kind == "decimal":
         return "DECIMAL" if value.size is None else f"DECIMAL({value.size[0]},{value.size[1]})"
-    return "CHAR" if value.padded else TYPES.get(value.kind)
+    return "CHAR" if value.padded else "ENUM" if value.listed else TYPES.get(value.kind)
 
 
 @dataclass(frozen=True)

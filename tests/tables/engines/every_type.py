@@ -75,6 +75,7 @@ DUCKDB = [
     _decimals("d0", "DECIMAL(38,0)", 38, 0), _decimals("dd", "DECIMAL(38,38)", 38, 38),
     Typed("uu", "UUID", "text", _texts(UUIDS[2:]), _texts(UUIDS)),
     Typed("en", "ENUM('a', 'b', 'it''s ][', '12')", "text", _texts(("a", "b")), _texts(("a", "it''s ][", "12"))),
+    Typed("lv", "ENUM('low', 'medium', 'high')", "text", _texts(("low", "medium", "high")), _texts(("high", "low"))),
     Typed("sec", "TIMESTAMP_S", "timestamp", _texts(("2024-01-31 12:00:00",)), _texts((*TIMES, "infinity", "290000-01-01 00:00:00"))),
     Typed("ms", "TIMESTAMP_MS", "timestamp", _texts(("2024-01-31 12:00:00.5",)), _texts((*TIMES, "-infinity"))),
     Typed("ns", "TIMESTAMP_NS", "timestamp", _texts(("2024-01-31 12:00:00.5", "2024-01-31 12:00:00.500000001", "2024-02-29 01:02:03.5")),

@@ -40,6 +40,8 @@ WIDE = frozenset({"HUGEINT", "INT128", *UNSIGNED})
 PLAIN_TEXTS = frozenset({"VARCHAR", "TEXT", "STRING"})
 #: Texts that are kept filled up with blanks, which some of an engine's functions see and others do not.
 PADDED = frozenset({"CHAR"})
+#: Texts that an engine puts in the order of a list, and not of their letters.
+LISTED = frozenset({"ENUM"})
 #: Coarser timestamps, which are cast to microseconds, as all engines have them; seconds reach beyond, and such are NULL.
 OTHER_TICKS = frozenset({"TIMESTAMP_S", "TIMESTAMP_MS"})
 #: Finer ones, of which two may be one in microseconds. They are compared and counted as they are, and end in the year 2262: an engine
