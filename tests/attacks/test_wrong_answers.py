@@ -159,7 +159,8 @@ AS_TEXTS = [
     "SELECT COUNT(*) AS n FROM (SELECT id, MAX(CASE level WHEN 'high' THEN 3 WHEN 'low' THEN 1 END) AS m FROM visits GROUP BY id) AS w "
     "WHERE m = 3",
     "SELECT COUNT(*) AS n FROM visits WHERE level < 'medium'", "SELECT COUNT(*) AS n FROM visits WHERE level = other",
-    "SELECT COUNT(*) AS n FROM visits WHERE level BETWEEN 'high' AND 'low'", "SELECT COUNT(*) AS n FROM visits WHERE LOWER(level) > LOWER(other)",
+    "SELECT COUNT(*) AS n FROM visits WHERE level BETWEEN 'high' AND 'low'",
+    "SELECT COUNT(*) AS n FROM visits WHERE LOWER(level) > LOWER(other)",
 ]  # fmt: skip
 
 

@@ -422,7 +422,8 @@ class Questions:
                           f"LENGTH({c}) > 1", f"STARTS_WITH({c}, 'a')"]  # fmt: skip
                 one, two = self.texts(1), self.texts(1)
                 made = [Part(f"{one.text} {pick(['=', '<>'])} 'a'", one.same), Part(f"{c} {sign} {pick(alike)}"),
-                        Part(f"{pick(['LEAST', 'GREATEST'])}({c}, {pick(alike)}) = {c}"), Part(f"{self.bare(two.text)} LIKE '%a%'", two.same)]  # fmt: skip
+                        Part(f"{pick(['LEAST', 'GREATEST'])}({c}, {pick(alike)}) = {c}"),
+                        Part(f"{self.bare(two.text)} LIKE '%a%'", two.same)]  # fmt: skip
             case "date" | "timestamp" if computed:
                 plain += [f"{c} >= '2024-02-01'", f"{c} < DATE '2024-02-01'"]
                 one, two = self.dates(1), self.dates(1)

@@ -211,15 +211,28 @@ WORDS: Mapping[str, str] = {
         "change. An earlier job opened the account of these data; declare account: {{name: ..., budget: "
         "...}} with its terms, and this job's own budget is taken from it"
     ),
+    "text-listed": (
+        "{column} is of an enumeration, and {what} would follow the order of its list, not that of the letters; say "
+        "CAST({column} AS VARCHAR) for the letters, or CASE {column} WHEN ... THEN 1 ... END for the list"
+    ),
     "text-padded": (
         "{column} is a char(n), which is kept filled up with blanks: {what} sees them, and other functions do not; "
         "say CAST({column} AS VARCHAR), which has none at its end"
     ),
+    "column-may-fail": (
+        "{column} is computed as its rows are read, by something that may fail on one of them, and whether a paid statement fails would "
+        "tell of rows; store it, as a column of a table or of a materialised view, or compute it in the output, where nothing can fail"
+    ),
     "type-unsupported": (
         "{column} is of a type ({type}) that questions cannot use, because engines disagree about it, or fail on some "
-        "of its values; declare a view that has what you need of it as a number, a text or a date"
+        "of its values; name a table that has what you need of it as a number, a text or a date"
     ),
     "union-too-large": "a union may have at most {most} parts, with those of the unions in it; ask about fewer at once",
+    "view-may-fail": (
+        "view {table} computes which rows there are by something that may fail on one of them, or that is not known here (a cast, "
+        "arithmetic, a window function, LIMIT, a sub-query in a condition), and whether a paid statement fails would tell of rows; "
+        "store its rows, as a table or a materialised view, or name the table behind it: what an output computes cannot fail"
+    ),
     "view-reads-files": (
         "view {table} reads a file, a function or another database, which has no budget under this name; name what "
         "it reads under sources, or make a table of it"

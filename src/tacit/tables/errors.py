@@ -29,6 +29,10 @@ WORDS: Mapping[str, str] = {
         "to hold, Unit.node(ends=('src', 'dst'), max_rows=50, capped=True); or protect edges, "
         "Unit.edge('src', 'dst', max_rows=1); or one end, Unit('src', max_rows=12)"
     ),
+    "column-may-fail": (
+        "{column} is computed as its rows are read, by something that may fail on one of them, and whether a paid statement fails would "
+        "tell of rows; store it, as a column of a table or of a materialised view, or compute it in the question, where nothing can fail"
+    ),
     "columns-unknown": "the columns of a joined table are not known; list them in the session",
     "foreign-key-missing": (
         "no declared foreign key leads from {table} to {key}, so its rows have no owner; declare it: "
@@ -78,9 +82,14 @@ WORDS: Mapping[str, str] = {
     ),
     "type-unsupported": (
         "{column} is of a type ({type}) that questions cannot use, because engines disagree about it, or fail on some "
-        "of its values; ask about a view that has what you need of it as a number, a text or a date"
+        "of its values; ask about a table that has what you need of it as a number, a text or a date"
     ),
     "union-too-large": "a union may have at most {most} parts, with those of the unions in it; ask about fewer at once",
+    "view-may-fail": (
+        "view {table} computes which rows there are by something that may fail on one of them, or that is not known here (a cast, "
+        "arithmetic, a window function, LIMIT, a sub-query in a condition), and whether a paid statement fails would tell of rows; "
+        "store its rows, as a table or a materialised view, or ask about the table behind it: what a question computes cannot fail"
+    ),
     "view-reads-files": (
         "view {table} reads a file, a function or another database, which has no budget under this name; name what "
         "it reads as a source of its own, or make a table of it"

@@ -47,7 +47,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from tacit.tables.engines.types import NANOSECONDS, bare, kind_of
+from tacit.tables.engines.types import COMPUTED, NANOSECONDS, bare, kind_of
 from tacit.tables.errors import Refused, TableError
 from tacit.tables.expressions import Value, column
 from tacit.tables.unit import Link, Unit, parted, ways
@@ -193,8 +193,15 @@ def same_people(first: str | None, second: str | None) -> bool:
 def asked_of(field: Field, name: str | None = None) -> Value:
     """The value of a column that a question names; refused where its type is not one of those that can be asked about."""
     if not usable(field):
-        raise Refused(code="type-unsupported", column=name or field.name, type=shown_type(field.type))
+        raise unsupported(name or field.name, field.type)
     return column(field.name, field.type)
+
+
+def unsupported(name: str, sql_type: str | None) -> Refused:
+    """Why a column cannot be asked about: its type, or how it is made."""
+    if sql_type == COMPUTED:
+        return Refused(code="column-may-fail", column=name)
+    return Refused(code="type-unsupported", column=name, type=shown_type(sql_type))
 
 
 def usable(field: Field) -> bool:
@@ -334,7 +341,7 @@ def by_column(name: str, plain: Relation, person: str | None, unit: Unit) -> Rel
 def _tells_apart(person: Field) -> None:
     """Refuse a person's column of a type that questions cannot use, or in which two people would become one."""
     if not usable(person) or (person.type is not None and bare(person.type) in NANOSECONDS):
-        raise Refused(code="type-unsupported", column=person.name, type=shown_type(person.type))
+        raise unsupported(person.name, person.type)
 
 
 def _carrying(name: str, rows: Relation, owner: exp.Expression, kind: str | None, person: str) -> Relation:

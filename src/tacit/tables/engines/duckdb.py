@@ -47,7 +47,8 @@ from tacit.tables.engines.engine import (
     refuse_collated,
     try_cast,
 )
-from tacit.tables.engines.types import duckdb_type, kind_of
+from tacit.tables.engines.types import COMPUTED, duckdb_type, kind_of
+from tacit.tables.engines.views import Behind, may_fail, query_of
 from tacit.tables.errors import EngineError, TableError
 from tacit.tables.reading import ColumnReading, read_as
 
@@ -230,6 +231,8 @@ class DuckDB:
         if rows is None:
             raise EngineError("DuckDB knows no such table or column; check the names")
         found = {str(row[0]): duckdb_type(str(row[1])) for row in rows}
+        if isinstance(relation, exp.Table) and relation.name.casefold() in (views := self._views()):
+            found |= dict.fromkeys(may_fail(relation, lambda table: self._behind(table, views)), COMPUTED)
         texts = [name for name, kind in found.items() if kind == "VARCHAR"]
         if self._file and texts and isinstance(relation, exp.Table):
             alike = self.run(collation_probe(relation, texts)).to_pylist()[0]
@@ -279,13 +282,30 @@ class DuckDB:
             raise EngineError(code="statement-failed", engine="DuckDB")
         return found
 
-    def _described(self, table: str) -> list[str]:
+    def _described(self, table: str) -> dict[str, str]:
         rows: list[Any] | None = None
         with self._lock, suppress(duckdb.Error):
             rows = self._connection.execute(f"DESCRIBE SELECT * FROM {_name(table)}").fetchall()
         if rows is None:
             raise EngineError("DuckDB knows no such table or column; check the names")
-        return [str(row[0]) for row in rows]
+        return {str(row[0]): duckdb_type(str(row[1])) for row in rows}
+
+    def _views(self) -> dict[str, str]:
+        """The views of a database, in small letters; not those by which files are read here, whose columns cannot fail."""
+        with self._lock:
+            rows = self._connection.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary").fetchall()
+        return {str(name).casefold(): str(text) for name, text in rows}
+
+    def _behind(self, table: exp.Table, views: dict[str, str]) -> Behind:
+        """What a name stands for. Generated columns are computed as rows are put in, so that none of them can fail any more."""
+        types, text = self._described(table.name), views.get(table.name.casefold())
+        if text is None:
+            return Behind(types)
+        made = query_of(text, self.dialect)
+        if not isinstance(made, exp.Create):
+            return Behind(types, exp.Anonymous(this="unread"))
+        named = made.this.expressions if isinstance(made.this, exp.Schema) else []
+        return Behind(types, made.expression, renamed=tuple(column.name for column in named))
 
     def bases(self, table: str) -> list[str]:
         """The tables that a view is made of, through other views; of a table, itself. One that reads anything else is refused."""

@@ -21,7 +21,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.engine import Words, collation_probe, constant, portable_key, prepared, refuse_collated
-from tacit.tables.engines.types import postgres_type
+from tacit.tables.engines.types import COMPUTED, postgres_type
+from tacit.tables.engines.views import Behind, may_fail, query_of
 from tacit.tables.errors import EngineError, TableError
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ SMALLEST = 1e-300
 LARGEST = 709.7827
 WHOLE = {exp.DataType.Type.BIGINT: 2**63, exp.DataType.Type.INT: 2**31, exp.DataType.Type.SMALLINT: 2**15}
 DOUBLE = exp.DataType.Type.DOUBLE
+#: The types of texts, and what stands for them where the database keeps them in another encoding.
+TEXTS, OTHER_ENCODING = ("VARCHAR", "CHAR", "NAME"), "TEXT NOT IN UTF-8"
 
 
 class Postgres:
@@ -65,18 +68,41 @@ class Postgres:
 
     def columns(self, relation: exp.Expression) -> dict[str, str]:
         query = exp.Select(expressions=[exp.Star()]).from_(relation.copy(), copy=False).limit(0, copy=False)
-        text = self.prepare(query).sql(dialect=self.dialect)
+        found = self._described(self.prepare(query).sql(dialect=self.dialect))
+        if isinstance(relation, exp.Table):
+            found |= dict.fromkeys(may_fail(relation, self._behind), COMPUTED)
+        texts = [name for name, kind in found.items() if kind in TEXTS]
+        if texts and self._connection.info.parameter_status("server_encoding") != "UTF8":
+            # Not every byte has a character in other encodings, and not every character bytes: a statement would fail on one of them.
+            found |= dict.fromkeys(texts, OTHER_ENCODING)
+            texts = []
+        if texts and isinstance(relation, exp.Table):
+            alike = self.run(collation_probe(relation, texts)).to_pylist()[0]
+            refuse_collated([name for name in texts if alike[name]], relation.name)
+        return found
+
+    def _described(self, text: str) -> dict[str, str]:
         found: dict[str, str] | None = None
         with suppress(Exception), self._lock, self._connection.transaction(force_rollback=True):
             described = self._connection.execute(text.encode()).description or []
             found = {column.name: postgres_type(column.type_code) for column in described}
         if found is None:
             raise EngineError("PostgreSQL knows no such table or column; check the names")
-        texts = [name for name, kind in found.items() if kind in ("VARCHAR", "CHAR", "NAME")]
-        if texts and isinstance(relation, exp.Table):
-            alike = self.run(collation_probe(relation, texts)).to_pylist()[0]
-            refuse_collated([name for name in texts if alike[name]], relation.name)
         return found
+
+    def _behind(self, table: exp.Table) -> Behind:
+        """What a name stands for, as the server's own catalogue has it."""
+        name = exp.Table(**{part: table.args[part].copy() for part in ("this", "db") if table.args.get(part) is not None})
+        types = self._described(f"SELECT * FROM {name.sql(dialect=self.dialect)} LIMIT 0")
+        rows: list[Any] | None = None
+        with suppress(Exception), self._lock, self._connection.transaction(force_rollback=True):
+            rows = self._connection.execute(_COMPUTED, (name.sql(dialect=self.dialect),)).fetchall()
+        if not rows:
+            raise EngineError("PostgreSQL knows no such table or column; check the names")
+        # What cannot be read is an expression that is not known.
+        made = {str(row[1]): query_of(str(row[2]), self.dialect) or exp.Anonymous(this="unread") for row in rows if row[1] is not None}
+        view = rows[0][0]
+        return Behind(types, None if view is None else query_of(str(view), self.dialect) or exp.Anonymous(this="unread"), made)
 
     def relations(self, table: str) -> list[str]:
         """The tables behind a name, as the server itself numbers them: one table has one number, however it is spelt or viewed."""
@@ -113,6 +139,13 @@ class Postgres:
 
 #: Which cluster and database this is, whatever the address that led here.
 _SERVER = "SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || oid FROM pg_database WHERE datname = current_database()"
+#: The query of a view; and the expressions of columns that are not stored, as PostgreSQL 18 has them.
+_COMPUTED = """
+SELECT CASE c.relkind WHEN 'v' THEN pg_get_viewdef(c.oid) END, a.attname, pg_get_expr(d.adbin, d.adrelid)
+FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attgenerated = 'v' AND NOT a.attisdropped
+LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+WHERE c.oid = to_regclass(%s)
+"""
 #: The tables that a view reads, through other views, and the whole tables that partitions are parts of.
 _BEHIND = """
 WITH RECURSIVE reads(number) AS (
@@ -144,7 +177,7 @@ def _connected(url: str) -> psycopg.Connection[Any]:
         raise TableError("a PostgreSQL source is postgresql://user:password@host/database")
     connection: psycopg.Connection[Any] | None = None
     with suppress(psycopg.Error):
-        connection = psycopg.connect(f"postgresql://{rest}", autocommit=True, application_name="tacit")
+        connection = psycopg.connect(f"postgresql://{rest}", autocommit=True, application_name="tacit", client_encoding="utf8")
         connection.execute("SET default_transaction_read_only = on")
         connection.execute("SET TIME ZONE 'UTC'")
         # Whatever the server or the role is set to: a backslash in a text is a backslash and ends nothing, every character can be sent, and

@@ -40,6 +40,8 @@ WIDE = frozenset({"HUGEINT", "INT128", *UNSIGNED})
 PLAIN_TEXTS = frozenset({"VARCHAR", "TEXT", "STRING"})
 #: Texts that are kept filled up with blanks, which some of an engine's functions see and others do not.
 PADDED = frozenset({"CHAR"})
+#: In place of the type of a column that is computed as it is read, by what may fail on a row (see `tacit.tables.engines.views`).
+COMPUTED = "COMPUTED"
 #: Texts that an engine puts in the order of a list, and not of their letters.
 LISTED = frozenset({"ENUM"})
 #: Coarser timestamps, which are cast to microseconds, as all engines have them; seconds reach beyond, and such are NULL.
