@@ -208,8 +208,9 @@ FORMS = [
     "COALESCE(c, d)", "NULLIF(c, d)", "GREATEST(c, d)", "CASE WHEN c = d THEN c END", "CASE c WHEN d THEN 1 ELSE 2 END",
     "CAST(c AS BIGINT)", "CAST(c AS INTEGER)",
     "CAST(c AS SMALLINT)", "CAST(c AS DOUBLE PRECISION)", "CAST(c AS NUMERIC)", "CAST(c AS DATE)", "CAST(c AS TIMESTAMP)",
-    "c = 17", "c = 1.5", "c IN (1, 2)", "c BETWEEN 1 AND 2", "EXTRACT(YEAR FROM c)", "EXTRACT(DOY FROM c)", "NOT c", "c AND d", "c LIKE 'a%'",
-    "c + 1", "-c", "ABS(c)", "c * d", "SQRT(c)", "CAST(CAST(c AS VARCHAR) AS INTEGER)", "CAST(CAST(c AS BIGINT) AS SMALLINT)", "COALESCE(c, 1)",
+    "c = 17", "c = 1.5", "c IN (1, 2)", "c BETWEEN 1 AND 2", "EXTRACT(YEAR FROM c)", "EXTRACT(DOY FROM c)", "NOT c", "c AND d",
+    "c LIKE 'a%'", "c + 1", "-c", "ABS(c)", "c * d", "SQRT(c)", "CAST(CAST(c AS VARCHAR) AS INTEGER)",
+    "CAST(CAST(c AS BIGINT) AS SMALLINT)", "COALESCE(c, 1)",
 ]  # fmt: skip
 
 

@@ -491,6 +491,66 @@ def test_mutant_a_check_without_the_backward_pass_misses_what_is_joined_there(mo
         assert private.steps == 4
 
 
+class Moody(Mixing):
+    """Each record on its own, until it is told otherwise."""
+
+    joins = False
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient - gradient.mean(0) if Moody.joins else gradient
+
+
+class Sometimes(Inside):
+    """A function of its own, from a certain step on."""
+
+    on = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) if self.on else x * 1
+
+
+def steps_until(private: PrivateTraining, turn: Callable[[int], None]) -> int:
+    """How many steps are taken while something is turned before each."""
+    while private.remaining():
+        for batch in private.loader:
+            turn(private.steps + 1)
+            private.optimizer.zero_grad()
+            GOOD["mean"][2](private.model, *batch).backward()
+            private.optimizer.step()
+    return private.steps
+
+
+def turn_moody(step: int) -> None:
+    Moody.joins = step == 3  # which is no power of two
+
+
+@pytest.mark.parametrize("physical", [None, 7])
+def test_a_function_that_joins_records_at_one_step_is_refused_at_that_step(physical: int | None) -> None:
+    private = run(lambda: inside(Inside(Moody)), False, {"physical_batch": physical, "allow_unseen": True})
+    with pytest.raises(TrainingError, match="backward pass joins records"):
+        steps_until(private, turn_moody)
+    assert private.steps == 2
+
+
+def test_mutant_a_check_of_some_steps_misses_what_a_function_does_at_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.deep.clipping.clipper.own_backward", lambda outputs: False)
+    assert steps_until(run(lambda: inside(Inside(Moody)), False), turn_moody) == 4
+
+
+@pytest.mark.parametrize("physical", [None, 7])
+def test_a_function_that_comes_later_is_refused_where_no_step_was_looked_at(physical: int | None) -> None:
+    def turn(step: int) -> None:
+        Sometimes.on = step >= 3
+
+    private = run(lambda: inside(Sometimes(Straight)), False, {"physical_batch": physical})
+    with pytest.raises(TrainingError, match="came into the model at a step"):
+        steps_until(private, turn)
+    assert private.steps == 2
+    Sometimes.on = False
+    assert steps_until(run(lambda: inside(Sometimes(Straight)), False, {"physical_batch": physical, "allow_unseen": True}), turn) == 4
+
+
 def test_a_record_that_is_not_finite_does_not_decide_the_check() -> None:
     """Its gradient counts for nothing, and no refusal tells that it is there."""
     private = run(plain, False)

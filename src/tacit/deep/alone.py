@@ -5,6 +5,7 @@ that are not ignored, mixup or a contrastive loss lets records see each other, a
 8, ... the loop's torch calls are kept, from the batch to `backward()`, and repeated with one row of the batch made up from the others.
 Only that row's input, output and gradient may change. The model's own backward pass is repeated too, with half of the rows made up, as a
 function with a backward pass of its own, or a hook, may join records there alone: no gradient of a parameter by another record may change.
+A model with such functions has its backward pass played again at every step.
 
 >>> x, y = torch.randn(6, 3), torch.tensor([0, 1, 0, 1, 0, 1])
 >>> model = torch.nn.Linear(3, 2)
@@ -49,7 +50,10 @@ GRADIENTS = "the gradient of one record changes with the other records of its ba
 BACKWARD = "the model's backward pass joins records: inside it the gradient of one record changes with the other records of its batch"
 ORDER = "records of a batch change their places, and with them their owners"
 UNSEEN = "the way from the batch to the loss cannot be followed, so it is not known whether records see each other"
+LATE = "a function with a backward pass of its own came into the model at a step that was not looked at"
 FIXES = {
+    LATE: "use every autograd.Function of the model from the first step on: then each of its steps is looked at. If you have checked that "
+    "it treats each record on its own, allow_unseen=True goes on, and the ledger says so",
     UNSEEN: "between the batch and loss.backward() use torch calls only: read numbers into tensors in the loader (collate=), "
     "make constant tensors before the loop, compute what is logged after backward(), call backward() once, on one loss. If you "
     "have checked that each record's loss depends on that record alone, allow_unseen=True goes on, and the ledger says so",
@@ -181,8 +185,9 @@ class Tape(TorchFunctionMode):
         if stack and stack[-1] is self:
             self.__exit__(None, None, None)
 
-    def finding(self, *, position: bool) -> str | None:
-        """What is wrong, or nothing; with `position`, a record must also keep its place in the batch."""
+    def finding(self, *, position: bool, whole: bool = True) -> str | None:
+        """What is wrong, or nothing; with `position`, a record must also keep its place in the batch; not `whole`, the backward pass alone
+        is looked at."""
         self.listening = False
         if self.broken or self.loss is None or not self.runs:
             return UNSEEN
@@ -197,7 +202,8 @@ class Tape(TorchFunctionMode):
             base = self._play(self.kept)
             # One row at a time, and each half of the rows: what the first record does to all is seen in the half that holds it.
             order = torch.randperm(count, generator=generator)
-            for changed in (order[:1], order[1:2], order[2:3], order[: count // 2], order[count // 2 :]):
+            parts = (order[:1], order[1:2], order[2:3], order[: count // 2], order[count // 2 :])
+            for changed in parts if whole else ():
                 other = self._play([_changed(leaf, changed, count, generator) for leaf in self.kept])
                 for message, before, after in zip((INPUTS, OUTPUTS, GRADIENTS), base.seen, other.seen, strict=True):
                     rows = _differ(before, after, count)

@@ -44,7 +44,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
-from tacit.deep.alone import FIXES, UNSEEN, Tape, due
+from tacit.deep.alone import FIXES, LATE, UNSEEN, Tape, due
 from tacit.deep.clipping import ROUNDING as SUMS
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
@@ -203,7 +203,8 @@ class PrivateTraining:
         self._clipper.counting = drawn
         self._buffers = buffers(self.model)
         self.left()
-        if drawn and batch is not None and (due(self.steps + 1) or not self._judged):
+        # A backward pass that was written by hand may do anything at any step, so that each one is looked at.
+        if drawn and batch is not None and (due(self.steps + 1) or not self._judged or self._clipper.own_backward):
             self._tape = Tape(batch, self._clipper.again)
             self._tape.__enter__()  # type: ignore[no-untyped-call]
             self._clipper.witness = self._tape.model
@@ -246,13 +247,13 @@ class PrivateTraining:
         found = None
         if tape is not None:
             with self._clipper.rehearsing():
-                found = tape.finding(position=self.by_place)
+                found = tape.finding(position=self.by_place, whole=due(self.steps + 1) or not self._judged)
             self._judged = self._judged or tape.judged
         if found is not None and found != UNSEEN:
             raise TrainingError(f"{found}, so clipping bounds nothing; {FIXES[found]}")
-        self._release(self._handed, unseen=found is not None)
+        self._release(self._handed, unseen=found or "", looked=tape is not None)
 
-    def _release(self, handed: int, *, unseen: bool = False) -> None:
+    def _release(self, handed: int, *, unseen: str = "", looked: bool = True) -> None:
         """Take the clipped sum, add noise once, divide by the public number, and let the optimiser have it."""
         if self.remaining() <= 0:
             raise TrainingError(f"all {self.planned} planned steps are taken")
@@ -263,8 +264,10 @@ class PrivateTraining:
                 "the backward pass saw other examples than the loader handed out: run model(x) and loss.backward() once for each batch, on "
                 "the whole batch, in train mode, and evaluate under torch.no_grad()"
             )
+        if self._clipper.own_backward and self._clipper.counting and not looked:
+            unseen = LATE
         if unseen and not self._allow_unseen:
-            raise TrainingError(f"{UNSEEN}; {FIXES[UNSEEN]}")
+            raise TrainingError(f"{unseen}; {FIXES[unseen]}")
         if buffers(self.model) != self._buffers:
             raise TrainingError(
                 "a buffer of the model was written while a batch was in hand, and would carry the data past the noise; compute it from "

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from tacit.deep.clipping.fallback import Fallback
 from tacit.deep.clipping.layers import Forward, how
 from tacit.deep.clipping.parts import DOUBLE, Blocks, Bounds, Part, Sums, target
-from tacit.deep.clipping.passes import ClippingError, Pass, Probe, flatten, full_precision, repeat_first, tap
+from tacit.deep.clipping.passes import ClippingError, Pass, Probe, flatten, full_precision, own_backward, repeat_first, tap
 from tacit.deep.clipping.rules import Rule
 from tacit.deep.clipping.rules import flat as flat
 from tacit.deep.validate import ensure_valid
@@ -160,6 +160,7 @@ class Clipper:
         self.largest: int | None = None  # examples at once; a larger batch is run in pieces, twice forward
         self.witness: Callable[..., Any] | None = None  # is told of every training call of the model
         self.rehearsal = False
+        self.own_backward = False  # whether a pass so far had a function with a backward pass of its own
         self.narrow = False  # whether sums may come in single precision, where that is within the same error
         self.counting = True  # whether the next examples count: a placeholder for an empty batch does not
         self.book: Pass | None = None  # the pass in progress
@@ -521,6 +522,7 @@ class Split(Pass):
                         outputs, _ = flatten(self.original(*args, **kwargs))
                 finally:
                     clipper.recording, clipper.book = False, None
+                clipper.own_backward = clipper.own_backward or own_backward(outputs)
                 wanted = [(outputs[place], gradient[first:last]) for place, gradient in self.gradients.items()]
                 with full_precision("cpu"):
                     torch.autograd.backward([output for output, _ in wanted], [gradient for _, gradient in wanted])
@@ -606,9 +608,11 @@ class _Root(_Patched):
         clipper.recording = True
         try:
             clipper.probe(self.original, args, kwargs)
-            return self.original(*args, **kwargs)
+            found = self.original(*args, **kwargs)
         finally:
             clipper.recording = False
+        clipper.own_backward = clipper.own_backward or own_backward(flatten(found)[0])
+        return found
 
     def _plain(self, *args: Any, **kwargs: Any) -> Any:
         return self.original(*args, **kwargs)

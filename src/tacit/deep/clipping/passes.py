@@ -127,6 +127,33 @@ def tap(output: Tensor, reader: Reader) -> Tensor:
     return cast(Tensor, _Tap.apply(output, anchor, reader))  # type: ignore[no-untyped-call]
 
 
+def own_backward(outputs: Iterable[Tensor]) -> bool:
+    """Whether a function with a backward pass of its own, written in Python, is on the way to these outputs.
+
+    >>> class Twice(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     def backward(ctx, gradient):
+    ...         return 2 * gradient
+    >>> x = torch.ones(3, requires_grad=True)
+    >>> own_backward([x.exp() + 1]), own_backward([Twice.apply(x).exp() + 1])
+    (False, True)
+    """
+    left: list[Any] = [output.grad_fn for output in outputs]
+    seen = set[Any]()
+    while left:
+        node = left.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, torch.autograd.function.BackwardCFunction) and getattr(node, "_forward_cls", None) is not _Tap:
+            return True
+        left += [before for before, _ in node.next_functions]
+    return False
+
+
 Read = Callable[[Tensor], Iterable[Part]]
 
 
