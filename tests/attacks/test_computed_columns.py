@@ -7,6 +7,7 @@ one of these rows cannot be computed, and answers where there is none. Engines a
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from tacit.ledger import Budget, Ledger
 from tacit.tables import Desk, EngineError, Refused, Session, Source, TableError, Unit
 from tacit.tables.engines import postgres as postgres_engine
 from tacit.tables.engines.postgres import Postgres
+from tacit.tables.engines.spark import Spark
 from tacit.tables.engines.views import Behind, may_fail
 
 #: A person of 64 whose code is no number.
@@ -278,3 +280,61 @@ def test_texts_in_other_encodings_are_refused_before_payment() -> None:
         made.plan(made.question("SELECT COUNT(*) AS q FROM visits WHERE age > 3"), Guarantee(epsilon=1))
     finally:
         engine.close()
+
+
+VIEWS = {
+    "cast": "SELECT id, age, CAST(code AS INT) AS c FROM computed_rows",
+    "sum": "SELECT id, age, n + n AS c FROM computed_rows",
+    "above": "SELECT id, age, c FROM (SELECT id, age, CAST(code AS INT) AS c FROM computed_rows)",
+}
+
+
+@pytest.fixture
+def frames() -> Place:
+    place = places.place("spark")
+    rows = ROWS.replace("(1, ", "(CAST(1 AS BIGINT), ")
+    stored = place.usual.session.sql(f"SELECT * FROM VALUES {rows} AS v(id, age, code, seen_at, n)").localCheckpoint()
+    stored.createOrReplaceTempView("computed_rows")
+    return place
+
+
+def test_what_spark_computes_as_it_reads_is_refused_before_payment(frames: Place) -> None:
+    session = frames.usual.session
+    for name, text in VIEWS.items():
+        session.sql(text).createOrReplaceTempView("seen")
+        asked = frames.session(Unit("id", max_rows=1), Budget(epsilon=10**9, delta="1e-3"), name="seen", loss=False).desk
+        with pytest.raises(Refused) as refusal:
+            asked.question(next(questions("age = 64")))
+        assert refusal.value.code == "column-may-fail", name
+    for text in ("SELECT id, age, n AS c FROM computed_rows WHERE CAST(code AS INT) > 3", "SELECT id, age, n AS c FROM computed_rows LIMIT 2"):
+        session.sql(text).createOrReplaceTempView("seen")
+        with pytest.raises(TableError) as failed:
+            frames.usual.columns(exp.to_table("seen"))
+        assert failed.value.code == "view-may-fail", text
+    sure = "SELECT id, age, UPPER(code) AS c, CAST(n AS BIGINT) AS w, TRY_CAST(code AS INT) AS t FROM computed_rows WHERE age > 3"
+    session.sql(sure).createOrReplaceTempView("seen")
+    assert set(frames.usual.columns(exp.to_table("seen")).values()) == {"BIGINT", "INTEGER", "VARCHAR"}
+
+
+def test_a_connect_server_says_what_it_computes(frames: Place) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyspark's own
+        engine = Spark(connect=servers.spark().address)
+        try:
+            engine.session.createDataFrame([(1, "no", 7)], "id bigint, code string, n int").createOrReplaceTempView("remote_rows")
+            assert engine.columns(exp.to_table("remote_rows")) == {"id": "BIGINT", "code": "VARCHAR", "n": "INTEGER"}
+            engine.session.sql("SELECT id, CAST(code AS INT) AS c FROM remote_rows").createOrReplaceTempView("remote_seen")
+            with pytest.raises(TableError) as refusal:
+                engine.columns(exp.to_table("remote_seen"))
+            assert refusal.value.code == "view-may-fail"
+        finally:
+            engine.session.stop()
+
+
+def test_bytes_that_are_no_text_are_no_group_of_spark(frames: Place) -> None:
+    """One row of such bytes made every paid statement fail that is grouped by them."""
+    rows = "SELECT id, CASE WHEN id = 7 THEN CAST(X'FF61' AS STRING) ELSE 'a' END AS k FROM RANGE(20)"
+    frames.usual.session.sql(rows).localCheckpoint().createOrReplaceTempView("odd_bytes")
+    session = frames.session(Unit("id", max_rows=1), Budget(epsilon=10**9, delta="0.1"), name="odd_bytes", loss=False)
+    found = session.sql("SELECT k, COUNT(*) AS q FROM odd_bytes GROUP BY k", epsilon=10**6, delta="1e-2")
+    assert list(found.keys["k"]) == ["a"] and round(float(found["q"][0])) == 19

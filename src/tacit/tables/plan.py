@@ -400,7 +400,7 @@ def prepare(question: Question, unit: Unit, engine: Engine, settings: Settings) 
         raise TableError(f"weights names {unknown[0]!r}, which is no aggregate of the question")
     unit = _narrowed(question, unit)
     types = types_of(question, engine, unit)
-    keys = _publishable(keys_of(question.keys, settings.keys, [types[key.value] for key in question.keys]), types)
+    keys = _publishable(keys_of(question.keys, settings.keys, [types[key.value] for key in question.keys]), types, engine.dialect)
     if question.levels:
         _check_levels(question, keys)
     wishes = _Wishes()
@@ -455,8 +455,8 @@ def _narrowed(question: Question, unit: Unit) -> Unit:
     return replace(unit, max_rows=most)
 
 
-def _publishable(keys: Keys, types: Mapping[exp.Expression, str]) -> Keys:
-    """Keys to be selected, NULL where a date or a number cannot be handed over: a row must not make the answer fail."""
+def _publishable(keys: Keys, types: Mapping[exp.Expression, str], dialect: str) -> Keys:
+    """Keys to be selected, NULL where a date, a number or a text cannot be handed over: a row must not make the answer fail."""
     found = list(keys.keys)
     for place in keys.private:
         key = found[place]
@@ -465,6 +465,9 @@ def _publishable(keys: Keys, types: Mapping[exp.Expression, str]) -> Keys:
             found[place] = replace(key, value=_nanoseconds(value), digits=kind)
         elif kind in ("date", "timestamp"):
             found[place] = replace(key, value=dated(Value(value, kind)))
+        elif kind == "text" and dialect == "spark":
+            # A text of Spark may be any bytes, as files have them, and those that are no UTF-8 are no text anywhere else.
+            found[place] = replace(key, value=exp.Anonymous(this="try_validate_utf8", expressions=[value]))
         elif kind == "float":
             # 0.0 and -0.0 are one group, and which of them is shown would be the row's that comes first.
             zero = exp.EQ(this=value.copy(), expression=exp.Literal.number(0))

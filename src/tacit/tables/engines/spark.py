@@ -22,7 +22,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from tacit.tables.engines.engine import Words, portable_key, prepared, refuse_collated, try_cast
-from tacit.tables.engines.types import spark_type
+from tacit.tables.engines.spark_plans import Plan, explained
+from tacit.tables.engines.types import COMPUTED, spark_type
 from tacit.tables.errors import EngineError, TableError
 
 WORDS = Words(exp.DataType.Type.TEXT, "typeof", ("double", "float"), ("timestamp",), "unix_micros")
@@ -37,6 +38,8 @@ LOCAL = {
 }
 #: The setting that says in which zone an instant has a date.
 ZONE = "spark.sql.session.timeZone"
+#: The text of a plan with all its columns.
+WHOLE_PLANS = {"spark.sql.debug.maxToStringFields": "100000"}
 #: How Spark's SQL names a variable of its environment, anywhere in a statement.
 VARIABLE = "${"
 #: An option that Spark always gives to Java, and that a Java without the optional vector module does not start with.
@@ -113,8 +116,20 @@ class Spark:
             raise EngineError("Spark knows no such table or column; check the names")
         found = {field.name: spark_type(field.dataType.simpleString()) for field in fields}
         if isinstance(relation, exp.Table):
+            found |= dict.fromkeys(self._may_fail(relation, text), COMPUTED)
             refuse_collated([field.name for field in fields if " collate " in field.dataType.simpleString()], relation.name)
         return found
+
+    def _may_fail(self, relation: exp.Table, text: str) -> list[str]:
+        """The columns that Spark computes as it reads a frame or a view, by what may fail on a row; refused where its rows depend on that."""
+        judged: list[str] | None = None
+        with self._lock, _quiet(), suppress(Exception):
+            frame = self.session.sql(text)
+            # A Connect server hands out the text of its plan alone.
+            judged = Plan(self.session._jvm).odd(frame._jdf.queryExecution().analyzed()) if hasattr(frame, "_jdf") else explained(frame)
+        if judged is None:
+            raise TableError(code="view-may-fail", table=relation.name)
+        return judged
 
     def content(self, table: str) -> str:
         """A digest of all rows in any order, the same under any name; of private data, and for the ledger alone."""
@@ -239,7 +254,7 @@ def _connected(address: str, options: dict[str, str]) -> Any:
         # Without this, the client tries again for ten minutes before it says that there is no server.
         socket.create_connection((place.hostname or "", place.port or PORT), PATIENCE).close()
         made = SparkSession.builder.remote(address).create()
-        for name, value in {"spark.sql.session.timeZone": "UTC", **options}.items():
+        for name, value in {"spark.sql.session.timeZone": "UTC", **WHOLE_PLANS, **options}.items():
             made.conf.set(name, value)
         session = made
     if session is None:
