@@ -306,7 +306,8 @@ def test_what_spark_computes_as_it_reads_is_refused_before_payment(frames: Place
         with pytest.raises(Refused) as refusal:
             asked.question(next(questions("age = 64")))
         assert refusal.value.code == "column-may-fail", name
-    for text in ("SELECT id, age, n AS c FROM computed_rows WHERE CAST(code AS INT) > 3", "SELECT id, age, n AS c FROM computed_rows LIMIT 2"):
+    for rest in ("WHERE CAST(code AS INT) > 3", "LIMIT 2"):
+        text = f"SELECT id, age, n AS c FROM computed_rows {rest}"
         session.sql(text).createOrReplaceTempView("seen")
         with pytest.raises(TableError) as failed:
             frames.usual.columns(exp.to_table("seen"))

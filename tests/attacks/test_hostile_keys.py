@@ -41,7 +41,7 @@ def made(place: Place, values: list[str]) -> None:
             connection.execute(b"DROP TABLE IF EXISTS hostile")
             connection.execute(f"CREATE TABLE hostile AS {rows}".encode())
     elif place.name == "spark":
-        place.usual.session.sql(f"CREATE OR REPLACE TEMPORARY VIEW hostile AS {rows}")
+        place.usual.session.sql(rows).localCheckpoint().createOrReplaceTempView("hostile")
     else:
         place.usual._connection.execute(f"CREATE OR REPLACE TEMP VIEW hostile AS {rows}")
 

@@ -121,7 +121,8 @@ class Spark:
         return found
 
     def _may_fail(self, relation: exp.Table, text: str) -> list[str]:
-        """The columns that Spark computes as it reads a frame or a view, by what may fail on a row; refused where its rows depend on that."""
+        """The columns that Spark computes as it reads a frame or a view, by what may fail on a row. A frame whose rows
+        depend on such a thing is refused."""
         judged: list[str] | None = None
         with self._lock, _quiet(), suppress(Exception):
             frame = self.session.sql(text)

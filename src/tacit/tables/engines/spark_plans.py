@@ -11,14 +11,14 @@ from typing import Any
 
 #: Rows as they are stored or were computed before, and what passes rows on as they are.
 STORED = frozenset({
-    "LogicalRelation", "LogicalRelationWithTable", "HiveTableRelation", "DataSourceV2Relation", "LocalRelation", "LogicalRDD", "OneRowRelation",
-    "InMemoryRelation", "Range",
+    "LogicalRelation", "LogicalRelationWithTable", "HiveTableRelation", "DataSourceV2Relation", "LocalRelation", "LogicalRDD",
+    "OneRowRelation", "InMemoryRelation", "Range",
 })  # fmt: skip
 PASSING = frozenset({"SubqueryAlias", "View", "Repartition", "RepartitionByExpression", "ResolvedHint", "Union"})
 #: What never fails if its parts do not.
 SURE = frozenset({
-    "AttributeReference", "Alias", "Literal", "EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual",
-    "And", "Or", "Not", "IsNull", "IsNotNull", "In", "InSet", "Coalesce", "CaseWhen", "If", "Lower", "Upper", "StringTrim", "Length",
+    "AttributeReference", "Alias", "Literal", "EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan",
+    "GreaterThanOrEqual", "And", "Or", "Not", "IsNull", "IsNotNull", "In", "InSet", "Coalesce", "CaseWhen", "If", "Lower", "Upper", "StringTrim", "Length",
     "Concat", "Collate", "Year", "Quarter", "Month", "DayOfMonth", "DayOfYear", "StartsWith", "EndsWith", "Contains",
 })  # fmt: skip
 #: How steps begin that read rows and pass them on, in the text of a plan.
