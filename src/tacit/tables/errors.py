@@ -88,7 +88,8 @@ WORDS: Mapping[str, str] = {
     "view-may-fail": (
         "view {table} computes which rows there are by something that may fail on one of them, or that is not known here (a cast, "
         "arithmetic, a window function, LIMIT, a sub-query in a condition), and whether a paid statement fails would tell of rows; "
-        "store its rows, as a table or a materialised view (a frame of Spark by localCheckpoint), or ask about the table behind it: what a question computes cannot fail"
+        "store its rows, as a table or a materialised view (a frame of Spark by localCheckpoint), "
+        "or ask about the table behind it: what a question computes cannot fail"
     ),
     "view-reads-files": (
         "view {table} reads a file, a function or another database, which has no budget under this name; name what "

@@ -18,7 +18,8 @@ PASSING = frozenset({"SubqueryAlias", "View", "Repartition", "RepartitionByExpre
 #: What never fails if its parts do not.
 SURE = frozenset({
     "AttributeReference", "Alias", "Literal", "EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan",
-    "GreaterThanOrEqual", "And", "Or", "Not", "IsNull", "IsNotNull", "In", "InSet", "Coalesce", "CaseWhen", "If", "Lower", "Upper", "StringTrim", "Length",
+    "GreaterThanOrEqual", "And", "Or", "Not", "IsNull", "IsNotNull", "In", "InSet", "Coalesce", "CaseWhen", "If",
+    "Lower", "Upper", "StringTrim", "Length",
     "Concat", "Collate", "Year", "Quarter", "Month", "DayOfMonth", "DayOfYear", "StartsWith", "EndsWith", "Contains",
 })  # fmt: skip
 #: How steps begin that read rows and pass them on, in the text of a plan.
