@@ -25,7 +25,9 @@ sub-queries in a condition) is not among what is known here, and is refused with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -126,7 +128,7 @@ class _Reader:
         if distinct is not None and distinct.args.get("on") is not None:
             raise _Unsure
         grouped = group is not None
-        if grouped and (_beyond(group, {"expressions"}) or not all(_sure(part, rows) for part in group.expressions)):
+        if group is not None and (_beyond(group, {"expressions"}) or not all(_sure(part, rows) for part in group.expressions)):
             raise _Unsure
         for clause in ("where", "having", "order"):
             asked = node.args.get(clause)
@@ -385,7 +387,7 @@ def _widens(source: str | None, to: exp.DataType) -> bool:
 
 def query_of(text: str, dialect: str) -> exp.Expression | None:
     """The query of a view's text; None where it cannot be read."""
-    try:
-        return sqlglot.parse_one(text, dialect=dialect)
-    except (sqlglot.errors.SqlglotError, RecursionError):
-        return None
+    found: Any = None
+    with suppress(sqlglot.errors.SqlglotError, RecursionError):
+        found = sqlglot.parse_one(text, dialect=dialect)
+    return found if isinstance(found, exp.Expression) else None
