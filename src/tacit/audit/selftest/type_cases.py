@@ -54,6 +54,24 @@ def _outcome(types: Mapping[str, str]) -> Answers:
     return run
 
 
+def _view(judged: bool) -> Answers:
+    """Whether a question about a view that computes a number from a text is answered, by the age of the one person in it."""
+
+    def run(age: int, n: int) -> NDArray[np.float64]:
+        engine: Any = Source.of(pa.table({"id": [17], "age": [age], "code": ["no"]}), name="people").engine
+        with engine._lock:
+            engine._connection.execute("CREATE VIEW seen AS SELECT id, age, CAST(code AS INTEGER) AS code FROM people")
+        blind = mock.patch("tacit.tables.engines.duckdb.may_fail", lambda table, look: frozenset())
+        answered = 0.0
+        with contextlib.suppress(TableError, EngineError), contextlib.nullcontext() if judged else blind:
+            desk = Desk.of(Source(engine, ("seen",)), Unit("id", max_rows=1), loss=False)
+            desk.draw(desk.plan(desk.question("SELECT COUNT(*) AS n FROM seen WHERE age >= 64 AND code > 0"), Guarantee(epsilon=1)))
+            answered = 1.0
+        return np.full(n, answered)
+
+    return run
+
+
 def _answers(desk: Desk, text: str, n: int) -> NDArray[np.float64]:
     """n answers to a count, each with noise of its own."""
     plan = desk.plan(desk.question(text), Guarantee(epsilon=1))
@@ -111,6 +129,10 @@ def mutants() -> list[Mutant]:
         Mutant(
             "tables: a type that is matched by how its name begins", _outcome({"tags": "VARCHAR"}), _outcome({}), (64, 30), one, TRIALS,
             "A list of texts counts as a text, and the engine fails where a row gets as far.", bulk=True,
+        ),
+        Mutant(
+            "tables: a view that fails on a row", _view(False), _view(True), (64, 30), one, TRIALS,
+            "The engine computes a view's column inside the paid statement, and fails where a row gets as far.", bulk=True,
         ),
         Mutant(
             "tables: ties broken by where everyone's rows lie", _choice(_missing_or_not), _choice(None), (True, False), one, TRIALS,
