@@ -70,9 +70,8 @@ def questions(house: House, mark: str, wait: float) -> list[Any]:
         views = {name: house.send("ann", "GET", f"/v1/questions/{number}") for name, number in open_.items()}
         found += views.values()
         open_ = {name: number for name, number in open_.items() if views[name].json().get("state") not in ("answered", "lost", "refused")}
-    return found + [
-        house.send("ann", "GET", f"/v1/questions/{number}", accept=kind) for number in asked.values() for kind in ("application/json", "text/csv")
-    ]
+    forms = [(number, kind) for number in asked.values() for kind in ("application/json", "text/csv")]
+    return found + [house.send("ann", "GET", f"/v1/questions/{number}", accept=kind) for number, kind in forms]
 
 
 def pages(house: House) -> list[Any]:
