@@ -133,8 +133,11 @@ def premium(blanket: Blanket, people: int, epsilon: float, relative: float = 1e-
     c = high
     level, weight, mean = _tilted(values, masses, c)
     spread = math.sqrt(people * float(weight @ (values - mean) ** 2) + 2 / c**2)
-    pairs = list(combinations(range(len(values)), 2))
-    first, second = max(pairs, key=lambda ab: float(weight[ab[0]] * weight[ab[1]]) * float(values[ab[0]] - values[ab[1]]) ** 2)
+
+    def apart(pair: tuple[int, int]) -> float:
+        return float(weight[pair[0]] * weight[pair[1]]) * float(values[pair[0]] - values[pair[1]]) ** 2
+
+    first, second = max(combinations(range(len(values)), 2), key=apart)
     distance, joint = abs(float(values[first] - values[second])), float(weight[first] * weight[second])
     period = 2 * math.pi / distance
     points = max(9, math.ceil(14 * spread / distance)) | 1  # odd, so that a period is the mirror image of itself
