@@ -90,7 +90,7 @@ def test_an_interval_from_the_wrong_law_does_not_cover() -> None:
 
 
 def test_the_gap_covers_at_least() -> None:
-    made, runs, hits = np.random.default_rng(5), 120, 0
+    made, runs, hits = np.random.default_rng(5), 300, 0
     counts = np.array([[[300, 100], [120, 380]], [[350, 50], [200, 300]]])
     truth = max(abs(100 / 400 - 50 / 400), abs(380 / 500 - 300 / 500))
     noise = NoisySums.of_scale("laplace", 10)
@@ -99,7 +99,7 @@ def test_the_gap_covers_at_least() -> None:
         gap = PrivateRates(Groups.of(SEX), noisy, noise, Guarantee(epsilon=1).price(noise.event, Adjacency.ADD_REMOVE))
         found = gap.difference("equalized_odds")
         hits += found.low <= truth <= found.high
-    assert hits / runs >= 0.88  # 95 % or more; below this by chance less than once in 500
+    assert hits / runs >= 0.93  # 95 % or more; below this by chance once in 20 at 95 %, far more seldom at what it has
 
 
 def test_a_group_of_nobody_is_not_known() -> None:

@@ -124,13 +124,10 @@ def test_halvings() -> None:
 @pytest.mark.parametrize("below", [50, 500, 5000, 50_000])
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.8])
 def test_intervals_cover_95_percent(below: int, rate: float, epsilon: float) -> None:
-    """Asked: 95 % within 1.5 points over 2,000 runs (their deviation is half a point; limits are two of them wider).
-
-    A part of a group so small that its interval is all of [0, 1] most of the time covers more.
-    """
+    """95 % within 1.5 points over 2,000 runs, for groups of 50 to 50,000 people."""
     made, above, runs = np.random.default_rng(11), round(below * rate), 2000
     noise, hits = NoisySums.of_scale("laplace", 1 / epsilon), 0
     for inside, outside in np.round(made.laplace(0, 1 / epsilon, (runs, 2))):
         low, high = rate_interval(above + inside, below + inside + outside, (1, 1), noise, 0.95)
         hits += low <= above / below <= high
-    assert 0.925 <= hits / runs <= 0.975
+    assert 0.935 <= hits / runs <= 0.965

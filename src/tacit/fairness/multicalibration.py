@@ -166,6 +166,12 @@ class _Terms:
     views: Views
     deviation: float = 0.0  # of the noise on one number of the table
 
+    @property
+    def most(self) -> float:
+        """How many corrections there can be: each lowers the squared error, which is at most 1, by least * alpha^2. Noise may ask for more."""
+        step = self.least * self.alpha**2
+        return math.inf if step == 0 else max(math.floor(1 / step + 1e-9), 1)
+
 
 def _audit(table: Array, terms: _Terms) -> tuple[list[Miscalibration], tuple[Update, ...]]:
     """The worst cell of a (noisy) table of (count, residual), and the updates of its combination; no update within alpha."""
@@ -243,7 +249,8 @@ def multicalibrate(
     With `method="table"` each round measures (number of people, sum of label - score) for every group and cell with Gaussian
     noise, takes the combination of attributes with the worst cell, and moves every cell of it that is off by more than alpha
     and by more than two deviations of the noise. Its cells are disjoint, so each correction lowers the squared error by its
-    share times the square of its error, up to the noise: there are at most 1 / (least * alpha^2) of them.
+    share times the square of its error, up to the noise: there are at most 1 / (least * alpha^2) of them, and where noise
+    asks for more it stops.
     With `method="sparse"` cells are asked about one by one, and a round is the correction of one cell (Hebert-Johnson, Kim,
     Reingold and Rothblum 2018, Algorithm 1). "auto" compares `expected_noise`; without a delta only "sparse" is possible.
 
@@ -318,6 +325,9 @@ class _Table:
             findings += worst
             if not moves:
                 return updates, findings, bool(worst) and not _hidden(table, terms)
+            left = terms.most - sum(map(len, updates))
+            if left < len(moves):
+                return updates, findings, False  # without noise there cannot be so many
             updates.append(moves)
             found = _moved(found, codes, moves, terms.cells)
         return updates, findings, False
@@ -381,7 +391,7 @@ class _Sparse:
         updates: list[tuple[Update, ...]] = []
         findings: list[Miscalibration] = []
         start, quiet = 0, 0
-        while not sparse.halted and quiet < len(asked):
+        while not sparse.halted and quiet < len(asked) and len(updates) < terms.most:
             view, at = asked[start]
             start, quiet = (start + 1) % len(asked), quiet + 1
             if not sparse.ask(abs(int(table[view, at, 1]))):
