@@ -146,3 +146,16 @@ def test_pictures_tables_and_frames(tmp_path: object) -> None:
     assert found.to_arrow().num_rows == 2 * 7
     assert found.at("sex").counts.tolist() == found.counts.tolist()
     assert "NOT PRIVATE" in " ".join(found.notes)
+
+
+def test_the_share_of_undeclared_people_is_told_only_if_it_is_paid_for() -> None:
+    y, guess, _ = people(3000)
+    sex = ["F", "M", "other"] * 1000
+    with seeded(6):
+        silent = private_rates(y, guess, groups=SEX, sensitive_features=sex, epsilon=1)
+        told = private_rates(y, guess, groups=SEX, sensitive_features=sex, epsilon=1, undeclared=True)
+    assert silent.undeclared is None and not any("not declared" in note for note in silent.notes)
+    assert told.undeclared is not None and told.undeclared.low <= 1 / 3 <= told.undeclared.high < 0.35
+    # one more cell of the same histogram: the same price, and a person is still in one cell
+    assert told.event == silent.event == Laplace(1) and any("not declared" in note for note in told.notes)
+    assert told.at("sex").undeclared == told.undeclared

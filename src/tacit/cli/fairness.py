@@ -102,6 +102,7 @@ def audit(
     delta: Annotated[str, typer.Option("--delta", help="With it Gaussian noise is allowed too.")] = "0",
     positive: Annotated[str, typer.Option("--positive", help="The label, and the decision, that is selected.")] = "1",
     notion: Annotated[str, typer.Option("--notion", help="What to compare, with commas between them.")] = "equalized_odds",
+    undeclared: Annotated[bool, typer.Option("--undeclared", help="Also the share of people whose group is not declared.")] = False,
     ledger: Annotated[str | None, typer.Option("--ledger", help="Pay from an account of this book.", metavar="BOOK")] = None,
     account: Annotated[str | None, typer.Option("--account", help="Which account of the book.")] = None,
     plot: Plot = None,
@@ -125,7 +126,7 @@ def audit(
     payer = None if ledger is None else Ledger.open(address(ledger), create=False).account(str(account))
     found = private_rates(
         columns[label], columns[prediction], groups=groups, sensitive_features=columns, positive=_value(positive),
-        epsilon=number("--epsilon", epsilon), delta=number("--delta", delta) or None, account=payer,
+        epsilon=number("--epsilon", epsilon), delta=number("--delta", delta) or None, account=payer, undeclared=undeclared,
     )  # fmt: skip
     # What was paid for is printed first: a picture that cannot be written must not take it along.
     if as_json:
@@ -150,6 +151,7 @@ def _record(found: PrivateRates, notions: list[str], warned: list[str]) -> dict[
         "rates": {rate: {str(key): one(x) for key, x in of.items()} for rate, of in found.by_group.items()},
         "differences": {name: one(found.difference(name)) for name in notions},
         "ratios": {name: one(found.ratio(name)) for name in notions},
+        "undeclared": None if found.undeclared is None else one(found.undeclared),
         "notes": [*warned, *found.notes],
     }
 

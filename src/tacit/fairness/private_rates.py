@@ -105,6 +105,7 @@ class PrivateRates:
     confidence: float = 0.95
     population: bool = False
     merged: int = 1  # how many released cells stand in one of `counts`
+    outside: int | None = None  # the noisy number of people in no declared group, if it was asked for
 
     @property
     def event(self) -> Event:
@@ -122,8 +123,18 @@ class PrivateRates:
         merged = self.merged * self.groups.size // found.groups.size
         counts = found.counts.astype(np.int64)
         return PrivateRates(
-            found.groups, counts, self.noise, self.privacy, self.private, self.confidence, self.population, merged
+            found.groups, counts, self.noise, self.privacy, self.private, self.confidence, self.population, merged, self.outside
         )
+
+    @cached_property
+    def undeclared(self) -> RateEstimate | None:
+        """The share of people whose group was not declared; None where it was not asked for, and so not paid for."""
+        if self.outside is None:
+            return None
+        whole, cells = float(self.outside + self.counts.sum()), (1, self.counts.size * self.merged)
+        low, high = self._interval(float(self.outside), whole, cells, self.confidence)
+        value = min(max(self.outside / whole, low), high) if whole > 0 and (low, high) != (0.0, 1.0) else math.nan
+        return RateEstimate(value, low, high)
 
     def _interval(self, above: float, below: float, cells: tuple[int, int], confidence: float) -> tuple[float, float]:
         return rate_interval(above, below, cells, self.noise, confidence, self.population)
@@ -188,6 +199,8 @@ class PrivateRates:
         unknown = [key for key, one in zip(self.groups.keys, self.estimates("selection_rate"), strict=True) if not one.known]
         if unknown:
             found.append(f"nothing is known at this price about: {', '.join(map(str, unknown))}")
+        if self.undeclared is not None:
+            found.append(f"share of people whose group was not declared, and who count for nothing: {self.undeclared}")
         if not self.private:
             found.append("NOT PRIVATE: drawn in test mode")
         return found
@@ -303,13 +316,13 @@ def private_rates(
     groups: Mapping[str, Iterable[object]] | Groups, sensitive_features: object, positive: object = 1,
     epsilon: Any = None, delta: Any = None, rho: Any = None, mu: Any = None, guarantee: Guarantee | str | None = None,
     adjacency: str = "add-remove", law: Law | None = None, account: Account | None = None,
-    confidence: float = 0.95, population: bool = False, purpose: str = "rates by group",
+    confidence: float = 0.95, population: bool = False, undeclared: bool = False, purpose: str = "rates by group",
 ) -> PrivateRates:  # fmt: skip
     """Rates by group of private people, from one noisy histogram of (group, label, prediction).
 
     `groups` declares the attributes and their values, `sensitive_features` holds one column for each. A person
-    with an undeclared value counts for nothing. `positive` is the label, and the prediction, that is selected;
-    any other value is the other one.
+    with an undeclared value counts for nothing; with `undeclared=True` the share of such people is released too, from one more
+    cell of the same histogram. `positive` is the label, and the prediction, that is selected; any other value is the other one.
 
     Guarantee
         Statement: costs `event`, at most what was asked for, whatever is in the columns.
@@ -324,7 +337,8 @@ def private_rates(
     noise = noise_for(wanted, relation, law)
     level = float(probability("confidence", confidence))
     with paying(account, noise.event, purpose=purpose, delta=wanted.delta or None) as payment:
-        released = noise.add(people.confusion())
+        released = noise.add(people.cells() if undeclared else people.cells()[:-1])
     price = wanted.price(noise.event, relation)
-    return PrivateRates(people.groups, released, noise, price, payment.private, level, population)
+    counts, outside = released[: people.groups.size * 4].reshape(-1, 2, 2), int(released[-1]) if undeclared else None
+    return PrivateRates(people.groups, counts, noise, price, payment.private, level, population, outside=outside)
 
