@@ -18,7 +18,6 @@ post-processing (`tacit.fairness`).
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,12 +26,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field, model_validator
 
-from tacit.accounting import Event, to_json
+from tacit.accounting import Event
 from tacit.fairness import NOTIONS, RATES, Groups, PrivateRates, incompatible
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.job_parts import OutputSpec, Scalar
-from tacit.release.kinds import Notice, Portion, Record, marked, table, table_files
+from tacit.release.kinds import Notice, Portion, Record, fields, marked, table, table_files
 from tacit.release.page import plain
 from tacit.tables import Desk
 
@@ -235,16 +234,11 @@ def gaps_of(planned: FairnessPlan, result: PrivateRates) -> pa.Table:
 
 def recorded(planned: FairnessPlan, result: PrivateRates) -> Record:
     """What was counted, and its price."""
-    return {
-        "source": planned.spec.source,
-        "groups": list(planned.spec.groups),
-        "notions": list(planned.spec.notions),
-        "part": float(planned.portion.part),
-        "price": planned.portion.spend.words,
-        "event": json.loads(to_json(planned.event)),
-        "noise": planned.noise,
-        "files": [f"{planned.name}_rates", f"{planned.name}_gaps"],
-    }
+    spec = planned.spec
+    return fields.recorded_of(
+        planned, source=spec.source, groups=list(spec.groups), notions=list(spec.notions),
+        files=[f"{planned.name}_rates", f"{planned.name}_gaps"],
+    )  # fmt: skip
 
 
 def post_processing(planned: FairnessPlan) -> list[str]:
@@ -254,15 +248,12 @@ def post_processing(planned: FairnessPlan) -> list[str]:
 
 def described(planned: FairnessPlan, result: PrivateRates | None) -> Record:
     """What the report shows."""
-    found: Record = {
-        "name": planned.name, "title": planned.spec.title, "answered": result is not None, "event": repr(planned.event),
-        "notions": list(planned.spec.notions), "gaps": [], "rates": {}, "groups": [],
-        "notes": [
-            "Group sizes are private: denominators are noisy counts too. Intervals cover the noise, not the choice of the people.",
-            "A person with an undeclared value is in no group. Fairness of a part says nothing about a whole: measure the pipeline.",
-            *incompatible(*planned.spec.notions),
-        ],
-    }  # fmt: skip
+    found: Record = fields.opening_of(planned, result, [
+        "Group sizes are private: denominators are noisy counts too. Intervals cover the noise, not the choice of the people.",
+        "A person with an undeclared value is in no group. Fairness of a part says nothing about a whole: measure the pipeline.",
+        *incompatible(*planned.spec.notions),
+    ])  # fmt: skip
+    found |= {"notions": list(planned.spec.notions), "gaps": [], "rates": {}, "groups": []}
     if result is None:
         return found
     shown = dict.fromkeys(rate for notion in planned.spec.notions for rate in NOTIONS.get(notion, (notion,)))

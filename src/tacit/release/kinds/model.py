@@ -20,7 +20,6 @@ at the same price and reads no data.
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from pydantic import Field, model_validator
 from sqlglot import exp
 
 from tacit import noise
-from tacit.accounting import Adjacency, Event, Guarantee, Worst, to_json
+from tacit.accounting import Adjacency, Event, Guarantee, Worst
 from tacit.audit import Claim, held_against, rank_attack
 from tacit.calculus import number_of
 from tacit.exact import exact
@@ -41,7 +40,7 @@ from tacit.fairness import Calibration, Groups, PrivateRates, noise_for
 from tacit.mechanisms import NoisySums
 from tacit.release.errors import JobError
 from tacit.release.job_parts import ColumnSpec, Number, OutputSpec, Scalar
-from tacit.release.kinds import Notice, Portion, Record, model_card
+from tacit.release.kinds import Notice, Portion, Record, fields, model_card
 from tacit.release.page import plain
 from tacit.tables import Desk
 
@@ -175,8 +174,7 @@ class ModelOutput:
 
 def prepare(block: ModelSpec, job: Job, desk: Desk, place: str) -> ModelOutput:
     """Check the block against the job's source, columns and unit."""
-    if block.source not in desk.source.tables or block.source in desk.source.public:
-        raise JobError("names no private source of the job", place=f"{place}.source")
+    fields.private_source(block, desk, place)
     unit, known = desk.unit, job.columns_of(block.source)
     if unit.key is not None or unit.ends is not None or unit.window is not None:
         raise JobError("a model has one row of each person: unit: {person: <column>, ...} without a window, or {row: true}", place="unit")
@@ -564,19 +562,11 @@ def files(planned: PlannedModel, result: TrainedModel, formats: Sequence[str]) -
 def recorded(planned: PlannedModel, result: TrainedModel) -> Record:
     """What was trained on what, and its price."""
     spec = planned.spec
-    return {
-        "source": spec.source,
-        "estimator": spec.estimator,
-        "label": spec.label,
-        "features": list(spec.features),
-        "groups": list(spec.groups),
-        "holdout": float(exact("holdout", spec.holdout)),
-        "part": float(planned.portion.part),
-        "price": planned.portion.spend.words,
-        "event": json.loads(to_json(planned.event)),
-        "noise": planned.noise,
-        "files": [f"{spec.name}_weights", f"{spec.name}_card"],
-    }
+    return fields.recorded_of(
+        planned, source=spec.source, estimator=spec.estimator, label=spec.label, features=list(spec.features),
+        groups=list(spec.groups), holdout=float(exact("holdout", spec.holdout)),
+        files=[f"{spec.name}_weights", f"{spec.name}_card"],
+    )  # fmt: skip
 
 
 def post_processing(planned: PlannedModel) -> list[str]:

@@ -21,7 +21,7 @@ import numpy as np
 from tacit.exact import exact
 from tacit.fairness import RateEstimate
 from tacit.release import page as pictures
-from tacit.release.kinds import Record
+from tacit.release.kinds import Record, fields
 from tacit.release.page import plain, template
 from tacit.tables import MARK
 
@@ -118,10 +118,10 @@ def described(planned: PlannedModel, result: TrainedModel | None) -> Record:
     """All that the report and the card say, as JSON."""
     spec, output = planned.spec, planned.output
     share = float(exact("holdout", spec.holdout))
-    found: Record = {
-        "name": spec.name, "title": spec.title, "answered": result is not None, "estimator": spec.estimator, "label": spec.label,
+    found: Record = fields.opening_of(planned, result) | {
+        "estimator": spec.estimator, "label": spec.label,
         "source": spec.source, "features": list(spec.features), "inputs": planned.inputs, "holdout": share,
-        "price": planned.portion.spend.words, "event": repr(planned.event), "training": repr(planned.training),
+        "price": planned.portion.spend.words, "training": repr(planned.training),
         "evaluation": repr(planned.evaluation.event), "save": list(spec.save), "attributes": list(spec.groups),
         "groups": [" · ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in output.groups.keys],
         "rates": {}, "calibration": [], "gaps": [], "weights": [], "attack": {}, "joblib": JOBLIB if "joblib" in spec.save else "",
