@@ -36,7 +36,7 @@ from tacit.accounting import Adjacency, Event, Guarantee, Worst
 from tacit.audit import Claim, held_against, rank_attack
 from tacit.calculus import number_of
 from tacit.exact import exact
-from tacit.fairness import Calibration, Groups, PrivateRates, noise_for
+from tacit.fairness import Calibration, Correction, Groups, PrivateRates, correct, noise_for
 from tacit.mechanisms import NoisySums
 from tacit.release.errors import JobError
 from tacit.release.job_parts import ColumnSpec, Number, OutputSpec, Scalar
@@ -64,6 +64,8 @@ class ModelSpec(OutputSpec):
     `holdout` is the share of people who are not trained on and measure the model. `attack` is how many fits to made-up rows the attack
     may look at. `positive` is the label whose chance is scored (classifiers); `within` is how near a prediction must be to count
     as right (regressors). `cells` is how many cells the scores are cut into for calibration. `save` lists the forms of the weights.
+    With `gap` a classifier's decisions are corrected by group until true and false positive rates differ by no more, from the counts of
+    held-out people: nothing more is paid, and whoever uses the model must know the group.
     """
 
     source: str
@@ -74,6 +76,7 @@ class ModelSpec(OutputSpec):
     features: tuple[str, ...] = Field(min_length=1)
     groups: tuple[str, ...]
     holdout: Number
+    gap: Number | None = None
     cells: int = Field(default=10, ge=2, le=100)
     attack: int = Field(ge=20, le=100_000)
     save: tuple[Literal["json", "npz", "joblib"], ...] = Field(min_length=1)
@@ -96,6 +99,8 @@ class ModelSpec(OutputSpec):
             raise ValueError(f"{self.estimator} needs {needs}, and only that of positive and within")
         if self.within is not None and exact("within", self.within) <= 0:
             raise ValueError("within must be greater than 0")
+        if self.gap is not None and not (self.classifies and self.groups and 0 <= exact("gap", self.gap) < 1):
+            raise ValueError("gap is how far the rates of a classifier's groups may differ: from 0 to below 1, with groups declared")
         for name in ("features", "groups", "save"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise ValueError(f"{name} lists something twice")
@@ -343,6 +348,9 @@ def notices(planned: PlannedModel, job: Job, place: str) -> list[Notice]:
         if off > 0.1:
             text = f"the accuracy of an average group would be off by up to {off:.2g}; hold out more, or compare fewer groups"
             found.append(Notice("accuracy mostly noise", f"{place}.groups", text))
+    if planned.spec.gap is not None:
+        text = "corrected decisions need the group of everyone the model is used on: check that it may be known and used there"
+        found.append(Notice("needs the group in use", f"{place}.gap", text))
     if "joblib" in planned.spec.save:
         text = "a joblib file runs code when it is loaded: whoever takes it must trust whoever made it; json and npz hold numbers only"
         found.append(Notice("joblib runs code", f"{place}.save", text))
@@ -523,6 +531,7 @@ class TrainedModel:
     rates: PrivateRates | None  # of a classifier
     attack: Record
     private: bool
+    correction: Correction | None = None  # of a classifier that must know the group in use
 
     def __repr__(self) -> str:
         return f"a model of {len(self.coef)} numbers, measured on {self.calibration.groups.size} groups"
@@ -533,15 +542,17 @@ def result(planned: PlannedModel, drawn: Record, private: bool, entry: int | Non
     output, counts = planned.output, np.array(drawn["counts"], dtype=np.int64)
     price, confidence = planned.portion.spend.price(planned.evaluation.event, planned.adjacency), output.desk.confidence
     calibration = Calibration(output.groups, counts.astype(np.float64), planned.evaluation, price, private, confidence)
-    rates = None
+    rates, correction = None, None
     if planned.spec.classifies:
         half = output.cells // 2
         # (group, cell, label) becomes (group, label, accepted): scores of a half and more are accepted
         table = np.stack([counts[:, :half].sum(axis=1), counts[:, half:].sum(axis=1)], axis=2)
         rates = PrivateRates(output.groups, table, planned.evaluation, price, private, confidence, merged=half)
+        if planned.spec.gap is not None:
+            correction = correct(table, gap=float(exact("gap", planned.spec.gap)))
     coef = np.array([math.nan if value is None else value for value in drawn["coef"]], dtype=np.float64)
     intercept = math.nan if drawn["intercept"] is None else float(drawn["intercept"])
-    return TrainedModel(coef, intercept, calibration, rates, drawn["attack"], private)
+    return TrainedModel(coef, intercept, calibration, rates, drawn["attack"], private, correction)
 
 
 def checks(planned: PlannedModel, result: TrainedModel) -> list[tuple[str, bool]]:
@@ -570,8 +581,9 @@ def recorded(planned: PlannedModel, result: TrainedModel) -> Record:
 
 
 def post_processing(planned: PlannedModel) -> list[str]:
-    """Figures by group follow from one noisy histogram."""
-    return ["accuracy, rates and calibration from noisy counts of held-out people"]
+    """Figures by group follow from one noisy histogram, and so does a correction."""
+    corrected = [] if planned.spec.gap is None else ["a correction of decisions by group from the same counts"]
+    return ["accuracy, rates and calibration from noisy counts of held-out people", *corrected]
 
 
 def described(planned: PlannedModel, result: TrainedModel | None) -> Record:
