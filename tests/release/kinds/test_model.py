@@ -39,7 +39,7 @@ columns:
   cost: {type: number, bounds: [0, 1000]}
 outputs:
   - {name: again, title: Readmission, kind: model, source: stays, estimator: LogisticRegression, label: again, positive: "yes",
-     features: [age, ward], groups: [sex], holdout: 0.4, attack: 20, save: [json, npz, joblib], weight: 2}
+     features: [age, ward], groups: [sex], holdout: 0.4, attack: 20, save: [json, npz, onnx, joblib], weight: 2}
 publication: {folder: out, formats: [csv], confidence: 0.95}
 """
 COST = (
@@ -143,7 +143,7 @@ def test_a_gap_that_is_none_is_refused(bad: str) -> None:
 def test_files_record_report_and_card(release: JobRun) -> None:
     names = {file.name for file in release.folder.iterdir()}
     assert {"again_card.html", "again_card.json"} <= names
-    assert {f"again_weights.{form}" for form in ("json", "npz", "joblib")} <= names
+    assert {f"again_weights.{form}" for form in ("json", "npz", "onnx", "joblib")} <= names
     content = json.loads((release.folder / "release.json").read_text())
     first = content["outputs"][0]
     assert first["kind"] == "model" and from_json(json.dumps(first["event"])) == release.plan["again"].event
@@ -358,8 +358,8 @@ def test_notices() -> None:
         [("holdout: 0.4, ", "")],
         [("attack: 20, ", "")],
         [("attack: 20", "attack: 2")],
-        [("save: [json, npz, joblib], ", "")],
-        [("save: [json, npz, joblib]", "save: [pickle]")],
+        [("save: [json, npz, onnx, joblib], ", "")],
+        [("save: [json, npz, onnx, joblib]", "save: [pickle]")],
         [("weight: 2", "accuracy: {within: 5, confidence: 0.95}")],
         [("weight: 2", "cells: 7, weight: 2")],
         [("estimator: LogisticRegression", "estimator: Ridge")],

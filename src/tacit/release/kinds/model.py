@@ -79,7 +79,7 @@ class ModelSpec(OutputSpec):
     gap: Number | None = None
     cells: int = Field(default=10, ge=2, le=100)
     attack: int = Field(ge=20, le=100_000)
-    save: tuple[Literal["json", "npz", "joblib"], ...] = Field(min_length=1)
+    save: tuple[Literal["json", "npz", "onnx", "joblib"], ...] = Field(min_length=1)
 
     @model_validator(mode="before")
     @classmethod

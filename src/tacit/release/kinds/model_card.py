@@ -22,6 +22,7 @@ from tacit.exact import exact
 from tacit.fairness import RateEstimate, corrected_gap
 from tacit.release import page as pictures
 from tacit.release.kinds import Record, fields
+from tacit.release.kinds.model_onnx import onnx_file
 from tacit.release.page import plain, template
 from tacit.tables import MARK
 
@@ -105,6 +106,11 @@ def weights(planned: PlannedModel, result: TrainedModel) -> dict[str, bytes]:
         buffer = io.BytesIO()
         np.savez(buffer, weights=result.coef, intercept=np.array([result.intercept]), about=np.array(json.dumps(record)))
         found[f"{name}.npz"] = buffer.getvalue()
+    if "onnx" in spec.save:
+        about = {"price": planned.portion.spend.words, "event": repr(planned.event)}
+        if result.correction is not None:
+            about["correction"] = f"decisions in this file are not corrected; the chances by group are in {spec.name}_card.json"
+        found[f"{name}.onnx"] = onnx_file(record, about if result.private else {"NOT PRIVATE": MARK, **about})
     if "joblib" in spec.save:
         found[f"{name}.joblib"] = _joblib(planned, result)
     return found
