@@ -146,6 +146,7 @@ def test_pictures_tables_and_frames(tmp_path: object) -> None:
     assert found.to_arrow().num_rows == 2 * 7
     assert found.at("sex").counts.tolist() == found.counts.tolist()
     assert "NOT PRIVATE" in " ".join(found.notes)
+    assert repr(found).startswith("F: selection rate 0.") and "gap of equalized odds" in repr(found) and "NOT PRIVATE" in repr(found)
 
 
 def test_the_share_of_undeclared_people_is_told_only_if_it_is_paid_for() -> None:

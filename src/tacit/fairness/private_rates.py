@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: Rates that a result tells of itself in words.
+TOLD = ("selection_rate", "true_positive_rate", "false_positive_rate")
+
+
 @dataclass(frozen=True)
 class RateEstimate:
     """A figure with the ends of its interval; `known` is False where the noise leaves nothing to say."""
@@ -88,7 +92,7 @@ def guarantee_without(law: Law | None) -> Exception:
     return ParameterError(f"{law or 'no'} noise has no price in this currency; give epsilon with delta, or rho")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivateRates:
     """Released counts of (group, label, prediction), and every rate that follows from them.
 
@@ -106,6 +110,15 @@ class PrivateRates:
     population: bool = False
     merged: int = 1  # how many released cells stand in one of `counts`
     outside: int | None = None  # the noisy number of people in no declared group, if it was asked for
+
+    def __repr__(self) -> str:
+        lines = []
+        for key, *of in zip(self.groups.keys, *(self.estimates(name) for name in TOLD), strict=True):
+            group = " · ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+            lines.append(f"{group}: " + ", ".join(f"{name.replace('_', ' ')} {one}" for name, one in zip(TOLD, of, strict=True)))
+        if self.groups.size > 1:
+            lines.append(f"gap of equalized odds: {self.difference('equalized_odds')}")
+        return "\n".join([*lines, *self.notes])
 
     @property
     def event(self) -> Event:
