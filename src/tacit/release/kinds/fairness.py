@@ -283,14 +283,15 @@ def section(described: Record, confidence: str) -> str:
     ]
     rows = "".join(
         f"<tr><td>{html.escape(str(gap['notion']).replace('_', ' '))}</td><td>{gap['figure']}</td>"
-        + "".join(f"<td>{'not known' if gap[end] is None else format(gap[end], '.3f')}</td>" for end in ("value", "low", "high"))
+        + "".join(f'<td class="n">{"not known" if gap[end] is None else format(gap[end], ".3f")}</td>' for end in ("value", "low", "high"))
         + "</tr>"
         for gap in described["gaps"]
     )
-    head = "<tr><th>notion</th><th>figure</th><th>value</th><th>low</th><th>high</th></tr>"
+    head = "<tr><th>notion</th><th>figure</th>" + "".join(f'<th class="n">{end}</th>' for end in ("value", "low", "high")) + "</tr>"
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in described["notes"])
     told = f"<p>With {html.escape(confidence)} confidence; all gaps of a notion hold at once.</p>"
-    return f"{''.join(drawn)}<table>{head}{rows}</table>{told}<ul>{notes}</ul>"
+    figures = "".join(f"<figure>{one}</figure>" for one in drawn)
+    return f'{figures}<div class="scroll"><table>{head}{rows}</table></div>{told}<ul>{notes}</ul>'
 
 
 def review(outputs: Sequence[FairnessPlan], private: bool) -> Mapping[str, str]:
