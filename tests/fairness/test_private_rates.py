@@ -102,6 +102,23 @@ def test_the_gap_covers_at_least() -> None:
     assert hits / runs >= 0.93  # 95 % or more; below this by chance once in 20 at 95 %, far more seldom at what it has
 
 
+def test_cells_of_several_values_are_counted_as_they_are() -> None:
+    """A label of three values: the other label is two released cells, the positive one is one. Each rate has its own law."""
+    from tacit.fairness import rate_interval
+
+    counts, noise = np.array([[[300, 100], [120, 380]], [[350, 50], [200, 300]]]), NoisySums.of_scale("laplace", 2)
+    price = Guarantee(epsilon=1).price(noise.event, Adjacency.ADD_REMOVE)
+    found = PrivateRates(Groups.of(SEX), counts, noise, price, parts=(2, 2, 1, 1))
+    for rate, above, below, cells in (
+        ("true_positive_rate", 380, 500, (1, 1)), ("false_positive_rate", 100, 400, (2, 2)), ("precision", 380, 480, (1, 2)),
+        ("accuracy", 680, 900, (3, 3)), ("base_rate", 500, 900, (2, 4)),
+    ):  # fmt: skip
+        one = found.by_group[rate]["F"]
+        assert (one.low, one.high) == rate_interval(above, below, cells, noise, 0.95)
+    one = found.overall["false_positive_rate"]
+    assert (one.low, one.high) == rate_interval(150, 800, (4, 4), noise, 0.95)
+
+
 def test_a_group_of_nobody_is_not_known() -> None:
     with seeded(2):
         found = private_rates([1] * 300, [1] * 300, groups=SEX, sensitive_features=["F"] * 300, epsilon=0.5)

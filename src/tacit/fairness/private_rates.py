@@ -110,6 +110,7 @@ class PrivateRates:
     confidence: float = 0.95
     population: bool = False
     merged: int = 1  # how many released cells stand in one of `counts`
+    parts: tuple[int, int, int, int] = (1, 1, 1, 1)  # as many more for (label, prediction) 00, 01, 10, 11, where these have several values
     outside: int | None = None  # the noisy number of people in no declared group, if it was asked for
 
     def __repr__(self) -> str:
@@ -137,15 +138,16 @@ class PrivateRates:
         merged = self.merged * self.groups.size // found.groups.size
         counts = found.counts.astype(np.int64)
         return PrivateRates(
-            found.groups, counts, self.noise, self.privacy, self.private, self.confidence, self.population, merged, self.outside
-        )
+            found.groups, counts, self.noise, self.privacy, self.private, self.confidence, self.population, merged, self.parts,
+            self.outside,
+        )  # fmt: skip
 
     @cached_property
     def undeclared(self) -> RateEstimate | None:
         """The share of people whose group was not declared; None where it was not asked for, and so not paid for."""
         if self.outside is None:
             return None
-        whole, cells = float(self.outside + self.counts.sum()), (1, self.counts.size * self.merged)
+        whole, cells = float(self.outside + self.counts.sum()), (1, self.groups.size * self.merged * sum(self.parts))
         low, high = self._interval(float(self.outside), whole, cells, self.confidence)
         value = min(max(self.outside / whole, low), high) if whole > 0 and (low, high) != (0.0, 1.0) else math.nan
         return RateEstimate(value, low, high)
@@ -158,7 +160,8 @@ class PrivateRates:
         level = self.confidence if confidence is None else float(probability("confidence", confidence))
         above, below = self.rates.sums(rate)
         inside, around = RATES[rate]
-        cells = (len(inside) * self.merged, (len(around) - len(inside)) * self.merged)
+        held = [self.merged * sum(self.parts[2 * label + guess] for label, guess in cells) for cells in (inside, around)]
+        cells = (held[0], held[1] - held[0])
         found = []
         for top, bottom in zip(above.tolist(), below.tolist(), strict=True):
             low, high = self._interval(top, bottom, cells, level)
@@ -178,7 +181,7 @@ class PrivateRates:
         one = Groups((("all", ("all",)),))
         whole = PrivateRates(
             one, self.counts.sum(axis=0)[None], self.noise, self.privacy, self.private,
-            self.confidence, self.population, self.merged * self.groups.size,
+            self.confidence, self.population, self.merged * self.groups.size, self.parts,
         )  # fmt: skip
         return {name: whole.estimates(name)[0] for name in RATES}
 

@@ -197,13 +197,15 @@ def result(planned: FairnessPlan, drawn: Record, private: bool, entry: int | Non
     counts = np.zeros((output.declared.size, 2, 2), dtype=np.int64)
     places = {key if isinstance(key, tuple) else (key,): i for i, key in enumerate(output.declared.keys)}
     columns = [answer.keys[name] for name in (*output.spec.groups, output.spec.label, output.spec.prediction)]
-    merged = max(len(output.labels) - 1, 1) * max(len(output.predictions) - 1, 1)
+    labels, predictions = ((len(values) - 1, 1) for values in (output.labels, output.predictions))
     for *group, label, guess, value in zip(*columns, answer.figures["people"].value, strict=True):
         at = places[tuple(group)]
         counts[at, int(label == output.spec.positive), int(guess == output.spec.positive)] += round(float(value))
     noise = planned.counted.plan.split.noise
     confidence = output.counted.desk.confidence
-    return PrivateRates(output.declared, counts, noise, answer.cost, private, confidence, merged=merged)
+    return PrivateRates(output.declared, counts, noise, answer.cost, private, confidence, parts=(
+        labels[0] * predictions[0], labels[0] * predictions[1], labels[1] * predictions[0], labels[1] * predictions[1],
+    ))  # fmt: skip
 
 
 def checks(planned: FairnessPlan, result: PrivateRates) -> list[tuple[str, bool]]:
