@@ -85,3 +85,26 @@ def test_a_long_cell_stops_nothing_and_figures_come_before_the_picture(tmp_path:
     (tmp_path / "d.csv").write_text("\n".join(rows))
     status, said = run(capsys, "fairness", "audit", tmp_path / "d.csv", *AUDIT, "--plot", tmp_path / "none" / "r.png")
     assert status != 0 and "equalized odds: gap" in said and "cannot be written" in said
+
+
+def test_what_is_refused_is_refused_before_anything_is_paid(decisions: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A picture that cannot be one, and groups without declared values: the way to say them is told."""
+    from tacit.ledger import Budget, Ledger
+
+    book = decisions.parent / "book.db"
+    account = Ledger.open(f"sqlite:///{book}").account("a", Budget(epsilon=1))
+    paid = ["--ledger", book, "--account", "a"]
+    status, text = run(capsys, "fairness", "audit", decisions, *AUDIT, *paid, "--plot", "rates.txt")
+    assert status != 0 and ".png" in text
+    undeclared = [word for word in AUDIT if word not in ("--values", "sex=F,M")]
+    status, text = run(capsys, "fairness", "audit", decisions, *undeclared, *paid)
+    assert status != 0 and "declare the public values of sex" in text
+    assert account.left()["pure"] == 1
+
+
+def test_the_share_of_undeclared_people(decisions: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["fairness", "audit", decisions, *[word.replace("sex=F,M", "sex=F,X") for word in AUDIT]]
+    assert json.loads(run(capsys, *words, "--json")[1])["undeclared"] is None
+    found = json.loads(run(capsys, *words, "--json", "--undeclared")[1])["undeclared"]
+    share = parquet.read_table(decisions)["sex"].to_pylist().count("M") / 4000
+    assert found["low"] - 0.002 <= share <= found["high"] + 0.002 and "not declared" in run(capsys, *words, "--undeclared")[1]

@@ -51,27 +51,35 @@ def test_the_study_of_districts() -> None:
         assert found[size] == pytest.approx(due, rel=0.03)
 
 
-def test_the_precincts() -> None:
-    """Slope of votes on shares at eps .05: .413 unweighted, .491 weighted by population (truth .5)."""
-    slopes = []
-    for seed in range(10):
-        made = np.random.default_rng(seed)
-        sizes = np.maximum(made.lognormal(5.5, 1.3, 1500).round(), 1)
-        share = made.beta(0.6, 1.2, 1500)
-        noisy_all = sizes + made.laplace(0, 20, 1500)
-        noisy_part = sizes * share + made.laplace(0, 20, 1500)
-        known = noisy_all > 0
-        seen = np.clip(noisy_part[known] / noisy_all[known], 0, 1)
-        vote = 0.3 + 0.5 * share[known]
-        slopes.append((weighted_regression(seen, vote)[0], weighted_regression(seen, vote, noisy_all[known])[0]))
-    plain, weighted = np.mean(slopes, axis=0)
-    assert plain < 0.45 < 0.47 < weighted < 0.5
+@pytest.mark.parametrize(
+    ("epsilon", "slopes"), [(0.05, (0.413, 0.491, 0.453)), (0.1, (0.456, 0.493, 0.485)), (0.25, (0.488, 0.501, 0.499))]
+)
+def test_the_precincts(epsilon: float, slopes: tuple[float, float, float]) -> None:
+    """Specification 11, 4.4: the slope of votes on shares (truth .5), unweighted, weighted by population, and above 50 people.
+
+    Noise is on the two counts of a precinct, of the group and of the others. The printed slopes are of one study of 1,500 precincts,
+    and the mean of 40 studies is compared with them: one study has a deviation of .008, .002 and .006 at eps .05.
+    """
+    found = []
+    for turn in range(40):
+        made = np.random.default_rng(turn)
+        sizes, share = made.lognormal(5.5, 1.3, 1500), made.beta(0.6, 1.2, 1500)
+        of_group, of_others = (sizes * part + made.laplace(0, 1 / epsilon, 1500) for part in (share, 1 - share))
+        people = of_group + of_others
+        known = people > 0
+        seen, vote, people = np.clip(of_group[known] / people[known], 0, 1), 0.3 + 0.5 * share[known], people[known]
+        large = people > 50
+        found.append((
+            weighted_regression(seen, vote)[0], weighted_regression(seen, vote, people)[0],
+            weighted_regression(seen[large], vote[large])[0],
+        ))  # fmt: skip
+    assert np.mean(found, axis=0) == pytest.approx(slopes, abs=0.006)
 
 
 @pytest.mark.parametrize("law", ["laplace", "discrete", "gaussian"])
 def test_one_symmetric_threshold_never_errs_more_than_half_the_time(law: str) -> None:
     for size in range(80, 120):
-        assert threshold_error(size, threshold=100, scale=7, law=law) <= 0.5 + (0.04 if law == "discrete" else 1e-12)  # type: ignore[arg-type]
+        assert threshold_error(size, threshold=100, scale=7, law=law) <= 0.5 + 1e-12  # type: ignore[arg-type]
 
 
 def test_two_conditions_joined_by_and_do() -> None:

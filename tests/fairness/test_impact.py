@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.accounting import Composed
+from tacit.accounting import Laplace
 from tacit.errors import ParameterError
 from tacit.fairness import disparate_impact, gradient_telemetry
 from tacit.learning import LogisticRegression
@@ -81,7 +81,13 @@ def test_figures_of_private_rows_are_paid_for() -> None:
     terms = {"y": y, "groups": GROUPS, "sensitive_features": ["majority", "minority"] * 500}
     with seeded(1):
         found = disparate_impact(y, [1] * 1000, **terms, epsilon=1)  # type: ignore[arg-type]
-    assert isinstance(found.event, Composed) and found.gap < 0.1 < found.gap_of_twin
+    # one histogram in which a person has one cell, not one for each model
+    assert found.event == Laplace(1) and found.gap < 0.1 < found.gap_of_twin
+    assert found.intervals is not None
+    for of, exact in zip(found.intervals, ({"majority": 1.0, "minority": 1.0}, {"majority": 1.0, "minority": 0.0}), strict=True):
+        for key, one in of.items():
+            assert one.low - 0.01 <= exact[str(key)] <= one.high + 0.01 and one.high - one.low < 0.05
+    assert "minority" in str(found) and "[" in str(found)
     with pytest.raises(ParameterError):
         disparate_impact(y, y, **terms)  # type: ignore[arg-type]
     with pytest.raises(ParameterError):
@@ -93,3 +99,6 @@ def test_figures_of_private_rows_are_paid_for() -> None:
 def test_pictures(tmp_path: object) -> None:
     found = disparate_impact([1, 0], [1, 0], y=[1, 0], groups=GROUPS, sensitive_features=["majority", "minority"], data="made-up")
     found.plot(path=f"{tmp_path}/impact.png")
+    with seeded(2):
+        paid = disparate_impact([1, 0], [1, 0], y=[1, 0], groups=GROUPS, sensitive_features=["majority", "minority"], epsilon=1)
+    paid.plot(path=f"{tmp_path}/paid.png")

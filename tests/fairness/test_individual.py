@@ -37,6 +37,19 @@ def test_the_ends(divergence: str) -> None:
     assert fair_lp(OPPOSITE, apart(2, 50.0), divergence).value == pytest.approx(0, abs=1.2e-7)  # type: ignore[arg-type]
 
 
+def test_constant_decisions_and_the_bayes_predictor_are_fair() -> None:
+    """A constant treats all alike whatever the metric; a predictor p is fair for the metric |p(x) - p(x')|, and for no smaller one."""
+    made = np.random.default_rng(7)
+    share = made.random(12)
+    decisions, metric = np.column_stack([1 - share, share]), np.abs(share[:, None] - share[None])
+    assert lipschitz(np.tile([0.3, 0.7], (12, 1)), np.zeros((12, 12))).fair
+    assert lipschitz(np.tile([0.3, 0.7], (12, 1)), np.zeros((12, 12)), "inf").fair
+    assert lipschitz(decisions, metric).fair
+    found = lipschitz(decisions, metric * 0.9)
+    # of metrics that are a tenth too small, the two who are farthest apart break it most, and they are named
+    assert not found.fair and {found.first, found.second} == {int(share.argmin()), int(share.argmax())}
+
+
 def test_the_printed_constraint_allows_everything() -> None:
     """sum_y (mu_1(y) - mu_2(y)) is 0 for any two laws: without absolute values nothing is excluded."""
     row = np.array([[0.5, 0.5, -0.5, -0.5]])
@@ -80,7 +93,7 @@ def test_two_hundred_individuals_in_seconds() -> None:
     places = made.uniform(0, 3, 200)
     started = time.process_time()
     found = fair_lp(made.uniform(0, 1, (200, 2)), np.abs(places[:, None] - places[None]), "inf")
-    assert time.process_time() - started < 60
+    assert time.process_time() - started < 10
     assert found.decisions.shape == (200, 2)
 
 

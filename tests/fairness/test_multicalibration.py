@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from tacit.accounting import Adjacency, Gaussian, Guarantee, PureDP, Repeated
 from tacit.errors import ParameterError
 from tacit.fairness import FairnessError, Multicalibrated, audit, expected_noise, multicalibrate
-from tacit.fairness.multicalibration import BOUND, Views, _Sparse, _Terms
+from tacit.fairness.multicalibration import BOUND, Views, _Sparse, _Table, _Terms
 from tacit.fairness.rates import Groups
 from tacit.mechanisms import farthest_table
 from tacit.noise import test_mode as seeded
@@ -53,8 +54,8 @@ def test_the_start_of_the_study() -> None:
 
 @pytest.mark.parametrize(("n", "limit"), [(10_000, 0.06), (100_000, 0.01)])
 def test_the_study_at_eps_1(n: int, limit: float) -> None:
-    # asked: at most .06 and .01 on average over ten runs; measured .029 and .005
-    errors = [worst(corrected(n, seed, epsilon=1, delta=1e-6)) for seed in range(3)]
+    """At most .06 and .01 on average over ten runs; measured .027 and .005."""
+    errors = [worst(corrected(n, seed, epsilon=1, delta=1e-6)) for seed in range(10)]
     assert np.mean(errors) <= limit
 
 
@@ -63,15 +64,59 @@ def test_too_little_budget_says_so_and_does_no_harm() -> None:
     assert not found.finished and "not shown" in str(found)
 
 
-def test_updates_lower_the_squared_error_and_are_few() -> None:
-    y, features = study(20_000, 1)
-    scores = np.full(20_000, 0.475)
-    with seeded(1):
-        found = multicalibrate(scores, y, GROUPS, sensitive_features=features, mu=1e6)
-    assert sum(map(len, found.updates)) <= 1 / (0.05 * 0.05**2)
-    before = ((y - scores) ** 2).mean()
-    after = ((y - found.predict(scores, sensitive_features=features)) ** 2).mean()
-    assert found.finished and after < before - 0.03
+def replayed(found: Multicalibrated, n: int, seed: int) -> list[tuple[float, float, float]]:
+    """Each round again on the people it was learnt from: the squared error before and after, and what noise explains of a rise.
+
+    Moving a cell of mass m, whose labels are off by t, by t + e changes the squared error by m (e^2 - t^2); cutting scores to [0, 1]
+    can only lower it.
+    """
+    y, features = study(n, seed)
+    codes, rounds = found.views.codes(found.views.groups.codes([features["shape"], features["colour"]])), []
+    scores = np.full(n, 0.475)
+    for updates in found.updates:
+        cells, explained = np.minimum((scores * found.cells).astype(int), found.cells - 1), 0.0
+        for one in updates:
+            there = (codes[:, one.view] == one.group) & (cells == one.cell)
+            off = float((y - scores)[there].mean()) if there.any() else 0.0
+            explained += float(there.mean()) * (one.shift - off) ** 2
+        after = scores.copy()
+        for one in updates:
+            there = (codes[:, one.view] == one.group) & (cells == one.cell)
+            after[there] = np.clip(after[there] + one.shift, 0, 1)
+        rounds.append((float(((y - scores) ** 2).mean()), float(((y - after) ** 2).mean()), explained))
+        scores = after
+    assert scores == pytest.approx(found.predict(np.full(n, 0.475), sensitive_features=features))
+    return rounds
+
+
+@pytest.mark.parametrize("terms", [{"mu": 1e6}, {"epsilon": 1, "delta": 1e-6}, {"epsilon": 1}, {"epsilon": 0.3, "delta": 1e-6}])
+def test_the_squared_error_never_rises_but_by_the_noise(terms: dict[str, float]) -> None:
+    for turn in range(3):
+        found = corrected(10_000, turn, **terms)
+        assert sum(map(len, found.updates)) <= 1 / (0.05 * 0.05**2)
+        for before, after, explained in (rounds := replayed(found, 10_000, turn)):
+            assert after <= before + explained + 1e-12
+        if "mu" in terms:  # no noise to speak of: it falls, round by round, and by at least .03 in all
+            assert found.finished and all(after < before for before, after, _ in rounds) and rounds[-1][1] < rounds[0][0] - 0.03
+
+
+def test_there_are_never_more_corrections_than_the_potential_allows() -> None:
+    """An auditor who takes noise for errors (its deviation is said to be 0) would go on: 1 / (least alpha^2) is the end."""
+    terms, made = _Terms(0.5, 0.5, 2, Views.of(Groups.of(GROUPS), 2)), np.random.default_rng(1)
+    codes, label = terms.views.codes(made.integers(0, 4, 40)), made.integers(0, 2, 40)
+
+    def corrections(alpha: float) -> int:
+        auditor = _Table(500, 30.0, Adjacency.ADD_REMOVE, replace(terms, alpha=alpha), Gaussian(1))
+        with seeded(2):
+            return sum(map(len, auditor.correct(np.full(40, 0.5), label, codes)[0]))
+
+    assert terms.most == 8 and corrections(0.5) <= 8 < corrections(0.0)  # an alpha of 0 has no end
+    once, often = (
+        multicalibrate(np.zeros(2000), [1] * 2000, GROUPS, sensitive_features={"shape": [0, 1] * 1000, "colour": [0] * 2000},
+                       alpha=alpha, least=0.9, epsilon=50, method="sparse")
+        for alpha in (1.0, 0.1)
+    )  # fmt: skip
+    assert len(once.updates) <= 1 <= len(often.updates)
 
 
 def test_the_price_is_fixed_beforehand() -> None:

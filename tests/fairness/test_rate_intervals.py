@@ -51,7 +51,7 @@ def test_the_law_of_several_cells_is_the_convolution(law: Law) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.25, 0.5, 1.0])
 def test_the_test_covers_by_enumeration(epsilon: float) -> None:
-    """The chance that the true rate is kept, over all pairs of noises: 95 % within a point and a half, exactly and not by runs."""
+    """The chance that the true rate is kept, over all pairs of noises: 95 % within half a point, exactly and not by runs."""
     inside, outside, weight = pairs(1 / epsilon, math.ceil(9 / epsilon))
     test = RateTest((1, 1), NoisySums.of_scale("laplace", 1 / epsilon), 0.95)
     found = {}
@@ -61,19 +61,30 @@ def test_the_test_covers_by_enumeration(epsilon: float) -> None:
         some = masses > 1e-7  # the rest cannot matter to the fourth digit
         rejected = test.rejected(np.full(some.sum(), rate), values[some])
         found[rate] = 1 - float(masses[some][rejected].sum())
-    assert min(found.values()) >= 0.94 and max(found.values()) <= 0.965
+    assert min(found.values()) >= 0.945 and max(found.values()) <= 0.955
 
 
 @pytest.mark.parametrize(("above", "below"), [(25, 50), (2, 15), (40_000, 50_000)])
 def test_the_interval_covers_by_enumeration(above: int, below: int) -> None:
-    """The ends themselves, at epsilon 1: whatever lies beyond the pairs that are tried has less than two thousandths."""
+    """The ends themselves, at epsilon 1: whatever lies beyond the pairs that are tried has less than a thousandth."""
     noise, hits = NoisySums.of_scale("laplace", 1), 0.0
-    for inside, outside, weight in zip(*pairs(1.0, 7), strict=True):
+    for inside, outside, weight in zip(*pairs(1.0, 9), strict=True):
         if weight < 1e-5:
             continue
         low, high = rate_interval(above + inside, below + inside + outside, (1, 1), noise, 0.95)
         hits += float(weight) * (low <= above / below <= high)
-    assert 0.938 <= hits <= 0.965
+    assert 0.945 <= hits <= 0.956
+
+
+def test_sides_that_share_alike_cover_too_much() -> None:
+    """The mutant: a rate of one half at epsilon 1, with half of the chance to be wrong on either side, has 96.3 % or 91.5 %."""
+    inside, outside, weight = pairs(1.0, 40)
+    size = np.abs(inside - outside)
+    alike = [1 - float(weight[size >= least].sum()) for least in range(1, 12)]
+    assert min(abs(one - 0.95) for one in alike) > 0.012
+    test = RateTest((1, 1), NoisySums.of_scale("laplace", 1), 0.95)
+    first, second = test.shares(np.array([0.5]))
+    assert first[0] < 0.02 < 0.03 < second[0]
 
 
 def test_widths_of_the_normal_law_do_not_cover() -> None:
@@ -124,13 +135,12 @@ def test_halvings() -> None:
 @pytest.mark.parametrize("below", [50, 500, 5000, 50_000])
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.8])
 def test_intervals_cover_95_percent(below: int, rate: float, epsilon: float) -> None:
-    """Asked: 95 % within 1.5 points over 2,000 runs (their deviation is half a point; limits are two of them wider).
-
-    A part of a group so small that its interval is all of [0, 1] most of the time covers more.
-    """
+    """95 % within 1.5 points over 2,000 runs, for groups of 50 to 50,000 people."""
     made, above, runs = np.random.default_rng(11), round(below * rate), 2000
     noise, hits = NoisySums.of_scale("laplace", 1 / epsilon), 0
-    for inside, outside in np.round(made.laplace(0, 1 / epsilon, (runs, 2))):
+    # Runs with the same noise have the same interval, which is worked out once.
+    drawn = np.unique(np.round(made.laplace(0, 1 / epsilon, (runs, 2))), axis=0, return_counts=True)
+    for (inside, outside), times in zip(*drawn, strict=True):
         low, high = rate_interval(above + inside, below + inside + outside, (1, 1), noise, 0.95)
-        hits += low <= above / below <= high
-    assert 0.925 <= hits / runs <= 0.975
+        hits += int(times) * (low <= above / below <= high)
+    assert 0.935 <= hits / runs <= 0.965

@@ -16,6 +16,7 @@ import typer
 
 from tacit.cli.ledger import address
 from tacit.cli.options import OptionError, number
+from tacit.pictures import check_path
 
 if TYPE_CHECKING:
     from tacit.fairness import FundShares, PrivateRates
@@ -97,11 +98,12 @@ def audit(
     label: Annotated[str, typer.Option("--label", help="The column that says what was true.")],
     prediction: Annotated[str, typer.Option("--prediction", help="The column that says what was decided.")],
     group: Annotated[str, typer.Option("--group", help="The columns of the groups, with commas between them.")],
-    values: Annotated[list[str], typer.Option("--values", help="The public values of a group column: sex=F,M. Once for each.")],
     epsilon: Annotated[str, typer.Option("--epsilon", help="What the figures may cost.")],
+    values: Annotated[list[str] | None, typer.Option("--values", help="The public values of a group column: sex=F,M. For each.")] = None,
     delta: Annotated[str, typer.Option("--delta", help="With it Gaussian noise is allowed too.")] = "0",
     positive: Annotated[str, typer.Option("--positive", help="The label, and the decision, that is selected.")] = "1",
     notion: Annotated[str, typer.Option("--notion", help="What to compare, with commas between them.")] = "equalized_odds",
+    undeclared: Annotated[bool, typer.Option("--undeclared", help="Also the share of people whose group is not declared.")] = False,
     ledger: Annotated[str | None, typer.Option("--ledger", help="Pay from an account of this book.", metavar="BOOK")] = None,
     account: Annotated[str | None, typer.Option("--account", help="Which account of the book.")] = None,
     plot: Plot = None,
@@ -113,7 +115,9 @@ def audit(
     from tacit.ledger import Ledger
 
     names = [name.strip() for name in group.split(",")]
-    groups = _declared(names, values)
+    groups = _declared(names, values or [])
+    if plot is not None:  # before anything is paid
+        check_path(plot)
     if (ledger is None) != (account is None):
         raise OptionError("give --ledger and --account together, or neither")
     notions = [name.strip() for name in notion.split(",")]
@@ -125,7 +129,7 @@ def audit(
     payer = None if ledger is None else Ledger.open(address(ledger), create=False).account(str(account))
     found = private_rates(
         columns[label], columns[prediction], groups=groups, sensitive_features=columns, positive=_value(positive),
-        epsilon=number("--epsilon", epsilon), delta=number("--delta", delta) or None, account=payer,
+        epsilon=number("--epsilon", epsilon), delta=number("--delta", delta) or None, account=payer, undeclared=undeclared,
     )  # fmt: skip
     # What was paid for is printed first: a picture that cannot be written must not take it along.
     if as_json:
@@ -150,6 +154,7 @@ def _record(found: PrivateRates, notions: list[str], warned: list[str]) -> dict[
         "rates": {rate: {str(key): one(x) for key, x in of.items()} for rate, of in found.by_group.items()},
         "differences": {name: one(found.difference(name)) for name in notions},
         "ratios": {name: one(found.ratio(name)) for name in notions},
+        "undeclared": None if found.undeclared is None else one(found.undeclared),
         "notes": [*warned, *found.notes],
     }
 
@@ -198,13 +203,16 @@ def allocation(
         if threshold is not None:
             limit = float(number("--threshold", threshold))
             shift = choose_shift(scale=spread, refused=float(number("--refused", refused)), law=noise)  # type: ignore[arg-type]
-            near = [limit * part for part in (0.8, 0.9, 1.0, 1.1, 1.2)]
+            near = [round(limit * part, 9) for part in (0.8, 0.9, 1.0, 1.1, 1.2)]
             told["misjudged"] = {size: threshold_error(size, threshold=limit, scale=spread, law=noise) for size in near}  # type: ignore[arg-type]
             told["shift"] = shift
     except (ParameterError, TypeError, ValueError) as error:
         raise OptionError(str(error) if isinstance(error, ParameterError) else f"the last column of {path} must be counts") from None
     if plot is not None:
-        found.plot(path=plot)
+        try:
+            found.plot(path=plot)
+        except OSError:
+            raise OptionError(f"the picture cannot be written to {plot}") from None
     if as_json:
         print(json.dumps({key: {str(k): v for k, v in of.items()} if isinstance(of, dict) else of for key, of in told.items()}))
         return
@@ -217,7 +225,7 @@ def _print_allocation(console: Any, found: FundShares, told: dict[str, Any]) -> 
     table = Table("people", "received / due", "bias of a count that is never negative", title="who pays for the noise")
     for size, ratio in list(found.by_size().items())[:40]:
         bias = told["bias"].get(size)
-        table.add_row(f"{size:g}", f"{ratio:.3f}", "" if bias is None else f"{bias:+.3g}")
+        table.add_row(f"{size:g}", f"{ratio:.3f}", "" if bias is None else f"{bias:+.3g}" if bias >= 1e-6 else "0")
     console.print(table)
     console.print(f"{found.moved:,.0f} of {found.total:,.0f} goes elsewhere on average")
     if "shift" in told:

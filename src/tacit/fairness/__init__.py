@@ -5,11 +5,11 @@ separately. Everything here that reads labels, groups or predictions of private 
 no fairness accountant: fairness does not compose, so a pipeline is measured as a whole.
 
 - groups: `rates` (public rows), `private_rates` (noisy counts, intervals), `EqualizedOdds` (a correction), `FairClassifier` and
-  `fair_mixture` (a game)
+  `fair_mixture` (a game), `fair_card` (what such a classifier says of itself)
 - scores: `calibration`, `private_calibration`, `multicalibrate`, `audit`
 - individuals: `fair_lp`, `lipschitz`, `private_lp`, `learn_submetric`, `MetricSession`
 - who pays: `disparate_impact`, `gradient_telemetry`, `allocate`, `threshold_error`, `choose_shift`, `apportion`
-- pipelines: `all_of`, `any_of`, `competing`, `stages`, `in_sequence`, `measured`
+- pipelines: `all_of`, `any_of`, `competing`, `stages`, `in_sequence`, `measured`, `plot_parts`
 
 >>> incompatible("equalized_odds", "demographic_parity")[0][:48]
 'equalized_odds and demographic_parity cannot bot'
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         weighted_regression,
     )
     from tacit.fairness.calibration import Calibration, calibration, private_calibration
+    from tacit.fairness.cards import FairCard, fair_card
     from tacit.fairness.errors import FairnessError
     from tacit.fairness.game import Auditor, FairClassifier, Mixture, fair_mixture
     from tacit.fairness.impact import Impact, Telemetry, disparate_impact, gradient_telemetry, telemetry_of
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
         shortest_paths,
     )
     from tacit.fairness.multicalibration import Miscalibration, Multicalibrated, audit, expected_noise, multicalibrate
-    from tacit.fairness.pipelines import all_of, any_of, competing, in_sequence, measured, stages
+    from tacit.fairness.pipelines import all_of, any_of, competing, in_sequence, measured, plot_parts, stages
     from tacit.fairness.private_rates import PrivateRates, RateEstimate, noise_for, private_rates
     from tacit.fairness.rate_intervals import rate_interval
     from tacit.fairness.rates import (
@@ -74,6 +75,7 @@ __getattr__, __dir__ = lazily(__name__, {
         "seats_under_noise", "threshold_error", "weighted_regression",
     ),
     "calibration": ("Calibration", "calibration", "private_calibration"),
+    "cards": ("FairCard", "fair_card"),
     "errors": ("FairnessError",),
     "game": ("Auditor", "FairClassifier", "Mixture", "fair_mixture"),
     "impact": ("Impact", "Telemetry", "disparate_impact", "gradient_telemetry", "telemetry_of"),
@@ -82,7 +84,7 @@ __getattr__, __dir__ = lazily(__name__, {
         "shortest_paths",
     ),
     "multicalibration": ("Miscalibration", "Multicalibrated", "audit", "expected_noise", "multicalibrate"),
-    "pipelines": ("all_of", "any_of", "competing", "in_sequence", "measured", "stages"),
+    "pipelines": ("all_of", "any_of", "competing", "in_sequence", "measured", "plot_parts", "stages"),
     "private_rates": ("RateEstimate", "PrivateRates", "noise_for", "private_rates"),
     "rate_intervals": ("rate_interval",),
     "rates": (
@@ -102,6 +104,7 @@ __all__ = [
     "Correction",
     "DistanceQuestion",
     "EqualizedOdds",
+    "FairCard",
     "FairClassifier",
     "FairDecisions",
     "FairnessError",
@@ -140,6 +143,7 @@ __all__ = [
     "equalized_odds_difference",
     "expected_noise",
     "expected_rates",
+    "fair_card",
     "fair_lp",
     "fair_mixture",
     "gradient_telemetry",
@@ -150,6 +154,7 @@ __all__ = [
     "measured",
     "multicalibrate",
     "noise_for",
+    "plot_parts",
     "private_calibration",
     "private_lp",
     "private_rates",

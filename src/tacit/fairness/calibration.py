@@ -123,12 +123,17 @@ class Calibration:
         return round(float(np.maximum(off, 0.0).max()), 12)
 
     def plot(self, *, ax: Axes | None = None, path: Path | None = None) -> Figure:
-        """The curve of every group against the diagonal, with intervals; cells about which nothing is known are left out."""
+        """The curve of every group against the diagonal, with intervals; cells that noise alone could fill are left out."""
         figure, axes = canvas(ax, path)
         axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="calibrated")
         keys: list[Key] = [None] if self.groups.size == 1 else list(self.groups.keys)
         for colour, key in zip((BLUE, ORANGE, GREEN, RED, PURPLE, SKY) * 4, keys, strict=False):
-            points = [(at, one) for at, one in self.curve(key) if one.known and not math.isnan(one.value)]
+            table = self.counts.sum(axis=0) if key is None else self.counts[self.groups.keys.index(key)]
+            # Two counts and, for all groups together, as many as there are groups.
+            merged = 2 * (self.groups.size if key is None else 1)
+            least = 0.0 if self.noise is None else self.noise.error(self.confidence) * math.sqrt(merged)
+            filled = (table.sum(axis=1) > least).tolist()
+            points = [(at, one) for (at, one), there in zip(self.curve(key), filled, strict=True) if there and one.known]
             axes.errorbar(
                 [at for at, _ in points], [one.value for _, one in points],
                 yerr=[[one.value - one.low for _, one in points], [one.high - one.value for _, one in points]],

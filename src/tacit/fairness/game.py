@@ -24,7 +24,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +41,11 @@ from tacit.ledger import Account, paying
 from tacit.mechanisms import NoisySums, exponential, farthest_table, noisy_sum
 from tacit.parameters import count, positive, probability
 from tacit.parameters import positive as above_zero
+from tacit.pictures import BLUE, GREY, SKY, Path, canvas, dress, finish
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Who learns without regret: the other side answers with its best response (learner: Cummings et al. 2019, auditor: Jagielski et al. 2019).
 Roles = Literal["learner", "auditor"]
@@ -200,11 +205,29 @@ class FairClassifier(PrivateEstimator):
         scores = numbers @ self.hypotheses_[:, :-1].T + self.hypotheses_[:, -1]
         return np.asarray((scores > 0).mean(axis=1))
 
+    def plot(self, *, ax: Axes | None = None, path: Path | None = None) -> Figure:
+        """The gap of every round's hypothesis, from noisy counts; the later half is mixed."""
+        check_is_fitted(self)
+        return plot_gaps(self.gaps_, float(self.gap), mixed_from=len(self.gaps_) // 2, ax=ax, path=path)
+
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Classes, by a hypothesis drawn for each row: the same person may get another answer another time."""
         chances = self.chances(X)
         found: NDArray[Any] = self.classes_[(np.random.default_rng().random(len(chances)) < chances).astype(int)]
         return found
+
+
+def plot_gaps(gaps: Array, aimed: float, *, mixed_from: int, ax: Axes | None = None, path: Path | None = None) -> Figure:
+    """Gaps round by round, the one that is aimed at, and which rounds are mixed."""
+    figure, axes = canvas(ax, path)
+    turns = np.arange(1, len(gaps) + 1)
+    axes.plot(turns[:mixed_from], gaps[:mixed_from], "o-", color=SKY, markersize=3, label="learning")
+    axes.plot(turns[mixed_from:], gaps[mixed_from:], "o-", color=BLUE, markersize=3, label="mixed into the classifier")
+    axes.axhline(aimed, color=GREY, linewidth=1, linestyle="--", label=f"gap aimed at, {aimed:g}")
+    axes.set_ylim(bottom=min(0.0, float(np.min(gaps, initial=0.0))))
+    axes.legend(fontsize=8)
+    dress(axes, "Learner against auditor", "round", "gap of the round's hypothesis, with its noise")
+    return finish(figure, path)
 
 
 def _least(share: float) -> float:
@@ -339,6 +362,11 @@ class Mixture:
     privacy: Bound
     private: bool
     gaps: Array
+    gap: float = 0.02  # the one that was aimed at
+
+    def plot(self, *, ax: Axes | None = None, path: Path | None = None) -> Figure:
+        """The gap of the hypothesis that each round chose, from noisy counts."""
+        return plot_gaps(self.gaps, self.gap, mixed_from=0, ax=ax, path=path)
 
     def chances(self, accepted: ArrayLike) -> Array:
         """The chance of being accepted, from what each hypothesis says: one column for each."""
@@ -406,7 +434,7 @@ def fair_mixture(
         label, group = binary(people.label, positive), people.groups.codes(people.features)
         said = _said(table)
         shares, gaps = _mixed(said, label, group, auditor, choice, noise, turns, weight, share)
-    return Mixture(shares, event, wanted.price(event, relation), payment.private, gaps)
+    return Mixture(shares, event, wanted.price(event, relation), payment.private, gaps, auditor.gap)
 
 
 def _in_mu(made: Callable[[float], Event], wanted: Guarantee, relation: Adjacency) -> float:

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Composed, Event, Guarantee
+from tacit.accounting import Adjacency, Event, Guarantee
 from tacit.errors import PackageMissing, ParameterError
-from tacit.fairness.private_rates import PrivateRates, noise_for
-from tacit.fairness.rates import Groups, Key, People, Rates
+from tacit.fairness.private_rates import PrivateRates, RateEstimate, noise_for
+from tacit.fairness.rates import Groups, Key, People, Rates, binary
 from tacit.ledger import Account, paying
 from tacit.parameters import positive as above_zero
 from tacit.pictures import BLUE, GREY, ORANGE, Path, canvas, dress, finish
@@ -45,6 +45,7 @@ class Impact:
     data: str
     event: Event | None = None
     private: bool = False
+    intervals: tuple[dict[Key, RateEstimate], dict[Key, RateEstimate]] | None = None  # of both models, where counts have noise
 
     @property
     def gap(self) -> float:
@@ -67,7 +68,10 @@ class Impact:
 
     def __str__(self) -> str:
         told = ", ".join(f"{key} {loss:+.3f}" for key, loss in self.lost().items())
-        return f"accuracy lost to privacy: {told}; the gap is {self.gap:.3f} instead of {self.gap_of_twin:.3f} ({self.data})"
+        found = f"accuracy lost to privacy: {told}; the gap is {self.gap:.3f} instead of {self.gap_of_twin:.3f} ({self.data})"
+        for name, of in zip(("private", "not private"), self.intervals or (), strict=False):
+            found += f"; {name}: " + ", ".join(f"{key} {one}" for key, one in of.items())
+        return found
 
     def plot(self, *, ax: Axes | None = None, path: Path | None = None) -> Figure:
         """Accuracy by group, with and without privacy."""
@@ -75,6 +79,8 @@ class Impact:
         places = np.arange(len(self.accuracy))
         axes.bar(places - 0.2, list(self.accuracy_of_twin.values()), 0.4, color=GREY, label="not private")
         axes.bar(places + 0.2, list(self.accuracy.values()), 0.4, color=BLUE, label="private")
+        for shift, of in zip((0.2, -0.2), self.intervals or (), strict=False):
+            axes.vlines(places + shift, [one.low for one in of.values()], [one.high for one in of.values()], color="black", linewidth=1.5)
         axes.set_xticks(places, [str(key) for key in self.accuracy])
         axes.legend(fontsize=8)
         dress(axes, f"What privacy costs each group ({self.data})", "", "accuracy")
@@ -95,12 +101,12 @@ def disparate_impact(
     """Predictions of a private model and of its twin, compared by group.
 
     A twin that is not private was trained on the rows without noise, so nothing about it may be published: say in `data` what
-    rows these are ("public", "made-up", "development, curator only"), or give a budget: then both accuracies come from noisy
-    histograms of rows that must not be those the twin was trained on.
+    rows these are ("public", "made-up", "development, curator only"), or give a budget: then both accuracies come from one noisy
+    histogram, with intervals, of rows that must not be those the twin was trained on.
 
     Guarantee
-        Statement: with a budget, costs the event, two histograms in which each person has one cell. Without one nothing is
-        private, and the result says what was looked at.
+        Statement: with a budget, costs the event, a histogram of (group, one model right or not, the other right or not) in which
+        each person has one cell. Without one nothing is private, and the result says what was looked at.
     """
     paid = any(value is not None for value in (epsilon, rho, guarantee))
     if paid == (data is not None):
@@ -115,15 +121,24 @@ def disparate_impact(
         return Impact(found[0], found[1], f"{data}; not private")
     relation = Adjacency.parse(adjacency, among=(Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
     wanted = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho).positive()
-    noise = noise_for(wanted.share("1/2"), relation)
-    event = Composed(noise.event, noise.event)
-    with paying(account, event, purpose="impact of privacy by group", delta=wanted.delta or None) as payment:
-        released = [noise.add(one.confusion()) for one in (first, second)]
-    price = wanted.price(event, relation)
-    figures = [PrivateRates(first.groups, counts, noise, price, payment.private) for counts in released]
-    known = [{key: one.value for key, one in of.by_group["accuracy"].items()} for of in figures]
+    noise = noise_for(wanted, relation)
+    with paying(account, noise.event, purpose="impact of privacy by group", delta=wanted.delta or None) as payment:
+        released = noise.add(_both_right(first, second))
+    price = wanted.price(noise.event, relation)
+    figures = PrivateRates(first.groups, released, noise, price, payment.private)
+    # In a table of (right or not, twin right or not) a model is right at the rates that stand for labels and predictions.
+    both = figures.by_group["base_rate"], figures.by_group["selection_rate"]
+    known = [{key: one.value for key, one in of.items()} for of in both]
     seen = f"noisy counts, {wanted}" + ("" if payment.private else "; NOT PRIVATE: drawn in test mode")
-    return Impact(known[0], known[1], seen, event, payment.private)
+    return Impact(known[0], known[1], seen, noise.event, payment.private, both)
+
+
+def _both_right(first: People, second: People) -> NDArray[np.int64]:
+    """Counts of (group, the first model right, the second right)."""
+    right = [
+        (binary(one.label, one.positive) == binary(one.prediction, one.positive)).astype(np.int64) for one in (first, second)
+    ]
+    return People(first.groups, right[0], right[1], first.features, 1).confusion()
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.fairness.errors import FairnessError
 from tacit.parameters import positive
+from tacit.pictures import BLUE, GREY, Path, canvas, dress, finish
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 Divergence = Literal["tv", "inf"]
@@ -148,6 +153,23 @@ class FairDecisions:
     value: float
     divergence: Divergence
     minimax: bool = False
+    distances: Array | None = None  # the metric it is fair for
+
+    def plot(self, *, ax: Axes | None = None, path: Path | None = None) -> Figure:
+        """How far apart the decisions of every two individuals are, against how far the metric allows: all lie on or below the line."""
+        figure, axes = canvas(ax, path)
+        metric = np.zeros((len(self.decisions),) * 2) if self.distances is None else self.distances
+        first, second = np.triu_indices(len(self.decisions), 1)
+        between = d_tv if self.divergence == "tv" else d_inf
+        apart = [between(self.decisions[i], self.decisions[j]) for i, j in zip(first, second, strict=True)]
+        allowed = metric[first, second]
+        axes.plot(allowed, apart, "o", color=BLUE, markersize=4, alpha=0.5, label="two individuals")
+        far = max([1e-9, *(one for one in (*allowed.tolist(), *apart) if math.isfinite(one))])
+        axes.plot([0, far], [0, far], color=GREY, linewidth=1, linestyle="--", label="as far as the metric allows")
+        axes.legend(fontsize=8)
+        name = "total variation" if self.divergence == "tv" else "largest log-ratio"
+        dress(axes, f"Similar people, similar decisions: loss {self.value:.4g}", "distance by the metric", f"decisions apart ({name})")
+        return finish(figure, path)
 
 
 def fair_lp(
@@ -178,7 +200,7 @@ def fair_lp(
         build.variations(metric)
     found = build.solve(losses, share / share.sum(), minimax)
     value = float((losses * found).sum(axis=1).max() if minimax else (share / share.sum()) @ (losses * found).sum(axis=1))
-    return FairDecisions(found, round(value, 12), divergence, minimax)
+    return FairDecisions(found, round(value, 12), divergence, minimax, metric)
 
 
 class _Programme:

@@ -23,7 +23,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,11 @@ from tacit.fairness.rates import Array, Groups, Integers, binary, listed
 from tacit.ledger import Account, paying
 from tacit.mechanisms import AboveThreshold, NoisySums, Sparse, farthest_table, noisy_table, table_totals
 from tacit.parameters import count, probability
+from tacit.pictures import BLUE, GREY, Path, canvas, dress, finish
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 BOUND = math.sqrt(2.0)  # a person's row is (1, label - score)
 PEOPLE, SEARCH = Fraction(1, 50), Fraction(29, 50)  # shares of epsilon: the number of people, finding cells; the rest moves them
@@ -141,6 +146,19 @@ class Multicalibrated:
             found = _moved(found, codes, round_, self.cells)
         return found
 
+    def plot(self, *, ax: Axes | None = None, path: Path | None = None) -> Figure:
+        """The worst error that the auditor found in each round, from noisy counts, against alpha."""
+        figure, axes = canvas(ax, path)
+        turns = range(1, len(self.findings) + 1)
+        axes.plot(turns, [abs(one.off) for one in self.findings], "o-", color=BLUE, label="worst error found, with its noise")
+        axes.axhline(self.alpha, color=GREY, linewidth=1, linestyle="--", label=f"alpha {self.alpha:g}")
+        axes.set_ylim(bottom=0)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.legend(fontsize=8)
+        done = "every cell is within alpha" if self.finished else "not shown to be within alpha"
+        dress(axes, f"Multicalibration: {done}", "round", "labels off by")
+        return finish(figure, path)
+
     def __str__(self) -> str:
         worst = str(self.findings[-1]) if self.findings else "no cell holds enough people to look at"
         done = "every cell that holds enough people is within alpha" if self.finished else "not shown to be within alpha"
@@ -165,6 +183,12 @@ class _Terms:
     cells: int
     views: Views
     deviation: float = 0.0  # of the noise on one number of the table
+
+    @property
+    def most(self) -> float:
+        """How many corrections there can be: each lowers the squared error, at most 1, by least * alpha^2. Noise may ask for more."""
+        step = self.least * self.alpha**2
+        return math.inf if step == 0 else max(math.floor(1 / step + 1e-9), 1)
 
 
 def _audit(table: Array, terms: _Terms) -> tuple[list[Miscalibration], tuple[Update, ...]]:
@@ -243,7 +267,8 @@ def multicalibrate(
     With `method="table"` each round measures (number of people, sum of label - score) for every group and cell with Gaussian
     noise, takes the combination of attributes with the worst cell, and moves every cell of it that is off by more than alpha
     and by more than two deviations of the noise. Its cells are disjoint, so each correction lowers the squared error by its
-    share times the square of its error, up to the noise: there are at most 1 / (least * alpha^2) of them.
+    share times the square of its error, up to the noise: there are at most 1 / (least * alpha^2) of them, and where noise
+    asks for more it stops.
     With `method="sparse"` cells are asked about one by one, and a round is the correction of one cell (Hebert-Johnson, Kim,
     Reingold and Rothblum 2018, Algorithm 1). "auto" compares `expected_noise`; without a delta only "sparse" is possible.
 
@@ -318,6 +343,9 @@ class _Table:
             findings += worst
             if not moves:
                 return updates, findings, bool(worst) and not _hidden(table, terms)
+            left = terms.most - sum(map(len, updates))
+            if left < len(moves):
+                return updates, findings, False  # without noise there cannot be so many
             updates.append(moves)
             found = _moved(found, codes, moves, terms.cells)
         return updates, findings, False
@@ -381,7 +409,7 @@ class _Sparse:
         updates: list[tuple[Update, ...]] = []
         findings: list[Miscalibration] = []
         start, quiet = 0, 0
-        while not sparse.halted and quiet < len(asked):
+        while not sparse.halted and quiet < len(asked) and len(updates) < terms.most:
             view, at = asked[start]
             start, quiet = (start + 1) % len(asked), quiet + 1
             if not sparse.ask(abs(int(table[view, at, 1]))):

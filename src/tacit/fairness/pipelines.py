@@ -15,12 +15,18 @@ person a probability of being accepted, the pipeline joins them, and the rates b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.fairness.errors import FairnessError
 from tacit.fairness.rates import Groups, People, Rates, binary
+from tacit.pictures import BLUE, RED, Path, canvas, dress, finish
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
@@ -106,6 +112,28 @@ def in_sequence(chances: ArrayLike, places: int) -> Array:
         taken[:places] -= moved
         taken[1:] += moved
     return found
+
+
+def plot_parts(
+    parts: Mapping[str, Rates], *, notion: str = "demographic_parity", ax: Axes | None = None, path: Path | None = None
+) -> Figure:
+    """The gap of every part, and of the whole, side by side: `parts` names what `measured` found for each.
+
+    >>> terms = {"groups": {"g": ["a", "b"]}, "sensitive_features": ["a", "a", "b", "b"]}
+    >>> one, other = measured([1, 0, 1, 0], [1] * 4, **terms), measured([1, 0, 0, 1], [1] * 4, **terms)
+    >>> both = measured(all_of([1, 0, 1, 0], [1, 0, 0, 1]), [1] * 4, **terms)
+    >>> figure = plot_parts({"first": one, "second": other, "both": both})
+    """
+    figure, axes = canvas(ax, path)
+    gaps = [found.difference(notion) for found in parts.values()]
+    places = np.arange(len(gaps))
+    axes.bar(places, gaps, 0.6, color=[BLUE if gap < 0.01 else RED for gap in gaps])
+    for place, gap in zip(places.tolist(), gaps, strict=True):
+        axes.text(place, gap, f"{gap:.2f}", ha="center", va="bottom", fontsize=9)
+    axes.set_xticks(places, list(parts))
+    axes.set_ylim(0, max(0.1, 1.15 * max(gaps, default=0.0)))
+    dress(axes, "Fair parts, and what they make together", "", f"gap ({notion.replace('_', ' ')})")
+    return finish(figure, path)
 
 
 def measured(

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Bound, Event, Guarantee
+from tacit.errors import PackageMissing
 from tacit.fairness.errors import FairnessError
 from tacit.fairness.rate_intervals import rate_interval
 from tacit.fairness.rates import RATES, Groups, Key, People, Rates, rates_of
@@ -38,6 +39,10 @@ from tacit.pictures import BLUE, GREY, Path, canvas, dress, finish
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+#: Rates that a result tells of itself in words.
+TOLD = ("selection_rate", "true_positive_rate", "false_positive_rate")
+
 
 @dataclass(frozen=True)
 class RateEstimate:
@@ -88,7 +93,7 @@ def guarantee_without(law: Law | None) -> Exception:
     return ParameterError(f"{law or 'no'} noise has no price in this currency; give epsilon with delta, or rho")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivateRates:
     """Released counts of (group, label, prediction), and every rate that follows from them.
 
@@ -105,6 +110,17 @@ class PrivateRates:
     confidence: float = 0.95
     population: bool = False
     merged: int = 1  # how many released cells stand in one of `counts`
+    parts: tuple[int, int, int, int] = (1, 1, 1, 1)  # as many more for (label, prediction) 00, 01, 10, 11, where these have several values
+    outside: int | None = None  # the noisy number of people in no declared group, if it was asked for
+
+    def __repr__(self) -> str:
+        lines = []
+        for key, *of in zip(self.groups.keys, *(self.estimates(name) for name in TOLD), strict=True):
+            group = " · ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+            lines.append(f"{group}: " + ", ".join(f"{name.replace('_', ' ')} {one}" for name, one in zip(TOLD, of, strict=True)))
+        if self.groups.size > 1:
+            lines.append(f"gap of equalized odds: {self.difference('equalized_odds')}")
+        return "\n".join([*lines, *self.notes])
 
     @property
     def event(self) -> Event:
@@ -122,8 +138,19 @@ class PrivateRates:
         merged = self.merged * self.groups.size // found.groups.size
         counts = found.counts.astype(np.int64)
         return PrivateRates(
-            found.groups, counts, self.noise, self.privacy, self.private, self.confidence, self.population, merged
-        )
+            found.groups, counts, self.noise, self.privacy, self.private, self.confidence, self.population, merged, self.parts,
+            self.outside,
+        )  # fmt: skip
+
+    @cached_property
+    def undeclared(self) -> RateEstimate | None:
+        """The share of people whose group was not declared; None where it was not asked for, and so not paid for."""
+        if self.outside is None:
+            return None
+        whole, cells = float(self.outside + self.counts.sum()), (1, self.groups.size * self.merged * sum(self.parts))
+        low, high = self._interval(float(self.outside), whole, cells, self.confidence)
+        value = min(max(self.outside / whole, low), high) if whole > 0 and (low, high) != (0.0, 1.0) else math.nan
+        return RateEstimate(value, low, high)
 
     def _interval(self, above: float, below: float, cells: tuple[int, int], confidence: float) -> tuple[float, float]:
         return rate_interval(above, below, cells, self.noise, confidence, self.population)
@@ -133,7 +160,8 @@ class PrivateRates:
         level = self.confidence if confidence is None else float(probability("confidence", confidence))
         above, below = self.rates.sums(rate)
         inside, around = RATES[rate]
-        cells = (len(inside) * self.merged, (len(around) - len(inside)) * self.merged)
+        held = [self.merged * sum(self.parts[2 * label + guess] for label, guess in cells) for cells in (inside, around)]
+        cells = (held[0], held[1] - held[0])
         found = []
         for top, bottom in zip(above.tolist(), below.tolist(), strict=True):
             low, high = self._interval(top, bottom, cells, level)
@@ -153,7 +181,7 @@ class PrivateRates:
         one = Groups((("all", ("all",)),))
         whole = PrivateRates(
             one, self.counts.sum(axis=0)[None], self.noise, self.privacy, self.private,
-            self.confidence, self.population, self.merged * self.groups.size,
+            self.confidence, self.population, self.merged * self.groups.size, self.parts,
         )  # fmt: skip
         return {name: whole.estimates(name)[0] for name in RATES}
 
@@ -188,6 +216,8 @@ class PrivateRates:
         unknown = [key for key, one in zip(self.groups.keys, self.estimates("selection_rate"), strict=True) if not one.known]
         if unknown:
             found.append(f"nothing is known at this price about: {', '.join(map(str, unknown))}")
+        if self.undeclared is not None:
+            found.append(f"share of people whose group was not declared, and who count for nothing: {self.undeclared}")
         if not self.private:
             found.append("NOT PRIVATE: drawn in test mode")
         return found
@@ -204,7 +234,7 @@ class PrivateRates:
         return pa.Table.from_pylist(rows)
 
     def to_metric_frame(self) -> MetricFigures:
-        """The released figures in the shape of fairlearn's MetricFrame, for its plots and for pandas."""
+        """The released figures in the shape of fairlearn's MetricFrame, for pandas and its plots; `.to_fairlearn()` makes a real one."""
         return MetricFigures(self)
 
     def plot(self, *, notion: str = "equalized_odds", ax: Axes | None = None, path: Path | None = None) -> Figure:
@@ -267,6 +297,28 @@ class MetricFigures:
         return pd.Series({rate: self.released.ratio(rate).value for rate in RATES})
 
 
+    def to_fairlearn(self) -> Any:
+        """A MetricFrame of fairlearn itself, for what accepts nothing else, such as `plot_metric_frame`. Needs fairlearn.
+
+        It is made of one row for each released cell, weighted by its noisy count; a count below 0 weighs nothing.
+        """
+        try:
+            from fairlearn import metrics as theirs
+        except ImportError as error:
+            raise PackageMissing(code="package-missing", package="fairlearn", install="fairlearn") from error
+        from sklearn.metrics import accuracy_score
+
+        measures = {name: getattr(theirs, name) for name in ("selection_rate", "true_positive_rate", "false_positive_rate")}
+        measures["accuracy"] = accuracy_score
+        groups, weights = self.released.groups, np.maximum(self.released.counts, 0).reshape(-1)
+        cells = [_named(groups, key) for key in groups.keys for _ in range(4)]
+        columns = {name: [cell[name] for cell in cells] for name in groups.names}
+        return theirs.MetricFrame(
+            metrics=measures, y_true=[0, 0, 1, 1] * groups.size, y_pred=[0, 1, 0, 1] * groups.size, sensitive_features=columns,
+            sample_params={name: {"sample_weight": weights} for name in measures},
+        )  # fmt: skip
+
+
 def differing(one: RateEstimate, other: RateEstimate) -> RateEstimate:
     """|p - q| from two intervals (Zou, Donner 2008: the distances to the ends add up as squares)."""
     if math.isnan(one.value) or math.isnan(other.value):
@@ -303,13 +355,13 @@ def private_rates(
     groups: Mapping[str, Iterable[object]] | Groups, sensitive_features: object, positive: object = 1,
     epsilon: Any = None, delta: Any = None, rho: Any = None, mu: Any = None, guarantee: Guarantee | str | None = None,
     adjacency: str = "add-remove", law: Law | None = None, account: Account | None = None,
-    confidence: float = 0.95, population: bool = False, purpose: str = "rates by group",
+    confidence: float = 0.95, population: bool = False, undeclared: bool = False, purpose: str = "rates by group",
 ) -> PrivateRates:  # fmt: skip
     """Rates by group of private people, from one noisy histogram of (group, label, prediction).
 
     `groups` declares the attributes and their values, `sensitive_features` holds one column for each. A person
-    with an undeclared value counts for nothing. `positive` is the label, and the prediction, that is selected;
-    any other value is the other one.
+    with an undeclared value counts for nothing; with `undeclared=True` the share of such people is released too, from one more
+    cell of the same histogram. `positive` is the label, and the prediction, that is selected; any other value is the other one.
 
     Guarantee
         Statement: costs `event`, at most what was asked for, whatever is in the columns.
@@ -324,7 +376,8 @@ def private_rates(
     noise = noise_for(wanted, relation, law)
     level = float(probability("confidence", confidence))
     with paying(account, noise.event, purpose=purpose, delta=wanted.delta or None) as payment:
-        released = noise.add(people.confusion())
+        released = noise.add(people.cells() if undeclared else people.cells()[:-1])
     price = wanted.price(noise.event, relation)
-    return PrivateRates(people.groups, released, noise, price, payment.private, level, population)
+    counts, outside = released[: people.groups.size * 4].reshape(-1, 2, 2), int(released[-1]) if undeclared else None
+    return PrivateRates(people.groups, counts, noise, price, payment.private, level, population, outside=outside)
 

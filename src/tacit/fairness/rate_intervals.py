@@ -6,7 +6,8 @@ holds the rates that the test does not reject (Fieller 1954).
 
 Whole numbers are coarse where noise is small: at epsilon 1 one more step on either side moves the coverage by two points.
 So the chance to be wrong is not halved there. One side takes the largest tail that is at most half of it, and the other
-side the tail that brings both together nearest to all of it. Nothing here reads data: all of it follows from released counts.
+side the tail that brings both together nearest to all of it; or the other way round, where that is nearer. Nothing here reads
+data: all of it follows from released counts.
 
 >>> quiet = NoisySums.of_scale("laplace", 1)
 >>> low, high = rate_interval(30.0, 100.0, (1, 1), quiet, 0.95)
@@ -35,6 +36,8 @@ COARSE = 4.0
 TIE = 1e-3
 #: Where a rate is tested first, over all of [0, 1] and once more around the estimate; then at so many places between the last two.
 PLACES, BETWEEN = 51, 15
+#: A value that takes more than this part of its tail with it is a large step: the sides may then be given unequal shares.
+STEEP = 0.3
 #: Points that stand for the normal law of sampled people, each with the same chance.
 NORMAL = 128
 
@@ -99,16 +102,40 @@ class RateTest:
         at = np.clip(np.ceil(np.clip(needed, -1e9, 1e9)) + self.reach, 0, len(self.above) - 1).astype(np.int64)
         return np.asarray(self.above[at] @ self.inside)
 
-    def left(self, places: Array) -> Array:
-        """What the first side leaves for the second: all of the chance to be wrong but the first side's largest tail below half."""
-        if not self.coarse:
-            return np.full(len(places), self.wrong / 2)
+    def around(self, places: Array, most: Array) -> tuple[Array, Array]:
+        """For each rate the largest tail that is at most `most`, and the next larger one."""
         low, high = np.zeros(len(places)), np.full(len(places), float(self.widest + 1))
         for _ in range(halvings(self.widest + 1, TIE)):
             middle = (low + high) / 2
-            small = self.tail(places, middle) <= self.wrong / 2
+            small = self.tail(places, middle) <= most
             low, high = np.where(small, low, middle), np.where(small, middle, high)
-        return np.asarray(self.wrong - self.tail(places, high + TIE / 2))
+        return self.tail(places, high + TIE / 2), self.tail(places, low - TIE / 2)
+
+    def shares(self, places: Array) -> tuple[Array, Array]:
+        """The chances to be wrong that the first and the second side are given.
+
+        The first side takes its largest tail below half, and the second what that leaves. Where a step is worth so much that both
+        together would miss by more than half a point, the second side may take the tail above half and leave the rest to the first.
+        """
+        half = np.full(len(places), self.wrong / 2)
+        if not self.coarse:
+            return half, half
+        below, above = self.around(places, half)
+        first, second = half, self.wrong - below
+        even = below + np.where(self.near(above, below, second), above, below)
+        far = np.flatnonzero((np.abs(even - self.wrong) > self.wrong / 10) & (above <= self.wrong))
+        if len(far):
+            rest = self.wrong - above[far]
+            small, large = self.around(places[far], rest)
+            uneven = above[far] + np.where(self.near(large, small, rest), large, small)
+            better = np.abs(uneven - self.wrong) < np.abs(even[far] - self.wrong)
+            first[far] = np.where(better, rest, first[far])
+            second[far] = np.where(better, above[far], second[far])
+        return first, second
+
+    def near(self, reached: Array, passed: Array, share: Array) -> NDArray[np.bool_]:
+        """Whether a side that is given a share rejects a value: its tail is nearer than the next smaller one, and hardly above."""
+        return np.asarray((reached + passed <= 2 * share) & (reached <= share + self.wrong / 5))
 
     def rejected(self, places: Array, statistic: Array) -> NDArray[np.bool_]:
         """Whether each rate is rejected by its statistic, in steps of the lattice."""
@@ -118,11 +145,17 @@ class RateTest:
         reached, passed = self.tail(places, size), self.tail(places, size, TIE)
         if not self.coarse:
             return np.asarray(reached + passed <= self.wrong)
-        found = reached <= self.wrong / 2  # whatever is left for the second side, this is not too much
-        open_ = np.flatnonzero((second > 0) & ~found & (reached + passed <= 2 * self.wrong))
+        found = reached <= self.wrong / 2  # what both sides reject as long as steps are small
+        # A hundredth of the chance to be wrong is rejected on either side, however the two share it.
+        steep = (reached - passed > STEEP * reached) & (reached > self.wrong / 100)
+        open_ = np.flatnonzero((reached + passed <= 2 * self.wrong) & (steep | ((second > 0) & ~found)))
         if len(open_):
-            left, reached, passed = self.left(places[open_]), reached[open_], passed[open_]
-            found[open_] = (reached + passed <= 2 * left) & (reached <= left + self.wrong / 5)
+            first, rest = self.shares(places[open_])
+            reached, passed, up = reached[open_], passed[open_], second[open_] > 0
+            halved = first == self.wrong / 2
+            found[open_] = np.where(
+                up, self.near(reached, passed, rest), np.where(halved, reached <= first, self.near(reached, passed, first))
+            )
         return np.asarray(found)
 
     def kept(self, above: float, below: float) -> tuple[float, float]:

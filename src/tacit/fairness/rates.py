@@ -233,11 +233,19 @@ class People:
         >>> People.of([1, 0], [1, 1], ["F", "X"], {"sex": ["F", "M"]}).confusion().tolist()
         [[[0, 0], [0, 1]], [[0, 0], [0, 0]]]
         """
+        found: Integers = self.cells()[:-1].reshape(self.groups.size, 2, 2)
+        return found
+
+    def cells(self) -> Integers:
+        """The same counts in one row, and behind them the number of people in no declared group.
+
+        >>> People.of([1, 0], [1, 1], ["F", "X"], {"sex": ["F", "M"]}).cells().tolist()
+        [0, 0, 0, 1, 0, 0, 0, 0, 1]
+        """
         label, guess = binary(self.label, self.positive), binary(self.prediction, self.positive)
         group, size = self.groups.codes(self.features), self.groups.size
         cells = np.where(group >= 0, (group * 2 + label) * 2 + guess, size * 4)
-        found: Integers = np.bincount(cells, minlength=size * 4 + 1)[:-1].reshape(size, 2, 2)
-        return found
+        return np.asarray(np.bincount(cells, minlength=size * 4 + 1), dtype=np.int64)
 
 
 @dataclass(frozen=True)

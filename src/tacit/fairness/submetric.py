@@ -22,13 +22,19 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.fairness.errors import FairnessError
 from tacit.parameters import count, nonnegative, positive
+from tacit.pictures import Path as PicturePath
+from tacit.pictures import canvas, dress, finish
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 FIRST, SECOND, TIE = "first", "second", "too close to call"
@@ -63,6 +69,16 @@ class Submetric:
     alpha: float
     comparisons: int
     measured: int
+
+    def plot(self, *, ax: Axes | None = None, path: PicturePath | None = None) -> Figure:
+        """The learnt distances, individuals ordered so that near ones stand together: dark pairs may be treated more differently."""
+        figure, axes = canvas(ax, path)
+        order = np.argsort(self.distances[int(self.distances.sum(axis=1).argmax())], kind="stable")
+        drawn = axes.imshow(self.distances[np.ix_(order, order)], cmap="Blues", vmin=0.0, vmax=1.0)
+        figure.colorbar(drawn, ax=axes, label="distance learnt")
+        dress(axes, f"{self.comparisons} comparisons, {self.measured} distances asked", "individuals", "individuals")
+        axes.grid(False)
+        return finish(figure, path)
 
     def __str__(self) -> str:
         pairs = np.triu_indices(len(self.distances), 1)

@@ -20,7 +20,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,11 @@ from tacit.learning import Pipeline
 from tacit.learning.scikit import BaseEstimator, ClassifierMixin, check_is_fitted, clone
 from tacit.ledger import Account, paying
 from tacit.parameters import probability
+from tacit.pictures import BLUE, GREEN, ORANGE, PURPLE, RED, SKY, Path, canvas, dress, finish
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class EqualizedOdds(ClassifierMixin, BaseEstimator):
         random_state: for the coins in use, which protect no data; None draws new ones.
 
     Fitted: estimator_, correction_, rates_ (released rates before the correction), gap_ (after it, with an interval that
-    covers the noise), event_, privacy_, private_, classes_, needs_group_ (True: it must be told the group in use).
+    covers the noise), event_, privacy_, price_ (in words), private_, classes_, needs_group_ (True: it must be told the group in use).
 
     Guarantee
         Statement: fitting costs event_, the composition of the model's event and one noisy histogram, whatever the rows are.
@@ -169,7 +174,7 @@ class EqualizedOdds(ClassifierMixin, BaseEstimator):
             model = clone(self.estimator)
             event = Composed(Pipeline([("model", model)]).price(X, label), noise.event)
         delta = (wanted.floats.delta or 0.0) + (0.0 if self.prefit else _delta(self.estimator))
-        price = self._price(event, relation, delta)  # what has no price is refused before anything is paid
+        price, words = self._price(event, relation, delta)  # what has no price is refused before anything is paid
         with paying(self.account, event, purpose="fit EqualizedOdds", delta=delta or None) as payment:
             if not self.prefit:
                 model.fit(X, label)
@@ -181,6 +186,7 @@ class EqualizedOdds(ClassifierMixin, BaseEstimator):
         self.estimator_, self.classes_ = model, classes
         self.event_: Event = event
         self.privacy_: Bound = price
+        self.price_ = words
         self.private_ = payment.private
         self.groups_ = groups
         self.rates_ = PrivateRates(groups, released, noise, self.privacy_, self.private_)
@@ -188,12 +194,14 @@ class EqualizedOdds(ClassifierMixin, BaseEstimator):
         self.gap_ = corrected_gap(self.rates_, self.correction_)
         return self
 
-    def _price(self, event: Event, relation: Adjacency, delta: float) -> Bound:
-        """Epsilon at the sum of the deltas; rho where no delta was given."""
+    def _price(self, event: Event, relation: Adjacency, delta: float) -> tuple[Bound, str]:
+        """Epsilon at the sum of the deltas; rho where no delta was given. Also in words."""
         if delta > 0:
-            return Guarantee(epsilon=1, delta=delta).price(event, relation)
+            found = Guarantee(epsilon=1, delta=delta).price(event, relation)
+            return found, f"epsilon {found.upper:.6g} at delta {delta:g}"
         pure = self.epsilon is not None and exact_pure(event, relation) is not None
-        return (Guarantee(epsilon=1) if pure else Guarantee(rho=1)).price(event, relation)
+        found = (Guarantee(epsilon=1) if pure else Guarantee(rho=1)).price(event, relation)
+        return found, f"{'epsilon' if pure else 'rho'} {found.upper:.6g}"
 
     def _classes(self) -> NDArray[Any]:
         declared = getattr(self.estimator, "classes", None)
@@ -224,6 +232,22 @@ class EqualizedOdds(ClassifierMixin, BaseEstimator):
         coins = np.random.default_rng(self.random_state).random(len(chances))
         found: NDArray[Any] = self.classes_[(coins < chances).astype(int)]
         return found
+
+    def plot(self, *, ax: Axes | None = None, path: Path | None = None) -> Figure:
+        """False and true positive rates of every group, before the correction and after it, from the released counts."""
+        check_is_fitted(self)
+        figure, axes = canvas(ax, path)
+        wrong, right = (self.rates_.estimates(name) for name in ("false_positive_rate", "true_positive_rate"))
+        for colour, key, x, y, after in zip(
+            (BLUE, ORANGE, GREEN, RED, PURPLE, SKY) * len(wrong), self.groups_.keys, wrong, right, self.correction_.rates, strict=False
+        ):  # fmt: skip
+            if not (math.isnan(x.value) or math.isnan(y.value)):
+                axes.annotate("", tuple(after), (x.value, y.value), arrowprops={"arrowstyle": "->", "color": colour, "alpha": 0.6})
+                axes.plot([x.value], [y.value], "o", color=colour, markerfacecolor="white")
+            axes.plot([after[0]], [after[1]], "o", color=colour, label=str(key))
+        axes.legend(title="filled: after the correction", title_fontsize=8, fontsize=8)
+        dress(axes, f"Equalized odds: gap {self.gap_}; needs the group", "false positive rate", "true positive rate")
+        return finish(figure, path)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: object = None) -> float:
         """The expected accuracy."""

@@ -39,7 +39,7 @@ columns:
   cost: {type: number, bounds: [0, 1000]}
 outputs:
   - {name: again, title: Readmission, kind: model, source: stays, estimator: LogisticRegression, label: again, positive: "yes",
-     features: [age, ward], groups: [sex], holdout: 0.4, attack: 20, save: [json, npz, joblib], weight: 2}
+     features: [age, ward], groups: [sex], holdout: 0.4, attack: 20, save: [json, npz, onnx, joblib], weight: 2}
 publication: {folder: out, formats: [csv], confidence: 0.95}
 """
 COST = (
@@ -108,10 +108,42 @@ def test_a_model_of_numbers(tmp_path: Path) -> None:
     assert "predictions within 100 of the truth" in (found.folder / "cost_card.html").read_text()
 
 
+def test_a_corrected_classifier_says_that_it_needs_the_group(tmp_path: Path) -> None:
+    """The correction follows from the counts of held-out people, so it costs nothing more; the card says what it needs."""
+    given = job(("holdout: 0.4,", "holdout: 0.4, gap: 0.05,"))
+    assert plan(given)["again"].event == plan(job())["again"].event
+    assert any(notice.rule == "needs the group in use" for notice in model.notices(plan(given)["again"], given, "x"))
+    found = done(tmp_path, given)
+    weights = json.loads((found.folder / "again_weights.json").read_text())
+    card = json.loads((found.folder / "again_card.json").read_text())
+    assert weights["correction"]["needs_group"] and "group of everyone" in card["needs_group"]
+    rows = weights["correction"]["accept"]
+    assert [row["group"] for row in rows] == [{"sex": "f"}, {"sex": "m"}]
+    # the released rates, moved by the published chances, are as near as was asked
+    moved = {
+        rate: [row["if_model_rejects"] + (row["if_model_accepts"] - row["if_model_rejects"]) * value
+               for row, value in zip(rows, card["rates"][rate]["value"], strict=True)]
+        for rate in ("true_positive_rate", "false_positive_rate")
+    }  # fmt: skip
+    assert max(abs(one - other) for one, other in moved.values()) <= 0.05 + 1e-6
+    before, after = card["gaps"]
+    assert after["notion"].endswith("corrected decisions") and after["value"] <= 0.06 < before["value"] and after["low"] <= after["high"]
+    for page in ((found.folder / "again_card.html").read_text(), render(read(found.folder / "report.html"))):
+        assert "needs the group in use" in page and "Corrected decisions" in page
+
+
+@pytest.mark.parametrize("bad", ["holdout: 0.4, gap: 1,", "holdout: 0.4, gap: -0.1,"])
+def test_a_gap_that_is_none_is_refused(bad: str) -> None:
+    with pytest.raises(JobError, match="gap is how far"):
+        job(("holdout: 0.4,", bad))
+    with pytest.raises(JobError, match="gap is how far"):
+        job(("groups: [sex], holdout: 0.4,", "groups: [], gap: 0.1, holdout: 0.4,"))
+
+
 def test_files_record_report_and_card(release: JobRun) -> None:
     names = {file.name for file in release.folder.iterdir()}
     assert {"again_card.html", "again_card.json"} <= names
-    assert {f"again_weights.{form}" for form in ("json", "npz", "joblib")} <= names
+    assert {f"again_weights.{form}" for form in ("json", "npz", "onnx", "joblib")} <= names
     content = json.loads((release.folder / "release.json").read_text())
     first = content["outputs"][0]
     assert first["kind"] == "model" and from_json(json.dumps(first["event"])) == release.plan["again"].event
@@ -326,8 +358,8 @@ def test_notices() -> None:
         [("holdout: 0.4, ", "")],
         [("attack: 20, ", "")],
         [("attack: 20", "attack: 2")],
-        [("save: [json, npz, joblib], ", "")],
-        [("save: [json, npz, joblib]", "save: [pickle]")],
+        [("save: [json, npz, onnx, joblib], ", "")],
+        [("save: [json, npz, onnx, joblib]", "save: [pickle]")],
         [("weight: 2", "accuracy: {within: 5, confidence: 0.95}")],
         [("weight: 2", "cells: 7, weight: 2")],
         [("estimator: LogisticRegression", "estimator: Ridge")],

@@ -19,8 +19,8 @@ from tacit.mechanisms import half_width
 from tacit.release.errors import JobError
 from tacit.release.job_parts import OutputSpec
 from tacit.release.kinds import Notice, Portion, Record, fields
-from tacit.tables import Cut, Desk
-from tacit.workloads import Identity, Product, Workload
+from tacit.tables import Desk
+from tacit.workloads import Identity, Product
 
 if TYPE_CHECKING:
     from tacit.release.job import Job
@@ -45,14 +45,8 @@ Block = ContingencySpec
 
 
 @dataclass(frozen=True)
-class ContingencyOutput(fields.Prepared):
+class ContingencyOutput(fields.CountedOutput):
     """A block that was checked, with its cells."""
-
-    cut: Cut
-    workload: Workload
-    patients: int | None
-    plain: bool = True
-    figures: tuple[str, ...] = ("cell",)
 
 
 def prepare(block: ContingencySpec, job: Job, desk: Desk, place: str) -> ContingencyOutput:

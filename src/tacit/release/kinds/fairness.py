@@ -18,7 +18,6 @@ post-processing (`tacit.fairness`).
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,12 +26,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field, model_validator
 
-from tacit.accounting import Event, to_json
+from tacit.accounting import Event
 from tacit.fairness import NOTIONS, RATES, Groups, PrivateRates, incompatible
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.job_parts import OutputSpec, Scalar
-from tacit.release.kinds import Notice, Portion, Record, marked, table, table_files
+from tacit.release.kinds import Notice, Portion, Record, fields, marked, table, table_files
 from tacit.release.page import plain
 from tacit.tables import Desk
 
@@ -198,13 +197,15 @@ def result(planned: FairnessPlan, drawn: Record, private: bool, entry: int | Non
     counts = np.zeros((output.declared.size, 2, 2), dtype=np.int64)
     places = {key if isinstance(key, tuple) else (key,): i for i, key in enumerate(output.declared.keys)}
     columns = [answer.keys[name] for name in (*output.spec.groups, output.spec.label, output.spec.prediction)]
-    merged = max(len(output.labels) - 1, 1) * max(len(output.predictions) - 1, 1)
+    labels, predictions = ((len(values) - 1, 1) for values in (output.labels, output.predictions))
     for *group, label, guess, value in zip(*columns, answer.figures["people"].value, strict=True):
         at = places[tuple(group)]
         counts[at, int(label == output.spec.positive), int(guess == output.spec.positive)] += round(float(value))
     noise = planned.counted.plan.split.noise
     confidence = output.counted.desk.confidence
-    return PrivateRates(output.declared, counts, noise, answer.cost, private, confidence, merged=merged)
+    return PrivateRates(output.declared, counts, noise, answer.cost, private, confidence, parts=(
+        labels[0] * predictions[0], labels[0] * predictions[1], labels[1] * predictions[0], labels[1] * predictions[1],
+    ))  # fmt: skip
 
 
 def checks(planned: FairnessPlan, result: PrivateRates) -> list[tuple[str, bool]]:
@@ -235,16 +236,11 @@ def gaps_of(planned: FairnessPlan, result: PrivateRates) -> pa.Table:
 
 def recorded(planned: FairnessPlan, result: PrivateRates) -> Record:
     """What was counted, and its price."""
-    return {
-        "source": planned.spec.source,
-        "groups": list(planned.spec.groups),
-        "notions": list(planned.spec.notions),
-        "part": float(planned.portion.part),
-        "price": planned.portion.spend.words,
-        "event": json.loads(to_json(planned.event)),
-        "noise": planned.noise,
-        "files": [f"{planned.name}_rates", f"{planned.name}_gaps"],
-    }
+    spec = planned.spec
+    return fields.recorded_of(
+        planned, source=spec.source, groups=list(spec.groups), notions=list(spec.notions),
+        files=[f"{planned.name}_rates", f"{planned.name}_gaps"],
+    )  # fmt: skip
 
 
 def post_processing(planned: FairnessPlan) -> list[str]:
@@ -254,15 +250,12 @@ def post_processing(planned: FairnessPlan) -> list[str]:
 
 def described(planned: FairnessPlan, result: PrivateRates | None) -> Record:
     """What the report shows."""
-    found: Record = {
-        "name": planned.name, "title": planned.spec.title, "answered": result is not None, "event": repr(planned.event),
-        "notions": list(planned.spec.notions), "gaps": [], "rates": {}, "groups": [],
-        "notes": [
-            "Group sizes are private: denominators are noisy counts too. Intervals cover the noise, not the choice of the people.",
-            "A person with an undeclared value is in no group. Fairness of a part says nothing about a whole: measure the pipeline.",
-            *incompatible(*planned.spec.notions),
-        ],
-    }  # fmt: skip
+    found: Record = fields.opening_of(planned, result, [
+        "Group sizes are private: denominators are noisy counts too. Intervals cover the noise, not the choice of the people.",
+        "A person with an undeclared value is in no group. Fairness of a part says nothing about a whole: measure the pipeline.",
+        *incompatible(*planned.spec.notions),
+    ])  # fmt: skip
+    found |= {"notions": list(planned.spec.notions), "gaps": [], "rates": {}, "groups": []}
     if result is None:
         return found
     shown = dict.fromkeys(rate for notion in planned.spec.notions for rate in NOTIONS.get(notion, (notion,)))
@@ -292,14 +285,15 @@ def section(described: Record, confidence: str) -> str:
     ]
     rows = "".join(
         f"<tr><td>{html.escape(str(gap['notion']).replace('_', ' '))}</td><td>{gap['figure']}</td>"
-        + "".join(f"<td>{'not known' if gap[end] is None else format(gap[end], '.3f')}</td>" for end in ("value", "low", "high"))
+        + "".join(f'<td class="n">{"not known" if gap[end] is None else format(gap[end], ".3f")}</td>' for end in ("value", "low", "high"))
         + "</tr>"
         for gap in described["gaps"]
     )
-    head = "<tr><th>notion</th><th>figure</th><th>value</th><th>low</th><th>high</th></tr>"
+    head = "<tr><th>notion</th><th>figure</th>" + "".join(f'<th class="n">{end}</th>' for end in ("value", "low", "high")) + "</tr>"
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in described["notes"])
     told = f"<p>With {html.escape(confidence)} confidence; all gaps of a notion hold at once.</p>"
-    return f"{''.join(drawn)}<table>{head}{rows}</table>{told}<ul>{notes}</ul>"
+    figures = "".join(f"<figure>{one}</figure>" for one in drawn)
+    return f'{figures}<div class="scroll"><table>{head}{rows}</table></div>{told}<ul>{notes}</ul>'
 
 
 def review(outputs: Sequence[FairnessPlan], private: bool) -> Mapping[str, str]:

@@ -20,7 +20,6 @@ at the same price and reads no data.
 from __future__ import annotations
 
 import functools
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,15 +32,15 @@ from pydantic import Field, model_validator
 from sqlglot import exp
 
 from tacit import noise
-from tacit.accounting import Adjacency, Event, Guarantee, Worst, to_json
+from tacit.accounting import Adjacency, Event, Guarantee, Worst
 from tacit.audit import Claim, held_against, rank_attack
 from tacit.calculus import number_of
 from tacit.exact import exact
-from tacit.fairness import Calibration, Groups, PrivateRates, noise_for
+from tacit.fairness import Calibration, Correction, Groups, PrivateRates, correct, noise_for
 from tacit.mechanisms import NoisySums
 from tacit.release.errors import JobError
 from tacit.release.job_parts import ColumnSpec, Number, OutputSpec, Scalar
-from tacit.release.kinds import Notice, Portion, Record, model_card
+from tacit.release.kinds import Notice, Portion, Record, fields, model_card
 from tacit.release.page import plain
 from tacit.tables import Desk
 
@@ -65,6 +64,8 @@ class ModelSpec(OutputSpec):
     `holdout` is the share of people who are not trained on and measure the model. `attack` is how many fits to made-up rows the attack
     may look at. `positive` is the label whose chance is scored (classifiers); `within` is how near a prediction must be to count
     as right (regressors). `cells` is how many cells the scores are cut into for calibration. `save` lists the forms of the weights.
+    With `gap` a classifier's decisions are corrected by group until true and false positive rates differ by no more, from the counts of
+    held-out people: nothing more is paid, and whoever uses the model must know the group.
     """
 
     source: str
@@ -75,9 +76,10 @@ class ModelSpec(OutputSpec):
     features: tuple[str, ...] = Field(min_length=1)
     groups: tuple[str, ...]
     holdout: Number
+    gap: Number | None = None
     cells: int = Field(default=10, ge=2, le=100)
     attack: int = Field(ge=20, le=100_000)
-    save: tuple[Literal["json", "npz", "joblib"], ...] = Field(min_length=1)
+    save: tuple[Literal["json", "npz", "onnx", "joblib"], ...] = Field(min_length=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -97,6 +99,8 @@ class ModelSpec(OutputSpec):
             raise ValueError(f"{self.estimator} needs {needs}, and only that of positive and within")
         if self.within is not None and exact("within", self.within) <= 0:
             raise ValueError("within must be greater than 0")
+        if self.gap is not None and not (self.classifies and self.groups and 0 <= exact("gap", self.gap) < 1):
+            raise ValueError("gap is how far the rates of a classifier's groups may differ: from 0 to below 1, with groups declared")
         for name in ("features", "groups", "save"):
             if len(set(getattr(self, name))) < len(getattr(self, name)):
                 raise ValueError(f"{name} lists something twice")
@@ -175,8 +179,7 @@ class ModelOutput:
 
 def prepare(block: ModelSpec, job: Job, desk: Desk, place: str) -> ModelOutput:
     """Check the block against the job's source, columns and unit."""
-    if block.source not in desk.source.tables or block.source in desk.source.public:
-        raise JobError("names no private source of the job", place=f"{place}.source")
+    fields.private_source(block, desk, place)
     unit, known = desk.unit, job.columns_of(block.source)
     if unit.key is not None or unit.ends is not None or unit.window is not None:
         raise JobError("a model has one row of each person: unit: {person: <column>, ...} without a window, or {row: true}", place="unit")
@@ -345,6 +348,9 @@ def notices(planned: PlannedModel, job: Job, place: str) -> list[Notice]:
         if off > 0.1:
             text = f"the accuracy of an average group would be off by up to {off:.2g}; hold out more, or compare fewer groups"
             found.append(Notice("accuracy mostly noise", f"{place}.groups", text))
+    if planned.spec.gap is not None:
+        text = "corrected decisions need the group of everyone the model is used on: check that it may be known and used there"
+        found.append(Notice("needs the group in use", f"{place}.gap", text))
     if "joblib" in planned.spec.save:
         text = "a joblib file runs code when it is loaded: whoever takes it must trust whoever made it; json and npz hold numbers only"
         found.append(Notice("joblib runs code", f"{place}.save", text))
@@ -525,6 +531,7 @@ class TrainedModel:
     rates: PrivateRates | None  # of a classifier
     attack: Record
     private: bool
+    correction: Correction | None = None  # of a classifier that must know the group in use
 
     def __repr__(self) -> str:
         return f"a model of {len(self.coef)} numbers, measured on {self.calibration.groups.size} groups"
@@ -535,15 +542,17 @@ def result(planned: PlannedModel, drawn: Record, private: bool, entry: int | Non
     output, counts = planned.output, np.array(drawn["counts"], dtype=np.int64)
     price, confidence = planned.portion.spend.price(planned.evaluation.event, planned.adjacency), output.desk.confidence
     calibration = Calibration(output.groups, counts.astype(np.float64), planned.evaluation, price, private, confidence)
-    rates = None
+    rates, correction = None, None
     if planned.spec.classifies:
         half = output.cells // 2
         # (group, cell, label) becomes (group, label, accepted): scores of a half and more are accepted
         table = np.stack([counts[:, :half].sum(axis=1), counts[:, half:].sum(axis=1)], axis=2)
         rates = PrivateRates(output.groups, table, planned.evaluation, price, private, confidence, merged=half)
+        if planned.spec.gap is not None:
+            correction = correct(table, gap=float(exact("gap", planned.spec.gap)))
     coef = np.array([math.nan if value is None else value for value in drawn["coef"]], dtype=np.float64)
     intercept = math.nan if drawn["intercept"] is None else float(drawn["intercept"])
-    return TrainedModel(coef, intercept, calibration, rates, drawn["attack"], private)
+    return TrainedModel(coef, intercept, calibration, rates, drawn["attack"], private, correction)
 
 
 def checks(planned: PlannedModel, result: TrainedModel) -> list[tuple[str, bool]]:
@@ -564,24 +573,17 @@ def files(planned: PlannedModel, result: TrainedModel, formats: Sequence[str]) -
 def recorded(planned: PlannedModel, result: TrainedModel) -> Record:
     """What was trained on what, and its price."""
     spec = planned.spec
-    return {
-        "source": spec.source,
-        "estimator": spec.estimator,
-        "label": spec.label,
-        "features": list(spec.features),
-        "groups": list(spec.groups),
-        "holdout": float(exact("holdout", spec.holdout)),
-        "part": float(planned.portion.part),
-        "price": planned.portion.spend.words,
-        "event": json.loads(to_json(planned.event)),
-        "noise": planned.noise,
-        "files": [f"{spec.name}_weights", f"{spec.name}_card"],
-    }
+    return fields.recorded_of(
+        planned, source=spec.source, estimator=spec.estimator, label=spec.label, features=list(spec.features),
+        groups=list(spec.groups), holdout=float(exact("holdout", spec.holdout)),
+        files=[f"{spec.name}_weights", f"{spec.name}_card"],
+    )  # fmt: skip
 
 
 def post_processing(planned: PlannedModel) -> list[str]:
-    """Figures by group follow from one noisy histogram."""
-    return ["accuracy, rates and calibration from noisy counts of held-out people"]
+    """Figures by group follow from one noisy histogram, and so does a correction."""
+    corrected = [] if planned.spec.gap is None else ["a correction of decisions by group from the same counts"]
+    return ["accuracy, rates and calibration from noisy counts of held-out people", *corrected]
 
 
 def described(planned: PlannedModel, result: TrainedModel | None) -> Record:

@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.exact import exact
-from tacit.fairness import RateEstimate
+from tacit.fairness import RateEstimate, corrected_gap
 from tacit.release import page as pictures
-from tacit.release.kinds import Record
+from tacit.release.kinds import Record, fields
+from tacit.release.kinds.model_onnx import onnx_file
 from tacit.release.page import plain, template
 from tacit.tables import MARK
 
 if TYPE_CHECKING:
+    from tacit.fairness import Correction
     from tacit.release.kinds.model import PlannedModel, TrainedModel
 
 #: Rates of a classifier that the card shows for every group.
@@ -36,6 +38,15 @@ REGRESSOR = "the prediction is intercept + sum of weight times input"
 INPUTS = (
     "a column with low and high becomes (value - low) / (high - low), cut to [0, 1], and one half where it is missing; a column with "
     "categories becomes one input for each of them, 1 for the value's own and 0 for the others"
+)
+#: How a correction is used, and what it needs.
+CORRECTION = (
+    "take the model's own decision (a half and more is accepted), then accept with the chance that stands for the person's group and that "
+    "decision, by a coin; a person of no declared group keeps the model's decision"
+)
+NEEDS_GROUP = (
+    "Corrected decisions need the group of everyone the model is used on. Check that it may be known and used where the model is used; "
+    "without it, use the model's own decisions, which are not corrected."
 )
 #: What loading a joblib file means.
 JOBLIB = "The joblib file is a scikit-learn model. Loading such a file runs code: load it only if you trust whoever gave it to you."
@@ -55,7 +66,19 @@ def weights_record(planned: PlannedModel, result: TrainedModel) -> Record:
     }
     if spec.classifies:
         found |= {"other": str(output.labels[0]), "positive": str(output.labels[1])}
+    if result.correction is not None:
+        found["correction"] = {"needs_group": True, "how": CORRECTION, **_accepted(planned, result.correction)}
     return found if result.private else {"NOT PRIVATE": MARK, **found}
+
+
+def _accepted(planned: PlannedModel, correction: Correction) -> Record:
+    """The chances of acceptance, by group and by the model's own decision."""
+    attributes, rows = planned.output.groups.names, []
+    for key, (rejected, accepted) in zip(planned.output.groups.keys, correction.accept.tolist(), strict=True):
+        values = key if isinstance(key, tuple) and len(attributes) > 1 else (key,)
+        group = {name: str(value) for name, value in zip(attributes, values, strict=True)}
+        rows.append({"group": group, "if_model_rejects": plain(rejected), "if_model_accepts": plain(accepted)})
+    return {"gap": float(exact("gap", planned.spec.gap or 0)), "accept": rows}
 
 
 def applied(record: Mapping[str, Any], row: Mapping[str, Any]) -> float:
@@ -83,6 +106,11 @@ def weights(planned: PlannedModel, result: TrainedModel) -> dict[str, bytes]:
         buffer = io.BytesIO()
         np.savez(buffer, weights=result.coef, intercept=np.array([result.intercept]), about=np.array(json.dumps(record)))
         found[f"{name}.npz"] = buffer.getvalue()
+    if "onnx" in spec.save:
+        about = {"price": planned.portion.spend.words, "event": repr(planned.event)}
+        if result.correction is not None:
+            about["correction"] = f"decisions in this file are not corrected; the chances by group are in {spec.name}_card.json"
+        found[f"{name}.onnx"] = onnx_file(record, about if result.private else {"NOT PRIVATE": MARK, **about})
     if "joblib" in spec.save:
         found[f"{name}.joblib"] = _joblib(planned, result)
     return found
@@ -118,13 +146,14 @@ def described(planned: PlannedModel, result: TrainedModel | None) -> Record:
     """All that the report and the card say, as JSON."""
     spec, output = planned.spec, planned.output
     share = float(exact("holdout", spec.holdout))
-    found: Record = {
-        "name": spec.name, "title": spec.title, "answered": result is not None, "estimator": spec.estimator, "label": spec.label,
+    found: Record = fields.opening_of(planned, result) | {
+        "estimator": spec.estimator, "label": spec.label,
         "source": spec.source, "features": list(spec.features), "inputs": planned.inputs, "holdout": share,
-        "price": planned.portion.spend.words, "event": repr(planned.event), "training": repr(planned.training),
+        "price": planned.portion.spend.words, "training": repr(planned.training),
         "evaluation": repr(planned.evaluation.event), "save": list(spec.save), "attributes": list(spec.groups),
         "groups": [" · ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in output.groups.keys],
         "rates": {}, "calibration": [], "gaps": [], "weights": [], "attack": {}, "joblib": JOBLIB if "joblib" in spec.save else "",
+        "needs_group": NEEDS_GROUP if spec.gap is not None else "", "correction": {},
         "notes": [
             f"Every person was trained on or held out by a coin ({share:.0%} held out), so a person's data touched either the weights "
             "or the figures below, never both: the two together cost what the dearer of them costs.",
@@ -141,8 +170,13 @@ def described(planned: PlannedModel, result: TrainedModel | None) -> Record:
         for rate in SHOWN:
             found["rates"][rate] = _ends(result.rates.estimates(rate))
         if output.groups.size > 1:
-            gap = result.rates.difference("equalized_odds")
-            found["gaps"] = [{"notion": "equalized odds", **{end: plain(getattr(gap, end)) for end in ("value", "low", "high")}}]
+            gaps = {"equalized odds": result.rates.difference("equalized_odds")}
+            if result.correction is not None:
+                gaps["equalized odds, corrected decisions"] = corrected_gap(result.rates, result.correction)
+                found["correction"] = _accepted(planned, result.correction)
+            found["gaps"] = [
+                {"notion": notion, **{end: plain(getattr(gap, end)) for end in ("value", "low", "high")}} for notion, gap in gaps.items()
+            ]
         half = 0.5 / output.cells
         for key, group in zip(keys, found["groups"], strict=True):
             curve = result.calibration.curve(key)

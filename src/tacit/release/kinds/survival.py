@@ -23,7 +23,7 @@ from tacit.release.job_parts import Number, OutputSpec
 from tacit.release.job_parts import Part as Block_
 from tacit.release.kinds import Notice, Portion, Record, fields
 from tacit.release.page import DASHES, StepCurve, steps
-from tacit.tables import Brackets, Cut, Desk
+from tacit.tables import Brackets, Desk
 from tacit.workloads import Identity, Prefix, Product, Workload, best
 
 if TYPE_CHECKING:
@@ -82,13 +82,9 @@ Block = SurvivalSpec
 
 
 @dataclass(frozen=True)
-class SurvivalOutput(fields.Prepared):
+class SurvivalOutput(fields.CountedOutput):
     """A block that was checked, with the cells that patients are counted in."""
 
-    cut: Cut
-    workload: Workload
-    patients: int | None
-    plain: bool = True
     figures: tuple[str, ...] = ("at risk",)
     _chosen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -30,13 +30,12 @@ from sqlglot.errors import SqlglotError
 
 from tacit.accounting import Event, Guarantee, Note, to_json
 from tacit.exact import exact
-from tacit.fairness import clipping_bias, threshold_error
 from tacit.ledger import days
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.faults import WORDS, placed
 from tacit.release.job_parts import Number, OutputSpec, Part, Scalar
-from tacit.release.kinds import Notice, Portion, Record, marked, table_files
+from tacit.release.kinds import Notice, Portion, Record, fields, marked, table_files
 from tacit.release.page import bracket, listed, plain, template
 from tacit.tables import Answer, Asked, Desk, Figures, Lost, Plan, Question, Recipe, Released, explained
 from tacit.tables.figures import expected
@@ -51,8 +50,6 @@ SHOWN_DELTA = Fraction(1, 10**6)
 #: Rows of a table that the report shows; all of them are in the files.
 SHOWN = 200
 PRODUCT = "Tables of aggregates"
-#: Sizes of groups for which the report says who pays for the noise.
-SIZES = (10, 100, 1000, 10_000)
 
 
 # --- its block of the job -------------------------------------------------------------------------------------------------------------
@@ -767,28 +764,15 @@ def described(planned: TablePlan, result: Answer | None) -> Record:
 
 
 def _who_pays(planned: TablePlan) -> Record | None:
-    """What the noise of the first count does to groups of different sizes; None where nothing is counted.
-
-    Noise is the same for every group, its effects are not: the relative error, what moving counts below 0 to 0 adds, and how often a
-    threshold that a reader may apply would misjudge a group that is a fifth above it.
-    """
+    """What the noise does to groups of several sizes, for the first count of the table."""
     ones = [share for share in planned.plan.shares if share.measure.high == 1 and share.measure.low in (0, 1)]
     counted = [share for share in ones if share.measure.over in ("rows", "people")]
     if not counted:
         return None
     noise = counted[0]
-    law, scale = ("gaussian", noise.deviation) if noise.law == "gaussian" else ("laplace", noise.spread)
-    shape = cast(Literal["laplace", "gaussian"], law)
-    rows = [
-        {
-            "size": size,
-            "relative": plain(noise.deviation / size),
-            "lift": plain(clipping_bias(size, scale, shape)),
-            "misjudged": plain(threshold_error(size, threshold=size / 1.2, scale=scale, law=shape)),
-        }
-        for size in SIZES
-    ]
-    return {"measure": noise.measure.name, "rows": rows}
+    if noise.law == "gaussian":
+        return fields.who_pays(noise.measure.name, noise.deviation, "gaussian", noise.deviation)
+    return fields.who_pays(noise.measure.name, noise.deviation, "laplace", noise.spread)
 
 
 def _figures(found: Figures, whole: bool = False) -> Record:

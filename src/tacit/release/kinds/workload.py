@@ -33,7 +33,7 @@ from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.job_parts import Number, OutputSpec, Part
 from tacit.release.kinds import Notice, Portion, Record, marked, table_files
-from tacit.release.kinds.fields import PlannedCounts, Prepared, counted, private_source
+from tacit.release.kinds.fields import PlannedCounts, Prepared, counted, private_source, who_pays
 from tacit.release.page import plain, template
 from tacit.tables import Brackets, Cut, Desk, Periods, TableError
 from tacit.workloads import (
@@ -419,6 +419,9 @@ def described(planned: PlannedWorkload, result: WorkloadAnswer | None) -> Record
         "noise": planned.noise,
         "event": repr(planned.event),
         "whole": planned.spec.whole,
+        "who_pays": who_pays(
+            "an answer with the mean error of all of them", planned.measured.expected_error, "gaussian", planned.measured.expected_error
+        ),
         "notes": [
             "All answers come from one draw: tables that share columns agree on them.",
             "Figures are unbiased and may be negative; a cell without rows shows noise around 0.",
