@@ -68,15 +68,15 @@ class Scale:
     def share(self, values: np.ndarray) -> np.ndarray:
         """How far along the scale values between the bounds lie, from 0 to 1."""
         ends = (self.low, self.high) if self.even else (self._bent(self.low), self._bent(self.high))
-        found: np.ndarray = ((values if self.even else self._bent(values)) - ends[0]) / (ends[1] - ends[0])
-        return np.clip(found, 0.0, 1.0)
+        found = ((values if self.even else self._bent(values)) - ends[0]) / (ends[1] - ends[0])
+        return np.asarray(np.clip(found, 0.0, 1.0))
 
     def value(self, shares: np.ndarray) -> np.ndarray:
         """The value that lies so far along the scale."""
         if self.even:
             return self.low + shares * (self.high - self.low)
         first, last = self._bent(self.low), self._bent(self.high)
-        return np.clip(BEND * self.granule * np.sinh(first + shares * (last - first)), self.low, self.high)
+        return np.asarray(np.clip(BEND * self.granule * np.sinh(first + shares * (last - first)), self.low, self.high))
 
 
 @dataclass(frozen=True)
