@@ -61,6 +61,20 @@ def test_bins_of_a_heavy_tail_hold_about_as_many_rows_each(monkeypatch: pytest.M
     assert fullest() > 0.3
 
 
+def test_bins_of_very_large_numbers_hold_about_as_many_rows_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Identifiers of 10 to 18 digits. Bounds of 40 bits, the mutant, put half of them into one bin."""
+    numbers = np.floor(10 ** np.random.default_rng(2).uniform(9, 18, 20000))
+
+    def fullest() -> float:
+        with seeded(1):
+            column = BoughtNumbers("id", bins=10, whole=True).column(numbers, [], Guarantee(rho=1), 1)
+        return float(np.bincount(column.encode(numbers), minlength=11).max() / len(numbers))
+
+    assert fullest() < 0.13
+    monkeypatch.setattr("tacit.synthesis.bins.BITS", 40)
+    assert fullest() > 0.5
+
+
 @pytest.mark.parametrize("values", [[], [None] * 9, [5.0] * 1000, [float("inf"), -float("inf"), 1e308, "?"], [7]])
 @pytest.mark.parametrize("whole", [True, False])
 def test_no_rows_break_the_bins(values: list[object], whole: bool) -> None:

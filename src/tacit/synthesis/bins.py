@@ -33,6 +33,7 @@ STEPS = 2**14  # places between the bounds where a bin can end: more of them mak
 BEND = 16.0  # granules from 0 up to which steps are nearly even, where they grow
 BOUNDS = 0.2  # of a column's share, for bounds that are not declared
 LARGEST = 2.0**61
+BITS = 62  # of the largest values, in granules: with fewer all larger ones would be in one bin
 OTHER = "other"
 
 
@@ -98,7 +99,7 @@ class BoughtNumbers:
     def _search(self, rho: float) -> Measurement:
         """Gaussian noise on the cells of `automatic_bounds`."""
         noise = gaussian(Fraction((1 + 1e-12) / math.sqrt(2 * rho)))
-        return automatic_bounds(noise).bind(Space(Rows(Integers()), AddRemove()))
+        return automatic_bounds(noise, bits=BITS).bind(Space(Rows(Integers()), AddRemove()))
 
     def _quantiles(self, rho: float) -> Measurement:
         ranks = [Fraction(place, self.bins) for place in range(1, self.bins)]
