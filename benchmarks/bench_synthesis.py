@@ -104,8 +104,8 @@ def raw(seeds: int, most: int = 8) -> bool:
     return verdict(f"bought columns at most 15 % worse than public ones: {whole:.2f} on average, at most {max(ratios):.2f}", whole <= 1.15)
 
 
-def tables_together() -> bool:
-    """The demonstration's patients and visits at epsilon 1: keys, and visits per patient."""
+def tables_together(seeds: int) -> bool:
+    """The demonstration's patients and visits at epsilon 1: keys, and visits per patient, the mean of all runs and the worst."""
     real = visits(100_000)
     people = [CategoryColumn("region", tuple(REGIONS)), CategoryColumn("sex", SEXES), NumberColumn.between("age", 0, 110, 16, whole=True)]
     stays = [CategoryColumn("diagnosis", tuple(DIAGNOSES)), NumberColumn.between("nights", 0, 30, 10, whole=True)]
@@ -113,17 +113,21 @@ def tables_together() -> bool:
         Level("patients", people, key="patient_id", rows_of="visits"),
         Level("visits", stays, of="patients", by="patient_id", most=16, key="visit_id"),
     ]
-    start = time.process_time()
-    made = synthesize_tables({"visits": real}, levels, epsilon=1, delta=1e-9).sample()
-    seconds = time.process_time() - start
-    whose = Counter(made["visits"]["patient_id"].to_pylist())
-    keys = made["patients"]["patient_id"].to_pylist()
-    whole = len(set(keys)) == len(keys) and set(whose) <= set(keys) and max(whose.values()) <= 16
     true = Counter(Counter(real["patient_id"].to_pylist()).values())
-    found = Counter(whose.values())
-    far = sum(abs(true[k] / sum(true.values()) - found[k] / sum(found.values())) for k in true | found) / 2
-    print(f"\npatients and visits, 100,000 visits: {seconds:.1f} CPU s; visits per patient are off by {far:.4f} in total variation")
-    return verdict("every key leads to a row, and visits per patient are within .02", whole and far <= 0.02)
+    whole, off, seconds = True, [], 0.0
+    for _ in range(seeds):
+        start = time.process_time()
+        made = synthesize_tables({"visits": real}, levels, epsilon=1, delta=1e-9).sample()
+        seconds += (time.process_time() - start) / seeds
+        whose = Counter(made["visits"]["patient_id"].to_pylist())
+        keys = made["patients"]["patient_id"].to_pylist()
+        whole &= len(set(keys)) == len(keys) and set(whose) <= set(keys) and max(whose.values()) <= 16
+        found = Counter(whose.values())
+        off.append(sum(abs(true[k] / sum(true.values()) - found[k] / sum(found.values())) for k in true | found) / 2)
+    above = sum(number for visits_, number in true.items() if visits_ > 16) / sum(true.values())
+    figures = f"{statistics.mean(off):.4f} in total variation, at most {max(off):.4f}; {above:.4f} have more visits than the cap"
+    print(f"\npatients and visits, 100,000 visits: {seconds:.1f} CPU s; visits per patient are off by {figures}")
+    return verdict("every key leads to a row, and visits per patient are within .02 on average", whole and statistics.mean(off) <= 0.02)
 
 
 def scale() -> bool:
@@ -175,7 +179,7 @@ def specified(path: str, seeds: int) -> bool:
     return met & verdict("never worse with more budget", falling == sorted(falling, reverse=True))
 
 
-PARTS = {"populations": populations, "raw": raw, "tables": lambda seeds: tables_together(), "scale": lambda seeds: scale()}
+PARTS = {"populations": populations, "raw": raw, "tables": tables_together, "scale": lambda seeds: scale()}
 
 
 def main(seeds: int, parts: list[str]) -> bool:
