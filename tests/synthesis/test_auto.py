@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tacit.accounting import Gaussian
-from tacit.synthesis.auto import Auto, columns_of, rounds_of, told
+from tacit.accounting import Gaussian, Guarantee
+from tacit.synthesis.auto import Auto, as_good_alone, columns_of, rounds_of, told
 from tacit.synthesis.independent import Independent
 
 
@@ -29,7 +29,25 @@ def test_rounds_and_shares_are_steps_of_the_noise() -> None:
     assert told(50_000, 105, 0.02) == pytest.approx(0.0064807, rel=1e-4)
     shares = [columns_of(noise) for noise in (0.0, 0.01, 0.03, 1.0)]
     assert shares == pytest.approx([0.17, 0.24, 0.38, 0.5])
-    assert [rounds_of(noise) for noise in (1.0, 0.02, 0.002)] == [1, 3, 5]
+    assert [rounds_of(noise) for noise in (1.0, 0.4, 0.02, 0.002)] == [0, 1, 3, 5]
+
+
+def test_where_scores_are_lost_the_whole_budget_measures_columns(run: Any) -> None:
+    """No score is drawn and no pair measured: noise that no pair stands out of buys nothing."""
+    ran = run(Auto(), epsilon=0.003, rows=20000)
+    assert {len(one.columns) for one in ran.measuring.measured} == {1}
+    assert len(ran.measuring.events) == len(ran.measuring.measured)
+    assert ran.spent_within_budget() and ran.measuring.left / ran.measuring.whole < 1e-6
+    scored = run(Auto(lost=float("inf"), last_steps=5), epsilon=0.003, rows=20000)
+    assert len(scored.measuring.events) > len(scored.measuring.measured)
+
+
+def test_what_is_predicted_follows_from_public_figures() -> None:
+    # 105 pairs, a tenth of mu: sqrt(105 / (.05 * .01)) / rows is .13 at 3,525 rows; a person with 16 rows needs 16 times as many
+    for rows, most in ((3525, 1), (3525 * 16, 16)):
+        assert as_good_alone(rows * 0.999, 15, Guarantee(mu=0.1), most) and not as_good_alone(rows * 1.001, 15, Guarantee(mu=0.1), most)
+        assert as_good_alone(rows * 0.999, 15, Guarantee(rho=0.005), most)
+    assert not as_good_alone(1, 1, Guarantee(mu=0.1))  # one column depends on no other
 
 
 def test_a_person_with_many_rows_gets_fewer_rounds(run: Any) -> None:

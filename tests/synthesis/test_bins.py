@@ -10,7 +10,7 @@ import pytest
 from tacit.accounting import Composed, Gaussian, Guarantee, ParameterError
 from tacit.ledger import price
 from tacit.noise import test_mode as seeded
-from tacit.synthesis.bins import BoughtCategories, BoughtNumbers, budget_beside, shares_of
+from tacit.synthesis.bins import STEPS, BoughtCategories, BoughtNumbers, Scale, budget_beside, shares_of
 from tacit.synthesis.columns import CategoryColumn
 from tacit.synthesis.measure import RELATION, gaussian_budget
 from tacit.synthesis.synthesizer import synthesize
@@ -34,6 +34,45 @@ def test_bins_hold_about_as_many_rows_each(bounds: tuple[float, float] | None) -
     counts = np.bincount(column.encode(VALUES), minlength=11)
     assert column.size == 11
     assert np.abs(counts[:10] / len(VALUES) - 0.1).max() < 0.02
+
+
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (-5.0, 2.0**61), (-(2.0**61), 2.0**61), (2.0**60, 2.0**61), (-1e6, -3.0), (0.0, 16385.0)])
+def test_a_scale_goes_from_bound_to_bound_and_back(ends: tuple[float, float]) -> None:
+    scale = Scale(*ends, 1.0)
+    assert scale.share(np.array(ends)).tolist() == [0, 1]
+    assert scale.value(np.array([0.0, 1.0])) == pytest.approx(np.array(ends), rel=1e-9)
+    values = scale.value(np.linspace(0, 1, STEPS + 1))
+    assert (np.diff(values) >= 0).all() and ends[0] <= values[0] and values[-1] <= ends[1]
+    assert scale.share(values) * STEPS == pytest.approx(np.arange(STEPS + 1), abs=1e-3)
+    assert scale.even == (ends[1] - ends[0] <= STEPS)
+
+
+def test_bins_of_a_heavy_tail_hold_about_as_many_rows_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six orders of magnitude: ten bins of a tenth each. On even steps, the mutant, the first bin has most rows."""
+    tail = np.random.default_rng(1).lognormal(4, 3, 20000)
+
+    def fullest() -> float:
+        with seeded(1):
+            column = BoughtNumbers("followers", bins=10, whole=True).column(np.rint(tail), [], Guarantee(rho=1), 1)
+        return float(np.bincount(column.encode(np.rint(tail)), minlength=11).max() / len(tail))
+
+    assert fullest() < 0.13
+    monkeypatch.setattr(Scale, "even", property(lambda scale: True))
+    assert fullest() > 0.3
+
+
+def test_bins_of_very_large_numbers_hold_about_as_many_rows_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Identifiers of 10 to 18 digits. Bounds of 40 bits, the mutant, put half of them into one bin."""
+    numbers = np.floor(10 ** np.random.default_rng(2).uniform(9, 18, 20000))
+
+    def fullest() -> float:
+        with seeded(1):
+            column = BoughtNumbers("id", bins=10, whole=True).column(numbers, [], Guarantee(rho=1), 1)
+        return float(np.bincount(column.encode(numbers), minlength=11).max() / len(numbers))
+
+    assert fullest() < 0.13
+    monkeypatch.setattr("tacit.synthesis.bins.BITS", 40)
+    assert fullest() > 0.5
 
 
 @pytest.mark.parametrize("values", [[], [None] * 9, [5.0] * 1000, [float("inf"), -float("inf"), 1e308, "?"], [7]])

@@ -68,14 +68,19 @@ def test_the_choice_is_flatter_for_a_person_with_more_rows() -> None:
 
 def test_beyond_the_budget_nothing_is_drawn() -> None:
     touched = []
-    steps = Measuring((2,), lambda columns: touched.append(columns) or np.zeros(2, dtype=np.int64), Guarantee(mu=1))
+
+    def counts(columns: tuple[int, ...]) -> np.ndarray:
+        touched.append(columns)
+        return np.zeros((2,) * len(columns), dtype=np.int64)
+
+    steps = Measuring((2, 2), counts, Guarantee(mu=1))
     with seeded(1):
         steps.marginal((0,), sigma=1.25)
         assert steps.left == pytest.approx(0.36)
         with pytest.raises(BudgetExceeded):
-            steps.marginal((0,), sigma=1.6)
-        steps.marginal((0,), sigma=steps.sigma_for(steps.left))
-    assert len(touched) == 2
+            steps.marginal((1,), sigma=1.6)
+        steps.marginal((0, 1), sigma=steps.sigma_for(steps.left))
+    assert touched == [(0,), (0, 1)]
     assert float(squared_mu(Composed(*steps.events), RELATION)) <= 1
     assert steps.left < 1e-11
 
@@ -95,3 +100,17 @@ def test_noise_has_the_stated_deviation() -> None:
     # 20,000 draws: the deviation is known to 0.5 %, and 4 of that is one in 16,000
     assert seen.values.std() == pytest.approx(seen.sigma, rel=0.02)
     assert seen.sigma == pytest.approx((16 + 1 / 12) ** 0.5)
+
+
+def test_a_table_is_counted_once_and_large_ones_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.synthesis.measure.KEPT", 5)
+    touched = []
+
+    def counts(columns: tuple[int, ...]) -> np.ndarray:
+        touched.append(columns)
+        return np.full((2,) * len(columns), 3, dtype=np.int64)
+
+    steps = Measuring((2, 2), counts, Guarantee(mu=1))
+    for clique in ((0,), (0,), (0, 1), (0, 1), (1,), (1,)):
+        assert (steps.exact(clique) == 3).all()
+    assert touched == [(0,), (0, 1), (0, 1), (1,)]

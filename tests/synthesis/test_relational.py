@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections import Counter
 from fractions import Fraction
@@ -276,6 +277,41 @@ def test_the_engine_counts_what_memory_counts(tmp_path: Path) -> None:
         memory, seen = dict(seen), {}
         plan_tables(desk, levels, Guarantee(mu=1), method=Looking()).fit()
     assert seen == memory and planned.cuts["drugs"].reach == 12
+
+
+def engine_counts(folder: Path, tables: dict[str, dict[str, list[Any]]]) -> dict[Any, tuple[Any, int]]:
+    """Exact counts of all single columns and pairs of every level, and how many rows of a person may be in them."""
+    folder.mkdir()
+    levels = [LEVELS[0], Level("visits", [WARD], of="patients", by="patient", most=6, key="visit"), LEVELS[2]]
+    planned = plan_tables(session_of(folder, tables).desk, levels, Guarantee(mu=1))
+    found = {}
+    for level in planned.tree.levels:
+        every = planned.every(level)
+        count = planned._counts(level, planned.columns[level.name], context(planned.tree, level, planned.columns))
+        for clique in [*itertools.combinations(range(len(every)), 1), *itertools.combinations(range(len(every)), 2)]:
+            found[level.name, clique] = (count(clique), planned.cuts[level.name].reach)
+    return found
+
+
+def test_a_person_with_a_thousand_rows_and_another_persons_keys_moves_no_count_further_than_priced(tmp_path: Path) -> None:
+    """In an engine: she has no age, visits under keys of others, one key 950 times, and drugs for all of them. No other
+    person reaches a cap, so nothing is left to chance."""
+    tables = hospital(60)
+    stolen = tables["visits"]["visit"][:50]
+    more = copy.deepcopy(tables)
+    for name, columns in {
+        "patients": {"id": [10**6], "sex": ["\x00"], "age": [None]},
+        "visits": {"visit": [*stolen, *([-1] * 950)], "patient": [10**6] * 1000, "ward": ["A"] * 1000},
+        "drugs": {"visit": [-1] * 500, "drug": ["x"] * 500},
+    }.items():
+        for column, values in columns.items():
+            more[name][column].extend(values)
+    without, with_ = (engine_counts(tmp_path / name, one) for name, one in (("without", tables), ("with", more)))
+    for key, (counts, reach) in with_.items():
+        assert counts.shape == without[key][0].shape
+        assert abs(counts - without[key][0]).sum() <= reach, key
+    # The attack has power: she is counted as often as she may be where her rows are drawn from.
+    assert with_["visits", (0,)][0].sum() - without["visits", (0,)][0].sum() == 6
 
 
 def test_a_session_pays_once_and_has_whole_keys(tmp_path: Path) -> None:

@@ -157,3 +157,9 @@ def test_one_column_is_a_table(method: str) -> None:
         made = synthesize(people(400), COLUMNS[:1], rho=1, method=method)
         assert made.sample(5).num_rows == 5
     assert made.marginal("sex")[0].count == pytest.approx(160, abs=40)
+
+
+def test_a_printed_synthesizer_is_one_line() -> None:
+    with seeded(1):
+        made = synthesize({"x": ["a", "b"] * 500}, [CategoryColumn("x", ("a", "b"))], mu=1)
+    assert "rows, estimated, of 1 columns" in repr(made) and "; GDP(mu=" in repr(made) and len(repr(made)) < 120

@@ -282,3 +282,9 @@ def test_too_many_cells_at_once_are_refused_in_words() -> None:
     cells = Cells.of({f"c{i}": 100 for i in range(5)})
     with pytest.raises(ParameterError, match="fewer columns together"):
         measured(Product(**{f"c{i}": Prefix for i in range(5)}).on(cells), Guarantee(rho=1))
+
+
+def test_a_printed_plan_is_one_line_with_its_price_and_error(tmp_path: Path) -> None:
+    """It was a page of records, of a parsed statement among them."""
+    found = repr(plan(opened(tmp_path, people()), Marginals("sex", "region", ways=2), rho="0.02"))
+    assert "\n" not in found and len(found) < 300 and "a typical answer is off by" in found and "rho 0.02" in found

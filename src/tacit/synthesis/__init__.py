@@ -21,7 +21,7 @@ neural ones (`NEURAL`), for comparison.
 # Imports inside functions: pages, pictures and engines are needed only where they are asked for.
 
 from tacit.synthesis.aim import AIM
-from tacit.synthesis.auto import Auto
+from tacit.synthesis.auto import Auto, as_good_alone
 from tacit.synthesis.bins import BoughtCategories, BoughtNumbers
 from tacit.synthesis.blinded import blinded, judged, write_blinded
 from tacit.synthesis.columns import CategoryColumn, DateColumn, NumberColumn
@@ -61,7 +61,7 @@ __all__ += ["Evaluation", "PaidDistance", "blinded", "evaluate", "judged", "paid
 __all__ += ["Combined", "NoiseAware", "noise_aware", "rubin"]
 # Methods.
 __all__ += ["AIM", "METHODS", "MST", "Auto", "Direct", "Histogram", "Independent", "Method", "MwemPgm", "OneShot"]
-__all__ += ["NEURAL", "Neural", "PateGan", "PrivBayes"]
+__all__ += ["NEURAL", "Neural", "PateGan", "PrivBayes", "as_good_alone"]
 # What they are made of.
 __all__ += ["EstimationError", "JunctionTree", "Measuring", "Model", "NoisyMarginal", "cells"]
 __all__ += ["concentrated_budget", "counted", "fit", "gaussian_budget", "junction_tree", "merged", "sampled"]

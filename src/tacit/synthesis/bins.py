@@ -30,8 +30,10 @@ from tacit.synthesis.columns import CategoryColumn, NumberColumn, Values, as_num
 from tacit.synthesis.measure import RELATION, concentrated_budget, gaussian_budget
 
 STEPS = 2**14  # places between the bounds where a bin can end: more of them make every choice noisier
+BEND = 16.0  # granules from 0 up to which steps are nearly even, where they grow
 BOUNDS = 0.2  # of a column's share, for bounds that are not declared
 LARGEST = 2.0**61
+BITS = 62  # of the largest values, in granules: with fewer all larger ones would be in one bin
 OTHER = "other"
 
 
@@ -41,6 +43,41 @@ def rho_of(guarantee: Guarantee) -> float:
     if amounts.epsilon is not None:
         return zcdp_rho(amounts.epsilon, amounts.delta or 0.0)
     return amounts.rho if amounts.rho is not None else (amounts.mu or 0.0) ** 2 / 2
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where a bin may end: evenly between the bounds, or, where even steps would be wider than a granule, ever wider
+    ones with the distance from 0. On a range of six orders of magnitude even steps leave most values in one bin.
+
+    >>> [round(float(Scale(0, high, 1.0).value(np.array(0.5)))) for high in (100, 10**6)]
+    [50, 2809]
+    """
+
+    low: float
+    high: float
+    granule: float
+
+    @property
+    def even(self) -> bool:
+        """Whether even steps are fine enough."""
+        return self.high - self.low <= STEPS * self.granule
+
+    def _bent(self, values: Any) -> Any:
+        return np.arcsinh(values / (BEND * self.granule))
+
+    def share(self, values: np.ndarray) -> np.ndarray:
+        """How far along the scale values between the bounds lie, from 0 to 1."""
+        ends = (self.low, self.high) if self.even else (self._bent(self.low), self._bent(self.high))
+        found = ((values if self.even else self._bent(values)) - ends[0]) / (ends[1] - ends[0])
+        return np.asarray(np.clip(found, 0.0, 1.0))
+
+    def value(self, shares: np.ndarray) -> np.ndarray:
+        """The value that lies so far along the scale."""
+        if self.even:
+            return self.low + shares * (self.high - self.low)
+        first, last = self._bent(self.low), self._bent(self.high)
+        return np.asarray(np.clip(BEND * self.granule * np.sinh(first + shares * (last - first)), self.low, self.high))
 
 
 @dataclass(frozen=True)
@@ -62,7 +99,7 @@ class BoughtNumbers:
     def _search(self, rho: float) -> Measurement:
         """Gaussian noise on the cells of `automatic_bounds`."""
         noise = gaussian(Fraction((1 + 1e-12) / math.sqrt(2 * rho)))
-        return automatic_bounds(noise).bind(Space(Rows(Integers()), AddRemove()))
+        return automatic_bounds(noise, bits=BITS).bind(Space(Rows(Integers()), AddRemove()))
 
     def _quantiles(self, rho: float) -> Measurement:
         ranks = [Fraction(place, self.bins) for place in range(1, self.bins)]
@@ -98,8 +135,9 @@ class BoughtNumbers:
             high = 0.0 if low / 8 <= high < 0 else high
         else:
             low, high = self.bounds
-        places = np.rint((np.clip(numbers, low, high) - low) / (high - low) * STEPS).astype(np.int64)
-        cuts = low + np.array(steps[-1].release(places, max_rows).value) / STEPS * (high - low)
+        scale = Scale(low, high, self.granularity)
+        places = np.rint(scale.share(np.clip(numbers, low, high)) * STEPS).astype(np.int64)
+        cuts = scale.value(np.array(steps[-1].release(places, max_rows).value) / STEPS)
         end = high + 1 if self.whole else high
         edges = self._apart(np.rint(cuts) if self.whole else cuts, low, end)
         return NumberColumn(self.name, tuple(edges), self.whole)

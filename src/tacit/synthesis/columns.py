@@ -17,6 +17,7 @@ import datetime
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -184,8 +185,17 @@ class NumberColumn:
         return [None if gone else value for value, gone in zip(drawn.tolist(), missing.tolist(), strict=True)]
 
     def labels(self) -> list[str]:
-        bins = zip(self.edges[:-1], self.edges[1:], strict=True)
-        return [f"{low:g} to {high:g}" for low, high in bins] + ["missing"]
+        """The bins in words; of whole numbers those that a bin holds.
+
+        >>> NumberColumn("age", (0, 1, 18, 65), whole=True).labels(), NumberColumn("cost", (0, 0.5, 1)).labels()
+        (['0', '1 to 17', '18 to 64', 'missing'], ['0 to 0.5', '0.5 to 1', 'missing'])
+        """
+        bins = list(pairwise(self.edges))
+        if self.whole and all(float(edge).is_integer() for edge in self.edges):
+            found = [str(int(low)) if high - low == 1 else f"{int(low)} to {int(high) - 1}" for low, high in bins]
+        else:
+            found = [f"{low:g} to {high:g}" for low, high in bins]
+        return [*found, "missing"]
 
 
 @dataclass(frozen=True)
@@ -221,8 +231,10 @@ class DateColumn:
         return [None if day is None else datetime.date.fromordinal(day) for day in drawn]
 
     def labels(self) -> list[str]:
-        bins = zip(self.edges[:-1], self.edges[1:], strict=True)
-        return [f"{low.isoformat()} to {high.isoformat()}" for low, high in bins] + ["missing"]
+        last = [high - datetime.timedelta(days=1) for high in self.edges[1:]]
+        bins = zip(self.edges[:-1], last, strict=True)
+        found = [low.isoformat() if low == high else f"{low.isoformat()} to {high.isoformat()}" for low, high in bins]
+        return [*found, "missing"]
 
 
 def as_numbers(values: Values) -> NDArray[np.float64]:

@@ -44,7 +44,7 @@ BINS = 32
 TOGETHER = 20_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EnginePlan:
     """What would be fitted to a desk's table, and its price. No data was touched."""
 
@@ -54,6 +54,9 @@ class EnginePlan:
     budget: Guarantee
     event: Event
     constraints: tuple[Constraint, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"a synthetic table of {len(self.columns)} columns by {self.method!r}, for at most {self.event!r}"
 
     @property
     def possible(self) -> Tables:

@@ -92,6 +92,9 @@ def _no_pure(guarantee: Guarantee) -> None:
             "number of people, such as 1e-9, or rho or mu"
         )
 
+#: The most cells of tables of counts that are kept: which ones follows from public sizes.
+KEPT = 2**22
+
 
 class Measuring:
     """Draws marginals and selections from exact counts, within a budget."""
@@ -108,6 +111,7 @@ class Measuring:
         self.measured: list[NoisyMarginal] = []
         self.events: list[Event] = []
         self._counts = counts
+        self._kept: dict[Clique, NDArray[np.int64]] = {}
         self._part = next(iter(budget.limits))
         self._unit = 2 if self._part == RHO else 1
         self._filter = Filter(Budget(budget))
@@ -161,14 +165,22 @@ class Measuring:
         return (self.max_rows / sigma) ** 2
 
     def exact(self, columns: Clique) -> NDArray[np.int64]:
-        """The counts themselves: private, for scores that go straight into `choose` or `noisy_scores`."""
-        return self._counts(columns)
+        """The counts themselves: private, for scores that go straight into `choose` or `noisy_scores`.
+
+        Rounds ask for the same tables again, so those of a fair size are kept.
+        """
+        found = self._kept.get(columns)
+        if found is None:
+            found = self._counts(columns)
+            if sum(table.size for table in self._kept.values()) + found.size <= KEPT:
+                self._kept[columns] = found
+        return found
 
     def marginal(self, columns: Clique, sigma: float) -> NoisyMarginal:
         """A marginal with Gaussian noise of deviation `sigma` on each cell."""
         sums = NoisySums.of_scale("gaussian", sigma, moved=self.max_rows, adjacency=RELATION)
         self._pay(sums.event)
-        noisy = sums.add(self._counts(columns)).astype(np.float64)
+        noisy = sums.add(self.exact(columns)).astype(np.float64)
         found = NoisyMarginal(columns, noisy, math.hypot(sums.deviation(), 12**-0.5))
         self.measured.append(found)
         return found

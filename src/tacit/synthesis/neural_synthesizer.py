@@ -31,7 +31,7 @@ from tacit.synthesis.sample import Rows, counted
 from tacit.synthesis.synthesizer import Synthesizer, capped, column_of, values_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NeuralSynthesizer(Synthesizer):
     """A trained network behind the interface of all synthesizers."""
 

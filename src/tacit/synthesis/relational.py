@@ -413,7 +413,7 @@ def _made(
 # --- the result ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SyntheticTables:
     """Models of all levels: `sample` makes the tables, `level` shows one, `event_` is what it all cost."""
 
@@ -421,6 +421,10 @@ class SyntheticTables:
     parts: tuple[LevelModel, ...]
     event_: Event
     private_: bool
+
+    def __repr__(self) -> str:
+        names = ", ".join(part.level.name for part in self.parts)
+        return f"tables {names} of {max(0, round(self.people_)):,} people, estimated; {self.event_!r}"
 
     @property
     def events_(self) -> tuple[Event, ...]:

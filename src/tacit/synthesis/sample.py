@@ -100,9 +100,13 @@ def cell_numbers(
     rows: Sequence[NDArray[Any]], sizes: Sequence[int], columns: Sequence[int], count: int
 ) -> NDArray[np.int64]:
     """Which cell of a marginal every row is in."""
-    number = np.zeros(count, dtype=np.int64)
-    for column in columns:
-        number = number * sizes[column] + rows[column]
+    if not columns:
+        return np.zeros(count, dtype=np.int64)
+    first, *others = columns
+    number: NDArray[np.int64] = np.array(rows[first], dtype=np.int64)
+    for column in others:  # in place: millions of rows are not copied for every column
+        number *= sizes[column]
+        number += rows[column]
     return number
 
 

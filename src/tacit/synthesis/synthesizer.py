@@ -94,7 +94,7 @@ class MarginalCell:
     high: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Synthesizer:
     """A fitted model: `sample` makes rows, `marginal` tells counts, `event_` is what it all cost."""
 
@@ -105,6 +105,10 @@ class Synthesizer:
     events_: tuple[Event, ...]
     private_: bool
     constraints: tuple[Constraint, ...] = ()
+
+    def __repr__(self) -> str:
+        rows = f"{max(0, round(self.rows_)):,} rows, estimated, of {len(self.columns)} columns"
+        return f"{rows}, from {len(self.measured_)} measured tables; {self.event_!r}"
 
     @property
     def rows_(self) -> float:

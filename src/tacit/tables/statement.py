@@ -35,7 +35,7 @@ class Wanted:
     """What a statement is made of beside the question: keys, measures, unit, the period, and what else is to be counted.
 
     `people`: count the people in each group. `seen`: also add up all people's rows before the caps, each at most so many.
-    `numbered`: people are floats, of which NaN is no person.
+    `numbered`: people are floats, of which NaN is no person. `cells`: keys are numbers of cells, from 0 up to these.
     """
 
     keys: Keys
@@ -45,6 +45,7 @@ class Wanted:
     people: bool = False
     seen: int | None = None
     numbered: bool = False
+    cells: tuple[int, ...] = ()
 
     @property
     def by_row(self) -> bool:
@@ -66,6 +67,7 @@ class Wanted:
         """The public bounds of the integers of a row. A row that lacks a value adds 0, or is in the cell -1."""
         first = self.keys.first
         found = {GROUP: (first, first + max(1, self.keys.count) - 1)} if self.keys.lists else {}
+        found |= {key_name(index): (0, size - 1) for index, size in enumerate(self.cells)}
         for index, measure in enumerate(self.measures):
             if measure.over == "cells" and measure.ladder is not None:
                 found[measure_name(index)] = (-1, measure.ladder.cells - 1)

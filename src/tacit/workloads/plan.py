@@ -241,7 +241,7 @@ def short(value: Fraction) -> Fraction:
 # --- with a session ---
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WorkloadPlan:
     """What would be measured on a session's table, at which price, with which errors. No data was touched."""
 
@@ -265,14 +265,18 @@ class WorkloadPlan:
         """Cells that would hold less than the noise, and answers so many and so exact that rows could be rebuilt from them."""
         return warnings_for(self.measured, expected_rows)
 
-    def explain(self) -> str:
-        """The plan in words, and the statement."""
-        plan, engine = self.measured, self.session.engine
-        text = self.cut.statement(self.tables).sql(dialect=engine.dialect, pretty=True)
+    def __repr__(self) -> str:
+        plan = self.measured
         return (
             f"{plan.workload.questions} answers from {plan.selection.describe()}; {plan.law} noise; a typical answer is off "
-            f"by {plan.expected_error:.4g}; one {self.session.unit.noun} adds at most {self.cut.reach} rows.\n\n{text}"
+            f"by {plan.expected_error:.4g}; one {self.session.unit.noun} adds at most {self.cut.reach} rows; "
+            f"costs {self.spend.words}, and nothing is paid before run()"
         )
+
+    def explain(self) -> str:
+        """The plan in words, and the statement."""
+        text = self.cut.statement(self.tables).sql(dialect=self.session.engine.dialect, pretty=True)
+        return f"{self!r}.\n\n{text}"
 
     @property
     def tables(self) -> list[tuple[str, ...]]:
@@ -286,11 +290,14 @@ class WorkloadPlan:
         return WorkloadAnswer(self.measured, tuple(released), payment.private, payment.entry)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FrontPlan:
     """A plan for one kind of question (time, maps) around the plan of its workload. No data was touched."""
 
     inner: WorkloadPlan
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
 
     @property
     def event(self) -> Event:

@@ -62,7 +62,7 @@ def wanted_over_time(column: str, periods: Periods, by: Sequence[str] = (), aske
     return Product(**dict.fromkeys(by, Identity), **{column: kind})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SeriesPlan(FrontPlan):
     """A plan for all stretches of time. No data was touched."""
 

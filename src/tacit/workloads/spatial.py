@@ -79,7 +79,7 @@ def wanted_cells(x: str, y: str) -> Wanted:
     return Product(**{x: Identity, y: Identity})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GridPlan(FrontPlan):
     """A plan for all boxes of a map. No data was touched."""
 

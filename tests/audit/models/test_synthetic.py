@@ -66,7 +66,8 @@ CANARY = {"a": "z", "b": 9.5, "c": "w"}
 #: All methods with few steps: what is attacked is what they measure, not how well they fit.
 EVERY = {
     "independent": Independent(steps=2), "histogram": Histogram(), "direct": Direct(((0, 1), (1, 2)), steps=2),
-    "oneshot": OneShot(steps=2), "auto": Auto(steps=2, last_steps=2), "mst": MST(steps=2), "privbayes": PrivBayes(steps=2),
+    "oneshot": OneShot(steps=2), "auto": Auto(steps=2, last_steps=2, lost=math.inf), "auto_alone": Auto(steps=2, last_steps=2),
+    "mst": MST(steps=2), "privbayes": PrivBayes(steps=2),
     "aim": AIM(steps=2, last_steps=2, rounds=2), "mwem_pgm": MwemPgm(steps=2, last_steps=2),
 }  # fmt: skip
 PEOPLE = {name: values for name, values in ROWS.items() if name != "id"}

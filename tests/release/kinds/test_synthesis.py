@@ -13,6 +13,8 @@ from tests.release.kinds.test_workload import JOB, PAIRS, job_with, visits
 from tacit.cli import main
 from tacit.release import plan, run
 from tacit.release.errors import JobError
+from tacit.release.job import parse
+from tacit.release.planning import notices
 
 ROWS = "{name: rows, kind: synthesis, source: visits, columns: [region, sex, nights, cost], weight: 3}"
 
@@ -48,6 +50,12 @@ def test_a_job_publishes_rows_and_marginals(tmp_path: Path, monkeypatch: pytest.
     assert "made-up rows" in page
     record = json.loads((done.folder / "release.json").read_text())
     assert next(o for o in record["outputs"] if o["name"] == "rows")["method"] == "auto"
+
+
+@pytest.mark.parametrize(("epsilon", "told"), [("4", False), ("0.02", True)])
+def test_a_budget_too_small_for_pairs_is_told_before_payment(epsilon: str, told: bool) -> None:
+    text = JOB.format(output=ROWS, folder="out", adjacency="add-remove").replace("epsilon: 4", f"epsilon: {epsilon}")
+    assert ("small-budget" in [notice.rule for notice in notices(plan(parse(text)))]) == told
 
 
 @pytest.mark.parametrize(

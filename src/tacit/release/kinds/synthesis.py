@@ -48,6 +48,7 @@ from tacit.synthesis import (
     Synthesizer,
     SyntheticRows,
     SyntheticTables,
+    as_good_alone,
     engine_plan,
     merged,
     plan_tables,
@@ -288,13 +289,23 @@ def plan(output: SynthesisOutput, portion: Portion) -> PlannedSynthesis:
 
 
 def notices(planned: PlannedSynthesis, job: Job, place: str) -> list[Notice]:
-    """Few rows make a poor model."""
+    """Few rows, or little budget for them, make a poor model."""
     rows = job.expected.rows
-    cells = max(column.size for part in planned.parts for column in part.model)
-    if rows is None or rows >= 100 * cells:
+    if rows is None:
         return []
-    text = f"{rows:,} rows are few for columns of up to {cells} cells: independent columns may be as good; use fewer bins"
-    return [Notice("few-rows", place, text)]
+    found = []
+    cells = max(column.size for part in planned.parts for column in part.model)
+    if rows < 100 * cells:
+        text = f"{rows:,} rows are few for columns of up to {cells} cells: independent columns may be as good; use fewer bins"
+        found.append(Notice("few-rows", place, text))
+    plan = planned.planned
+    if isinstance(plan, EnginePlan) and as_good_alone(rows, len(plan.columns), plan.budget, plan.cut.reach):
+        text = (
+            f"the budget is small for {rows:,} rows, at most {plan.cut.reach} of a person: which columns depend on one another "
+            "cannot be told from the noise, so independent columns may be as good; give it more weight, lower the cap or use fewer columns"
+        )
+        found.append(Notice("small-budget", place, text))
+    return found
 
 
 def explain(planned: PlannedSynthesis) -> tuple[str, str]:

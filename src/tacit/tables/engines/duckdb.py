@@ -345,15 +345,18 @@ class DuckDB:
         alone = values == [Packing({}).name(0)]
         line = _column(values[0]) if alone else exp.Struct(expressions=fields)
         keys = [_column(name) for name in partition]
-        chosen: list[Any] = [*keys, exp.alias_(_chosen(line, most), "lines_", quoted=True)]
+        one = most == 1 and counted is None  # no lists then: a third less time and memory
+        drawn = exp.ArgMin(this=line, expression=exp.Rand()) if one else _chosen(line, most)
+        chosen: list[Any] = [*keys, exp.alias_(drawn, "line_" if one else "lines_", quoted=True)]
         chosen += [] if counted is None else [exp.alias_(exp.Count(this=exp.Star()), counted, quoted=True)]
-        lists = _selected(chosen, rows, "drawn_")
-        lists.set("group", exp.Group(expressions=[key.copy() for key in keys]))
-        apart: list[Any] = [key.copy() for key in keys]
-        apart.append(exp.alias_(_unnested(_column("lines_")), "line_", quoted=True))
-        # Of two lists of different lengths the shorter is filled up with NULL: the number stands on one line.
-        apart += [] if counted is None else [exp.alias_(_unnested(exp.array(_column(counted))), counted, quoted=True)]
-        lines = _selected(apart, lists, "lists_")
+        lines = _selected(chosen, rows, "drawn_")
+        lines.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+        if not one:
+            apart: list[Any] = [key.copy() for key in keys]
+            apart.append(exp.alias_(_unnested(_column("lines_")), "line_", quoted=True))
+            # Of two lists of different lengths the shorter is filled up with NULL: the number stands on one line.
+            apart += [] if counted is None else [exp.alias_(_unnested(exp.array(_column(counted))), counted, quoted=True)]
+            lines = _selected(apart, lines, "lists_")
         found: list[Any] = [key.copy() for key in keys]
         for name in values:
             part = exp.Anonymous(this="struct_extract", expressions=[_column("line_"), exp.Literal.string(name)])
