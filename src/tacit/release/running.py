@@ -40,7 +40,7 @@ from tacit.release import dictionary, in_database, kinds, record
 from tacit.release.comparing import mismatches
 from tacit.release.errors import CheckFailed, HeldBack, JobError, OutputFailed, OutputLost
 from tacit.release.job import Job
-from tacit.release.kinds.table import TablePlan, unfinished
+from tacit.release.kinds.table import TablePlan, told_by_others, unfinished
 from tacit.release.planning import JobPlan, plan
 from tacit.release.sources import files_beside, identities, opened
 from tacit.release.standing import account_for, alike, alike_note, period_of, terms_of
@@ -336,9 +336,11 @@ class _Run:
         files: dict[str, bytes] = {}
         findings: list[Finding] = []
         private = all(payment.private for payment in paid)
+        tables = {name: planned for name in wanted if isinstance(planned := self.plan[name], TablePlan)}
+        told = told_by_others({name: (planned, work.drawn(name)[0]) for name, planned in tables.items()})
         for name in wanted:
             drawn, drawn_privately, entry = work.drawn(name)
-            planned = self.plan[name]
+            planned = told.get(name, self.plan[name])
             kind = kinds.of(planned)
             answers[name] = kind.result(planned, drawn, drawn_privately, entry)
             if isinstance(planned, TablePlan) and self.job.totals:
