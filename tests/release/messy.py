@@ -133,7 +133,7 @@ def job(
         f"title: {'Household survey, {period}' if series else 'Household survey'}",
         "purpose: Show how households live, so that the canton's offices can plan.",
         f'sources: {{survey: {{path: "{name}", delimiter: ";"{said["encoding"]}}}}}',
-        f"unit: {{person: household_id, max_rows: {caps}, adjacency: add-remove}}",
+        f"unit: {{person: household_id, called: household, max_rows: {caps}, adjacency: add-remove}}",
         "budget: {epsilon: 2, delta: 1e-7, reserve: 0.1}",
         *(
             [

@@ -76,6 +76,7 @@ def walked(folder: Path, rows: int) -> list[bool]:
         and "encoding: mixed" in said
         and "format: dd.mm.yyyy" in said
         and "missing: [-9, 999]" in said
+        and "rows of survey a household" in said
     )
     found: list[bool] = []
     for month, truth in truths.items():
@@ -83,6 +84,8 @@ def walked(folder: Path, rows: int) -> list[bool]:
         told = json.loads(tacit(folder, "run", "job.yaml", "--period", month, "--yes", "--json"))
         assert told["accepted"] == []
         assert "all" in tacit(folder, "report", f"release-{month}")
+        told = (folder / f"release-{month}" / "report.html").read_text(encoding="utf-8")
+        assert "one household" in told and "one person" not in told and "each household (household_id)" in told
         found += figures(folder / f"release-{month}", truth)
     stands = json.loads(tacit(folder, "plan", "job.yaml", "--period", "2026-03", "--quick", "--json"))[
         "ledger"

@@ -13,7 +13,7 @@ import pytest
 from tacit.accounting import Guarantee
 from tacit.tables import Figures, Source, TableError, Unit
 from tacit.tables.answer import Bias
-from tacit.tables.bias import NOTHING, Lost, both_ways, of_bounds, of_count, of_mean
+from tacit.tables.bias import NOTHING, Lost, both_ways, of_bounds, of_count, of_mean, past_reach
 from tacit.tables.desk import Desk
 from tacit.tables.figures import integers
 from tacit.tables.statistics import joint_square
@@ -149,3 +149,18 @@ def test_no_group_has_more_than_all_rows() -> None:
     down = of_count(figures(-1000.0, 100.0), Lost(0.5, 0.0, 1.0, rows=3000.0), upwards=False, each=2.0)
     assert -1100.0 + float(down.low[0]) == -6000.0 and float(down.high[0]) == 0.0
     assert both_ways(Lost(0.2, 0.1, 0.3, 500.0), Lost(0.2, 0.1, 0.3)) == Lost(0.2, 0.1, 0.3, 500.0)
+
+
+@pytest.mark.parametrize("cap", [1, 3, 10])
+def test_rows_beyond_the_reach_of_the_count_are_allowed_for(cap: int) -> None:
+    """Rows by Pareto's law with index 2: E[(X - c)+] = 1 / c for c >= 1, so the true loss is 1 / (2 c), and the counted one less. The
+    upper end is the truth; without it, it lies below.
+    """
+    reach, mean = 4, 2.0
+    cut, counted = 1 / cap, 1 / cap - 1 / (reach * cap)
+    seen = mean - 1 / (reach * cap)
+    share = counted / seen
+    found = past_reach(Lost(share, share, share, rows=1000.0 * seen), reach)
+    assert found.high == pytest.approx(cut / mean, rel=1e-12) and share < cut / mean
+    assert found.rows == pytest.approx(1000 * mean, rel=1e-12)
+    assert past_reach(NOTHING, reach).high == 0.0

@@ -67,7 +67,7 @@ def few_people(plan: JobPlan) -> Iterator[Notice]:
         yield Notice(
             "few people",
             "expected.people",
-            f"{people} people are too few: what hides one of them hides most of what they have in common. "
+            f"{people} {plan.job.unit.typed().nouns} are too few: what hides one of them hides most of what they have in common. "
             f"Use data of at least {FEW_PEOPLE}, pool several periods, or do not publish tables",
         )
 
@@ -79,7 +79,7 @@ def large_epsilon(plan: JobPlan) -> Iterator[Notice]:
         yield Notice(
             "large epsilon",
             "budget",
-            f"epsilon {plan.cost.upper:.3g} is no meaningful promise: an attacker who was in doubt whether a person is in the data may be "
+            f"epsilon {plan.cost.upper:.3g} is no meaningful promise: an attacker who was in doubt whether a {plan.job.unit.typed().noun} is in the data may be "
             f"{certain:.3%} sure afterwards. Stay at {LARGE_EPSILON:g} or below, and most releases at about 1",
         )
 
@@ -93,12 +93,12 @@ def large_delta(plan: JobPlan) -> Iterator[Notice]:
         yield Notice(
             "large delta",
             "budget.delta",
-            f"delta {float(delta):g} is at least one over {people} people: it would allow to publish one of them outright. "
+            f"delta {float(delta):g} is at least one over {people} {plan.job.unit.typed().nouns}: it would allow to publish one of them outright. "
             f"Use {1 / (10 * people):.0e} or less",
         )
     elif people is None and delta > 1e-5:
         yield Notice(
-            "large delta", "budget.delta", f"delta {float(delta):g} is large for most data; use well below one over the number of people"
+            "large delta", "budget.delta", f"delta {float(delta):g} is large for most data; use well below one over the number of {plan.job.unit.typed().nouns}"
         )
 
 
@@ -117,7 +117,7 @@ def many_figures(plan: JobPlan) -> Iterator[Notice]:
         yield Notice(
             "many figures",
             "outputs",
-            f"{figures} figures about {people} people: if they were accurate, the table could be rebuilt from them, so they cannot be. "
+            f"{figures} figures about {people} {plan.job.unit.typed().nouns}: if they were accurate, the table could be rebuilt from them, so they cannot be. "
             "Publish the few that matter",
         )
 

@@ -6,7 +6,7 @@ because these are properties of the data. Two released numbers tell about them: 
 caps left out, and how many values lay beyond their bounds. From these follow a range in which the truth lies
 beside the figure, and the *total* interval: noise plus that range.
 
-**What is assumed.** Every group lost about the same share of its rows; lost rows may have any value between
+**What is assumed.** Every group lost about the same share of its rows; few people have many times the cap (`past_reach`); lost rows may have any value between
 the bounds; and values beyond their bounds are beyond by at most as much as the bounds are wide. This is an
 estimate, not a guarantee: of privacy it takes nothing. A loss that the noise hides is not taken for none: the
 total interval then reaches as far as the rows before the caps allow.
@@ -51,6 +51,22 @@ class Lost:
 
 
 NOTHING = Lost(0.0, 0.0, 0.0)
+
+
+def past_reach(lost: Lost, reach: float) -> Lost:
+    """A loss whose upper end allows for people with more rows than were counted of them, `reach` times the cap.
+
+    What the caps cut is E[(X - cap)+] for X rows of one person, and what was counted of it ends at `reach` caps. Under a tail of Pareto's
+    law with index 2, which has no variance and is heavier than those of most tables, a part 1 / reach of it lies beyond, so the
+    counted part is multiplied by reach / (reach - 1).
+
+    >>> past_reach(Lost(0.5, 0.4, 0.6, rows=100.0), 4)
+    Lost(share=0.5, low=0.4, high=0.6666666666666667, rows=120.0)
+    """
+    if reach <= 1:
+        return lost
+    more = 1 + lost.high / (reach - 1)
+    return Lost(lost.share, lost.low, 1 - (1 - lost.high) / more, lost.rows * more)
 
 
 def both_ways(measured: Lost | None, declared: Lost | None) -> Lost | None:
