@@ -61,7 +61,7 @@ def past_reach(lost: Lost, reach: float) -> Lost:
     counted part is multiplied by reach / (reach - 1).
 
     >>> past_reach(Lost(0.5, 0.4, 0.6, rows=100.0), 4)
-    Lost(share=0.5, low=0.4, high=0.6666666666666667, rows=120.0)
+    Lost(share=0.5, low=0.4, high=0.6666666666666666, rows=120.0)
     """
     if reach <= 1:
         return lost
