@@ -64,7 +64,7 @@ def test_what_cannot_be_is_refused() -> None:
 
 
 def test_the_bound_of_one_row_is_none_for_a_person_with_several() -> None:
-    """Why a session does not offer it (decision 0101). A person with three rows in each table replaces all of them: the join moves by more than
+    """Why a session does not offer it (decision 0101). A person with three rows in each table replaces them: the join moves by more than
     the bound of one row, and by at most the sum of the bounds at the distances that lie between, which is what a person would be charged.
     """
     others = ([0] * 4 + [1] * 2, [0] * 4 + [2] * 2)

@@ -220,7 +220,9 @@ def test_several_tables_of_one_database(tmp_path: Path) -> None:
         Source.of("sc://localhost:1")
 
 
-@pytest.mark.parametrize("columns", [{"x": [4711, "s4711"]}, {"x": pa.table({"y": [4711]})}, {"x": [4711], "y": [1, 2]}, {"x": [b"4711", 1]}])
+@pytest.mark.parametrize(
+    "columns", [{"x": [4711, "s4711"]}, {"x": pa.table({"y": [4711]})}, {"x": [4711], "y": [1, 2]}, {"x": [b"4711", 1]}]
+)
 def test_a_mapping_that_is_no_table_is_refused_without_its_values(columns: Any) -> None:
     """Arrow's own message shows them."""
     with pytest.raises(TableError) as error:

@@ -179,7 +179,8 @@ def witnesses(record: Record) -> list[list[str]]:
         left = f" {listed(found['left'])}: not attacked." if found["left"] else ""
         told = [
             f"ε ≥ {found['lower']:.3g}{at}: {verdict}",
-            f"an attack on this job's own statements and noise, on made-up rows with and without {record['unit'].get('one', 'one person')}, {found['trials']:,} draws of "
+            f"an attack on this job's own statements and noise, on made-up rows with and without "
+            f"{record['unit'].get('one', 'one person')}, {found['trials']:,} draws of "
             f"{listed(found['attacked'])}; it holds with {percent(found['confidence'])} confidence. An attack that finds little proves "
             f"nothing.{left}",
         ]
@@ -342,9 +343,10 @@ def limits(plan: JobPlan, unit: Unit) -> list[str]:
     elif unit.person is None:
         found.append("People with more than one row. Each row is protected by itself; a person with several is protected less.")
     else:
-        found.append(f"{unit.nouns.capitalize()} that go by several values of {unit.person}, or groups of them: the loss grows with each member."
-            if unit.called
-            else f"People who go by several values of {unit.person}, or groups such as a family: the loss grows with each member.")
+        who = f"{unit.nouns.capitalize()} that go by several values of {unit.person}, or groups of them"
+        if not unit.called:
+            who = f"People who go by several values of {unit.person}, or groups such as a family"
+        found.append(f"{who}: the loss grows with each member.")
     if plan.protects:
         found.append(f"Everything else about {one(unit)}: protected are {plan.protects}, and no more.")
     if unit.capped:

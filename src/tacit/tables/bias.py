@@ -6,9 +6,9 @@ because these are properties of the data. Two released numbers tell about them: 
 caps left out, and how many values lay beyond their bounds. From these follow a range in which the truth lies
 beside the figure, and the *total* interval: noise plus that range.
 
-**What is assumed.** Every group lost about the same share of its rows; few people have many times the cap (`past_reach`); lost rows may have any value between
-the bounds; and values beyond their bounds are beyond by at most as much as the bounds are wide. This is an
-estimate, not a guarantee: of privacy it takes nothing. A loss that the noise hides is not taken for none: the
+**What is assumed.** Every group lost about the same share of its rows; few people have many times the cap
+(`past_reach`); lost rows may have any value between the bounds; and values beyond their bounds are beyond by at
+most as much as the bounds are wide. This is an estimate, not a guarantee: of privacy it takes nothing. A loss that the noise hides is not taken for none: the
 total interval then reaches as far as the rows before the caps allow.
 
 >>> import numpy as np

@@ -335,7 +335,7 @@ def _register(engine: DuckDB, name: str, data: Any, readings: Mapping[str, Colum
         with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
             made = pa.table(dict(data))
         if made is None:  # outside of the handler: what Arrow says shows the values
-            raise TableError("a mapping is read as columns of one table, each a list of values of one type; several tables are given one by one")
+            raise TableError("a mapping is read as columns of one table, each a list of values of one type; give one table")
         data = made
     if type(data).__name__ == "DuckDBPyRelation":
         data = data.to_arrow_table()

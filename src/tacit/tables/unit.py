@@ -101,7 +101,7 @@ class Unit:
         if self.called is not None and not (isinstance(self.called, str) and CALLED.fullmatch(self.called)):
             raise TableError("called must be a word for one unit, in the singular and in small letters, such as 'household'")
         if self.called is not None and (self.person is None or self.key is not None or self.ends is not None):
-            raise TableError("called names what a column tells apart, Unit('household_id', called='household', ...); rows, nodes and edges have names")
+            raise TableError("called names what a column tells apart, such as household_id; rows, nodes and edges have names")
         if (self.window is None) != (self.when is None):
             raise TableError(code="window-incomplete")
         if self.window is not None and self.window not in WINDOWS:
