@@ -84,7 +84,8 @@ def large_epsilon(plan: JobPlan) -> Iterator[Notice]:
             "large epsilon",
             "budget",
             f"epsilon {plan.cost.upper:.3g} is no meaningful promise: an attacker who was in doubt whether a "
-            f"{plan.job.unit.typed().noun} is in the data may be {certain:.3%} sure afterwards. Stay at {LARGE_EPSILON:g} or below, and most releases at about 1",
+            f"{plan.job.unit.typed().noun} is in the data may be {certain:.3%} sure "
+            f"afterwards. Stay at {LARGE_EPSILON:g} or below, and most releases at about 1",
         )
 
 

@@ -7,9 +7,10 @@ caps left out, and how many values lay beyond their bounds. From these follow a 
 beside the figure, and the *total* interval: noise plus that range.
 
 **What is assumed.** Every group lost about the same share of its rows; few people have many times the cap
-(`past_reach`); lost rows may have any value between the bounds; and values beyond their bounds are beyond by at
-most as much as the bounds are wide. This is an estimate, not a guarantee: of privacy it takes nothing. A loss that the noise hides is not taken for none: the
-total interval then reaches as far as the rows before the caps allow.
+(`past_reach`); lost rows may have any value between the bounds; and values beyond their bounds are beyond by
+at most as much as the bounds are wide. This is an estimate, not a guarantee: of privacy it takes nothing. A
+loss that the noise hides is not taken for none: the total interval then reaches as far as the rows before the
+caps allow.
 
 >>> import numpy as np
 >>> counted = of_count(Figures(np.array([5166.0]), np.array([5092.0]), np.array([5240.0])), Lost(0.53, 0.52, 0.54))
