@@ -73,7 +73,7 @@ WORDS: Mapping[str, str] = {
         "which runs such a step row by row"
     ),
     "function-raises": (
-        "the function raised {type} on {share} of {inputs} inputs, so it was never attacked; it receives {receives}. "
+        "the function raised {type} in {share} of {inputs} runs, so it was never attacked; it receives {receives}. "
         "Give data of its own with data=, or the form it takes with form='pandas', 'list' or 'arrow'"
     ),
     "values-not-numbers": "{what} holds no numbers; convert it to numbers with public units first",

@@ -194,3 +194,23 @@ def test_code_that_never_ran_ends_with_status_2_and_the_type(tmp_path: Path) -> 
     assert found.returncode == 2 and "TypeError" in found.stderr and "--form pandas" in found.stderr
     ran = subprocess.run([*command, "--form", "pandas", "--seed", "1"], capture_output=True, text=True, env=environment)
     assert ran.returncode == 0 and "receives a pandas data frame (value)" in ran.stdout
+
+
+def test_a_training_or_a_client_that_raises_ends_with_status_2_and_the_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It ended in a traceback that showed a record, with status 1, which says that the claim fell."""
+    file = tmp_path / "vendor_that_raises.py"
+    file.write_text(
+        "DATA = ([[1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1])\n"
+        "def train(data):\n    raise RuntimeError('record 4711')\n"
+        "def leaves(data):\n    raise SystemExit(0)\n"
+        "class Silent:\n    pass\n"
+        "def reports(values):\n    return 1 / 0\n"
+    )
+    for name, said in (("train", "RuntimeError in line 3"), ("leaves", "SystemExit in line 5"), ("Silent", "TypeError")):
+        assert main(["audit", "model", f"{file}:{name}", "--data", f"{file}:DATA", "--claim", "eps=1"]) == 2
+        told = capsys.readouterr().err
+        assert said in told and "4711" not in told and "receives a pair (x, y)" in told and told.count("\n") == 1
+    protocol = tmp_path / "protocol.json"
+    assert main(["local", "design", "--values", "a,b,c", "--epsilon", "1", "--out", str(protocol)]) == 0
+    assert main(["audit", "local", str(protocol), f"{file}:reports", "--trials", "40"]) == 2
+    assert "ZeroDivisionError in line 9" in capsys.readouterr().err

@@ -14,6 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tacit.accounting import Laplace
 from tacit.cli import jobs
 from tacit.cli.app import Commands
 
@@ -93,6 +94,24 @@ def test_a_release_that_does_not_add_up_is_held_back_until_it_is_accepted(job: P
     stands = json.loads(tacit("plan", job, "--quick", "--json").stdout)["ledger"]
     assert stands["known"] and "left" in stands["refused"]
     assert "REFUSED" in tacit("plan", job, "--quick").stdout
+
+
+def test_the_analyst_of_a_run_is_the_user_of_the_system_and_must_be_named_among_several(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The officer's page had "not named" for every run of a job."""
+    from tacit.ledger import Budget, Ledger
+
+    monkeypatch.setenv("LOGNAME", "olga")
+    pq.write_table(pa.table({"region": ["north", "south"] * 2000, "age": [30, 40] * 2000}), job.parent / "visits.parquet")
+    tacit("run", job, "--yes")
+    with Ledger.open(f"sqlite:///{job.parent / 'tacit.db'}") as book:
+        assert book.analysts() == ["olga"]
+        other = book.account("other", Budget(epsilon=1))
+        other.spend(Laplace(noise_multiplier=10), purpose="a count by Ann", analyst="ann")
+    monkeypatch.setenv("LOGNAME", "omar")
+    found = tacit("run", job, "--yes", "--correction", "once more", status=2).output
+    assert "several analysts" in found and "ann, olga" in found
 
 
 def test_a_period_is_for_a_series(job: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tacit.accounting import Composed, Gaussian, Laplace, PureDP
+from tacit.accounting import ApproxDP, Composed, Gaussian, Laplace, PureDP
 from tacit.ledger import Budget, Ledger, OfficerKey, officer
 from tacit.ledger.officer import GROUPS, PRIORS, event_of, meaning_of, report_of, to_json
 
@@ -133,3 +133,17 @@ def test_a_broken_book_says_so_at_the_top(book: Ledger, tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "tacit.db") as ledger:
         page = report_of(ledger).to_html()
     assert "The book is not in order" in page
+
+
+def test_a_group_has_a_belief_of_its_own_where_delta_allows_one(tmp_path: Path) -> None:
+    """Two together at epsilon 1.8 and delta 9e-8: the delta of two is (1 + exp(1.8)) times that of one, and beyond the probability that was
+    excepted for one, so the page said 100 %. Bayes' rule at twice the epsilon bounds what it says now from below.
+    """
+    with Ledger.open(f"sqlite:///{tmp_path / 'book.db'}") as ledger:
+        account = ledger.account("survey", Budget(epsilon=6, delta="1e-6"), unit="household_id")
+        account.spend(ApproxDP(Fraction(9, 5), Fraction(9, 10**8)), purpose="a survey of January")
+        found = officer.meaning_of(ledger, "survey")
+    assert found.unit == "household" and found.except_for.startswith("1e-06, 6.3e-06 for 2 together")
+    one, two, four = (float(cell.removesuffix(" %")) / 100 for cell in dict(found.rows)["1%"])
+    bayes = [0.01 * math.exp(k * 1.8) / (0.99 + 0.01 * math.exp(k * 1.8)) for k in (1, 2, 4)]
+    assert bayes[0] <= one < 0.1 and bayes[1] <= two < 0.35 and bayes[2] <= four <= 1

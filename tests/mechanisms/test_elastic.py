@@ -61,3 +61,17 @@ def test_what_cannot_be_is_refused() -> None:
         JoinSize(10, 10**10)
     with pytest.raises(ParameterError):
         elastic_join_size(0, 5, epsilon=1)
+
+
+def test_the_bound_of_one_row_is_none_for_a_person_with_several() -> None:
+    """Why a session does not offer it (decision 0101). A person with three rows in each table replaces them: the join moves by more than
+    the bound of one row, and by at most the sum of the bounds at the distances that lie between, which is what a person would be charged.
+    """
+    others = ([0] * 4 + [1] * 2, [0] * 4 + [2] * 2)
+    before = join_rows(others[0] + [0] * 3, others[1] + [0] * 3, keys=4)
+    after = join_rows(others[0] + [3] * 3, others[1] + [1] * 3, keys=4)
+    size = JoinSize(4, len(before))
+    moved = abs(size.value(before, 0, 7) - size.value(after, 0, 7))
+    near = size.sensitivities(before, 0, 7, 6)
+    assert moved > near[0]
+    assert moved <= sum(int(bound) for bound in near[:6])

@@ -48,7 +48,11 @@ def write(
     latin: float = 0.3,
     text_dates: bool = True,
 ) -> Truth:
-    """Write a file of about so many rows: one line for each person of a household, at most 9 of them."""
+    """Write a file of about so many rows: one line for each person of a household, at most 9 of them.
+
+    Households are drawn from `seed` alone: those of the next month are the same ones, with other answers.
+    """
+    year, number = (int(part) for part in month.split("-"))
     draw = np.random.default_rng(seed)
     sizes = np.minimum(1 + draw.poisson(1.3, rows), 9)
     many = int(np.searchsorted(np.cumsum(sizes), rows)) + 1
@@ -57,11 +61,11 @@ def write(
     count = len(house)
     weights = WEIGHTS / WEIGHTS.sum()
     canton = draw.choice(len(CANTONS), many, p=weights)[house]
+    heating = draw.choice(4, many)[house]
+    draw = np.random.default_rng([seed, year, number])
     age = np.clip(draw.normal(42, 22, count), 0, 99).astype(int)
     income = np.round(draw.lognormal(8.3, 0.5, count), 2)
     rent = np.round(np.clip(draw.normal(1500, 400, count), 200, 3500), 2)
-    heating = draw.choice(4, many)[house]
-    year, number = (int(part) for part in month.split("-"))
     day = draw.integers(1, 29, many)[house]
     unknown_age, unknown_income = draw.random(count) < 0.06, draw.random(count) < 0.1
     code = draw.random(count) < 0.5
@@ -129,7 +133,7 @@ def job(
         f"title: {'Household survey, {period}' if series else 'Household survey'}",
         "purpose: Show how households live, so that the canton's offices can plan.",
         f'sources: {{survey: {{path: "{name}", delimiter: ";"{said["encoding"]}}}}}',
-        f"unit: {{person: household_id, max_rows: {caps}, adjacency: add-remove}}",
+        f"unit: {{person: household_id, called: household, max_rows: {caps}, adjacency: add-remove}}",
         "budget: {epsilon: 2, delta: 1e-7, reserve: 0.1}",
         *(
             [

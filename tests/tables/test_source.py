@@ -218,3 +218,13 @@ def test_several_tables_of_one_database(tmp_path: Path) -> None:
     source.close()
     with pytest.raises(TableError, match="many tables"):
         Source.of("sc://localhost:1")
+
+
+@pytest.mark.parametrize(
+    "columns", [{"x": [4711, "s4711"]}, {"x": pa.table({"y": [4711]})}, {"x": [4711], "y": [1, 2]}, {"x": [b"4711", 1]}]
+)
+def test_a_mapping_that_is_no_table_is_refused_without_its_values(columns: Any) -> None:
+    """Arrow's own message shows them."""
+    with pytest.raises(TableError) as error:
+        Source.of(columns, name="visits")
+    assert "4711" not in str(error.value) and error.value.__cause__ is None and error.value.__context__ is None

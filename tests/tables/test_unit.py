@@ -139,3 +139,15 @@ def test_several_ways_are_all_found() -> None:
 def test_circles_are_refused(more: dict[str, str], table: str) -> None:
     with pytest.raises(Refused, match="circle"):
         ways(table, "person.id", links_of({**LINKS, **more}))
+
+
+def test_a_unit_is_called_what_it_is() -> None:
+    unit = Unit("household_id", max_rows=4, called="household")
+    assert (unit.noun, unit.nouns, unit.whom) == ("household", "households", "household_id")
+    assert "called='household'" in repr(unit) and unit.with_cap(3).noun == "household"
+    assert (Unit("id", max_rows=1).noun, Unit("id", max_rows=1).nouns) == ("person", "people")
+    for word in ("", "Household", "<b>", "a, b", 'x"', "one two three four", 7):
+        with pytest.raises(TableError, match="called must be"):
+            Unit("id", max_rows=1, called=word)  # type: ignore[arg-type]
+    with pytest.raises(TableError, match="have names"):
+        Unit(None, 1, 1, 1, capped=True, called="household")

@@ -346,7 +346,9 @@ def run(
         Literal["refuse", "correct", "leave-out"],
         typer.Option("--lost", help="What to do about outputs that an interrupted run began and lost."),
     ] = "refuse",
-    analyst: Annotated[str, typer.Option("--analyst", help="Who asks, for the book.", metavar="NAME")] = "",
+    analyst: Annotated[
+        str | None, typer.Option("--analyst", help="Who asks, for the book; else the user of the system.", metavar="NAME")
+    ] = None,
     new_dataset: Annotated[
         bool, typer.Option("--new-dataset", help="These are other people's rows, though the book knows rows like them.")
     ] = False,

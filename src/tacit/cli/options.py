@@ -241,7 +241,7 @@ OPTIONS = {
 WORDS: Mapping[str, str] = {
     "analyst-needed": "several analysts use this book ({analysts}), and the user of the system is none of them; say who asks",
     "function-raises": (
-        "the function raised {type} on {share} of {inputs} inputs, so it was never attacked; it receives {receives}. Give data of its "
+        "the function raised {type} in {share} of {inputs} runs, so it was never attacked; it receives {receives}. Give data of its "
         "own with --data, or the form it takes with --form pandas, list or arrow"
     ),
     "allocation-not-replaced": (

@@ -63,6 +63,8 @@ PRIORS = (0.01, 0.1, 0.5)
 GROUPS = (1, 2, 4)
 #: A bound on a belief holds except with this probability, where noise has no finite epsilon at delta = 0.
 TAIL = 1e-6
+#: A bound that fails more often than this is none.
+RARE = 0.01
 #: Spends that the page lists; the rest is in the CSV file.
 SHOWN = 12
 CAVEAT = "This page is evidence for a decision, not a certificate of compliance."
@@ -165,7 +167,7 @@ class Report:
         open_ended = "The book cannot answer this; the curator must."
         pairs = [
             ("Whom does the guarantee protect (the unit of privacy)?",
-             f"One {' or one '.join(units)}; neighbours by {', '.join(relations)}."),
+             f"One {' or one '.join(map(spoken, units))}; neighbours by {', '.join(relations)}."),
             ("How much may be learned (epsilon, delta or another parameter)?", "; ".join(f"{a.name}: {a.budget}" for a in self.accounts)),
             ("How much was spent so far?", "; ".join(f"{a.name}: {a.spent} ({a.share:.0%})" for a in self.accounts)),
             ("Is everything that was computed accounted for?", f"{self.entries} entries, chained by hash; {self.verdict}."),
@@ -304,13 +306,38 @@ def meaning_of(ledger: Ledger, name: str) -> Meaning:
     spent = handle.total() if spec.window is not None else handle.spent()
     amounts = {component: spent.totals[component] for component in spec.budget.limits}
     event = event_of(amounts)
-    tail = 0.0 if "pure" in amounts else max(TAIL, 10 * float(amounts.get("delta") or 0))
+    tails = [_tail(event, size) for size in GROUPS]
     rows = []
     for prior in PRIORS:
-        cells = tuple(_belief(event, spec.adjacency, size, prior, tail) for size in GROUPS)
+        cells = tuple(_belief(event, spec.adjacency, size, prior, tail) for size, tail in zip(GROUPS, tails, strict=True))
         rows.append((f"{prior:.0%}", cells))
     words = in_words(spec.budget, {c: v if v is not None else Fraction(0) for c, v in amounts.items()})
-    return Meaning(name, spec.unit, words, f"{tail:g}" if tail else "", tuple(rows))
+    said = [f"{tails[0]:.2g}" if tails[0] else ""]
+    said += [f"{tail:.2g} for {size} together" for size, tail in zip(GROUPS, tails, strict=True) if tails[0] < tail < RARE]
+    return Meaning(name, spoken(spec.unit), words, ", ".join(said), tuple(rows))
+
+
+def spoken(unit: str) -> str:
+    """What a unit is called in a sentence: an account knows it by the column that tells one from another.
+
+    >>> spoken("household_id"), spoken("patient"), spoken("id"), spoken("row")
+    ('household', 'patient', 'id', 'row')
+    """
+    for ending in ("_id", "_no", "_nr", "_key"):
+        if unit.lower().endswith(ending) and len(unit) > len(ending):
+            return unit[: -len(ending)]
+    return unit
+
+
+def _tail(event: Event | None, size: int) -> float:
+    """The probability with which a belief about a group may be beyond its bound: none for pure epsilon; else a little, and more than the
+    delta of the group, which grows with its size as the sum of exp(i epsilon), i < size (Vadhan 2017, lemma 2.2)."""
+    if event is None or isinstance(event, PureDP):
+        return 0.0
+    if not isinstance(event, ApproxDP) or not event.delta:
+        return TAIL
+    epsilon = min(float(event.epsilon), 700.0 / size)
+    return max(TAIL, 10 * float(event.delta) * math.fsum(math.exp(i * epsilon) for i in range(size)))
 
 
 def event_of(amounts: Mapping[str, Fraction | None]) -> Event | None:
@@ -335,7 +362,7 @@ def event_of(amounts: Mapping[str, Fraction | None]) -> Event | None:
 
 def _belief(event: Event | None, adjacency: Adjacency, size: int, prior: float, tail: float) -> str:
     """The belief that is possible at most, in per cent, rounded up; for a group, about all of it together."""
-    if event is None:
+    if event is None or tail >= RARE:
         return "no bound"
     try:
         group = event if size == 1 else Group(event, size)
@@ -488,7 +515,9 @@ def _template() -> Template:
     from jinja2 import Environment
 
     text = (Path(__file__).parent / "templates" / "officer.html").read_text(encoding="utf-8")
-    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["spoken"] = spoken
+    return environment.from_string(text)
 
 
 def _cell(value: object) -> object:

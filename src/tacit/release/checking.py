@@ -359,7 +359,7 @@ def check_in_words(found: DataCheck) -> str:
             for row in table
         ),
     ]
-    lines += ["", *(_spread_line(spread) for spread in found.spreads)]
+    lines += ["", *(_spread_line(spread, found.job.unit.typed().noun) for spread in found.spreads)]
     for figure in found.figures:
         what = (
             f"{figure.output}.{figure.figure}: caps and bounds take {figure.cut:.1%} of it (in one "
@@ -399,11 +399,11 @@ def _line(column: ColumnCheck) -> list[str]:
     ]
 
 
-def _spread_line(spread: Spread) -> str:
+def _spread_line(spread: Spread, noun: str) -> str:
     cap = "no cap" if spread.cap is None else f"cap {spread.cap} cuts {spread.cut:.1%} of them"
     keeping = ", ".join(
         f"{cap} keep {share:.0%}" for cap, share in zip(spread.keeping, KEEPING, strict=False)
     )
-    return f"{spread.what} a person: median {spread.median}, most {spread.most}; {cap}" + (
+    return f"{spread.what} a {noun}: median {spread.median}, most {spread.most}; {cap}" + (
         f" ({keeping})" if keeping else ""
     )

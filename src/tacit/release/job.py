@@ -67,7 +67,7 @@ publication: {folder: release, formats: [csv], confidence: 0.95}
 """
 
 _LATER = {"node", "edge", "directed", "references", "delimiter", "reports", "protocol", "shuffled", "network", "clients", "load",
-          "encoding", "format", "missing", "other"}
+          "encoding", "format", "missing", "other", "called"}
 
 
 def _of_its_kind(value: object) -> object:

@@ -123,10 +123,11 @@ class UnitSpec(Part):
     `person` names a column; `row` is true; `node` is a key such as person.id, to which rows lead along foreign keys, or the two ends of a
     table of edges; `edge` is the two ends of edges that are protected as such. `reports` is for jobs that read reports: how often one
     person's device draws for each source, at the most and for good. `clients` is for jobs that ask clients: in how many of them one
-    person may be.
+    person may be. `called` is the word for what `person` tells apart, such as household; without it, it is a person.
     """
 
     person: str | None = None
+    called: str | None = None
     row: bool = False
     node: str | tuple[str, str] | None = None
     edge: tuple[str, str] | None = None
@@ -201,7 +202,9 @@ class UnitSpec(Part):
                 return Unit.edge(source=first, target=second, directed=self.directed, adjacency=relation, capped=self.capped, **named)
             key, ends = (self.node, None) if isinstance(self.node, str) else (None, self.node)
             return Unit.node(key, ends=ends, **named, adjacency=relation, capped=self.capped)
-        return Unit(self.person, *caps, adjacency=relation, capped=self.capped, window=self.window, when=self.when)
+        return Unit(
+            self.person, *caps, adjacency=relation, capped=self.capped, window=self.window, when=self.when, called=self.called
+        )
 
 
 class BudgetSpec(Part):

@@ -60,6 +60,10 @@ def notices(plan: JobPlan) -> tuple[Notice, ...]:
     return tuple(found)
 
 
+def _units(plan: JobPlan) -> str:
+    return plan.job.unit.typed().nouns
+
+
 def few_people(plan: JobPlan) -> Iterator[Notice]:
     """Fewer than a few hundred people."""
     people = plan.job.expected.people
@@ -67,7 +71,7 @@ def few_people(plan: JobPlan) -> Iterator[Notice]:
         yield Notice(
             "few people",
             "expected.people",
-            f"{people} people are too few: what hides one of them hides most of what they have in common. "
+            f"{people} {_units(plan)} are too few: what hides one of them hides most of what they have in common. "
             f"Use data of at least {FEW_PEOPLE}, pool several periods, or do not publish tables",
         )
 
@@ -79,8 +83,9 @@ def large_epsilon(plan: JobPlan) -> Iterator[Notice]:
         yield Notice(
             "large epsilon",
             "budget",
-            f"epsilon {plan.cost.upper:.3g} is no meaningful promise: an attacker who was in doubt whether a person is in the data may be "
-            f"{certain:.3%} sure afterwards. Stay at {LARGE_EPSILON:g} or below, and most releases at about 1",
+            f"epsilon {plan.cost.upper:.3g} is no meaningful promise: an attacker who was in doubt whether a "
+            f"{plan.job.unit.typed().noun} is in the data may be {certain:.3%} sure "
+            f"afterwards. Stay at {LARGE_EPSILON:g} or below, and most releases at about 1",
         )
 
 
@@ -93,12 +98,14 @@ def large_delta(plan: JobPlan) -> Iterator[Notice]:
         yield Notice(
             "large delta",
             "budget.delta",
-            f"delta {float(delta):g} is at least one over {people} people: it would allow to publish one of them outright. "
+            f"delta {float(delta):g} is at least one over {people} {_units(plan)}: it would allow to publish one of them outright. "
             f"Use {1 / (10 * people):.0e} or less",
         )
     elif people is None and delta > 1e-5:
         yield Notice(
-            "large delta", "budget.delta", f"delta {float(delta):g} is large for most data; use well below one over the number of people"
+            "large delta",
+            "budget.delta",
+            f"delta {float(delta):g} is large for most data; use well below one over the number of {_units(plan)}",
         )
 
 
@@ -117,8 +124,8 @@ def many_figures(plan: JobPlan) -> Iterator[Notice]:
         yield Notice(
             "many figures",
             "outputs",
-            f"{figures} figures about {people} people: if they were accurate, the table could be rebuilt from them, so they cannot be. "
-            "Publish the few that matter",
+            f"{figures} figures about {people} {_units(plan)}: if they were accurate, the table could be rebuilt from them, so they cannot "
+            "be. Publish the few that matter",
         )
 
 

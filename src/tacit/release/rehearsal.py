@@ -341,7 +341,7 @@ class Rehearsal:
     @property
     def unit(self) -> str:
         """Whom errors and baselines are about, in one word: people, rows, edges or nodes."""
-        return _many(self.job.unit.typed().noun)
+        return self.job.unit.typed().nouns
 
     def overall(self) -> dict[tuple[str, str], dict[str, float]]:
         """Mean sizes of errors for each figure, of the release and of both baselines."""
@@ -450,15 +450,11 @@ def rehearse(job: Job, tables: Mapping[str, pa.Table], *, data: str, runs: int =
 
 def _broken(job: Job, name: str, units: int, most: int) -> str:
     unit = job.unit.typed()
-    said = f"{units:,} {_many(unit.noun)} of {name} have" if units > 1 else f"one {unit.noun} of {name} has"
+    said = f"{units:,} {unit.nouns} of {name} have" if units > 1 else f"one {unit.noun} of {name} has"
     return (
         f"capped: true is not true of these data: {said} more than {unit.most_rows} rows, up to {most:,}. If yours are alike, the "
         f"guarantee does not hold: raise max_rows to what is known to hold{'' if unit.person is None else ', or leave capped out'}"
     )
-
-
-def _many(noun: str) -> str:
-    return "people" if noun == "person" else f"{noun}s"
 
 
 def _known(column: Any) -> Any:

@@ -179,7 +179,8 @@ def witnesses(record: Record) -> list[list[str]]:
         left = f" {listed(found['left'])}: not attacked." if found["left"] else ""
         told = [
             f"ε ≥ {found['lower']:.3g}{at}: {verdict}",
-            f"an attack on this job's own statements and noise, on made-up rows with and without one person, {found['trials']:,} draws of "
+            f"an attack on this job's own statements and noise, on made-up rows with and without "
+            f"{record['unit'].get('one', 'one person')}, {found['trials']:,} draws of "
             f"{listed(found['attacked'])}; it holds with {percent(found['confidence'])} confidence. An attack that finds little proves "
             f"nothing.{left}",
         ]
@@ -342,28 +343,27 @@ def limits(plan: JobPlan, unit: Unit) -> list[str]:
     elif unit.person is None:
         found.append("People with more than one row. Each row is protected by itself; a person with several is protected less.")
     else:
-        found.append(f"People who go by several values of {unit.person}, or groups such as a family: the loss grows with each member.")
+        who = f"{unit.nouns.capitalize()} that go by several values of {unit.person}, or groups of them"
+        if not unit.called:
+            who = f"People who go by several values of {unit.person}, or groups such as a family"
+        found.append(f"{who}: the loss grows with each member.")
     if plan.protects:
         found.append(f"Everything else about {one(unit)}: protected are {plan.protects}, and no more.")
     if unit.capped:
         found.append("Anyone who has more rows than the declared cap: that the data obey it was declared, not enforced.")
     if unit.window is not None:
-        found.append(f"A person over time: each {unit.window} is protected by itself, and losses of several add up.")
+        found.append(f"A {unit.noun} over time: each {unit.window} is protected by itself, and losses of several add up.")
     if plan.job.series is not None:
         per = f"in every {plan.job.series.every}" if plan.job.series.per == "period" else "in all of them together"
         found.append(
-            f"This release is one of a series about the same {_those(unit)}. What one of them may lose {per} is limited by the account "
+            f"This release is one of a series about the same {unit.nouns}. What one of them may lose {per} is limited by the account "
             f"{plan.job.series.name!r}" + ("; the losses of several periods add up." if plan.job.series.per == "period" else ".")
         )
     if unit.adjacency is Adjacency.REPLACE_ONE:
-        found.append("How many people there are: it is taken to be known.")
+        found.append(f"How many {unit.nouns} there are: it is taken to be known.")
     found.append("Other releases from the same data add to the loss. The book knows those that were paid from this account, and no others.")
     found.append("The rows themselves: who may read the database, and how long a question takes, are matters of access, not of noise.")
     return found
-
-
-def _those(unit: Unit) -> str:
-    return "people" if unit.noun == "person" else f"{unit.noun}s"
 
 
 def budget(plan: JobPlan) -> str:
@@ -396,9 +396,9 @@ def review(plan: JobPlan, unit: Unit, epsilon: float, private: bool) -> list[lis
     if not delta:
         small = "δ is 0."
     elif people is None:
-        small = f"δ = {delta:g}. It should be well below one over the number of people, which the job does not declare."
+        small = f"δ = {delta:g}. It should be well below one over the number of {unit.nouns}, which the job does not declare."
     else:
-        small = f"δ = {delta:g}; times the {people:,} people declared that makes {delta * people:.2g}, which should be well below 1."
+        small = f"δ = {delta:g}; times the {people:,} {unit.nouns} declared that makes {delta * people:.2g}, which should be well below 1."
     large = ": too large to promise much." if epsilon > 10 else "."
     nouns = f"all {noun_of(plan)}s together"
     answers = {

@@ -40,7 +40,7 @@ from tacit.release import dictionary, in_database, kinds, record
 from tacit.release.comparing import mismatches
 from tacit.release.errors import CheckFailed, HeldBack, JobError, OutputFailed, OutputLost
 from tacit.release.job import Job
-from tacit.release.kinds.table import TablePlan, unfinished
+from tacit.release.kinds.table import TablePlan, told_by_others, unfinished
 from tacit.release.planning import JobPlan, plan
 from tacit.release.sources import files_beside, identities, opened
 from tacit.release.standing import account_for, alike, alike_note, period_of, terms_of
@@ -134,7 +134,7 @@ Progress = Callable[[RunStep], None]
 def run(
     job: Job, *, base: str | Path = ".", ledger: Ledger | None = None,
     tables: Mapping[str, Any] | None = None, progress: Progress | None = None, lost: str = "refuse",
-    analyst: str = "", report: bool = True, new_dataset: bool = False, accept: bool = False,
+    analyst: str | None = "", report: bool = True, new_dataset: bool = False, accept: bool = False,
     correction: str | None = None,
     through: Callable[[Source], Source] | None = None,
 ) -> JobRun:
@@ -148,6 +148,7 @@ def run(
     A release whose totals contradict what was expected is held back (`HeldBack`) until a run with `accept=True` publishes it.
     `correction` is the reason for publishing once more what is published already: a run of its own, paid for from the reserve for
     corrections where there is one, in a folder of its own beside the first.
+    `analyst` is who asks, for the book; None is the user of the system, and is refused where several analysts use the book.
     `through` puts something in front of the sources' engine, such as `tables.LeftOut`.
     """
     if lost not in LOST:
@@ -155,7 +156,8 @@ def run(
     folder = Path(base)
     book = ledger or Ledger.open(os.environ.get("TACIT_LEDGER", f"sqlite:///{folder / 'tacit.db'}"))
     told = progress or (lambda step: None)
-    with _Run(job, folder, book, tables, told, lost, analyst, report, new_dataset, accept, correction, through) as running:
+    asks = book.analyst() if analyst is None else analyst
+    with _Run(job, folder, book, tables, told, lost, asks, report, new_dataset, accept, correction, through) as running:
         return running.finish()
 
 
@@ -336,9 +338,11 @@ class _Run:
         files: dict[str, bytes] = {}
         findings: list[Finding] = []
         private = all(payment.private for payment in paid)
+        tables = {name: planned for name in wanted if isinstance(planned := self.plan[name], TablePlan)}
+        told = told_by_others({name: (planned, work.drawn(name)[0]) for name, planned in tables.items()})
         for name in wanted:
             drawn, drawn_privately, entry = work.drawn(name)
-            planned = self.plan[name]
+            planned = told.get(name, self.plan[name])
             kind = kinds.of(planned)
             answers[name] = kind.result(planned, drawn, drawn_privately, entry)
             if isinstance(planned, TablePlan) and self.job.totals:

@@ -6,9 +6,11 @@ because these are properties of the data. Two released numbers tell about them: 
 caps left out, and how many values lay beyond their bounds. From these follow a range in which the truth lies
 beside the figure, and the *total* interval: noise plus that range.
 
-**What is assumed.** Every group lost about the same share of its rows; lost rows may have any value between
-the bounds; and values beyond their bounds are beyond by at most as much as the bounds are wide. This is an
-estimate, not a guarantee: of privacy it takes nothing.
+**What is assumed.** Every group lost about the same share of its rows; few people have many times the cap
+(`past_reach`); lost rows may have any value between the bounds; and values beyond their bounds are beyond by
+at most as much as the bounds are wide. This is an estimate, not a guarantee: of privacy it takes nothing. A
+loss that the noise hides is not taken for none: the total interval then reaches as far as the rows before the
+caps allow.
 
 >>> import numpy as np
 >>> counted = of_count(Figures(np.array([5166.0]), np.array([5092.0]), np.array([5240.0])), Lost(0.53, 0.52, 0.54))
@@ -18,6 +20,7 @@ estimate, not a guarantee: of privacy it takes nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,12 +37,13 @@ MOST_LOST = 0.99
 @dataclass(frozen=True)
 class Lost:
     """The share of rows that something took, as it was released: the estimate, and an interval that holds it
-    with the confidence.
+    with the confidence. `rows` is how many rows there are at most, before anything was taken.
     """
 
     share: float
     low: float
     high: float
+    rows: float = math.inf
 
     @property
     def known(self) -> bool:
@@ -50,34 +54,52 @@ class Lost:
 NOTHING = Lost(0.0, 0.0, 0.0)
 
 
+def past_reach(lost: Lost, reach: float) -> Lost:
+    """A loss whose upper end allows for people with more rows than were counted of them, `reach` times the cap.
+
+    What the caps cut is E[(X - cap)+] for X rows of one person, and what was counted of it ends at `reach` caps. Under a tail of Pareto's
+    law with index 2, which has no variance and is heavier than those of most tables, a part 1 / reach of it lies beyond, so the
+    counted part is multiplied by reach / (reach - 1).
+
+    >>> past_reach(Lost(0.5, 0.4, 0.6, rows=100.0), 4)
+    Lost(share=0.5, low=0.4, high=0.6666666666666666, rows=120.0)
+    """
+    if reach <= 1:
+        return lost
+    more = 1 + lost.high / (reach - 1)
+    return Lost(lost.share, lost.low, 1 - (1 - lost.high) / more, lost.rows * more)
+
+
 def both_ways(measured: Lost | None, declared: Lost | None) -> Lost | None:
     """One estimate of two: what both intervals allow; where they exclude each other, the larger loss, because
     a measured one does not see people with very many rows.
 
-    >>> both_ways(Lost(0.1, 0.0, 0.3), Lost(0.05, 0.0, 0.15))
-    Lost(share=0.1, low=0.0, high=0.15)
+    >>> both_ways(Lost(0.1, 0.0, 0.3, rows=900), Lost(0.05, 0.0, 0.15))
+    Lost(share=0.1, low=0.0, high=0.15, rows=900)
     """
     if measured is None or declared is None:
         return declared if measured is None else measured
     low, high = max(measured.low, declared.low), min(measured.high, declared.high)
     if low > high:
         return max(measured, declared, key=lambda lost: lost.share)
-    return Lost(min(high, max(low, measured.share)), low, high)
+    return Lost(min(high, max(low, measured.share)), low, high, min(measured.rows, declared.rows))
 
 
 def of_count(
-    found: Figures, lost: Lost, *, upwards: bool = True, rows: Floats | None = None, heaped: int = 1
+    found: Figures, lost: Lost, *, upwards: bool = True, rows: Floats | None = None, heaped: int = 1, each: float = 1.0
 ) -> Bias:
     """What is missing from a count, or from a sum of values of one sign: a share of the rows is, so about as much of the sum.
 
     Which rows the caps keep is chosen at random, so that a group may lose more than its share: by two deviations of a
-    binomial draw of its `rows`, of which as many as are `heaped` in one unit are kept or lost together.
+    binomial draw of its `rows`, of which as many as are `heaped` in one unit are kept or lost together. No group has more than
+    all rows that there are, with at most `each` in a row.
     """
     most, least = min(lost.high, MOST_LOST), min(lost.low, MOST_LOST)
     end = np.maximum(found.high if upwards else -found.low, 0.0)
     many = np.maximum(end if rows is None else rows, 1.0)
     chance = 2 * np.sqrt(most * heaped / many)
     size = end * (most + np.where(most > 0, chance, 0.0)) / (1 - most)
+    size = np.minimum(size, np.maximum(lost.rows * each - end, 0.0))
     sure = np.maximum(found.value if upwards else -found.value, 0.0) * least / (1 - least)
     nothing = np.zeros_like(found.value)
     return Bias(nothing, size, sure) if upwards else Bias(-size, nothing, sure)
@@ -115,7 +137,7 @@ def biases(
     for recipe in plan.recipes:
         name = recipe.aggregate.name
         if name in found:
-            bias = _of(recipe, plan, found[name], lost if lost is not None and lost.known else NOTHING, values)
+            bias = _of(recipe, plan, found[name], NOTHING if lost is None else lost, values)
             if bias is not None:
                 made[name] = _with_bounds(plan, recipe, bias, values, groups, confidence)
     return made
@@ -134,7 +156,8 @@ def _of(recipe: Recipe, plan: Plan, found: Figures, lost: Lost, values: Sequence
     low, high = float(recipe.intervals[0].lower), float(recipe.intervals[0].upper)
     if kind == "sum" and (low >= 0 or high <= 0):
         # Values differ, so that a sum varies more than a count; twice the rows together allow for it.
-        return of_count(found, lost, upwards=low >= 0, rows=_rows(plan, recipe, values), heaped=2 * heaped)
+        each = max(abs(low), abs(high))
+        return of_count(found, lost, upwards=low >= 0, rows=_rows(plan, recipe, values), heaped=2 * heaped, each=each)
     if kind == "avg":
         return of_mean(found, lost, low, high)
     if recipe.kind == "quantile":

@@ -32,7 +32,7 @@ from tacit.accounting import Note, cost_of
 from tacit.exact import at_most
 from tacit.mechanisms import half_width
 from tacit.tables.answer import Answer, Bias, Figures, Floats, Noise
-from tacit.tables.bias import Lost, biases, both_ways
+from tacit.tables.bias import Lost, biases, both_ways, past_reach
 from tacit.tables.engines.engine import DECIMAL, INT64
 from tacit.tables.errors import WORDS
 from tacit.tables.plan import Linear, Plan, Recipe, derived
@@ -196,17 +196,25 @@ def release(exact: Exact, plan: Plan) -> Released:
     return Released(list(plan.keys.listed), tuple(plan.split.noise.add(row, block) for block, row in enumerate(rows)))
 
 
-def lost(plan: Plan, released: Released, confidence: float) -> Lost | None:
-    """The share of rows that the caps left out, from what was released for it; None where it was not measured."""
+def rows_lost(plan: Plan, released: Released, confidence: float) -> Lost | None:
+    """The share of rows that the caps left out, by what was released for it, and what people with very many rows may add to it; None where
+    it was not measured.
+    """
     if plan.loss is None:
         return None
+    return past_reach(_measured_loss(plan, released, confidence), plan.loss.most / max(plan.unit.most_rows, 1))
+
+
+def _measured_loss(plan: Plan, released: Released, confidence: float) -> Lost:
+    """The share of rows that the caps left out, of those that were counted: of one person, at most `plan.loss.most`."""
+    assert plan.loss is not None
     part = (1 + confidence) / 2
     before, after = float(released.sums[plan.loss.seen][0]), float(np.sum(released.sums[plan.loss.kept]))
     wide_before, wide_after = _wide(plan, released, part)
     ends = ((after - wide_after) / max(before + wide_before, 1.0), _most(after + wide_after, before - wide_before))
     least, most = (max(0.0, min(1.0, share)) for share in ends)
     value = max(least, min(most, after / max(before, 1.0)))
-    return Lost(1 - value, 1 - most, 1 - least)
+    return Lost(1 - value, 1 - most, 1 - least, max(before + wide_before, 0.0))
 
 
 def _wide(plan: Plan, released: Released, part: float) -> tuple[float, float]:
@@ -222,8 +230,7 @@ def loss_note(plan: Plan, released: Released, confidence: float) -> str | None:
     if plan.loss is None:
         named = plan.unit.capped and plan.unit.noun != "row"
         return "rows lost to the caps: none; that the data obey the caps was declared" if named else None
-    found = lost(plan, released, confidence)
-    assert found is not None
+    found = _measured_loss(plan, released, confidence)
     if not found.known:
         seen, kept = plan.shares[plan.loss.seen], plan.shares[plan.loss.kept]
         paid = float(seen.part) + (float(kept.part) if kept.measure.over == "kept" else 0.0)
@@ -664,9 +671,15 @@ def answer_of(
     `also` is what the loss of rows is estimated to be in another way, such as from their declared number.
     """
     note = loss_note(plan, released, confidence)
+    measured = rows_lost(plan, released, confidence)
+    missing = both_ways(measured, also)
+    if plan.loss is not None and missing is not None and missing.known and not _measured_loss(plan, released, confidence).known:
+        note = (
+            f"rows lost to the caps: about {missing.share:.0%} ({missing.low:.0%} to {missing.high:.0%}), by the number of rows that is "
+            "declared or by another table of the same rows; this table's own measurement is too noisy to tell"
+        )
     released = levelled(plan, released)
     keys, shown = columns(plan, released, confidence)
-    missing = both_ways(lost(plan, released, confidence), also)
     bias = biases(plan, released.sums, _named_figures(plan, released, confidence), missing, confidence)
     shown = {name: replace(found, bias=_bias_of(plan, name, bias)) for name, found in shown.items()}
     found = Answer(

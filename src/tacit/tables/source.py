@@ -20,6 +20,7 @@ import glob
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -330,7 +331,12 @@ def _of_connection(data: Any, name: str, tables: tuple[str, ...], public: frozen
 
 def _register(engine: DuckDB, name: str, data: Any, readings: Mapping[str, ColumnReading] | None = None) -> Known:
     if isinstance(data, Mapping):
-        data = pa.table(dict(data))
+        made: pa.Table | None = None
+        with suppress(pa.ArrowException, TypeError, ValueError, OverflowError):
+            made = pa.table(dict(data))
+        if made is None:  # outside of the handler: what Arrow says shows the values
+            raise TableError("a mapping is read as columns of one table, each a list of values of one type; give one table")
+        data = made
     if type(data).__name__ == "DuckDBPyRelation":
         data = data.to_arrow_table()
     known = isinstance(data, (pa.Table, pa.RecordBatch)) or type(data).__module__.partition(".")[0] in ("pandas", "polars")

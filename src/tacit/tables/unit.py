@@ -22,6 +22,7 @@ within that person's caps.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,6 +30,9 @@ from tacit.accounting import Adjacency, ParameterError
 from tacit.ledger import WINDOWS
 from tacit.parameters import Number, count, nonnegative, probability
 from tacit.tables.errors import Refused, TableError
+
+#: A word for a unit: it stands in sentences, files and pages, so it is nothing but a word.
+CALLED = re.compile("[a-zà-öø-ÿ]+(?:[ -][a-zà-öø-ÿ]+){0,2}")
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class Unit:
     `rows_per_group` rows in each. Which are kept is chosen at random. With `window` ('day', 'month', ...) and `when`, a public
     date column, the unit is what a person does within one such period, and each question is about one period.
     `capped=True` declares that the data already obey the caps, so that no capping is run; the guarantee then rests on that.
+    `called` is the word for one unit in everything that people read: household, device. Without it a unit with a `person` is a person.
     `Unit.node` protects a person with the rows of many tables, or a party to edges; `Unit.edge` a relation between two.
     """
 
@@ -85,6 +90,7 @@ class Unit:
     key: str | None = None
     ends: tuple[str, str] | None = None
     directed: bool = False
+    called: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -92,6 +98,10 @@ class Unit:
         except ParameterError as error:
             raise TableError(str(error)) from None
         object.__setattr__(self, "adjacency", relation)  # "replace-one" is read too
+        if self.called is not None and not (isinstance(self.called, str) and CALLED.fullmatch(self.called)):
+            raise TableError("called must be a word for one unit, in the singular and in small letters, such as 'household'")
+        if self.called is not None and (self.person is None or self.key is not None or self.ends is not None):
+            raise TableError("called names what a column tells apart, such as household_id; rows, nodes and edges have names")
         if (self.window is None) != (self.when is None):
             raise TableError(code="window-incomplete")
         if self.window is not None and self.window not in WINDOWS:
@@ -195,7 +205,18 @@ class Unit:
             return "node" if self.person is None else "edge"
         if self.key is not None:
             return parted("key", self.key)[0].rpartition(".")[2]
-        return "row" if self.person is None else "person"
+        return "row" if self.person is None else self.called or "person"
+
+    @property
+    def nouns(self) -> str:
+        """Several of them.
+
+        >>> Unit("home", max_rows=2).nouns, Unit("home", max_rows=2, called="family").nouns, Unit.row().nouns
+        ('people', 'families', 'rows')
+        """
+        if self.noun == "person":
+            return "people"
+        return f"{self.noun[:-1]}ies" if self.noun.endswith("y") and self.noun[-2:-1] not in "aeiou" else f"{self.noun}s"
 
     @property
     def automatic(self) -> bool:
@@ -241,6 +262,7 @@ class Unit:
         caps += [f"window={self.window!r}", f"when={self.when!r}"] if self.window else []
         caps += ["directed=True"] if self.directed else []
         caps += ["capped=True"] if self.capped else []
+        caps += [f"called={self.called!r}"] if self.called else []
         if self.key is not None:
             return f"Unit.node({', '.join([repr(self.key), *caps])})"
         if self.ends is not None:

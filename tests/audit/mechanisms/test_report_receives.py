@@ -26,6 +26,22 @@ def test_a_function_that_raises_on_most_inputs_is_refused_with_the_type() -> Non
     assert "receives a list of" in str(error.value) and "pandas" in str(error.value)
 
 
+@pytest.mark.parametrize("end", [RuntimeError, SystemExit])
+def test_a_function_that_stops_to_answer_while_it_is_attacked_is_refused(end: type[BaseException]) -> None:
+    """It answers as often as it is tried, and raises ever after, as one with a budget of its own does; `exit(0)` is no verdict either."""
+    left = [95]
+
+    def tired(rows: list[int]) -> int:
+        left[0] -= 1
+        if left[0] < 0:
+            raise end
+        return len(rows)
+
+    with pytest.raises(ParameterError) as error:
+        audit_mechanism(tired, "eps=1", trials=60, deep=1)
+    assert error.value.code == "function-raises" and error.value.facts["type"] == end.__name__
+
+
 def test_an_exception_on_one_input_alone_is_still_an_output() -> None:
     def fails_with_three(rows: list[int]) -> int:
         if len(rows) == 3:

@@ -386,7 +386,7 @@ def outcomes(function: Callable[[Any], object], data: object) -> Callable[[int],
     def one() -> object:
         try:
             return function(data)
-        except Exception as error:  # whether a mechanism raises is part of what it says
+        except (Exception, SystemExit) as error:  # whether a mechanism raises is part of what it says, and exit(0) is no verdict
             return error
 
     return lambda n: [one() for _ in range(n)]

@@ -227,7 +227,7 @@ def _run(function: Function, data: object, seed: int, tape: Tape | None) -> Tape
         try:
             with observed(run.measurement):
                 output = function(_copied(data))
-        except Exception as error:  # how it ended is part of what it says
+        except (Exception, SystemExit) as error:  # how it ended is part of what it says
             output = error
         finally:
             _active.reset(token)

@@ -31,13 +31,14 @@ from sqlglot.errors import SqlglotError
 from tacit.accounting import Event, Guarantee, Note, to_json
 from tacit.exact import exact
 from tacit.ledger import days
+from tacit.mechanisms import half_width
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.faults import WORDS, placed
 from tacit.release.job_parts import Number, OutputSpec, Part, Scalar
 from tacit.release.kinds import Notice, Portion, Record, fields, marked, table_files
 from tacit.release.page import bracket, listed, plain, template
-from tacit.tables import Answer, Asked, Desk, Figures, Lost, Plan, Question, Recipe, Released, explained
+from tacit.tables import Answer, Asked, Desk, Figures, Lost, Plan, Question, Recipe, Released, both_ways, explained, rows_lost
 from tacit.tables.figures import expected
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ class TablePlan:
     plan: Plan
     noise: str
     event: Event
+    #: What other tables of the same release tell of the rows that the caps take, when its figures are made.
+    elsewhere: Lost | None = None
 
     @property
     def spec(self) -> TableSpec:
@@ -531,20 +534,51 @@ def _undeclared(planned: TablePlan) -> tuple[str, ...]:
 
 
 def _missing(planned: TablePlan, released: Released) -> Lost | None:
+    """What else is known of the rows that the caps took: from their declared number, and from other tables of the release."""
+    return both_ways(_expected(planned, released), planned.elsewhere)
+
+
+def _expected(planned: TablePlan, released: Released) -> Lost | None:
     """Rows that are expected and not there, as a loss: caps leave out more than was measured where people have very many rows.
 
     Only for a question about all rows of the one private table, whose number is declared.
     """
     job, plan = planned.output.job, planned.plan
     private = [name for name, source in job.sources.items() if not source.public]
-    rows = next((i for i, share in enumerate(plan.shares) if share.measure.name == "rows"), None)
     whole = plan.question.where is None and len(private) == 1 and job.unit.window is None and planned.whole_table
-    if job.expected.rows is None or rows is None or not whole or plan.loss is None:
+    if job.expected.rows is None or not whole or plan.loss is None:
         return None
-    kept = float(np.sum(released.sums[rows]))
-    share = max(0.0, 1 - kept / job.expected.rows)
-    slack = job.expected.tolerance
-    return Lost(share, max(0.0, share - slack), min(1.0, share + slack))
+    rows, counted = plan.shares[plan.loss.kept], released.sums[plan.loss.kept]
+    wide = float(half_width(np.full(len(counted), rows.spread), rows.law, planned.output.desk.confidence)[0])
+    share = max(0.0, 1 - float(np.sum(counted)) / job.expected.rows)
+    slack = job.expected.tolerance + wide / job.expected.rows
+    return Lost(share, max(0.0, share - slack), min(1.0, share + slack), job.expected.rows * (1 + job.expected.tolerance))
+
+
+def told_by_others(drawn: Mapping[str, tuple[TablePlan, Record]]) -> dict[str, TablePlan]:
+    """The plans, each with what the other tables of a release tell of the rows that the caps take. It reads what was released.
+
+    Tables that are all about the rows of one table, under caps on a unit's rows alone, lose the same rows. The one that measured it
+    best speaks for all, so that a table with a small part of the budget does not stand there as if nothing was lost.
+    """
+    found: dict[tuple[Any, ...], list[tuple[str, Lost]]] = {}
+    for name, (planned, record) in drawn.items():
+        told = rows_lost(planned.plan, released_of(record), planned.output.desk.confidence)
+        if told is not None and _same_rows(planned):
+            found.setdefault(_same_rows(planned), []).append((name, told))
+    made = {name: planned for name, (planned, _) in drawn.items()}
+    for alike in found.values():
+        best, told = min(alike, key=lambda one: one[1].high - one[1].low)
+        made |= {name: replace(made[name], elsewhere=told) for name, _ in alike if name != best}
+    return made
+
+
+def _same_rows(planned: TablePlan) -> tuple[Any, ...]:
+    """What two tables must share to lose the same rows; empty where that is not known."""
+    unit, question = planned.plan.unit, planned.plan.question
+    if not planned.whole_table or question.where is not None or unit.max_groups is not None or unit.rows_per_group is not None:
+        return ()
+    return (*sorted(question.relation.tables), unit.most_rows)  # type: ignore[union-attr]
 
 
 def checks(planned: TablePlan, result: Answer) -> list[tuple[str, bool]]:
