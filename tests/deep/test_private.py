@@ -16,9 +16,10 @@ from tacit.accounting import Gaussian, ParameterError, Repeated, Sampled, accoun
 from tacit.accounting import Poisson as PoissonScheme
 from tacit.deep.clipping import adaptive, automatic, per_layer
 from tacit.deep.errors import TrainingError
+from tacit.deep.loader import PrivateLoader
 from tacit.deep.noise import step_noise
 from tacit.deep.private import MOST, ROUNDING, Independent, PrivateTraining, make_private, make_private_with_epsilon, planned_steps
-from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.mechanisms import NoisySums
 from tacit.noise import test_mode

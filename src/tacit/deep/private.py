@@ -49,8 +49,9 @@ from tacit.deep.clipping import ROUNDING as SUMS
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
+from tacit.deep.loader import PrivateLoader, as_dataset
 from tacit.deep.noise import GRANULE, READ, add_noise, step_noise
-from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader, Sampler, as_dataset
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, Sampler
 from tacit.ledger import Account, Payment, paying
 from tacit.mechanisms import NoisySums
 from tacit.noise import is_private

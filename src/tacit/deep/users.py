@@ -46,8 +46,9 @@ from tacit.deep.clipping import Clipper, ClippingError, Rule, flat
 from tacit.deep.clipping.clipper import Units
 from tacit.deep.clipping.parts import CHUNK, UNIT, Blocks, Bounds, Outer, Part, floored, row_norms, weigh
 from tacit.deep.clipping.passes import Pass
+from tacit.deep.loader import as_dataset
 from tacit.deep.private import PrivateTraining, noise_for, planned_steps
-from tacit.deep.samplers import Indices, PoissonBatches, Sampler, as_dataset
+from tacit.deep.samplers import Indices, PoissonBatches, Sampler
 from tacit.noise import permutation
 from tacit.parameters import Number, count, positive
 

@@ -107,6 +107,6 @@ def test_copies_of_shared_positions_must_not_meet(look: str, time: int) -> None:
 
 
 def test_without_the_probe_nothing_is_shared() -> None:
-    with Clipper(Positions(SHARED["no dimension"]), flat(1.0), check_batch=False) as clipper:
-        with pytest.raises(ClippingError, match="keep the batch first"):
-            clipper.model(tokens(6, 3))
+    model = Positions(SHARED["no dimension"])
+    with Clipper(model, flat(1.0), check_batch=False), pytest.raises(ClippingError, match="keep the batch first"):
+        model(tokens(6, 3))
