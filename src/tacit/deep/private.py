@@ -49,7 +49,7 @@ from tacit.deep.clipping import ROUNDING as SUMS
 from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
-from tacit.deep.loader import PrivateLoader, as_dataset
+from tacit.deep.loader import COLLATE, PrivateLoader, Reads, sampler_of
 from tacit.deep.noise import GRANULE, READ, add_noise, step_noise
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, Sampler
 from tacit.ledger import Account, Payment, paying
@@ -141,8 +141,7 @@ class PrivateTraining:
         self._buffers: dict[str, tuple[int, int, int]] = {}
         self._tape: Tape | None = None
         self._gradient_multiplier()  # refuses what cannot be split before anything is patched
-        records = as_dataset(data)
-        self.loader = PrivateLoader(records, sampler, self, workers=workers, collate=collate)
+        self.loader = PrivateLoader(Reads.of(data, workers, collate), sampler, self)
         self._clipper.attach()
         self._plain_step = optimizer.step
         optimizer.step = MethodType(self._guarded(), optimizer)  # type: ignore[method-assign]
@@ -197,6 +196,11 @@ class PrivateTraining:
         if payment is None or payment.status != "open":  # closed early, or failed: what is left of this pass was paid for
             payment = paying(None, NoOp(), advice=ADVICE).open()
         return payment.touching()
+
+    def collated_together(self) -> None:
+        """What collate makes of a record was seen to change with the others: refused, unless the run allows what cannot be followed."""
+        if not self._allow_unseen:
+            raise TrainingError(COLLATE)
 
     def handed_out(self, records: int, *, drawn: bool = True, batch: Any = None) -> None:
         """A batch of so many records goes to the loop; not `drawn`, it is a placeholder, and counts for nothing."""
@@ -386,14 +390,16 @@ def _all_trained(model: nn.Module, optimizer: Optimizer) -> None:
 
 def make_private(
     model: nn.Module, optimizer: Optimizer, data: Any, *, noise_multiplier: float, clip: float | Rule,
-    sampler: Sampler, steps: int | None = None, epochs: int | None = None, noise: Noise | None = None,
-    exact: bool = True, loss_reduction: Literal["mean", "sum"] = "mean",
+    sampler: Sampler | None = None, size: int | None = None, steps: int | None = None, epochs: int | None = None,
+    noise: Noise | None = None, exact: bool = True, loss_reduction: Literal["mean", "sum"] = "mean",
     physical_batch: int | None = None, workers: int = 0, collate: Callable[[list[Any]], Any] | None = None,
     account: Account | None = None, purpose: str = "training", delta: float | None = None, allow_unseen: bool = False,
 ) -> PrivateTraining:
     """Train `model` privately on `data` with the optimiser it already has, at a given noise.
 
-    `data` is a Dataset with a length, or tensors; `sampler` says how each step's batch is drawn; `clip` is the norm each example's gradient
+    `data` is a DataLoader, a Dataset with a length, or tensors; `sampler` says how each step's batch is drawn. A DataLoader keeps its data
+    set, collate function, workers and pinned memory; with `size`, the declared number of records, instead of a sampler, its batches become
+    Poisson batches of its batch size on average. `clip` is the norm each example's gradient
     is clipped to, or a rule (`flat`, `per_layer`, `automatic`, `adaptive`). The plan is `steps`, or `epochs` of the sampler's passes. With
     `account`, a ledger account, the whole plan is paid before the first record is read (`delta` prices it where the account needs one).
     `exact=True` is what always happens now, and may be left out. A loop whose way from the batch to the loss cannot be followed
@@ -408,6 +414,7 @@ def make_private(
     """
     if not exact:
         raise ParameterError("exact=False asks for floating-point noise, whose epsilon would be no bound; leave it out")
+    sampler = sampler_of(data, sampler, size)
     return PrivateTraining(
         model,
         optimizer,
@@ -429,7 +436,7 @@ def make_private(
 
 
 def make_private_with_epsilon(
-    model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler,
+    model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler | None = None, size: int | None = None,
     guarantee: Guarantee | str | None = None, epsilon: float | None = None, delta: float | None = None,
     rho: float | None = None, mu: float | None = None, **plan: Any,
 ) -> PrivateTraining:
@@ -445,6 +452,7 @@ def make_private_with_epsilon(
     """
     if "noise_multiplier" in plan:
         raise ParameterError("give epsilon (and get the noise) or noise_multiplier (and get the epsilon, with make_private), not both")
+    sampler = sampler_of(data, sampler, size)
     steps = planned_steps(sampler, plan.pop("steps", None), plan.pop("epochs", None))
     noise = plan.get("noise") or Independent()
     asked = {"given": guarantee, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
