@@ -96,6 +96,10 @@ class Independent:
 ROUNDING = 1 + 2 * SUMS
 UNCHECKED = "records not checked for seeing each other"  # in the ledger's purpose and the run's own name
 MOST = 1024  # expected batches: the sums of a larger one are cut off, which brings no two of them further apart
+SCALED = (
+    "a GradScaler scales the loss, so gradients would be clipped at another norm, and it skips steps by what the data holds. Leave it out, "
+    "or make it with enabled=False: gradients are clipped and noised in full precision, and autocast with bfloat16 needs no scaling"
+)
 ADVICE = "The loop must call model(x) and loss.backward() once for each whole batch, and may replace no parameter"
 
 
@@ -144,6 +148,8 @@ class PrivateTraining:
         self.loader = PrivateLoader(Reads.of(data, workers, collate), sampler, self)
         self._clipper.attach()
         self._plain_step = optimizer.step
+        # A GradScaler then calls step() rather than judging gradients, of which there are none yet, by itself.
+        optimizer._step_supports_amp_scaling = True  # type: ignore[attr-defined]
         optimizer.step = MethodType(self._guarded(), optimizer)  # type: ignore[method-assign]
 
     def __iter__(self) -> Iterator[Any]:
@@ -233,7 +239,10 @@ class PrivateTraining:
     def _guarded(self) -> Callable[..., None]:
         """What stands in for `optimizer.step`: a plain function, because torch's schedulers bind it to the optimiser anew."""
 
-        def step(optimizer: Optimizer, closure: Any = None) -> None:
+        def step(optimizer: Optimizer, closure: Any = None, grad_scaler: Any = None) -> None:
+            if grad_scaler is not None or getattr(optimizer, "grad_scale", None) is not None:
+                self._forget()
+                raise TrainingError(SCALED)
             self._step(closure)
 
         if hasattr(self._plain_step, "_wrapped_by_lr_sched"):  # a scheduler made earlier watches the step that this one calls
@@ -343,6 +352,7 @@ class PrivateTraining:
         self._clipper.detach()
         if getattr(self.optimizer.__dict__.get("step"), "run", None) is self:
             self.optimizer.step = self._plain_step
+            self.optimizer.__dict__.pop("_step_supports_amp_scaling", None)
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps beside the states of model and optimiser: the price so far. No state of noise is kept, on purpose."""
