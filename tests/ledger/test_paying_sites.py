@@ -470,6 +470,14 @@ def trained_with_failing_noise(account: Account | None) -> object:
     return trained(run)
 
 
+@case("deep/private.py:PrivateTraining.admitted")
+def trained_step_by_step(account: Account | None) -> object:
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    how: dict[str, Any] = {"sampler": FullBatch(8), "stop_at": "eps=1, delta=1e-6", "reserve": "step"} | HOW
+    return trained(make_private(model, optimizer, Records(), account=account, delta=1e-6, **how))
+
+
 @case(BEGIN)
 def trained_by_user(account: Account | None) -> object:
     model = torch.nn.Linear(2, 1)

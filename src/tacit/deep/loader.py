@@ -121,6 +121,9 @@ class Listener(Protocol):
     def begin(self) -> None:
         """A pass begins: whatever must be paid first is paid now."""
 
+    def admitted(self) -> bool:
+        """Before a batch is drawn: whether its step may be taken. If not, the pass ends."""
+
     def touching(self) -> AbstractContextManager[Any]:
         """A block that reads records."""
 
@@ -313,10 +316,14 @@ class PrivateLoader:
         self._check(mine)
         self._listener.begin()
         numbers = range(self._taken, self._taken + min(self.sampler.epoch, self._listener.remaining()))
+        if not numbers:
+            return
         self._draws.numbers = numbers
         with self._listener.touching():
             batches = iter(self._read)
         for _ in numbers:
+            if not self._listener.admitted():
+                return
             with self._listener.touching():
                 _, indices, batch, together = next(batches)
             if together:
