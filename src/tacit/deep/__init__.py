@@ -17,14 +17,19 @@ True
 
 # Imports inside functions: scipy and pictures are needed by a few functions only.
 
-from tacit.deep.errors import needs
+import warnings as _warnings
+
+from tacit.deep.errors import TorchUntested, needs, untested
 
 with needs("torch", "torch"):
-    import torch as _torch  # noqa: F401
+    import torch as _torch
+
+if (_said := untested(_torch.__version__)) is not None:
+    _warnings.warn(_said, TorchUntested, stacklevel=2)
 
 from tacit.deep.clipping import Clipper, ClippingError, Rule, adaptive, automatic, flat, per_layer
 from tacit.deep.correlated import Correlated, correlated_noise
-from tacit.deep.distributed import make_private_distributed
+from tacit.deep.distributed import make_private_distributed, shard
 from tacit.deep.errors import TrainingError
 from tacit.deep.ftrl import FTRL, CyclicPoisson, Passes
 from tacit.deep.history import History, NoiseDrownsSignal
@@ -57,6 +62,7 @@ __all__ = [
     "PrivateTraining",
     "Rule",
     "Sampler",
+    "TorchUntested",
     "TrainingError",
     "Trials",
     "Tuned",
@@ -73,6 +79,7 @@ __all__ = [
     "merge_adapters",
     "partition",
     "per_layer",
+    "shard",
     "train_only",
     "tune",
     "tune_grid",

@@ -35,7 +35,7 @@ from typing import Any
 
 from tacit.accounting import Adjacency, Bound, Event, Guarantee, ParameterError
 from tacit.deep.samplers import Allocation, Sampler
-from tacit.exact import at_most, from_text, to_text
+from tacit.exact import at_most
 from tacit.ledger import Budget, Filter, LedgerError, PriceError, odometer, price
 
 Run = Callable[[int], Event]
@@ -48,7 +48,7 @@ def as_guarantee(stop_at: Guarantee | str | float, delta: float | None) -> Guara
     """What `stop_at` says: a guarantee, its text, or an epsilon beside a delta.
 
     >>> as_guarantee(2, 1e-5)
-    Guarantee(epsilon=2, delta=1e-05)
+    Guarantee(epsilon=2, delta=1e-5)
     """
     if isinstance(stop_at, Guarantee | str):
         return Guarantee.of(stop_at).positive()
@@ -116,14 +116,14 @@ class Stepwise:
 
     def to_record(self) -> dict[str, Any]:
         """The budget and what was admitted, for a checkpoint."""
-        spent = {name: to_text(value) for name, value in self.filter.spent.items()}
+        spent = {name: str(value) for name, value in self.filter.spent.items()}
         return {"budget": self.budget.guarantee.to_record(), "spent": spent}
 
     def resumed(self, record: Mapping[str, Any]) -> Stepwise:
         """With what a checkpoint's run had spent; its budget must be this one."""
         if Guarantee.from_record(record["budget"]) != self.budget.guarantee:
             raise ParameterError("the checkpoint's run had another stop_at, or other noise; a filter goes on under its own budget only")
-        spent = {name: from_text(text) for name, text in record["spent"].items()}
+        spent = {name: Fraction(text) for name, text in record["spent"].items()}
         return replace(self, filter=Filter(self.budget, spent))
 
 
