@@ -65,6 +65,8 @@ class Reads:
         >>> Reads.of(given).options["timeout"]
         5
         """
+        if isinstance(data, Reads):
+            return data
         if not isinstance(data, DataLoader):
             return cls(as_dataset(data), collate, {"num_workers": workers})
         if workers or collate is not None:

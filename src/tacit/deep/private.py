@@ -156,7 +156,7 @@ class PrivateTraining:
             raise ParameterError(
                 "with reserve='step' no record is read before its step is paid for, so workers cannot read ahead; leave them out"
             )
-        self.loader = PrivateLoader(reads, sampler, self)
+        self.loader = PrivateLoader(reads, self._drawing(sampler), self)
         self._clipper.attach()
         self._plain_step = optimizer.step
         # A GradScaler then calls step() rather than judging gradients, of which there are none yet, by itself.
@@ -175,6 +175,10 @@ class PrivateTraining:
     def rule(self) -> Rule:
         """The clipping rule in force: an adaptive one moves."""
         return self._clipper.rule
+
+    def _drawing(self, sampler: Sampler) -> Sampler:
+        """What draws this process's batches: the sampler that is priced."""
+        return sampler
 
     # The price
 
