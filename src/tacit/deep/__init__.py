@@ -40,6 +40,7 @@ from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches
 from tacit.deep.tune import Trials, Tuned, tune, tune_grid
 from tacit.deep.users import make_user_private
 from tacit.deep.validate import Finding, ModelError, fix, validate
+from tacit.deep.watching import evaluate, progress, status
 
 __all__ = [
     "FTRL",
@@ -70,6 +71,7 @@ __all__ = [
     "add_adapters",
     "automatic",
     "correlated_noise",
+    "evaluate",
     "fix",
     "flat",
     "make_private",
@@ -79,7 +81,9 @@ __all__ = [
     "merge_adapters",
     "partition",
     "per_layer",
+    "progress",
     "shard",
+    "status",
     "train_only",
     "tune",
     "tune_grid",

@@ -54,7 +54,7 @@ from torch.optim import Optimizer
 from torch.utils.data import Dataset, Subset, TensorDataset
 
 from tacit.accounting import Adjacency, Event, Guarantee, ParameterError
-from tacit.deep.clipping import Adaptive, ClippedSum, Rule, flat, halves
+from tacit.deep.clipping import ClippedSum, Rule, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.loader import Reads
 from tacit.deep.private import Independent, PrivateTraining, noise_for, planned_steps
@@ -280,17 +280,15 @@ class DistributedTraining(PrivateTraining):
         self.loader.leave_out(surplus)
 
     def _adapt(self, collected: ClippedSum) -> float | None:
-        """An adaptive threshold moves by the noisy count of all ranks; its noise is drawn by rank 0."""
-        rule = self._clipper.rule
+        """The noisy count of all ranks, where one is paid for; its noise is drawn by rank 0."""
         # one rank in test mode makes the whole run not private
         self.private = self._total([0.0 if is_private() else 1.0])[0] == 0 and self.private
-        if not isinstance(rule, Adaptive):
+        noise = self._count
+        if noise is None:
             return None
         mine = halves(collected.within(), collected.count)
-        (noisy,) = self._total([rule.count.release(mine) if self.rank == 0 else mine / 2])
-        size = float(self.sampler.divisor)
-        self._clipper.rule = rule.updated(noisy, size)
-        return min(1.0, max(0.0, 0.5 - noisy / size))
+        (noisy,) = self._total([noise.release(mine) if self.rank == 0 else mine / 2])
+        return self._counted(noisy)
 
     def _total(self, values: list[float]) -> list[float]:
         """Sums over all ranks, the same on each."""

@@ -46,7 +46,7 @@ from torch.optim import Optimizer
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
 from tacit.deep.alone import FIXES, UNSEEN, Tape, due
 from tacit.deep.clipping import ROUNDING as SUMS
-from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
+from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, beside_count, count_sums, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
 from tacit.deep.loader import COLLATE, PrivateLoader, Reads, sampler_of
@@ -119,7 +119,7 @@ class PrivateTraining:
         physical_batch: int | None = None, workers: int = 0,
         collate: Callable[[list[Any]], Any] | None = None, account: Account | None = None,
         purpose: str = "training", delta: float | None = None, allow_unseen: bool = False,
-        stop_at: Guarantee | str | float | None = None, reserve: Literal["whole", "step"] = "whole",
+        stop_at: Guarantee | str | float | None = None, reserve: Literal["whole", "step"] = "whole", count_clipped: float | None = None,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -148,6 +148,12 @@ class PrivateTraining:
         self._clipper = Clipper(model, rule, loss_reduction=loss_reduction) if clipper is None else clipper
         self._clipper.largest = None if physical_batch is None else count("physical_batch", physical_batch)
         self._clipper.narrow = True
+        self._count_noise = None if count_clipped is None else float(positive("count_clipped", count_clipped))
+        if self._count_noise is not None and (isinstance(self.rule, Adaptive) or not isinstance(self._noise, Independent)):
+            raise ParameterError(
+                "count_clipped= adds a noisy count to independent noise; an adaptive rule has one already, and correlated noise has no "
+                "price for it. Leave it out"
+            )
         self._buffers: dict[str, tuple[int, int, int]] = {}
         self._tape: Tape | None = None
         self._gradient_multiplier()  # refuses what cannot be split before anything is patched
@@ -399,18 +405,30 @@ class PrivateTraining:
         return noise.deviation() / float(self.sampler.divisor)
 
     def _gradient_multiplier(self) -> float:
-        """The multiplier of the gradient's noise: an adaptive threshold's count takes its share of the step's."""
+        """The multiplier of the gradient's noise: a count of the examples within the threshold takes its share of the step's."""
         rule = self._clipper.rule
-        return rule.gradient_multiplier(self.noise_multiplier) if isinstance(rule, Adaptive) else self.noise_multiplier
+        if isinstance(rule, Adaptive):
+            return rule.gradient_multiplier(self.noise_multiplier)
+        return self.noise_multiplier if self._count_noise is None else beside_count(self.noise_multiplier, self._count_noise)
+
+    @property
+    def _count(self) -> NoisySums | None:
+        """The noise on the count of examples within the threshold, where that is paid for."""
+        rule = self._clipper.rule
+        if isinstance(rule, Adaptive):
+            return rule.count
+        return None if self._count_noise is None else count_sums(self._count_noise)
 
     def _adapt(self, collected: ClippedSum) -> float | None:
-        """Move an adaptive threshold by its noisy count; the noisy share of clipped examples, where it was paid for."""
-        rule = self._clipper.rule
-        if not isinstance(rule, Adaptive):
-            return None
-        size = float(self.sampler.divisor)
-        noisy = rule.count.release(halves(collected.within(), collected.count))
-        self._clipper.rule = rule.updated(noisy, size)
+        """The noisy share of clipped examples, where it was paid for; an adaptive threshold moves by it."""
+        noise = self._count
+        return None if noise is None else self._counted(noise.release(halves(collected.within(), collected.count)))
+
+    def _counted(self, noisy: float) -> float:
+        """The share of clipped examples that a noisy count tells."""
+        size, rule = float(self.sampler.divisor), self._clipper.rule
+        if isinstance(rule, Adaptive):
+            self._clipper.rule = rule.updated(noisy, size)
         return min(1.0, max(0.0, 0.5 - noisy / size))
 
     def _forget(self) -> None:
@@ -495,7 +513,7 @@ def make_private(
     noise: Noise | None = None, exact: bool = True, loss_reduction: Literal["mean", "sum"] = "mean",
     physical_batch: int | None = None, workers: int = 0, collate: Callable[[list[Any]], Any] | None = None,
     account: Account | None = None, purpose: str = "training", delta: float | None = None, allow_unseen: bool = False,
-    stop_at: Guarantee | str | float | None = None, reserve: Literal["whole", "step"] = "whole",
+    stop_at: Guarantee | str | float | None = None, reserve: Literal["whole", "step"] = "whole", count_clipped: float | None = None,
 ) -> PrivateTraining:
     """Train `model` privately on `data` with the optimiser it already has, at a given noise.
 
@@ -506,6 +524,8 @@ def make_private(
     `account`, a ledger account, the whole plan is paid before the first record is read (`delta` prices it where the account needs one).
     `stop_at`, a guarantee or an epsilon beside `delta`, ends the run with the last step that fits; with `reserve="step"` each step is
     admitted, and paid for, by itself under a proven filter, and stopping early leaves the rest (`tacit.deep.stopping`).
+    `count_clipped`, the deviation of the noise on a count in every step, buys the share of clipped examples for the history, under any
+    rule: the gradients get a little more noise, and the step costs the same.
     `exact=True` is what always happens now, and may be left out. A loop whose way from the batch to the loss cannot be followed
     (`tacit.deep.alone`) is refused; `allow_unseen=True` lets it go on, and is written into the ledger's purpose.
 
@@ -538,6 +558,7 @@ def make_private(
         allow_unseen=allow_unseen,
         stop_at=stop_at,
         reserve=reserve,
+        count_clipped=count_clipped,
     )
 
 
