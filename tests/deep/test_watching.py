@@ -72,7 +72,8 @@ def test_without_payment_no_share_is_shown() -> None:
 
 
 def test_counts_that_cannot_be_paid_are_refused() -> None:
-    for how in ({"clip": adaptive(count_noise=10)}, {"noise": correlated_noise(FullBatch(N), steps=6)}):
+    sampler = FullBatch(N)
+    for how in ({"clip": adaptive(count_noise=10)}, {"noise": correlated_noise(sampler, steps=6), "sampler": sampler}):
         with pytest.raises(ParameterError, match="Leave it out"):
             run(count_clipped=5.0, **how)
     with pytest.raises(ParameterError, match="raise the noise of the count"):

@@ -27,6 +27,7 @@ with needs("torch", "torch"):
 if (_said := untested(_torch.__version__)) is not None:
     _warnings.warn(_said, TorchUntested, stacklevel=2)
 
+from tacit.deep.activations import TemperedSigmoid, temper
 from tacit.deep.clipping import Clipper, ClippingError, Rule, adaptive, automatic, flat, per_layer
 from tacit.deep.correlated import Correlated, correlated_noise
 from tacit.deep.distributed import make_private_distributed, shard
@@ -37,7 +38,10 @@ from tacit.deep.partial import add_adapters, merge_adapters, train_only
 from tacit.deep.pate import Ensemble, GaussianVotes, LaplaceVotes, partition
 from tacit.deep.private import PrivateTraining, make_private, make_private_with_epsilon
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, Sampler
+from tacit.deep.scattering import Scattering
+from tacit.deep.student import semi_supervised_student
 from tacit.deep.tune import Trials, Tuned, tune, tune_grid
+from tacit.deep.unlearning import Shards, SummationForm, already_forgotten
 from tacit.deep.users import make_user_private
 from tacit.deep.validate import Finding, ModelError, fix, validate
 from tacit.deep.watching import evaluate, progress, status
@@ -63,12 +67,17 @@ __all__ = [
     "PrivateTraining",
     "Rule",
     "Sampler",
+    "Scattering",
+    "Shards",
+    "SummationForm",
+    "TemperedSigmoid",
     "TorchUntested",
     "TrainingError",
     "Trials",
     "Tuned",
     "adaptive",
     "add_adapters",
+    "already_forgotten",
     "automatic",
     "correlated_noise",
     "evaluate",
@@ -82,8 +91,10 @@ __all__ = [
     "partition",
     "per_layer",
     "progress",
+    "semi_supervised_student",
     "shard",
     "status",
+    "temper",
     "train_only",
     "tune",
     "tune_grid",
