@@ -19,6 +19,7 @@ from torch import nn
 from tacit.accounting import Gaussian, ParameterError
 from tacit.deep.distributed import Together, make_private_distributed, shard
 from tacit.deep.errors import TrainingError
+from tacit.deep.ftrl import Passes
 from tacit.deep.noise import step_noise
 from tacit.deep.private import MOST, ROUNDING, Independent, make_private
 from tacit.deep.samplers import FixedSize, FullBatch, PoissonBatches
@@ -35,7 +36,7 @@ from tacit.deep import adaptive
 from tacit.deep.distributed import Together, make_private_distributed, shard
 from tacit.deep.errors import TrainingError
 from tacit.deep.noise import add_noise, step_noise
-from tacit.deep.samplers import Allocation, FullBatch, PoissonBatches
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.noise import test_mode
 
@@ -158,6 +159,36 @@ own = torch.cat([mine, torch.tensor([1, 1])]) if rank else mine
 result["once"] = refused((x[own], y[own]))
 result["alike"] = refused((x[:5], y[:5]))
 result["alike with ids"] = refused((x[:5], y[:5]), ids=range(5 * rank, 5 * rank + 5))
+# batches of fixed size, drawn by one for all: as many records in all as the batch has, whatever each rank has of them
+def fixed(data, size=61, **how):
+    model = nn.Linear(4, 3).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    private = make_private_distributed(
+        model, optimizer, data, noise_multiplier=1.0, clip=1.0, sampler=FixedSize(batch=9, size=size), steps=20, **how
+    )
+    seen = []
+    while private.remaining():
+        for inputs, labels in private.loader:
+            drawn = private._clipper.counting
+            nn.functional.cross_entropy(model(inputs), labels).backward()
+            optimizer.step()
+            seen.append(inputs[:, 0].tolist() if drawn else [])
+    return seen, repr(private.event), private.sampler.adjacency.value
+result["fixed"] = fixed((x[mine], y[mine]))
+result["fixed and sharded"] = fixed((x, y), sharded=True)
+def wrong(**how):
+    try:
+        fixed((x[mine], y[mine]), **how)
+    except Exception as error:
+        return type(error).__name__
+result["fixed, another size"] = wrong(size=60)
+
+# the whole data on every rank, sharded for the user: as one process has it; not in another order, nor other data
+result["sharded"] = refused((x, y), sharded=True)
+result["sharded alike"] = refused((x[:1].expand(61, -1), y[:1].expand(61)), sharded=True)
+turned = torch.arange(61).flip(0) if rank else torch.arange(61)
+result["sharded, another order"] = refused((x[turned], y[turned]), sharded=True)
+result["apart"] = refused((x[mine], y[mine]))
 private._compare = lambda: None
 unchecked = type(private)._compare
 type(private)._compare = lambda self: None  # the mutant
@@ -277,6 +308,28 @@ def test_a_record_on_two_ranks_counts_once(ranks: list[dict[str, Any]]) -> None:
         assert np.allclose(rank["some twice"], rank["once"], rtol=1e-9, atol=1e-12)
 
 
+def test_a_batch_of_fixed_size_is_one_subset_over_all_ranks(ranks: list[dict[str, Any]]) -> None:
+    torch.manual_seed(0)
+    all_of = set(torch.randn(61, 4, dtype=torch.float64)[:, 0].tolist())
+    for kind in ("fixed", "fixed and sharded"):
+        (first, event, relation), (second, same, _) = (rank[kind] for rank in ranks)
+        assert event == same == repr(FixedSize(9, 61).event(Gaussian(1.0), 20))
+        assert relation == "replace-one"
+        together = [[*one, *two] for one, two in zip(first, second, strict=True)]
+        assert all(len(batch) == 9 == len(set(batch) & all_of) for batch in together)
+        assert len({len(batch) for batch in first}) > 1, "how many of them lie on one rank is chance"
+        # A record is in none of 20 batches with chance (52/61)^20 = .041: 30 of 61 are missing with chance below 1e-20.
+        assert len({value for batch in together for value in batch}) > 31
+    assert [rank["fixed, another size"] for rank in ranks] == ["ParameterError", "ParameterError"]
+
+
+def test_the_whole_data_is_sharded_for_the_user(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert np.allclose(rank["sharded"], rank["apart"], rtol=1e-9, atol=1e-12)
+        assert isinstance(rank["sharded alike"], list), "people whose records are alike are told apart by their places"
+        assert "in the same order" in rank["sharded, another order"]
+
+
 @pytest.mark.parametrize("world", [1, 3, 8])
 def test_shards_are_disjoint_and_cover(world: int) -> None:
     parts = [shard(29, rank, world) for rank in range(world)]
@@ -297,7 +350,9 @@ def test_refusals(tmp_path: Path) -> None:
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
     try:
         with pytest.raises(ParameterError, match="does not fall apart"):
-            make_private_distributed(model, optimizer, torch.zeros(4, 2), sampler=FixedSize(2, 4), **how)
+            make_private_distributed(model, optimizer, torch.zeros(4, 2), sampler=Passes(1, 2), **how)
+        with pytest.raises(ParameterError, match="cannot read ahead"):
+            make_private_distributed(model, optimizer, torch.zeros(4, 2), sampler=FixedSize(2, 4), workers=1, **how)
         calm: dict[str, Any] = {"clip": 1.0, "steps": 2, "epsilon": 1.0, "delta": 1e-5}
         private = make_private_distributed(model, optimizer, torch.zeros(4, 2), sampler=FullBatch(4), **calm)
         assert private.noise_multiplier == pytest.approx(5.27594, rel=1e-4), "sqrt 2 times the analytic Gaussian's 3.73063"

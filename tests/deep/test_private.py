@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import Dataset, IterableDataset
 
 from tacit.accounting import Gaussian, ParameterError, Repeated, Sampled, account
 from tacit.accounting import Poisson as PoissonScheme
 from tacit.deep.clipping import adaptive, automatic, per_layer
 from tacit.deep.errors import TrainingError
+from tacit.deep.loader import PrivateLoader, Reads
 from tacit.deep.noise import step_noise
 from tacit.deep.private import MOST, ROUNDING, Independent, PrivateTraining, make_private, make_private_with_epsilon, planned_steps
-from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches
 from tacit.ledger import Budget, BudgetExceeded, Ledger
 from tacit.mechanisms import NoisySums
 from tacit.noise import test_mode
@@ -240,7 +241,7 @@ def test_a_step_without_a_batch_is_refused(fresh: PrivateTraining) -> None:
 
 
 def test_a_batch_without_a_step_is_refused(fresh: PrivateTraining) -> None:
-    batches = iter(PrivateLoader(fresh.loader.dataset, PoissonBatches(30, N), fresh))
+    batches = iter(PrivateLoader(Reads(fresh.loader.dataset), PoissonBatches(30, N), fresh))
     loss(fresh, next(batches)).backward()
     with pytest.raises(TrainingError, match=r"before optimizer\.step"):
         next(batches)
@@ -302,13 +303,6 @@ def test_a_loop_that_breaks_off_may_begin_again(fresh: PrivateTraining) -> None:
         break
     train(fresh)
     assert fresh.steps == 3
-
-
-def test_a_loader_is_refused_with_the_two_lines_that_mend_it() -> None:
-    model = network()
-    loader = DataLoader(TensorDataset(*records()), batch_size=10, shuffle=True)
-    with pytest.raises(ParameterError, match=r"(?s)loader\.dataset.*sampler=PoissonBatches"):
-        make_private(model, torch.optim.SGD(model.parameters(), lr=1), loader, noise_multiplier=1, clip=1, sampler=FullBatch(N), steps=1)
 
 
 class Endless(IterableDataset[Any]):

@@ -22,8 +22,9 @@ from tacit.deep import (
     make_private,
     make_user_private,
 )
+from tacit.deep.loader import PrivateLoader
 from tacit.deep.private import PrivateTraining
-from tacit.deep.samplers import PrivateLoader, Sampler
+from tacit.deep.samplers import Sampler
 from tacit.noise import test_mode as fixed_draws
 
 ROWS = 40

@@ -29,7 +29,7 @@ from tacit import fairness, learning
 from tacit.accounting import PureDP
 from tacit.applications import energy, health, vision
 from tacit.calculus import AddRemove, Integers, Measurement, Rows, Space
-from tacit.deep import FullBatch, make_private, make_user_private, pate
+from tacit.deep import FullBatch, evaluate, make_private, make_user_private, pate
 from tacit.deep.clipping import Clipper
 from tacit.deep.pate import Ensemble, LaplaceVotes
 from tacit.deep.tune import Trials, tune, tune_grid
@@ -468,6 +468,27 @@ def trained_with_failing_noise(account: Account | None) -> object:
     run = training(DATA, account)
     run._noisy_gradients = explode
     return trained(run)
+
+
+@case("deep/watching.py:evaluate")
+def evaluated_with_a_failing_record(account: Account | None) -> object:
+    run = training(DATA, None)
+    return evaluate(run, DATA[0], DATA[1][:, 0], groups=Told(), known=["a"], epsilon=0.05, account=account, delta=1e-6)
+
+
+class Told(list[Any]):
+    """Groups that cannot be read."""
+
+    def __iter__(self) -> Any:
+        return explode()
+
+
+@case("deep/private.py:PrivateTraining.admitted")
+def trained_step_by_step(account: Account | None) -> object:
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    how: dict[str, Any] = {"sampler": FullBatch(8), "stop_at": "eps=1, delta=1e-6", "reserve": "step"} | HOW
+    return trained(make_private(model, optimizer, Records(), account=account, delta=1e-6, **how))
 
 
 @case(BEGIN)

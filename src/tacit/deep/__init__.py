@@ -17,14 +17,20 @@ True
 
 # Imports inside functions: scipy and pictures are needed by a few functions only.
 
-from tacit.deep.errors import needs
+import warnings as _warnings
+
+from tacit.deep.errors import TorchUntested, needs, untested
 
 with needs("torch", "torch"):
-    import torch as _torch  # noqa: F401
+    import torch as _torch
 
+if (_said := untested(_torch.__version__)) is not None:
+    _warnings.warn(_said, TorchUntested, stacklevel=2)
+
+from tacit.deep.activations import TemperedSigmoid, temper
 from tacit.deep.clipping import Clipper, ClippingError, Rule, adaptive, automatic, flat, per_layer
 from tacit.deep.correlated import Correlated, correlated_noise
-from tacit.deep.distributed import make_private_distributed
+from tacit.deep.distributed import make_private_distributed, shard
 from tacit.deep.errors import TrainingError
 from tacit.deep.ftrl import FTRL, CyclicPoisson, Passes
 from tacit.deep.history import History, NoiseDrownsSignal
@@ -32,9 +38,13 @@ from tacit.deep.partial import add_adapters, merge_adapters, train_only
 from tacit.deep.pate import Ensemble, GaussianVotes, LaplaceVotes, partition
 from tacit.deep.private import PrivateTraining, make_private, make_private_with_epsilon
 from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, Sampler
+from tacit.deep.scattering import Scattering
+from tacit.deep.student import semi_supervised_student
 from tacit.deep.tune import Trials, Tuned, tune, tune_grid
+from tacit.deep.unlearning import Shards, SummationForm, already_forgotten
 from tacit.deep.users import make_user_private
 from tacit.deep.validate import Finding, ModelError, fix, validate
+from tacit.deep.watching import evaluate, progress, status
 
 __all__ = [
     "FTRL",
@@ -57,13 +67,20 @@ __all__ = [
     "PrivateTraining",
     "Rule",
     "Sampler",
+    "Scattering",
+    "Shards",
+    "SummationForm",
+    "TemperedSigmoid",
+    "TorchUntested",
     "TrainingError",
     "Trials",
     "Tuned",
     "adaptive",
     "add_adapters",
+    "already_forgotten",
     "automatic",
     "correlated_noise",
+    "evaluate",
     "fix",
     "flat",
     "make_private",
@@ -73,6 +90,11 @@ __all__ = [
     "merge_adapters",
     "partition",
     "per_layer",
+    "progress",
+    "semi_supervised_student",
+    "shard",
+    "status",
+    "temper",
     "train_only",
     "tune",
     "tune_grid",

@@ -46,12 +46,14 @@ from torch.optim import Optimizer
 from tacit.accounting import Bound, Composed, Event, Gaussian, Guarantee, NoOp, ParameterError, account, calibrate, from_json, to_json
 from tacit.deep.alone import FIXES, LATE, UNSEEN, Tape, due
 from tacit.deep.clipping import ROUNDING as SUMS
-from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, flat, halves
+from tacit.deep.clipping import Adaptive, ClippedSum, Clipper, Rule, beside_count, count_sums, flat, halves
 from tacit.deep.errors import TrainingError
 from tacit.deep.history import History
+from tacit.deep.loader import COLLATE, PrivateLoader, Reads, sampler_of
 from tacit.deep.noise import GRANULE, READ, add_noise, step_noise
-from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, PrivateLoader, Sampler, as_dataset
-from tacit.ledger import Account, Payment, paying
+from tacit.deep.samplers import Allocation, FixedSize, FullBatch, PoissonBatches, Sampler
+from tacit.deep.stopping import Stepwise, as_guarantee, steps_within, stepwise
+from tacit.ledger import Account, BudgetExceeded, Payment, paying
 from tacit.mechanisms import NoisySums
 from tacit.noise import is_private
 from tacit.parameters import count, positive
@@ -95,6 +97,10 @@ class Independent:
 ROUNDING = 1 + 2 * SUMS
 UNCHECKED = "records not checked for seeing each other"  # in the ledger's purpose and the run's own name
 MOST = 1024  # expected batches: the sums of a larger one are cut off, which brings no two of them further apart
+SCALED = (
+    "a GradScaler scales the loss, so gradients would be clipped at another norm, and it skips steps by what the data holds. Leave it out, "
+    "or make it with enabled=False: gradients are clipped and noised in full precision, and autocast with bfloat16 needs no scaling"
+)
 ADVICE = "The loop must call model(x) and loss.backward() once for each whole batch, and may replace no parameter"
 
 
@@ -113,6 +119,7 @@ class PrivateTraining:
         physical_batch: int | None = None, workers: int = 0,
         collate: Callable[[list[Any]], Any] | None = None, account: Account | None = None,
         purpose: str = "training", delta: float | None = None, allow_unseen: bool = False,
+        stop_at: Guarantee | str | float | None = None, reserve: Literal["whole", "step"] = "whole", count_clipped: float | None = None,
     ) -> None:
         self.model = model
         self.optimizer = optimizer
@@ -131,19 +138,35 @@ class PrivateTraining:
         self._payment: Payment | None = None
         self._handed: int | None = None  # the records of the batch that is in the loop's hands
         self._noise.event(sampler, self.noise_multiplier, self.planned)  # a plan that cannot be priced is refused here
+        self._stop_at = None if stop_at is None else as_guarantee(stop_at, delta)
+        self._stepwise = self._filter(self._stop_at, reserve)
+        self._ended = False  # begun, and concluded
+        self._admitted = 0  # steps that a filter has admitted
         _all_trained(model, optimizer)
         if clipper is not None and clipper.model is not model:
             raise ParameterError("clipper must be one of the model that is trained; make it from the same model")
         self._clipper = Clipper(model, rule, loss_reduction=loss_reduction) if clipper is None else clipper
         self._clipper.largest = None if physical_batch is None else count("physical_batch", physical_batch)
         self._clipper.narrow = True
+        self._count_noise = None if count_clipped is None else float(positive("count_clipped", count_clipped))
+        if self._count_noise is not None and (isinstance(self.rule, Adaptive) or not isinstance(self._noise, Independent)):
+            raise ParameterError(
+                "count_clipped= adds a noisy count to independent noise; an adaptive rule has one already, and correlated noise has no "
+                "price for it. Leave it out"
+            )
         self._buffers: dict[str, tuple[int, int, int]] = {}
         self._tape: Tape | None = None
         self._gradient_multiplier()  # refuses what cannot be split before anything is patched
-        records = as_dataset(data)
-        self.loader = PrivateLoader(records, sampler, self, workers=workers, collate=collate)
+        reads = Reads.of(data, workers, collate)
+        if self._stepwise is not None and reads.options.get("num_workers"):
+            raise ParameterError(
+                "with reserve='step' no record is read before its step is paid for, so workers cannot read ahead; leave them out"
+            )
+        self.loader = PrivateLoader(reads, self._drawing(sampler), self)
         self._clipper.attach()
         self._plain_step = optimizer.step
+        # A GradScaler then calls step() rather than judging gradients, of which there are none yet, by itself.
+        optimizer._step_supports_amp_scaling = True  # type: ignore[attr-defined]
         optimizer.step = MethodType(self._guarded(), optimizer)  # type: ignore[method-assign]
 
     def __iter__(self) -> Iterator[Any]:
@@ -159,21 +182,62 @@ class PrivateTraining:
         """The clipping rule in force: an adaptive one moves."""
         return self._clipper.rule
 
+    def _drawing(self, sampler: Sampler) -> Sampler:
+        """What draws this process's batches: the sampler that is priced."""
+        return sampler
+
     # The price
+
+    def _filter(self, stop_at: Guarantee | None, reserve: str) -> Stepwise | None:
+        """The plan is cut where `stop_at` ends it; with `reserve="step"` a filter decides as it goes."""
+        if reserve not in ("whole", "step"):
+            raise ParameterError(f"reserve must be 'whole' or 'step', not {reserve!r}")
+        if reserve == "step":
+            if stop_at is None:
+                raise ParameterError("reserve='step' needs stop_at=, the guarantee that its filter keeps")
+            if not isinstance(self._noise, Independent):
+                raise ParameterError("correlated noise is priced for a whole plan; leave out reserve='step'")
+            return stepwise(stop_at, self._priced, self.sampler)
+        if stop_at is not None:
+            self.planned = steps_within(stop_at, self._with_past, self.sampler.adjacency, self.planned)
+        return None
+
+    def _priced(self, steps: int) -> Event:
+        return self._noise.event(self.sampler, self.noise_multiplier, steps)
+
+    def _with_past(self, steps: int) -> Event:
+        now = self._priced(steps)
+        return Composed(*self._past, now) if self._past else now
 
     @property
     def event(self) -> Event:
-        """What the steps so far cost, those before a checkpoint included."""
-        now = self._noise.event(self.sampler, self.noise_multiplier, self.steps)
-        return Composed(*self._past, now) if self._past else now
+        """What the steps so far cost, those before a checkpoint included.
+
+        A run that was closed before its plan ended costs the whole plan: whoever stops it may do so because of what was seen. Under
+        `reserve="step"` it is what the filter promises, whenever the run is stopped.
+        """
+        if self._stepwise is not None:
+            return self._stepwise.promise() if self._touched else NoOp()
+        return self._with_past(self.planned if self._ended else self.steps)
+
+    @property
+    def _touched(self) -> bool:
+        """Whether anything was done, before a checkpoint included."""
+        return bool(self.steps or self._past or self._ended or (self._stepwise is not None and self._stepwise.filter.spent))
 
     def get_epsilon(self, delta: float) -> Bound:
-        """A certified bracket on the epsilon of everything done so far."""
+        """A certified bracket on the epsilon of everything done so far, `event`: what may be published."""
         if not self.private:
             raise TrainingError("noise was drawn in test mode: this run is NOT PRIVATE and has no epsilon")
-        if self.steps == 0 and not self._past:
+        if not self._touched:
             return Bound(0.0, 0.0, "nothing was done")
         return account(self.event, self.sampler.adjacency).epsilon(delta)
+
+    def so_far(self, delta: float) -> Bound:
+        """The epsilon so far, to watch: of the plan's first steps, or by the odometer of the filter, valid at all moments at once."""
+        if self._stepwise is None or not self.private:
+            return self.get_epsilon(delta)
+        return self._stepwise.reading(delta)
 
     # What the loader tells
 
@@ -184,11 +248,38 @@ class PrivateTraining:
     def begin(self) -> None:
         """Before a pass: the plan is paid for, or refused, before a record is read."""
         self._forget()  # a loop that broke off left a batch without its step
+        if self._stop_at is not None and self.remaining() <= 0:
+            return  # a pass without a batch: the run has stopped
+        if self._stepwise is not None:
+            return
         if self.remaining() <= 0:
             raise TrainingError(f"all {self.planned} planned steps are taken; plan more with steps= or epochs= in a new make_private call")
         if self._payment is None or self._payment.status != "open":
             plan = self._noise.event(self.sampler, self.noise_multiplier, self.remaining())
             self._payment = paying(self._account, plan, purpose=self._purpose, delta=self._delta, advice=ADVICE).open()
+
+    def admitted(self) -> bool:
+        """Before a batch is read: whether its step is within the guarantee, and, step by step, paid for. If not, the run has stopped."""
+        if self._stepwise is None or self.steps < self._admitted:
+            return True
+        if not self._stepwise.admits():
+            return self._stopped()
+        self.close()
+        payment = paying(self._account, self._stepwise.event, purpose=self._purpose, delta=self._delta, advice=ADVICE)
+        try:
+            self._payment = payment.open()
+        except BudgetExceeded:
+            if not self.steps:
+                raise
+            return self._stopped()
+        self._stepwise = self._stepwise.admitted()
+        self._admitted = self.steps + self._stepwise.block
+        return True
+
+    def _stopped(self) -> bool:
+        self.planned = self.steps
+        self.close()
+        return False
 
     def touching(self) -> AbstractContextManager[Payment]:
         """A block of the run that computes on records: its errors are withheld, and end the payment."""
@@ -196,6 +287,11 @@ class PrivateTraining:
         if payment is None or payment.status != "open":  # closed early, or failed: what is left of this pass was paid for
             payment = paying(None, NoOp(), advice=ADVICE).open()
         return payment.touching()
+
+    def collated_together(self) -> None:
+        """What collate makes of a record was seen to change with the others: refused, unless the run allows what cannot be followed."""
+        if not self._allow_unseen:
+            raise TrainingError(COLLATE)
 
     def handed_out(self, records: int, *, drawn: bool = True, batch: Any = None) -> None:
         """A batch of so many records goes to the loop; not `drawn`, it is a placeholder, and counts for nothing."""
@@ -229,7 +325,10 @@ class PrivateTraining:
     def _guarded(self) -> Callable[..., None]:
         """What stands in for `optimizer.step`: a plain function, because torch's schedulers bind it to the optimiser anew."""
 
-        def step(optimizer: Optimizer, closure: Any = None) -> None:
+        def step(optimizer: Optimizer, closure: Any = None, grad_scaler: Any = None) -> None:
+            if grad_scaler is not None or getattr(optimizer, "grad_scale", None) is not None:
+                self._forget()
+                raise TrainingError(SCALED)
             self._step(closure)
 
         if hasattr(self._plain_step, "_wrapped_by_lr_sched"):  # a scheduler made earlier watches the step that this one calls
@@ -309,18 +408,30 @@ class PrivateTraining:
         return noise.deviation() / float(self.sampler.divisor)
 
     def _gradient_multiplier(self) -> float:
-        """The multiplier of the gradient's noise: an adaptive threshold's count takes its share of the step's."""
+        """The multiplier of the gradient's noise: a count of the examples within the threshold takes its share of the step's."""
         rule = self._clipper.rule
-        return rule.gradient_multiplier(self.noise_multiplier) if isinstance(rule, Adaptive) else self.noise_multiplier
+        if isinstance(rule, Adaptive):
+            return rule.gradient_multiplier(self.noise_multiplier)
+        return self.noise_multiplier if self._count_noise is None else beside_count(self.noise_multiplier, self._count_noise)
+
+    @property
+    def _count(self) -> NoisySums | None:
+        """The noise on the count of examples within the threshold, where that is paid for."""
+        rule = self._clipper.rule
+        if isinstance(rule, Adaptive):
+            return rule.count
+        return None if self._count_noise is None else count_sums(self._count_noise)
 
     def _adapt(self, collected: ClippedSum) -> float | None:
-        """Move an adaptive threshold by its noisy count; the noisy share of clipped examples, where it was paid for."""
-        rule = self._clipper.rule
-        if not isinstance(rule, Adaptive):
-            return None
-        size = float(self.sampler.divisor)
-        noisy = rule.count.release(halves(collected.within(), collected.count))
-        self._clipper.rule = rule.updated(noisy, size)
+        """The noisy share of clipped examples, where it was paid for; an adaptive threshold moves by it."""
+        noise = self._count
+        return None if noise is None else self._counted(noise.release(halves(collected.within(), collected.count)))
+
+    def _counted(self, noisy: float) -> float:
+        """The share of clipped examples that a noisy count tells."""
+        size, rule = float(self.sampler.divisor), self._clipper.rule
+        if isinstance(rule, Adaptive):
+            self._clipper.rule = rule.updated(noisy, size)
         return min(1.0, max(0.0, 0.5 - noisy / size))
 
     def _forget(self) -> None:
@@ -331,9 +442,11 @@ class PrivateTraining:
     # The end, and the beginning again
 
     def close(self) -> None:
-        """Conclude the ledger's entry. What was planned and not done stays spent."""
-        if self._payment is not None and self._payment.status == "open":
-            self._payment.commit()
+        """Conclude the ledger's entry. What was planned and not done stays spent, and part of the price."""
+        if self._payment is not None:
+            self._ended = self._stepwise is None
+            if self._payment.status == "open":
+                self._payment.commit()
 
     def detach(self) -> None:
         """Give model and optimiser back as they were."""
@@ -341,10 +454,13 @@ class PrivateTraining:
         self._clipper.detach()
         if getattr(self.optimizer.__dict__.get("step"), "run", None) is self:
             self.optimizer.step = self._plain_step
+            self.optimizer.__dict__.pop("_step_supports_amp_scaling", None)
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps beside the states of model and optimiser: the price so far. No state of noise is kept, on purpose."""
-        kept = {"event": to_json(self.event), "steps": self.steps, "planned": self.planned, "private": self.private}
+        kept: dict[str, Any] = {"event": to_json(self.event), "steps": self.steps, "planned": self.planned, "private": self.private}
+        if self._stepwise is not None:
+            kept["filter"] = self._stepwise.to_record()
         return kept | ({"clip": self.rule.clip} if isinstance(self.rule, Adaptive) else {})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -352,8 +468,16 @@ class PrivateTraining:
         if self.steps or self._past:
             raise TrainingError("a checkpoint is loaded into a new run, before its first step")
         taken = count("steps", state["steps"], least=0)
-        self._past = (from_json(state["event"]),) if taken else ()
+        if (self._stepwise is None) != ("filter" not in state):
+            raise TrainingError("a run that pays step by step goes on as one, with the same stop_at, and a run that is paid whole as that")
         self.planned = max(0, int(state["planned"]) - taken)
+        if self._stepwise is not None:
+            self._stepwise = self._stepwise.resumed(state["filter"])
+            self._admitted = 0
+        else:
+            self._past = (from_json(state["event"]),) if taken else ()
+            if self._stop_at is not None and self.planned and self._past:
+                self.planned = steps_within(self._stop_at, self._with_past, self.sampler.adjacency, self.planned)
         self.private = bool(state["private"])
         if isinstance(self.rule, Adaptive):
             self._clipper.rule = replace(self.rule, clip=float(state["clip"]))
@@ -388,16 +512,23 @@ def _all_trained(model: nn.Module, optimizer: Optimizer) -> None:
 
 def make_private(
     model: nn.Module, optimizer: Optimizer, data: Any, *, noise_multiplier: float, clip: float | Rule,
-    sampler: Sampler, steps: int | None = None, epochs: int | None = None, noise: Noise | None = None,
-    exact: bool = True, loss_reduction: Literal["mean", "sum"] = "mean",
+    sampler: Sampler | None = None, size: int | None = None, steps: int | None = None, epochs: int | None = None,
+    noise: Noise | None = None, exact: bool = True, loss_reduction: Literal["mean", "sum"] = "mean",
     physical_batch: int | None = None, workers: int = 0, collate: Callable[[list[Any]], Any] | None = None,
     account: Account | None = None, purpose: str = "training", delta: float | None = None, allow_unseen: bool = False,
+    stop_at: Guarantee | str | float | None = None, reserve: Literal["whole", "step"] = "whole", count_clipped: float | None = None,
 ) -> PrivateTraining:
     """Train `model` privately on `data` with the optimiser it already has, at a given noise.
 
-    `data` is a Dataset with a length, or tensors; `sampler` says how each step's batch is drawn; `clip` is the norm each example's gradient
+    `data` is a DataLoader, a Dataset with a length, or tensors; `sampler` says how each step's batch is drawn. A DataLoader keeps its data
+    set, collate function, workers and pinned memory; with `size`, the declared number of records, instead of a sampler, its batches become
+    Poisson batches of its batch size on average. `clip` is the norm each example's gradient
     is clipped to, or a rule (`flat`, `per_layer`, `automatic`, `adaptive`). The plan is `steps`, or `epochs` of the sampler's passes. With
     `account`, a ledger account, the whole plan is paid before the first record is read (`delta` prices it where the account needs one).
+    `stop_at`, a guarantee or an epsilon beside `delta`, ends the run with the last step that fits; with `reserve="step"` each step is
+    admitted, and paid for, by itself under a proven filter, and stopping early leaves the rest (`tacit.deep.stopping`).
+    `count_clipped`, the deviation of the noise on a count in every step, buys the share of clipped examples for the history, under any
+    rule: the gradients get a little more noise, and the step costs the same.
     `exact=True` is what always happens now, and may be left out. A loop whose way from the batch to the loss cannot be followed
     (`tacit.deep.alone`) is refused; `allow_unseen=True` lets it go on, and is written into the ledger's purpose.
 
@@ -410,6 +541,7 @@ def make_private(
     """
     if not exact:
         raise ParameterError("exact=False asks for floating-point noise, whose epsilon would be no bound; leave it out")
+    sampler = sampler_of(data, sampler, size)
     return PrivateTraining(
         model,
         optimizer,
@@ -427,11 +559,14 @@ def make_private(
         purpose=purpose,
         delta=delta,
         allow_unseen=allow_unseen,
+        stop_at=stop_at,
+        reserve=reserve,
+        count_clipped=count_clipped,
     )
 
 
 def make_private_with_epsilon(
-    model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler,
+    model: nn.Module, optimizer: Optimizer, data: Any, *, sampler: Sampler | None = None, size: int | None = None,
     guarantee: Guarantee | str | None = None, epsilon: float | None = None, delta: float | None = None,
     rho: float | None = None, mu: float | None = None, **plan: Any,
 ) -> PrivateTraining:
@@ -447,6 +582,9 @@ def make_private_with_epsilon(
     """
     if "noise_multiplier" in plan:
         raise ParameterError("give epsilon (and get the noise) or noise_multiplier (and get the epsilon, with make_private), not both")
+    if plan.get("stop_at") is not None:
+        raise ParameterError("the whole plan is made to cost epsilon, so it needs no stop_at=; use make_private with a noise_multiplier")
+    sampler = sampler_of(data, sampler, size)
     steps = planned_steps(sampler, plan.pop("steps", None), plan.pop("epochs", None))
     noise = plan.get("noise") or Independent()
     asked = {"given": guarantee, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}

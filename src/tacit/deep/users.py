@@ -46,8 +46,9 @@ from tacit.deep.clipping import Clipper, ClippingError, Rule, flat
 from tacit.deep.clipping.clipper import Units
 from tacit.deep.clipping.parts import CHUNK, UNIT, Blocks, Bounds, Outer, Part, floored, row_norms, weigh
 from tacit.deep.clipping.passes import Pass
+from tacit.deep.loader import Reads, joined
 from tacit.deep.private import PrivateTraining, noise_for, planned_steps
-from tacit.deep.samplers import Indices, PoissonBatches, Sampler, as_dataset
+from tacit.deep.samplers import Indices, PoissonBatches, Sampler
 from tacit.noise import permutation
 from tacit.parameters import Number, count, positive
 
@@ -131,6 +132,11 @@ class UserData(Dataset[Any]):
 
     def __getitem__(self, user: int) -> Indices:
         return self.rows[user]
+
+    def together(self, users: list[Indices]) -> bool:
+        """Whether the collate function of the records lets them see each other."""
+        rows = np.concatenate(users).tolist()
+        return self._collate is not None and len(rows) > 1 and joined(self._collate, [self.records[row] for row in rows])
 
     def collate(self, users: list[Indices]) -> Any:
         self.sizes = [len(rows) for rows in users]
@@ -253,10 +259,11 @@ def make_user_private(
     noise, paid = noise_for(lambda z: sampler.event(Gaussian(z), planned), sampler, noise_multiplier, asked)
     if how.get("workers") or how.get("noise") is not None:
         raise ParameterError("training by user draws independent noise and loads in this process; leave out workers= and noise=")
+    reads = Reads.of(data, collate=collate)
     return UserTraining(
         model,
         optimizer,
-        UserData(as_dataset(data), users, most, collate),
+        UserData(reads.data, users, most, reads.collate),
         rule=flat(clip) if isinstance(clip, int | float) else clip,
         average=average,
         sampler=sampler,

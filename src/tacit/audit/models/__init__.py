@@ -19,10 +19,32 @@ from tacit.audit.models.canary_clients import audit_clients
 from tacit.audit.models.games import Game, GameResult, MembershipGame
 from tacit.audit.models.independent import coin_evidence, rank_attack
 from tacit.audit.models.one_run import audit_one_run
+from tacit.audit.models.poisoning import least_cost, most_success, poisoning_success, records_needed
 from tacit.audit.models.report import ModelReport, audit_model
 
 __all__ = [
-    "Game", "GameResult", "MembershipGame", "ModelReport", "audit_clients", "audit_gradients", "audit_model", "audit_one_run",
-    "audit_poisoning", "canary_bank", "coin_evidence", "disclosure", "gradient_scores", "group_epsilon", "membership",
-    "one_run", "rank_attack", "roc", "signals", "watched_steps",
+    "Game",
+    "GameResult",
+    "MembershipGame",
+    "ModelReport",
+    "audit_clients",
+    "audit_gradients",
+    "audit_model",
+    "audit_one_run",
+    "audit_poisoning",
+    "canary_bank",
+    "coin_evidence",
+    "disclosure",
+    "gradient_scores",
+    "group_epsilon",
+    "least_cost",
+    "membership",
+    "most_success",
+    "one_run",
+    "poisoning_success",
+    "rank_attack",
+    "records_needed",
+    "roc",
+    "signals",
+    "watched_steps",
 ]

@@ -17,7 +17,20 @@ with needs("torch", "torch"):
 
 from tacit.deep.clipping.clipper import ROUNDING, ClippedSum, Clipper
 from tacit.deep.clipping.passes import ClippingError
-from tacit.deep.clipping.rules import Adaptive, Automatic, Flat, PerLayer, Rule, adaptive, automatic, flat, halves, per_layer
+from tacit.deep.clipping.rules import (
+    Adaptive,
+    Automatic,
+    Flat,
+    PerLayer,
+    Rule,
+    adaptive,
+    automatic,
+    beside_count,
+    count_sums,
+    flat,
+    halves,
+    per_layer,
+)
 
 __all__ = [
     "ROUNDING",
@@ -31,6 +44,8 @@ __all__ = [
     "Rule",
     "adaptive",
     "automatic",
+    "beside_count",
+    "count_sums",
     "flat",
     "halves",
     "per_layer",

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from tacit.deep.clipping.fallback import Fallback
 from tacit.deep.clipping.layers import Forward, how
 from tacit.deep.clipping.parts import DOUBLE, Blocks, Bounds, Part, Sums, target
-from tacit.deep.clipping.passes import ClippingError, Pass, Probe, flatten, full_precision, own_backward, repeat_first, tap
+from tacit.deep.clipping.passes import ClippingError, Pass, Probe, Sharing, flatten, full_precision, own_backward, repeat_first, tap
 from tacit.deep.clipping.rules import Rule
 from tacit.deep.clipping.rules import flat as flat
 from tacit.deep.validate import ensure_valid
@@ -47,6 +47,10 @@ ROUNDING = 2.0**-8  # of the sensitivity: how far the computed sum may be from t
 SEVERAL = (
     "several forward passes came before one backward, and it cannot be known whether their rows are the same examples; "
     "call the model once on one batch, then backward, then the next (under torch.no_grad() a forward pass does not count)"
+)
+SHARED = (
+    "an embedding looks up positions that all examples share, and what one example makes of its copy reaches another; look them up for "
+    "each example, positions.expand(batch, -1), or give them no dimension of the batch"
 )
 AGAIN = "backward ran over a forward pass that is already clipped and summed; run the forward pass again"
 
@@ -165,7 +169,13 @@ class Clipper:
         self.counting = True  # whether the next examples count: a placeholder for an empty batch does not
         self.book: Pass | None = None  # the pass in progress
         self.recording = False
+        self._sharing: Sharing | None = None  # what all examples share, once the probe has told
         self._clear()
+
+    @property
+    def sharing(self) -> Sharing | None:
+        """Which inputs all examples share; None before the probe, and without one."""
+        return self._sharing
 
     @property
     def params(self) -> Mapping[str, nn.Parameter]:
@@ -232,7 +242,7 @@ class Clipper:
         if batch is None:
             raise ClippingError("the model was called without a tensor that has a first dimension, so there are no examples to tell apart")
         self._watch_strays()
-        self.book = Pass(len(batch))
+        self.book = Pass(len(batch), self._sharing)
 
     def probe(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Once, before the first recorded pass: with one more row, every layer must see one more example.
@@ -241,19 +251,35 @@ class Clipper:
         """
         if not self._check or self.book is None or self.book.count == 0:
             return
-        count = self.book.count
-        real, self.book = self.book, Probe(count + 1)
+        count, real = self.book.count, self.book
         try:
-            with torch.no_grad(), torch.random.fork_rng():
+            with torch.no_grad():
                 try:
-                    more = repeat_first((args, kwargs), count)
-                    forward(*more[0], **more[1])
+                    sharing = self._probed(forward, repeat_first((args, kwargs), count), count + 1)
                 except (RuntimeError, ValueError, IndexError, AssertionError):
-                    more = repeat_first((args, kwargs), count, only_one=True)
-                    forward(*more[0], **more[1])
+                    sharing = self._probed(forward, repeat_first((args, kwargs), count, only_one=True), count + 1)
         finally:
             self.book = real
+        self._sharing = real.sharing = sharing
         self._check = False
+
+    def _probed(self, forward: Forward, given: Any, count: int) -> Sharing:
+        """Run the model on `count` examples; which inputs they share. Their copies must not meet: no example may use another's."""
+        args, kwargs = given
+        found: list[list[Tensor]] = []
+        sharing = Sharing()
+        # The first run finds what is shared. Then all copies but the last are stirred, then the last alone: what the others come to stays.
+        for moved in (None, slice(0, count - 1), slice(count - 1, count)):
+            self.book = book = Probe(count, sharing, moved)
+            with torch.random.fork_rng():
+                found.append(flatten(forward(*args, **kwargs))[0])
+            if not book.spreads:
+                return sharing
+        for moved, others in ((found[1], slice(count - 1, count)), (found[2], slice(0, count - 1))):
+            for one, other in zip(found[0], moved, strict=True):
+                if one.ndim and len(one) == count and _apart(one[others], other[others]):
+                    raise ClippingError(SHARED)
+        return sharing
 
     def _watch_strays(self) -> None:
         """A gradient that autograd brings to a parameter by itself was not clipped: refuse it by name."""
@@ -366,7 +392,7 @@ class Clipper:
         before = self.book, self.recording
         try:
             for first, last in self.cuts(count, self.largest or max(count, 1)):
-                book = self.book = Pass(last - first)
+                book = self.book = Pass(last - first, self._sharing)
                 own = [tensor[first:last] if tensor.ndim and len(tensor) == count else tensor for tensor in tensors]
                 self.recording = True
                 with torch.enable_grad():
@@ -467,6 +493,14 @@ class Clipper:
         return name
 
 
+def _apart(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors differ by more than rounding."""
+    if one.shape != other.shape:
+        return True
+    left, right = (torch.nan_to_num(value.double()) for value in (one, other))
+    return bool(((left - right).abs() > 1e-4 * (1e-6 + left.abs() + right.abs())).any())
+
+
 class Split(Pass):
     """A pass in pieces: forward once without a graph, and once more, piece by piece, when the gradients of the outputs are known.
 
@@ -514,7 +548,7 @@ class Split(Pass):
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             for (first, last), (args, kwargs), state in zip(self.cuts, self.pieces, self.states, strict=True):
                 torch.set_rng_state(state)
-                book = clipper.book = Pass(last - first)
+                book = clipper.book = Pass(last - first, clipper.sharing)
                 clipper.recording = True
                 try:
                     clipper.probe(self.original, args, kwargs)

@@ -67,8 +67,11 @@ GRAM = 128  # up to so many tokens a Gram matrix is faster than sorting them
 
 
 def layer_forward(book: Pass, path: str, layer: nn.Embedding, tokens: Tensor) -> Tensor:
-    """nn.Embedding."""
+    """nn.Embedding. Where all examples share the input (positions), each gets its own copy of the output, which adds up the same."""
+    given, tokens = tokens, book.spread(path, tokens)
     output = F.embedding(tokens, layer.weight.detach(), layer.padding_idx)
+    if tokens is not given:
+        output = book.stirred(output)
     watched = book.watch(path, tokens)
 
     def read(gradient: Tensor) -> Iterator[Part]:

@@ -187,11 +187,43 @@ class Watched:
         return self.value
 
 
-class Pass:
-    """The book of one pass over `count` examples."""
+class Sharing:
+    """Which inputs of embeddings all examples share, such as positions: known by the layer and the number of its use in a pass.
 
-    def __init__(self, count: int) -> None:
+    One input of length T looks like T examples in a batch of T. A probe runs the model with one more example, so an input that does
+    not grow with it is shared, and one that has grown and fits the real batch too belongs to the examples. That is settled once.
+
+    >>> sharing = Sharing()
+    >>> [sharing.shared("positions", 0, 4, count, probing=probing) for count, probing in ((5, True), (4, False))]
+    [True, True]
+    >>> [sharing.shared("tokens", 0, count, count, probing=probing) for count, probing in ((5, True), (4, False))]
+    [False, False]
+    """
+
+    def __init__(self) -> None:
+        self.common: set[tuple[str, int]] = set()
+        self.own: set[tuple[str, int]] = set()
+
+    def shared(self, path: str, use: int, length: int, count: int, *, probing: bool) -> bool:
+        """Whether the input of this use is the same for all examples."""
+        key = path, use
+        if key in self.common or key in self.own:
+            return key in self.common
+        if length != count:
+            self.common.add(key)
+            return True
+        if not probing:
+            self.own.add(key)
+        return False
+
+
+class Pass:
+    """The book of one pass over `count` examples; `sharing` knows the inputs that all of them share, None refuses such."""
+
+    def __init__(self, count: int, sharing: Sharing | None = None) -> None:
         self.count = count
+        self.sharing = sharing
+        self.calls: Counter[str] = Counter()
         self.uses: Counter[int] = Counter()
         self.parts: dict[int, list[Part]] = {}
         self.settled: dict[int, Bounds] = {}
@@ -203,6 +235,10 @@ class Pass:
         """Whether this pass only looks at shapes."""
         return False
 
+    def stirred(self, output: Tensor) -> Tensor:
+        """The output of a shared input as a probe wants it."""
+        return output
+
     def check(self, path: str, value: Tensor, dim: int = 0) -> None:
         """Refuse an input whose dimension `dim` is not the examples."""
         if value.ndim <= dim or value.shape[dim] != self.count:
@@ -212,6 +248,16 @@ class Pass:
                 "keep the batch first: (batch, ..., features), also for positions shared by all examples (expand them to the batch), "
                 "and build recurrent, attention and transformer layers with batch_first=True"
             )
+
+    def spread(self, path: str, tokens: Tensor) -> Tensor:
+        """The input of an embedding with a row for each example: one that they share is repeated for each."""
+        use = self.calls[path]
+        self.calls[path] += 1
+        length = len(tokens) if tokens.ndim else 0
+        if self.sharing is None or not self.sharing.shared(path, use, length, self.count, probing=self.probing):
+            return tokens
+        alone = tokens[0] if tokens.ndim > 1 and length == 1 else tokens
+        return alone.expand(self.count, *alone.shape)
 
     def watch(self, path: str, value: Tensor, dim: int = 0) -> Watched:
         """Check an input and remember it."""
@@ -271,11 +317,33 @@ class Pass:
 
 
 class Probe(Pass):
-    """A pass that only checks that the examples are where they should be: it keeps nothing."""
+    """A pass that only checks that the examples are where they should be: it keeps nothing.
+
+    `moved` are examples whose rows of shared inputs' outputs get noise: what the other examples come to must stay.
+    """
+
+    def __init__(self, count: int, sharing: Sharing | None = None, moved: slice | None = None) -> None:
+        super().__init__(count, sharing)
+        self.moved = moved
+        self.spreads = 0
 
     @property
     def probing(self) -> bool:
         return True
+
+    def spread(self, path: str, tokens: Tensor) -> Tensor:
+        found = super().spread(path, tokens)
+        self.spreads += found is not tokens
+        return found
+
+    def stirred(self, output: Tensor) -> Tensor:
+        """The output of a shared input, with noise in the rows that are moved."""
+        if self.moved is None:
+            return output
+        noise = torch.randn(output.shape, generator=torch.Generator().manual_seed(self.spreads), dtype=torch.float64).to(output)
+        changed = output.clone()
+        changed[self.moved] += noise[self.moved]
+        return changed
 
     def tap(self, path: str, output: Tensor, params: Sequence[Tensor], read: Read) -> Tensor:
         return output

@@ -137,19 +137,12 @@ class Adaptive:
         >>> round(adaptive(count_noise=5).gradient_multiplier(1.0), 7)
         1.0050378
         """
-        z = float(positive("noise_multiplier", noise_multiplier))
-        if z >= 2 * self.count_noise:
-            raise ParameterError(
-                f"noise_multiplier must be below 2 x count_noise = {2 * self.count_noise:g}, not {z:g}: the count alone would cost more; "
-                "raise count_noise"
-            )
-        # z (1 - (z / 2b)^2)^(-1/2), rounded up
-        return z / math.sqrt((1 - z / (2 * self.count_noise)) * (1 + z / (2 * self.count_noise))) * (1 + 2**-50)
+        return beside_count(noise_multiplier, self.count_noise)
 
     @property
     def count(self) -> NoisySums:
         """The noise on the count, in halves: one example moves it by one of them, whole numbers that exact noise can be added to."""
-        return NoisySums.of_multiplier("gaussian", 2 * Fraction(self.count_noise), granularity=Fraction(1, 2))
+        return count_sums(self.count_noise)
 
     def updated(self, noisy_count: float, expected_batch: float) -> Adaptive:
         """The rule for the next step, from the noisy count of plus and minus halves and the public expected batch size.
@@ -161,6 +154,31 @@ class Adaptive:
         fraction = min(1.0, max(0.0, 0.5 + noisy_count / size))
         moved = self.clip * math.exp(-self.learning_rate * (fraction - self.quantile))
         return replace(self, clip=min(max(moved, 1e-30), 1e30))
+
+
+def beside_count(noise_multiplier: float, count_noise: float) -> float:
+    """The multiplier for gradients beside a count of halves with noise of deviation `count_noise`: together they cost `noise_multiplier`.
+
+    >>> round(beside_count(1.0, count_noise=5), 7)
+    1.0050378
+    """
+    z = float(positive("noise_multiplier", noise_multiplier))
+    if z >= 2 * count_noise:
+        raise ParameterError(
+            f"noise_multiplier must be below 2 x count_noise = {2 * count_noise:g}, not {z:g}: the count alone would cost more; "
+            "raise the noise of the count"
+        )
+    # z (1 - (z / 2b)^2)^(-1/2), rounded up
+    return z / math.sqrt((1 - z / (2 * count_noise)) * (1 + z / (2 * count_noise))) * (1 + 2**-50)
+
+
+def count_sums(count_noise: float) -> NoisySums:
+    """The noise on a count of halves: one example moves it by one of them, whole numbers that exact noise can be added to.
+
+    >>> count_sums(5.0).deviation()
+    5.0
+    """
+    return NoisySums.of_multiplier("gaussian", 2 * Fraction(count_noise), granularity=Fraction(1, 2))
 
 
 def halves(within: int, examples: int) -> int:
