@@ -299,8 +299,8 @@ class MetricFigures:
     def arguments(self, metrics: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
         """What fairlearn's own MetricFrame is called with, for what accepts nothing else: `MetricFrame(**figures.arguments(metrics))`.
 
-        `metrics` are functions of (y_true, y_pred, sample_weight), such as fairlearn's. There is one row for each released cell, weighted by
-        its noisy count; a count below 0 weighs nothing.
+        `metrics` are functions of (y_true, y_pred, sample_weight), such as fairlearn's. There is one row for each released cell,
+        weighted by its noisy count; a count below 0 weighs nothing.
         """
         groups, weights = self.released.groups, np.maximum(self.released.counts, 0).reshape(-1)
         cells = [_named(groups, key) for key in groups.keys for _ in range(4)]
