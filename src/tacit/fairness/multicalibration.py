@@ -148,12 +148,14 @@ class Multicalibrated:
 
     def plot(self, *, ax: Axes | None = None, path: Path | None = None) -> Figure:
         """The worst error that the auditor found in each round, from noisy counts, against alpha."""
+        from matplotlib.ticker import MaxNLocator
+
         figure, axes = canvas(ax, path)
         turns = range(1, len(self.findings) + 1)
         axes.plot(turns, [abs(one.off) for one in self.findings], "o-", color=BLUE, label="worst error found, with its noise")
         axes.axhline(self.alpha, color=GREY, linewidth=1, linestyle="--", label=f"alpha {self.alpha:g}")
         axes.set_ylim(bottom=0)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(fontsize=8)
         done = "every cell is within alpha" if self.finished else "not shown to be within alpha"
         dress(axes, f"Multicalibration: {done}", "round", "labels off by")

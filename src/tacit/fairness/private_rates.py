@@ -18,7 +18,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.accounting import Adjacency, Bound, Event, Guarantee
-from tacit.errors import PackageMissing
 from tacit.fairness.errors import FairnessError
 from tacit.fairness.rate_intervals import rate_interval
 from tacit.fairness.rates import RATES, Groups, Key, People, Rates, rates_of
@@ -234,7 +233,7 @@ class PrivateRates:
         return pa.Table.from_pylist(rows)
 
     def to_metric_frame(self) -> MetricFigures:
-        """The released figures in the shape of fairlearn's MetricFrame, for pandas and its plots; `.to_fairlearn()` makes a real one."""
+        """The released figures in the shape of fairlearn's MetricFrame, for pandas and its plots; `.arguments(...)` makes a real one."""
         return MetricFigures(self)
 
     def plot(self, *, notion: str = "equalized_odds", ax: Axes | None = None, path: Path | None = None) -> Figure:
@@ -297,26 +296,19 @@ class MetricFigures:
         return pd.Series({rate: self.released.ratio(rate).value for rate in RATES})
 
 
-    def to_fairlearn(self) -> Any:
-        """A MetricFrame of fairlearn itself, for what accepts nothing else, such as `plot_metric_frame`. Needs fairlearn.
+    def arguments(self, metrics: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+        """What fairlearn's own MetricFrame is called with, for what accepts nothing else: `MetricFrame(**figures.arguments(metrics))`.
 
-        It is made of one row for each released cell, weighted by its noisy count; a count below 0 weighs nothing.
+        `metrics` are functions of (y_true, y_pred, sample_weight), such as fairlearn's. There is one row for each released cell,
+        weighted by its noisy count; a count below 0 weighs nothing.
         """
-        try:
-            from fairlearn import metrics as theirs
-        except ImportError as error:
-            raise PackageMissing(code="package-missing", package="fairlearn", install="fairlearn") from error
-        from sklearn.metrics import accuracy_score
-
-        measures = {name: getattr(theirs, name) for name in ("selection_rate", "true_positive_rate", "false_positive_rate")}
-        measures["accuracy"] = accuracy_score
         groups, weights = self.released.groups, np.maximum(self.released.counts, 0).reshape(-1)
         cells = [_named(groups, key) for key in groups.keys for _ in range(4)]
-        columns = {name: [cell[name] for cell in cells] for name in groups.names}
-        return theirs.MetricFrame(
-            metrics=measures, y_true=[0, 0, 1, 1] * groups.size, y_pred=[0, 1, 0, 1] * groups.size, sensitive_features=columns,
-            sample_params={name: {"sample_weight": weights} for name in measures},
-        )  # fmt: skip
+        return {
+            "metrics": dict(metrics), "y_true": [0, 0, 1, 1] * groups.size, "y_pred": [0, 1, 0, 1] * groups.size,
+            "sensitive_features": {name: [cell[name] for cell in cells] for name in groups.names},
+            "sample_params": {name: {"sample_weight": weights} for name in metrics},
+        }  # fmt: skip
 
 
 def differing(one: RateEstimate, other: RateEstimate) -> RateEstimate:
