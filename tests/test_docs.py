@@ -17,18 +17,19 @@ silently.
 from __future__ import annotations
 
 import ast
+import contextlib
 import doctest
 import importlib
 import importlib.util
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -36,6 +37,7 @@ import pytest
 import yaml
 from tools.site import pages as site
 
+from tacit.cli import main
 from tools import comparison
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,12 +50,6 @@ FENCE = re.compile(
     r"(?: title=\"(?P<title>[\w.-]+)\")?"
 )
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-# What the console script does, without asking that the package be installed.
-COMMAND = [
-    sys.executable,
-    "-c",
-    "import sys; sys.argv[0] = 'tacit'; from tacit.cli import main; sys.exit(main())",
-]
 PLAIN = {
     "NO_COLOR": "1",
     "TERM": "dumb",
@@ -155,25 +151,33 @@ def stripped(text: list[str]) -> list[str]:
     return "\n".join(line.rstrip() for line in text).strip("\n").splitlines()
 
 
+def run_tacit(words: list[str], directory: Path) -> tuple[int, str, str]:
+    """The command in this process, which has imported what it needs; its status, output and complaints."""
+    printed, complained = StringIO(), StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(),
+        contextlib.redirect_stdout(printed), contextlib.redirect_stderr(complained),
+    ):  # fmt: skip
+        for name, value in PLAIN.items():
+            patch.setenv(name, value)
+        patch.chdir(directory)
+        warnings.simplefilter("ignore")  # a user of the command sees no warnings of Python
+        try:
+            status = main(words)
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    return status, printed.getvalue(), complained.getvalue()
+
+
 def run_command(command: str, expected: list[str], directory: Path) -> None:
     """Run one documented command and compare its output with the page's."""
     words = shlex.split(command, comments=True)
     if words[0] == "tacit":
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **PLAIN}
-        run = subprocess.run(
-            [*COMMAND, *words[1:]],
-            capture_output=True,
-            text=True,
-            env=environment,
-            cwd=directory,
-            timeout=900,
-        )
-        if run.returncode != 0:
-            raise ExampleError(f"'{command}' ended with status {run.returncode}:\n{run.stdout}{run.stderr}")
-        if stripped(expected) and not matches(stripped(expected), stripped(run.stdout.splitlines())):
-            raise ExampleError(
-                f"'{command}' printed\n{run.stdout}\nwhere the page says\n" + "\n".join(expected)
-            )
+        status, printed, complained = run_tacit(words[1:], directory)
+        if status != 0:
+            raise ExampleError(f"'{command}' ended with status {status}:\n{printed}{complained}")
+        if stripped(expected) and not matches(stripped(expected), stripped(printed.splitlines())):
+            raise ExampleError(f"'{command}' printed\n{printed}\nwhere the page says\n" + "\n".join(expected))
     elif words[0] == "make":
         targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
         if unknown := [word for word in words[1:] if "=" not in word and word not in targets]:

@@ -117,3 +117,9 @@ def test_a_question_with_its_answer_loads_nothing_more(module: str) -> None:
 @pytest.mark.parametrize("module", HEAVY)
 def test_the_command_starts_without_heavy_packages(module: str) -> None:
     assert module not in loaded_by("import tacit.cli")
+
+
+def test_the_package_runs_as_the_command() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    run = subprocess.run([sys.executable, "-m", "tacit", "--version"], capture_output=True, text=True, env=environment)
+    assert run.returncode == 0 and "tacit" in run.stdout.lower(), run.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -23,12 +24,17 @@ ENDS = {
 CODES = (-9, 0.5, 0.1, 1e-7, 12.345678901, 10**19, 10**28, 2**63, 1e300)
 
 
-def outcome(sql: str, stored: str, value: str) -> bool:
+@cache
+def holding(stored: str, value: str) -> duckdb.DuckDBPyConnection:
     engine = duckdb.connect()
     engine.execute(f"CREATE TABLE t (x {stored})")
     engine.execute("INSERT INTO t VALUES (?)", [value])
+    return engine
+
+
+def outcome(sql: str, stored: str, value: str) -> bool:
     try:
-        engine.execute(f"SELECT {sql} FROM t").fetchall()
+        holding(stored, value).execute(f"SELECT {sql} FROM t").fetchall()
     except duckdb.Error:
         return False
     return True

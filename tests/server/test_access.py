@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.server.house import ASK, House
 
+from tacit.server import people as of_people
 from tacit.server.access import PUBLIC, ROLES, TABLE, allowed, sound_roles
 from tacit.server.errors import ServiceError
 
@@ -132,3 +133,17 @@ def test_an_answer_is_its_owners_and_no_officers(own_house: House) -> None:
     seen = own_house.send("olga", "GET", f"/v1/questions/{view['id']}").json()
     assert "answer" not in seen and seen["request"] == view["request"]
     assert own_house.send("ben", "GET", f"/v1/questions/{view['id']}").status_code == 404
+
+
+def test_one_person_holds_so_many_tokens_and_no_more(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stolen session cannot fill the table, and cannot hide one token among thousands."""
+    register = house.service.register
+    held = sum(1 for token in register.tokens_of("cleo") if token["revoked"] is None)
+    monkeypatch.setattr(of_people, "MOST_TOKENS", held + 2)
+    first = register.issue("cleo", role="curator")
+    register.issue("cleo", role="curator")
+    with pytest.raises(ServiceError) as refusal:
+        register.issue("cleo", role="curator")
+    assert refusal.value.code == "invalid" and "revoke one" in refusal.value.fields["tokens"]
+    register.revoke_token(first.id)
+    register.issue("cleo", role="curator")

@@ -13,6 +13,7 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def source_of(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
+@cache
 def tree_of(module: str) -> ast.Module:
     return ast.parse(source_of(module).read_text(encoding="utf-8"))
 

@@ -80,7 +80,8 @@ def blank(job: Job, base: Path | None = None) -> Source:
         elif path is not None and path.is_file() and path.name.lower().endswith(CSV):
             engine.register(name, table_of(job, name, path))
         else:
-            engine.register(name, pa.table({n: pa.array([], _ARROW[c.type]) for n, c in columns.items()}))
+            # not `pa.array([])`, which imports pandas where it is installed
+            engine.register(name, pa.schema([(n, _ARROW[c.type]) for n, c in columns.items()]).empty_table())
     return Source(engine, tuple(job.sources), _public(job), folder=base)
 
 

@@ -175,7 +175,6 @@ class DatasetSpec(Block):
 
     job: str
     title: str = ""
-    collusion: bool = True
 
 
 class VaguePurpose(TacitError, ValueError):

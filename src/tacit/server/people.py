@@ -38,6 +38,8 @@ from tacit.server.errors import ServiceError
 LINK = 600.0
 #: The longest life of a token, in days.
 LONGEST = 366
+#: How many tokens one person may hold at a time.
+MOST_TOKENS = 200
 _DAY = 86400.0
 
 
@@ -175,8 +177,13 @@ class Register:
             "datasets": None if chosen is None else json.dumps(chosen), "expires": now + days * _DAY,
             "epsilon_a_day": None if daily is None else str(daily),
         }  # fmt: skip
+        alive = (tokens.c.person == person) & tokens.c.revoked.is_(None) & (tokens.c.expires > now)
         with self.database.write() as connection:
-            connection.execute(tokens.insert().values(**values))
+            held = connection.execute(sa.select(sa.func.count()).select_from(tokens).where(alive)).scalar_one()
+            if held < MOST_TOKENS:
+                connection.execute(tokens.insert().values(**values))
+        if held >= MOST_TOKENS:
+            raise ServiceError(code="invalid", fields={"tokens": f"there are at most {MOST_TOKENS} at a time; revoke one that is not used"})
         return Token(number, text, now + days * _DAY)
 
     def by_token(self, text: str) -> Caller | None:

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -38,6 +38,9 @@ from tacit.tables.decimals import Size
 from tacit.tables.dialects import FLOATING, OTHER_WEEK, SUNDAY
 from tacit.tables.engines.types import NANOSECONDS, NANOSECONDS_END, OTHER_TICKS, PADDED, PLAIN_TEXTS, UNSIGNED, WIDE, bare, kind_of, zoned
 from tacit.tables.errors import Refused, TableError
+
+if TYPE_CHECKING:
+    import duckdb
 
 #: Numbers of greater magnitude are NULL, so that a product of two never overflows (PostgreSQL raises an error where others give infinity).
 GREATEST = 1e150
@@ -559,6 +562,14 @@ def in_form(text: Value, form: str, kind: str) -> Value:
     return as_date(Value(exp.Paren(this=sql), "text"), kind)
 
 
+@lru_cache(maxsize=1)
+def _empty_database() -> duckdb.DuckDBPyConnection:
+    """Opening one takes longer than any pattern."""
+    import duckdb
+
+    return duckdb.connect()
+
+
 @lru_cache(maxsize=256)
 def check_pattern(pattern: str) -> None:
     """Refuse a regular expression that RE2 does not understand: look-around and references to what was found, which take time without
@@ -567,7 +578,7 @@ def check_pattern(pattern: str) -> None:
 
     fault = False
     try:
-        duckdb.connect().execute("SELECT regexp_matches('', ?)", [pattern]).fetchall()
+        _empty_database().cursor().execute("SELECT regexp_matches('', ?)", [pattern]).fetchall()
     except duckdb.Error:
         fault = True
     if fault:

@@ -253,7 +253,8 @@ class PrivTree:
                 for axis, name in enumerate(names):
                     place = np.arange(self.tree.shape[axis])[:, None]
                     inside = (place >= first[own, axis]) & (place < last[own, axis])
-                    parts.append(np.asarray(factors[name].answer(inside / (last[own, axis] - first[own, axis]), 0)))
+                    share: Array = np.divide(inside, last[own, axis] - first[own, axis])
+                    parts.append(np.asarray(factors[name].answer(share, 0)))
                 for total, power, weights in zip(sums, (1, 2, 4), (noisy[own], 1.0, 1.0), strict=True):
                     left = parts[0] ** power * weights
                     total += left.sum(axis=1) if len(parts) == 1 else left @ (parts[1] ** power).T

@@ -22,12 +22,12 @@ expectation is a contour integral. Its trapezoidal sum errs upwards; truncation 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.accounting.pairs.finite import FinitePair, from_profile
 from tacit.accounting.pairs.pair import Array, Pair, Trivial, single_delta
@@ -35,7 +35,8 @@ from tacit.accounting.special import gammaln
 from tacit.errors import ParameterError
 
 _UNIT = 2.0**-53
-FEW = 20  # up to so many people all outcomes are enumerated
+FEW = 150_000  # ways in which a crowd can share the outcomes: up to so many all are enumerated,
+_CROWD = 1000  # in crowds of at most so many, whose factorials are known to 1e-11
 _NODES = 1 << 16  # of one contour
 _DEEP = 1e-18  # a law for composition is fine down to this delta
 _FINE = 800  # and has so many losses up to there
@@ -116,8 +117,8 @@ def premium(blanket: Blanket, people: int, epsilon: float, relative: float = 1e-
     if epsilon >= blanket.epsilon:
         return 0.0
     values, masses = _atoms(blanket, epsilon)
-    if people <= FEW:
-        return min(1.0, blanket.factor * _enumerated(values, masses, people) * (1 + 1e-11))
+    if people <= _CROWD and math.comb(people + len(values) - 1, people) <= FEW:
+        return min(1.0, blanket.factor * _enumerated(values, masses, people) * (1 + 1e-10))
     low, high = 1e-9, 1.0
 
     def past(c: float) -> bool:
@@ -133,8 +134,11 @@ def premium(blanket: Blanket, people: int, epsilon: float, relative: float = 1e-
     c = high
     level, weight, mean = _tilted(values, masses, c)
     spread = math.sqrt(people * float(weight @ (values - mean) ** 2) + 2 / c**2)
-    pairs = list(combinations(range(len(values)), 2))
-    first, second = max(pairs, key=lambda ab: float(weight[ab[0]] * weight[ab[1]]) * float(values[ab[0]] - values[ab[1]]) ** 2)
+
+    def apart(pair: tuple[int, int]) -> float:
+        return float(weight[pair[0]] * weight[pair[1]]) * float(values[pair[0]] - values[pair[1]]) ** 2
+
+    first, second = max(combinations(range(len(values)), 2), key=apart)
     distance, joint = abs(float(values[first] - values[second])), float(weight[first] * weight[second])
     period = 2 * math.pi / distance
     points = max(9, math.ceil(14 * spread / distance)) | 1  # odd, so that a period is the mirror image of itself
@@ -166,18 +170,21 @@ def premium(blanket: Blanket, people: int, epsilon: float, relative: float = 1e-
 
 
 def _enumerated(values: Array, masses: Array, people: int) -> float:
-    """(1/n) E[(Z_1 + ... + Z_n)_+] over all ways in which n people share the values."""
-    counts = _shares(len(values), people)
-    log_weight = gammaln(people + 1.0) - gammaln(counts + 1.0).sum(axis=1) + counts @ np.log(masses)
-    return float(np.exp(log_weight) @ np.maximum(counts @ values, 0.0)) / people
+    """(1/n) E[(Z_1 + ... + Z_n)_+] over all ways in which n people share the values, from above: a sum that rounding may have taken
+    below 0 counts with all that rounding can do."""
+    counts, ways = _shares(len(values), people)
+    sums = counts @ values + 8 * _UNIT * (counts @ np.abs(values))
+    positive = sums > 0
+    return float(np.exp(ways[positive] + counts[positive] @ np.log(masses)) @ sums[positive]) / people
 
 
 @lru_cache(maxsize=16)
-def _shares(parts: int, people: int) -> NDArray[np.int64]:
-    """All lists of so many counts that add up to `people`."""
+def _shares(parts: int, people: int) -> tuple[Array, Array]:
+    """All lists of so many counts that add up to `people`, and the logarithm of how many orders each stands for."""
     bars = np.array(list(combinations(range(people + parts - 1), parts - 1)), dtype=np.int64).reshape(-1, parts - 1)
     ends = np.hstack([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), people + parts - 1)])
-    return np.asarray(np.diff(ends, axis=1) - 1)
+    counts = np.diff(ends, axis=1) - 1.0
+    return counts, gammaln(people + 1.0) - gammaln(counts + 1.0).sum(axis=1)
 
 
 class ShuffledPair(FinitePair):
@@ -205,19 +212,28 @@ class ShuffledPair(FinitePair):
         return self._known[epsilon] * (1 - 1e-5), self._known[epsilon]
 
     def least_epsilon(self, delta: float) -> float:
-        """The least epsilon >= 0 whose bound is at most delta, by false position on log delta."""
-        low, high = 0.0, self.blanket.epsilon
-        at_low = self.hockey_stick(low)[1]
-        if at_low <= delta:
+        """The least epsilon >= 0 whose bound is at most delta: looked for with rough bounds, found with fine ones."""
+        if self.hockey_stick(0.0)[1] <= delta:
             return 0.0
+        rough = self._least(delta, (0.0, self.blanket.epsilon), 1e-4, lambda e: premium(self.blanket, self.people, e, 3e-3))
+        # both are bounds from above, so that the fine search ends at `rough` or below
+        below = 0.99 * rough
+        if self.hockey_stick(below)[1] <= delta:
+            below = 0.0
+        return self._least(delta, (below, rough), 1e-9, lambda e: self.hockey_stick(e)[1])
+
+    def _least(self, delta: float, ends: tuple[float, float], width: float, bound: Callable[[float], float]) -> float:
+        """False position on log delta, between an end whose bound is above delta and one whose bound is not."""
+        low, high = ends
         # towards epsilon_0 the bound falls to 0 at once, so the far end counts as far below delta
-        left, right = math.log(at_low / delta), -60.0
+        left = math.log(max(bound(low) / delta, 1.0))
+        right = -60.0 if high >= self.blanket.epsilon else math.log(max(bound(high), 1e-300) / delta)
         for turn in range(100):
-            middle = low + (high - low) * (0.5 if turn % 4 == 3 else left / (left - right))
+            middle = low + (high - low) * (0.5 if turn % 4 == 3 or left == right else left / (left - right))
             middle = min(max(middle, low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
-            if not low < middle < high or high - low < 1e-9 * high:
+            if not low < middle < high or high - low < width * high:
                 break
-            found = self.hockey_stick(middle)[1]
+            found = bound(middle)
             if found > delta:
                 low, left = middle, math.log(found / delta)
             else:

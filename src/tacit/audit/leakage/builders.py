@@ -92,8 +92,9 @@ def truncated_geometric(secrets: int, outputs: int, nu: float, *, prior: ArrayLi
         matrix[:, [0, -1]] *= edge
         return Channel(matrix, prior)
     first, stop = np.maximum(centre - reach, 0), np.minimum(centre + reach + 1, outputs)
-    begin = np.concatenate([[0], np.cumsum(stop - first)])
-    columns = np.arange(begin[-1]) + np.repeat(first - begin[:-1], stop - first)
+    begin: NDArray[np.int64] = np.concatenate([[0], np.cumsum(stop - first)])
+    offset: NDArray[np.int64] = np.repeat(first - begin[:-1], stop - first)
+    columns = np.arange(begin[-1]) + offset
     band = inside * np.exp(-nu * np.abs(np.arange(-reach, reach + 1)))  # one law for all rows; only the piles on the edges differ
     values = band[columns - np.repeat(centre - reach, stop - first)]
     values[(columns == 0) | (columns == outputs - 1)] *= edge / inside
