@@ -55,7 +55,8 @@ class Scattering:
     @property
     def places(self) -> int:
         """How many places there are: one for 2^scales by 2^scales numbers."""
-        return (self.size // 2**self.scales) ** 2
+        side = self.size >> self.scales
+        return side * side
 
     @cached_property
     def filters(self) -> tuple[Floats, list[tuple[int, Floats]]]:

@@ -275,8 +275,8 @@ class Clipper:
                 found.append(flatten(forward(*args, **kwargs))[0])
             if not book.spreads:
                 return sharing
-        for moved, others in ((found[1], slice(count - 1, count)), (found[2], slice(0, count - 1))):
-            for one, other in zip(found[0], moved, strict=True):
+        for stirred, others in ((found[1], slice(count - 1, count)), (found[2], slice(0, count - 1))):
+            for one, other in zip(found[0], stirred, strict=True):
                 if one.ndim and len(one) == count and _apart(one[others], other[others]):
                     raise ClippingError(SHARED)
         return sharing
