@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,18 @@ def test_the_model_is_counted_on_its_own_rows() -> None:
         both, first = model_counts(model, [(0, 1), (0,)])
     assert np.abs(both - table).max() <= 1
     assert np.abs(first - [60, 40]).max() <= 1
+
+
+def test_many_rows_are_counted_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 rows in parts of 32: as many as the model estimates, with its table; none at all where it estimates none."""
+    table = np.array([[50.0, 10.0], [0.0, 40.0]])
+    model = fit((2, 2), [NoisyMarginal((0, 1), table, 1.0)], steps=2000)
+    monkeypatch.setattr("tacit.synthesis.score.TOGETHER", 32)
+    with seeded(2):
+        both, first = model_counts(model, [(0, 1), (0,)])
+        (none,) = model_counts(replace(model, total=0.0), [(0, 1)])
+    assert both.sum() == first.sum() == 100 and none.tolist() == [[0, 0], [0, 0]]
+    assert np.abs(both - table).max() <= 4  # a row for each of four parts: their shares are rounded one by one
 
 
 @pytest.mark.filterwarnings("error")

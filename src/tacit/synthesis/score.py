@@ -20,6 +20,9 @@ from tacit.synthesis.estimate import Model
 from tacit.synthesis.junction_tree import Clique
 from tacit.synthesis.sample import counted, sampled
 
+#: Rows that are sampled at a time: ten million at once would take a gigabyte.
+TOGETHER = 2**20
+
 
 def distances(
     exact: Sequence[NDArray[np.int64]], expected: Sequence[NDArray[Any]], *, granules: int = 1
@@ -35,6 +38,11 @@ def distances(
 
 
 def model_counts(model: Model, candidates: Sequence[Clique]) -> list[NDArray[np.int64]]:
-    """Counts of all candidates on rows sampled from the model, as many as it estimates."""
-    rows = sampled(model)
-    return [counted(rows, model.tree.sizes, candidate) for candidate in candidates]
+    """Counts of all candidates on rows sampled from the model, as many as it estimates; a million of them at a time."""
+    sizes, wanted = model.tree.sizes, max(0, round(model.total))
+    found = [np.zeros([sizes[column] for column in candidate], dtype=np.int64) for candidate in candidates]
+    for first in range(0, wanted, TOGETHER):
+        rows = sampled(model, min(TOGETHER, wanted - first))
+        for table, candidate in zip(found, candidates, strict=True):
+            table += counted(rows, sizes, candidate)
+    return found
