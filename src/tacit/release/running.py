@@ -338,8 +338,8 @@ class _Run:
         files: dict[str, bytes] = {}
         findings: list[Finding] = []
         private = all(payment.private for payment in paid)
-        tables = {name: planned for name in wanted if isinstance(planned := self.plan[name], TablePlan)}
-        told = told_by_others({name: (planned, work.drawn(name)[0]) for name, planned in tables.items()})
+        alike = {name: planned for name in wanted if isinstance(planned := self.plan[name], TablePlan)}
+        told = told_by_others({name: (planned, work.drawn(name)[0]) for name, planned in alike.items()})
         for name in wanted:
             drawn, drawn_privately, entry = work.drawn(name)
             planned = told.get(name, self.plan[name])

@@ -135,7 +135,7 @@ def audit_mechanism(
     silent: list[object] = []
     for i, pair in enumerate(chosen):
         first, second = _sample(function, pair, count("trials", trials, least=40), None if seed is None else seed + 7919 * (i + 1))
-        silent = silent or _mostly_raised(first(trials), second(trials))
+        silent = silent or _mostly_raised(list(first(trials)), list(second(trials)))
         terms: Terms = {"delta": promised.delta, "confidence": each, "seed": seed, "game": f"{WORST}; {pair.label}"}
         # Both attacks look at the same samples: each of their errors is paid for.
         found = attack(first, second, trials, measure=promised.measure, **terms)
