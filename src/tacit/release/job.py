@@ -7,7 +7,7 @@ There are no defaults for epsilon, delta, bounds and caps: what is not written i
 ('Visits by region', 'by_region', '1')
 >>> parse(EXAMPLE.replace("max_rows: 4", "max_row: 4"))
 Traceback (most recent call last):
-tacit.release.errors.JobError: unit.max_row: there is no such field; did you mean max_rows?; unit has adjacency, capped, ...
+tacit.release.errors.JobError: unit.max_row: there is no such field; did you mean max_rows?; unit has adjacency, called, ...
 >>> tree_of("title: Visits\\ntitle: Others")
 Traceback (most recent call last):
 tacit.release.errors.JobError: line 2: this is not YAML that a job may use: a field is given twice

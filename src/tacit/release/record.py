@@ -1,8 +1,10 @@
-"""What is written about a release for machines: release.json, and the record for the public registry of deployments.
+"""What is written about a release for machines: release.json, the data dictionary, the record for the public registry of deployments.
 
 release.json says what was measured, at what price, by which code, under which entry of the ledger: enough to check the release. All of it
 is public (parameters, events, hashes of code and job); no figure and no row is in it. The registry's record has the fields of its own
 schema, which `FIELDS` lists; what only the curator knows comes from the job's `registry` part, and says so where it is empty.
+The dictionary, datapackage.json, names every file with its hash, and for every column of a table its type, what it means, and which values
+it may have, so that software reads a release as it was meant without opening its report. It is made of public parameters alone.
 """
 
 from __future__ import annotations
@@ -31,6 +33,14 @@ from tacit.tables import MARK
 
 #: Packages whose versions a reader needs to repeat the run.
 PACKAGES = ("numpy", "scipy", "duckdb", "pyarrow", "sqlglot", "sqlalchemy", "pydantic")
+#: The data dictionary.
+PACKAGE = "datapackage.json"
+_MEDIA = {
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+    "json": "application/json",
+    "png": "image/png",
+}
 #: Deltas at which the whole release is also priced, for comparison with other releases.
 DELTAS = (1e-5, 1e-6, 1e-8, 1e-10)
 
@@ -246,3 +256,56 @@ def check_registry(found: Mapping[str, Any]) -> None:
 def registry_text(found: Mapping[str, Any]) -> str:
     """As YAML."""
     return yaml.safe_dump(dict(found), sort_keys=False, allow_unicode=True, width=100)
+
+
+# --- the data dictionary ---
+
+
+def package(plan: JobPlan, answers: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, Any]:
+    """The content of datapackage.json, as frictionless data packages have it; `files` are those of the outputs, by name.
+
+    >>> from tacit.release.job import EXAMPLE, parse
+    >>> from tacit.release.planning import plan
+    >>> package(plan(parse(EXAMPLE)), {}, {})["title"]
+    'Visits by region'
+    """
+    resources = []
+    for file, content in files.items():
+        name, _, ending = file.rpartition(".")
+        output = next(
+            (o for o in plan.outputs if o.spec.name in (name, file) and o.spec.name in answers), None
+        )
+        resource: dict[str, Any] = {
+            "name": re.sub(r"[^a-z0-9._-]+", "-", file.lower()),
+            "path": file,
+            "format": ending,
+            "mediatype": _MEDIA.get(ending, "application/octet-stream"),
+            "bytes": len(content),
+            "hash": f"sha256:{hashlib.sha256(content).hexdigest()}",
+        }
+        described = None if output is None else kinds.dictionary(output, answers[output.spec.name])
+        if output is not None:
+            resource |= {"title": output.spec.title or output.spec.name}
+        if described is not None:
+            resource |= {
+                "profile": "tabular-data-resource",
+                "schema": {"fields": described, "missingValues": [""]},
+            }
+            if ending == "csv":
+                resource |= {"encoding": "utf-8", "dialect": {"delimiter": ",", "header": True}}
+        resources.append(resource)
+    slug = re.sub(r"[^a-z0-9]+", "-", plan.job.title.lower()).strip("-") or "release"
+    found: dict[str, Any] = {
+        "profile": "data-package",
+        "name": slug[:100],
+        "title": plan.job.title,
+        "description": plan.job.purpose,
+    }
+    if plan.job.registry.curator:
+        found["contributors"] = [{"title": plan.job.registry.curator, "role": "publisher"}]
+    return {**found, "resources": resources}
+
+
+def package_text(plan: JobPlan, answers: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
+    """datapackage.json, as it is written."""
+    return json.dumps(package(plan, answers, files), indent=2, ensure_ascii=False) + "\n"

@@ -36,7 +36,7 @@ from typing import Any
 from tacit import noise
 from tacit.accounting import AccountingError, Composed, Event, account
 from tacit.ledger import OPEN, Account, Ledger, Payment, ReleaseFailed, paying
-from tacit.release import dictionary, in_database, kinds, record
+from tacit.release import in_database, kinds, record
 from tacit.release.comparing import mismatches
 from tacit.release.errors import CheckFailed, HeldBack, JobError, OutputFailed, OutputLost
 from tacit.release.job import Job
@@ -368,8 +368,8 @@ class _Run:
         staged = staged_folder(self.target, work.token)
         for file, written in files.items():
             write(staged / file, written)
-        write(staged / dictionary.NAME, dictionary.text_of(self.plan, answers, files))
-        names = [*files, dictionary.NAME, "release.json", "registry.yaml", *(["report.html"] if self.report else [])]
+        write(staged / record.PACKAGE, record.package_text(self.plan, answers, files))
+        names = [*files, record.PACKAGE, "release.json", "registry.yaml", *(["report.html"] if self.report else [])]
         about = {
             "account": account.name,
             "run": work.token,

@@ -51,7 +51,7 @@ class Scale:
     ones with the distance from 0. On a range of six orders of magnitude even steps leave most values in one bin.
 
     >>> [round(float(Scale(0, high, 1.0).value(np.array(0.5)))) for high in (100, 10**6)]
-    [50, 2809]
+    [50, 2828]
     """
 
     low: float

@@ -38,7 +38,7 @@ READ = (
 _ATTRIBUTE = re.compile(r"[^\[\](),]+#\d+L?( AS [^\[\](),]+#\d+L?)?")
 
 
-class Unsure(Exception):
+class _Unsure(Exception):
     """Which rows there are depends on something that may fail."""
 
 
@@ -65,12 +65,12 @@ class Plan:
                     failing.add(made.exprId().id())
             return failing
         if name == "Union" and failing:
-            raise Unsure  # its columns are matched by their places
+            raise _Unsure  # its columns are matched by their places
         if name in PASSING:
             return failing
         if name in ("Filter", "Join") and all(self._sure(part, failing) for part in _all(plan.expressions())):
             return failing
-        raise Unsure
+        raise _Unsure
 
     def _sure(self, expression: Any, failing: set[int]) -> bool:
         kind = expression.getClass().getSimpleName()
@@ -96,7 +96,7 @@ def explained(frame: Any) -> list[str]:
     for line in str(frame._explain_string(mode="simple")).splitlines():
         step = re.sub(r"^[\s:+*|(\d)-]*", "", line)
         if step and not step.startswith(READ) and not _plain(step):
-            raise Unsure
+            raise _Unsure
     return []
 
 
