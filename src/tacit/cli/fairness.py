@@ -144,6 +144,8 @@ def audit(
 
 
 def _record(found: PrivateRates, notions: list[str], warned: list[str]) -> dict[str, Any]:
+    from tacit.fairness import group_words
+
     def one(figure: Any) -> dict[str, Any]:
         return {"value": figure.value if figure.known else None, "low": figure.low, "high": figure.high}
 
@@ -151,7 +153,7 @@ def _record(found: PrivateRates, notions: list[str], warned: list[str]) -> dict[
         "event": repr(found.event),
         "epsilon": found.privacy.upper,
         "private": found.private,
-        "rates": {rate: {str(key): one(x) for key, x in of.items()} for rate, of in found.by_group.items()},
+        "rates": {rate: {group_words(key): one(x) for key, x in of.items()} for rate, of in found.by_group.items()},
         "differences": {name: one(found.difference(name)) for name in notions},
         "ratios": {name: one(found.ratio(name)) for name in notions},
         "undeclared": None if found.undeclared is None else one(found.undeclared),
@@ -162,13 +164,13 @@ def _record(found: PrivateRates, notions: list[str], warned: list[str]) -> dict[
 def _print(console: Any, found: PrivateRates, notions: list[str], warned: list[str]) -> None:
     from rich.table import Table
 
+    from tacit.fairness import group_words
     from tacit.fairness.rates import rates_of
 
     shown = dict.fromkeys(rate for notion in notions for rate in rates_of(notion))
     table = Table("group", *(rate.replace("_", " ") for rate in shown), title="rates with 95% intervals", title_justify="left")
     for key in found.groups.keys:
-        name = " · ".join(map(str, key)) if isinstance(key, tuple) else str(key)
-        table.add_row(name, *(str(found.by_group[rate][key]) for rate in shown))
+        table.add_row(group_words(key), *(str(found.by_group[rate][key]) for rate in shown))
     console.print(table)
     for notion in notions:
         console.print(f"{notion.replace('_', ' ')}: gap {found.difference(notion)}, ratio {found.ratio(notion)}")

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         demographic_parity_difference,
         equal_opportunity_difference,
         equalized_odds_difference,
+        group_words,
         incompatible,
         rates,
     )
@@ -89,7 +90,7 @@ __getattr__, __dir__ = lazily(__name__, {
     "rate_intervals": ("rate_interval",),
     "rates": (
         "NOTIONS", "RATES", "Groups", "Rates", "demographic_parity_difference", "equal_opportunity_difference",
-        "equalized_odds_difference", "incompatible", "rates",
+        "equalized_odds_difference", "group_words", "incompatible", "rates",
     ),
     "submetric": ("CloserQuestion", "DistanceQuestion", "MetricSession", "Submetric", "learn_submetric"),
     "thresholds": ("Correction", "EqualizedOdds", "correct", "corrected_gap", "expected_rates"),
@@ -147,6 +148,7 @@ __all__ = [
     "fair_lp",
     "fair_mixture",
     "gradient_telemetry",
+    "group_words",
     "in_sequence",
     "incompatible",
     "learn_submetric",

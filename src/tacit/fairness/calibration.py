@@ -24,7 +24,7 @@ from tacit.calculus import number_of
 from tacit.fairness.errors import FairnessError
 from tacit.fairness.private_rates import RateEstimate, noise_for
 from tacit.fairness.rate_intervals import rate_interval
-from tacit.fairness.rates import Array, Groups, Integers, Key, binary, listed
+from tacit.fairness.rates import Array, Groups, Integers, Key, binary, group_words, listed
 from tacit.ledger import Account, paying
 from tacit.mechanisms import Law, NoisySums
 from tacit.parameters import count, probability
@@ -137,7 +137,7 @@ class Calibration:
             axes.errorbar(
                 [at for at, _ in points], [one.value for _, one in points],
                 yerr=[[one.value - one.low for _, one in points], [one.high - one.value for _, one in points]],
-                color=colour, marker="o", markersize=3.5, linewidth=1.4, capsize=2, label="all" if key is None else str(key),
+                color=colour, marker="o", markersize=3.5, linewidth=1.4, capsize=2, label="all" if key is None else group_words(key),
             )  # fmt: skip
         axes.legend(fontsize=8)
         dress(axes, "Calibration", "score", "share with the label")

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.accounting import Guarantee, to_json
+from tacit.fairness.rates import group_words
 from tacit.learning.scikit import check_is_fitted
 
 NEEDS = "It must be told the group of everyone it is used on: check that this is allowed where it is used."
@@ -73,7 +74,7 @@ def fair_card(model: Any) -> FairCard:
         gap = model.gap_
         record["gap"] = {end: _plain(getattr(gap, end)) for end in ("value", "low", "high")}
         record["gap_text"] = str(gap)
-        keys = [" · ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in groups.keys]
+        keys = [group_words(key) for key in groups.keys]
         record["accepted"] = dict(zip(keys, model.correction_.accept.tolist(), strict=True))
     else:
         later = model.gaps_[len(model.gaps_) // 2 :]

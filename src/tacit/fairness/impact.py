@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tacit.accounting import Adjacency, Event, Guarantee
 from tacit.errors import PackageMissing, ParameterError
 from tacit.fairness.private_rates import PrivateRates, RateEstimate, noise_for
-from tacit.fairness.rates import Groups, Key, People, Rates, binary
+from tacit.fairness.rates import Groups, Key, People, Rates, binary, group_words
 from tacit.ledger import Account, paying
 from tacit.parameters import positive as above_zero
 from tacit.pictures import BLUE, GREY, ORANGE, Path, canvas, dress, finish
@@ -67,10 +67,10 @@ class Impact:
         return {key: self.accuracy_of_twin[key] - self.accuracy[key] for key in self.accuracy}
 
     def __str__(self) -> str:
-        told = ", ".join(f"{key} {loss:+.3f}" for key, loss in self.lost().items())
+        told = ", ".join(f"{group_words(key)} {loss:+.3f}" for key, loss in self.lost().items())
         found = f"accuracy lost to privacy: {told}; the gap is {self.gap:.3f} instead of {self.gap_of_twin:.3f} ({self.data})"
         for name, of in zip(("private", "not private"), self.intervals or (), strict=False):
-            found += f"; {name}: " + ", ".join(f"{key} {one}" for key, one in of.items())
+            found += f"; {name}: " + ", ".join(f"{group_words(key)} {one}" for key, one in of.items())
         return found
 
     def plot(self, *, ax: Axes | None = None, path: Path | None = None) -> Figure:
@@ -81,7 +81,7 @@ class Impact:
         axes.bar(places + 0.2, list(self.accuracy.values()), 0.4, color=BLUE, label="private")
         for shift, of in zip((0.2, -0.2), self.intervals or (), strict=False):
             axes.vlines(places + shift, [one.low for one in of.values()], [one.high for one in of.values()], color="black", linewidth=1.5)
-        axes.set_xticks(places, [str(key) for key in self.accuracy])
+        axes.set_xticks(places, [group_words(key) for key in self.accuracy])
         axes.legend(fontsize=8)
         dress(axes, f"What privacy costs each group ({self.data})", "", "accuracy")
         return finish(figure, path)
@@ -151,14 +151,14 @@ class Telemetry:
     data: str
 
     def __str__(self) -> str:
-        told = ", ".join(f"{key}: mean norm {self.norms[key]:.3g}, {self.cut[key]:.0%} cut" for key in self.norms)
+        told = ", ".join(f"{group_words(key)}: mean norm {self.norms[key]:.3g}, {self.cut[key]:.0%} cut" for key in self.norms)
         return f"gradients clipped at {self.clip:g}: {told} ({self.data})"
 
     def plot(self, *, ax: Axes | None = None, path: Path | None = None) -> Figure:
         """The share of gradients that are cut, by group."""
         figure, axes = canvas(ax, path)
         axes.bar(np.arange(len(self.cut)), list(self.cut.values()), 0.6, color=ORANGE)
-        axes.set_xticks(np.arange(len(self.cut)), [str(key) for key in self.cut])
+        axes.set_xticks(np.arange(len(self.cut)), [group_words(key) for key in self.cut])
         dress(axes, f"Gradients cut at {self.clip:g} ({self.data})", "", "share cut")
         return finish(figure, path)
 

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit.accounting import Adjacency, Bound, Event, Guarantee
 from tacit.fairness.errors import FairnessError
 from tacit.fairness.rate_intervals import rate_interval
-from tacit.fairness.rates import RATES, Groups, Key, People, Rates, rates_of
+from tacit.fairness.rates import RATES, Groups, Key, People, Rates, group_words, rates_of
 from tacit.ledger import Account, paying
 from tacit.mechanisms import Law, NoisySums, farthest_table
 from tacit.parameters import probability
@@ -115,7 +115,7 @@ class PrivateRates:
     def __repr__(self) -> str:
         lines = []
         for key, *of in zip(self.groups.keys, *(self.estimates(name) for name in TOLD), strict=True):
-            group = " · ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+            group = group_words(key)
             lines.append(f"{group}: " + ", ".join(f"{name.replace('_', ' ')} {one}" for name, one in zip(TOLD, of, strict=True)))
         if self.groups.size > 1:
             lines.append(f"gap of equalized odds: {self.difference('equalized_odds')}")
@@ -245,7 +245,7 @@ class PrivateRates:
                 axes.plot([one.low, one.high], [place, place], color=colour if one.known else GREY, linewidth=2.5)
                 if one.known:
                     axes.plot([one.value], [place], "o", color=colour)
-                ticks.append((place, f"{name.replace('_', ' ')}, {key}"))
+                ticks.append((place, f"{name.replace('_', ' ')}, {group_words(key)}"))
                 place += 1
         axes.set_yticks([at for at, _ in ticks], [text for _, text in ticks], fontsize=8)
         axes.invert_yaxis()

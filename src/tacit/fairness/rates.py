@@ -31,6 +31,15 @@ Integers = NDArray[np.int64]
 #: The values of one attribute, or of several: "F", or ("F", "20-29").
 Key = object
 
+
+def group_words(key: Key) -> str:
+    """What a group is called: an intersection by all of its values.
+
+    >>> group_words(("F", "a")), group_words("M")
+    ('F · a', 'M')
+    """
+    return " · ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+
 #: Each rate as (cells of the numerator, cells of the denominator); a cell is (label, prediction).
 RATES: dict[str, tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]]] = {
     "selection_rate": (frozenset({(0, 1), (1, 1)}), frozenset({(0, 0), (0, 1), (1, 0), (1, 1)})),

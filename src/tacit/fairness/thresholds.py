@@ -29,7 +29,7 @@ from tacit.accounting import Adjacency, Bound, Composed, Event, Guarantee, exact
 from tacit.errors import ParameterError
 from tacit.fairness.errors import FairnessError
 from tacit.fairness.private_rates import PrivateRates, RateEstimate, noise_for
-from tacit.fairness.rates import Array, Groups, People, Rates, binary, listed
+from tacit.fairness.rates import Array, Groups, People, Rates, binary, group_words, listed
 from tacit.learning import Pipeline
 from tacit.learning.scikit import BaseEstimator, ClassifierMixin, check_is_fitted, clone
 from tacit.ledger import Account, paying
@@ -244,7 +244,7 @@ class EqualizedOdds(ClassifierMixin, BaseEstimator):
             if not (math.isnan(x.value) or math.isnan(y.value)):
                 axes.annotate("", tuple(after), (x.value, y.value), arrowprops={"arrowstyle": "->", "color": colour, "alpha": 0.6})
                 axes.plot([x.value], [y.value], "o", color=colour, markerfacecolor="white")
-            axes.plot([after[0]], [after[1]], "o", color=colour, label=str(key))
+            axes.plot([after[0]], [after[1]], "o", color=colour, label=group_words(key))
         axes.legend(title="filled: after the correction", title_fontsize=8, fontsize=8)
         dress(axes, f"Equalized odds: gap {self.gap_}; needs the group", "false positive rate", "true positive rate")
         return finish(figure, path)

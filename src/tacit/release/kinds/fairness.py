@@ -27,7 +27,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from tacit.accounting import Event
-from tacit.fairness import NOTIONS, RATES, Groups, PrivateRates, incompatible
+from tacit.fairness import NOTIONS, RATES, Groups, PrivateRates, group_words, incompatible
 from tacit.release import page as pictures
 from tacit.release.errors import JobError
 from tacit.release.job_parts import OutputSpec, Scalar
@@ -259,7 +259,7 @@ def described(planned: FairnessPlan, result: PrivateRates | None) -> Record:
     if result is None:
         return found
     shown = dict.fromkeys(rate for notion in planned.spec.notions for rate in NOTIONS.get(notion, (notion,)))
-    found["groups"] = [" · ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in result.groups.keys]
+    found["groups"] = [group_words(key) for key in result.groups.keys]
     for rate in shown:
         of = result.estimates(rate)
         found["rates"][rate] = {end: [plain(getattr(one, end)) for one in of] for end in ("value", "low", "high")}

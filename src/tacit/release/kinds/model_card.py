@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.exact import exact
-from tacit.fairness import RateEstimate, corrected_gap
+from tacit.fairness import RateEstimate, corrected_gap, group_words
 from tacit.release import page as pictures
 from tacit.release.kinds import Record, fields
 from tacit.release.kinds.model_onnx import onnx_file
@@ -151,7 +151,7 @@ def described(planned: PlannedModel, result: TrainedModel | None) -> Record:
         "source": spec.source, "features": list(spec.features), "inputs": planned.inputs, "holdout": share,
         "price": planned.portion.spend.words, "training": repr(planned.training),
         "evaluation": repr(planned.evaluation.event), "save": list(spec.save), "attributes": list(spec.groups),
-        "groups": [" · ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in output.groups.keys],
+        "groups": [group_words(key) for key in output.groups.keys],
         "rates": {}, "calibration": [], "gaps": [], "weights": [], "attack": {}, "joblib": JOBLIB if "joblib" in spec.save else "",
         "needs_group": NEEDS_GROUP if spec.gap is not None else "", "correction": {},
         "notes": [
