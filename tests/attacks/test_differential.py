@@ -184,11 +184,11 @@ def canonical(value: Any) -> Any:
 _WIDE = Context(prec=60)
 
 
-def shown(value: Any, key: str, source: str = "") -> Any:
+def shown(value: Any, asked: Asked) -> Any:
     """A key as an engine shows it, to be compared: PostgreSQL's char(n) has blanks there, and nanoseconds are texts."""
-    if value is not None and (key in PADDED or any(f".{name} AS {key} " in f"{source} " for name in PADDED)):
+    if value is not None and asked.keyed_by(PADDED):
         return value.rstrip(" ")
-    if value is not None and key in NANOSECONDS and len(value) <= MICROSECONDS and value[:1].isdigit():
+    if value is not None and asked.keyed_by(NANOSECONDS) and len(value) <= MICROSECONDS and value[:1].isdigit():
         value = datetime.datetime.fromisoformat(value)
     return canonical(value)
 
@@ -217,7 +217,7 @@ def plainly(asking: Asking, asked: Asked, chosen: Sequence[int], table: str, who
         return {i: lines for half in (chosen[:middle], chosen[middle:]) for i, lines in plainly(asking, asked, half, table, False).items()}
     if not asked.key.text:
         return {figure: {(): rows[0][place]} for place, figure in enumerate(chosen)}
-    keys = [shown(row[0], asked.key.text, asked.source) for row in rows]
+    keys = [shown(row[0], asked) for row in rows]
     return {figure: {(key,): row[place + 1] for key, row in zip(keys, rows, strict=True)} for place, figure in enumerate(chosen)}
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import datetime
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -68,9 +69,14 @@ class Asked:
     def text(self) -> str:
         return self._with([figure.text for figure in self.figures])
 
+    def keyed_by(self, columns: Sequence[str]) -> bool:
+        """Whether the key is one of these columns, under its own name or under one that the source gives it."""
+        key = self.key.text
+        return key in columns or any(f".{name} AS {key} " in f"{self.source} " for name in columns)
+
     def plain(self, chosen: tuple[int, ...]) -> str:
         """The plain SQL of some of the figures. A key of nanoseconds is shown as a text, because Python's dates end before."""
-        shown = f"CAST({self.key.text} AS VARCHAR)" if self.key.text in NANOSECONDS else self.key.text
+        shown = f"CAST({self.key.text} AS VARCHAR)" if self.keyed_by(NANOSECONDS) else self.key.text
         return self._with([self.figures[i].plain for i in chosen], shown)
 
     def _with(self, figures: list[str], shown: str = "") -> str:
