@@ -16,7 +16,7 @@ from tests.tables.people import session_on
 
 from tacit.ledger import Budget, Ledger
 from tacit.release.kinds import as_text
-from tacit.tables import Refused, Session, Source, Unit, keys
+from tacit.tables import EngineError, Refused, Session, Source, Unit, forms, keys
 
 RICH = Budget(epsilon=10**15, delta="1e-6")
 
@@ -198,3 +198,19 @@ def test_an_enumeration_in_the_order_of_its_letters_is_caught(levels: tuple[str,
     file, plain = levels
     wrong = [text for text in BY_ORDER if of_levels(file, text) != plain[text]]
     assert len(wrong) >= 5 and (of_levels(file, BY_ORDER[0]), plain[BY_ORDER[0]]) == (0, 40)
+
+
+BY_PERSON = "SELECT COUNT(CASE WHEN {outer} > 3 THEN 1 END) AS n FROM (SELECT id, {inner} AS v FROM visits GROUP BY id) AS w"
+
+
+@pytest.mark.parametrize("inner", ["MAX(u)", "MIN(u)", "COALESCE(MAX(u), 1)", "MAX(COALESCE(u, 1))"])
+def test_unsigned_numbers_do_not_overflow(inner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One person's 2^64 - 2 made a paid statement fail, once a MAX or a choice had hidden that its column has no sign."""
+    for most in (7, 2**64 - 2):
+        rows = pa.table({"id": pa.array([1, 2], pa.int64()), "u": pa.array([5, most], pa.uint64())})
+        for outer in ("v + v", "v * 2", "v - 1", "NULLIF(v, 1) * 3", "CASE WHEN v > 3 THEN v ELSE 1 END + v"):
+            assert asked(rows, BY_PERSON.format(inner=inner, outer=outer)) == [2], outer
+        assert asked(rows, "SELECT COUNT(CASE WHEN COALESCE(u, 1) + COALESCE(u, 1) > 3 THEN 1 END) AS n FROM visits") == [2]
+    monkeypatch.setattr(forms, "_unsigned", lambda value: value.wide)  # the mutant: only the column itself is known to have none
+    with pytest.raises(EngineError):
+        asked(rows, BY_PERSON.format(inner=inner, outer="v + v"))

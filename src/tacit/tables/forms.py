@@ -404,7 +404,7 @@ def in_digits(node: exp.Expression, left: Value, right: Value) -> Value | None:
         if size is None:
             return None
         first = exp.Cast(this=left.sql, to=exp.DataType.build(decimals.named(wide)))
-    elif left.kind == right.kind == "integer" or left.constant is not None or left.wide or right.wide:
+    elif left.kind == right.kind == "integer" or left.constant is not None or _unsigned(left) or _unsigned(right):
         first = exp.Paren(this=exp.Add(this=left.sql, expression=_NOTHING.copy()))
         if decimals.summed(left.size, (1, 0)) is None:
             return None
@@ -818,6 +818,12 @@ def comparable(values: list[Value]) -> bool:
     """Whether whole numbers may be compared as they are, one of them without a sign: doubles would take neighbours for equal."""
     whole = all(v.kind in ("integer", "null") or v.wide or (v.constant is not None and _fits_unsigned(v.constant)) for v in values)
     return (whole and any(v.wide for v in values)) or (all(_huge(v) for v in values) and len({v.most for v in values}) == 1)
+
+
+def _unsigned(value: Value) -> bool:
+    """Whether an engine may hold this as 64 bits without a sign, of which it makes sums and products that must fit into them: a column, or
+    what a choice or a MAX has made of one, which has its digits."""
+    return value.wide or (value.kind == "decimal" and value.size == (20, 0))
 
 
 def _huge(value: Value) -> bool:
