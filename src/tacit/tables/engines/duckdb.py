@@ -231,8 +231,8 @@ class DuckDB:
         if rows is None:
             raise EngineError("DuckDB knows no such table or column; check the names")
         found = {str(row[0]): duckdb_type(str(row[1])) for row in rows}
-        if isinstance(relation, exp.Table) and relation.name.casefold() in (views := self._views()):
-            found |= dict.fromkeys(may_fail(relation, lambda table: self._behind(table, views)), COMPUTED)
+        if isinstance(relation, exp.Table) and relation.name.casefold() in (made := self._definitions()):
+            found |= dict.fromkeys(may_fail(relation, lambda table: self._behind(table, made)), COMPUTED)
         texts = [name for name, kind in found.items() if kind == "VARCHAR"]
         if self._file and texts and isinstance(relation, exp.Table):
             alike = self.run(collation_probe(relation, texts)).to_pylist()[0]
@@ -290,21 +290,28 @@ class DuckDB:
             raise EngineError("DuckDB knows no such table or column; check the names")
         return {str(row[0]): duckdb_type(str(row[1])) for row in rows}
 
-    def _views(self) -> dict[str, str]:
-        """The views of a database, in small letters; not those by which files are read here, whose columns cannot fail."""
+    def _definitions(self) -> dict[str, str]:
+        """The views of a database, and the tables with generated columns, in small letters; not those by which files are read here, whose
+        columns cannot fail."""
+        views = "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary"
+        tables = "SELECT table_name, sql FROM duckdb_tables() WHERE NOT internal AND NOT temporary AND contains(upper(sql), 'GENERATED')"
         with self._lock:
-            rows = self._connection.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary").fetchall()
+            rows = self._connection.execute(f"{views} UNION ALL {tables}").fetchall()
         return {str(name).casefold(): str(text) for name, text in rows}
 
-    def _behind(self, table: exp.Table, views: dict[str, str]) -> Behind:
-        """What a name stands for. Generated columns are computed as rows are put in, so that none of them can fail any more."""
-        types, text = self._described(table.name), views.get(table.name.casefold())
+    def _behind(self, table: exp.Table, definitions: dict[str, str]) -> Behind:
+        """What a name stands for. Generated columns are computed as they are read: an UPDATE puts in what an INSERT would refuse."""
+        types, text = self._described(table.name), definitions.get(table.name.casefold())
         if text is None:
             return Behind(types)
         made = query_of(text, self.dialect)
         if not isinstance(made, exp.Create):
             return Behind(types, exp.Anonymous(this="unread"))
         named = made.this.expressions if isinstance(made.this, exp.Schema) else []
+        if made.kind == "TABLE":
+            columns = [column for column in named if isinstance(column, exp.ColumnDef)]
+            found = ((column, column.find(exp.GeneratedAsIdentityColumnConstraint)) for column in columns)
+            return Behind(types, generated={column.name: how.expression or exp.null() for column, how in found if how is not None})
         return Behind(types, made.expression, renamed=tuple(column.name for column in named))
 
     def bases(self, table: str) -> list[str]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-#: Rows as they are stored or were computed before, and what passes rows on as they are.
+#: Rows as they are stored, and what passes rows on as they are. Not those that a frame keeps: they are computed when they are first read.
 STORED = frozenset({
     "LogicalRelation", "LogicalRelationWithTable", "HiveTableRelation", "DataSourceV2Relation", "LocalRelation", "LogicalRDD",
-    "OneRowRelation", "InMemoryRelation", "Range",
+    "OneRowRelation", "Range",
 })  # fmt: skip
 PASSING = frozenset({"SubqueryAlias", "View", "Repartition", "RepartitionByExpression", "ResolvedHint", "Union"})
 #: What never fails if its parts do not.
