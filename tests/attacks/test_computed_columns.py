@@ -9,6 +9,8 @@ from __future__ import annotations
 import uuid
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +192,57 @@ def test_a_column_that_is_generated_as_it_is_read() -> None:
     with pytest.raises(Refused) as refusal:
         session.sql("SELECT COUNT(*) AS q FROM made WHERE x = 5 AND y > 0", epsilon=1)
     assert refusal.value.code == "column-may-fail"
+
+
+def test_parts_of_a_table_may_each_compute_a_column_in_their_own_way() -> None:
+    place = places.place("postgres")
+    if place.raw("SHOW server_version_num")[0][0] < "180000":
+        pytest.skip("columns that are generated as they are read came with PostgreSQL 18")
+    with psycopg.connect(servers.postgres("attacks")) as connection:
+        connection.execute("DROP TABLE IF EXISTS whole")
+        columns = "id bigint, x int, y int GENERATED ALWAYS AS (x) VIRTUAL"
+        connection.execute(f"CREATE TABLE whole ({columns}) PARTITION BY RANGE (id)".encode())
+        other = "y GENERATED ALWAYS AS (100 / (x - 5)) VIRTUAL"
+        connection.execute(f"CREATE TABLE part_of_whole PARTITION OF whole ({other}) FOR VALUES FROM (0) TO (10)".encode())
+        connection.execute("INSERT INTO whole (id, x) VALUES (1, 5), (2, 3)")
+    session = place.session(Unit("id", max_rows=1), Budget(epsilon=10**9, delta="1e-3"), name="whole", loss=False)
+    with pytest.raises(Refused) as refusal:
+        session.sql("SELECT COUNT(*) AS q FROM whole WHERE x = 5 AND y > 0", epsilon=1)
+    assert refusal.value.code == "column-may-fail"
+
+
+def test_rows_that_a_policy_or_a_foreign_server_makes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A policy is a condition of the database in front of the question's, and may fail; a foreign server may fail as it likes."""
+    place, url = places.place("postgres"), servers.postgres("attacks")
+    with psycopg.connect(url) as connection:
+        for text in (
+            "DROP VIEW IF EXISTS through", "DROP TABLE IF EXISTS ruled", "DROP FOREIGN DATA WRAPPER IF EXISTS none CASCADE",
+            "CREATE TABLE ruled (id bigint, code text)", "INSERT INTO ruled VALUES (1, '4'), (2, 'X')",
+            "CREATE VIEW through AS SELECT * FROM ruled",
+            "DO $$ BEGIN CREATE ROLE asking; EXCEPTION WHEN duplicate_object THEN NULL; END $$", "GRANT SELECT ON ruled TO asking",
+            "CREATE POLICY numbers ON ruled USING (CAST(code AS INTEGER) > 0)", "ALTER TABLE ruled ENABLE ROW LEVEL SECURITY",
+            "CREATE FOREIGN DATA WRAPPER none", "CREATE SERVER elsewhere FOREIGN DATA WRAPPER none",
+            "CREATE FOREIGN TABLE far (id bigint) SERVER elsewhere",
+        ):  # fmt: skip
+            connection.execute(text.encode())
+
+    def asked(name: str, role: str | None = None) -> float:
+        with closing(Postgres(url)) as engine:
+            if role is not None:
+                engine._connection.execute(f"SET ROLE {role}".encode())
+                engine._connection.commit()
+            here, budget = replace(place, usual=engine), Budget(epsilon=10**9, delta="1e-3")
+            session = here.session(Unit("id", max_rows=1), budget, name=name, loss=False)
+            return round(float(session.sql(f"SELECT COUNT(*) AS q FROM {name}", epsilon=10**6)["q"][0]))
+
+    assert asked("ruled") == 2  # its owner sees past the policy
+    for name, role in (("ruled", "asking"), ("through", None), ("far", None)):
+        with pytest.raises(TableError) as refusal:
+            asked(name, role)
+        assert refusal.value.code == "rows-may-fail", name
+    monkeypatch.setattr(postgres_engine, "may_fail", lambda table, look: frozenset())  # the mutant: policies are not seen
+    with pytest.raises((EngineError, TableError)):
+        asked("ruled", "asking")
 
 
 def test_a_generated_column_of_duckdb_that_an_update_has_made_fail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -219,6 +219,10 @@ WORDS: Mapping[str, str] = {
         "{column} is a char(n), which is kept filled up with blanks: {what} sees them, and other functions do not; "
         "say CAST({column} AS VARCHAR), which has none at its end"
     ),
+    "rows-may-fail": (
+        "the rows of {table} are {how} while a paid statement runs, and whether that fails on one of them would tell of rows; "
+        "store them, as a table or a materialised view, and name that"
+    ),
     "column-may-fail": (
         "{column} is computed as its rows are read, by something that may fail on one of them, and whether a paid statement fails would "
         "tell of rows; store it, as a column of a table or of a materialised view, or compute it in the output, where nothing can fail"

@@ -66,6 +66,10 @@ WORDS: Mapping[str, str] = {
         "'dst'), max_rows=50, capped=True)"
     ),
     "person-needed": "{what} needs a unit with a person: Unit('patient_id', max_rows=12)",
+    "rows-may-fail": (
+        "the rows of {table} are {how} while a paid statement runs, and whether that fails on one of them would tell of rows; "
+        "store them, as a table or a materialised view, and ask about that"
+    ),
     "statement-failed": "{engine} could not run the statement; session.explain(...) shows it",
     "sub-query-not-person": (
         "EXISTS, IN and sub-queries in a condition are answered where they are about the person, {person}, on both sides; "

@@ -67,10 +67,11 @@ class Postgres:
         return found
 
     def columns(self, relation: exp.Expression) -> dict[str, str]:
-        query = exp.Select(expressions=[exp.Star()]).from_(relation.copy(), copy=False).limit(0, copy=False)
-        found = self._described(self.prepare(query).sql(dialect=self.dialect))
+        computed: frozenset[str] = frozenset()
         if isinstance(relation, exp.Table):
-            found |= dict.fromkeys(may_fail(relation, self._behind), COMPUTED)
+            computed = may_fail(relation, lambda table: self._behind(table, named=table is relation))
+        query = exp.Select(expressions=[exp.Star()]).from_(relation.copy(), copy=False).limit(0, copy=False)
+        found = self._described(self.prepare(query).sql(dialect=self.dialect)) | dict.fromkeys(computed, COMPUTED)
         texts = [name for name, kind in found.items() if kind in TEXTS]
         if texts and self._connection.info.parameter_status("server_encoding") != "UTF8":
             # Not every byte has a character in other encodings, and not every character bytes: a statement would fail on one of them.
@@ -90,19 +91,33 @@ class Postgres:
             raise EngineError("PostgreSQL knows no such table or column; check the names")
         return found
 
-    def _behind(self, table: exp.Table) -> Behind:
-        """What a name stands for, as the server's own catalogue has it."""
+    def _behind(self, table: exp.Table, *, named: bool) -> Behind:
+        """What a name stands for, as the server's own catalogue has it.
+
+        A policy on rows holds for the one who asks (`named`), but behind a view for the view's owner: there every policy counts.
+        """
         name = exp.Table(**{part: table.args[part].copy() for part in ("this", "db") if table.args.get(part) is not None})
-        types = self._described(f"SELECT * FROM {name.sql(dialect=self.dialect)} LIMIT 0")
+        text = name.sql(dialect=self.dialect)
         rows: list[Any] | None = None
         with suppress(Exception), self._lock, self._connection.transaction(force_rollback=True):
-            rows = self._connection.execute(_COMPUTED, (name.sql(dialect=self.dialect),)).fetchall()
+            rows = self._connection.execute(_COMPUTED, (text,)).fetchall()
         if not rows:
             raise EngineError("PostgreSQL knows no such table or column; check the names")
-        # What cannot be read is an expression that is not known.
-        made = {str(row[1]): query_of(str(row[2]), self.dialect) or exp.Anonymous(this="unread") for row in rows if row[1] is not None}
-        view = rows[0][0]
-        return Behind(types, None if view is None else query_of(str(view), self.dialect) or exp.Anonymous(this="unread"), made)
+        if any(row[3] for row in rows):
+            raise TableError(code="rows-may-fail", table=table.name, how="fetched from elsewhere by a foreign table")
+        if any(row[4] if named else row[5] for row in rows):
+            raise TableError(code="rows-may-fail", table=table.name, how="chosen by a policy on rows")
+        # What cannot be read is an expression that is not known. Partitions may have expressions of their own.
+        made: dict[str, list[exp.Expression]] = {}
+        for row in rows:
+            if row[1] is not None:
+                made.setdefault(str(row[1]), []).append(query_of(str(row[2]), self.dialect) or exp.Anonymous(this="unread"))
+        view = next((str(row[0]) for row in rows if row[0] is not None), None)
+        return Behind(
+            self._described(f"SELECT * FROM {text} LIMIT 0"),
+            None if view is None else query_of(view, self.dialect) or exp.Anonymous(this="unread"),
+            {column: exp.Tuple(expressions=found) for column, found in made.items()},
+        )
 
     def relations(self, table: str) -> list[str]:
         """The tables behind a name, as the server itself numbers them: one table has one number, however it is spelt or viewed."""
@@ -139,12 +154,18 @@ class Postgres:
 
 #: Which cluster and database this is, whatever the address that led here.
 _SERVER = "SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || oid FROM pg_database WHERE datname = current_database()"
-#: The query of a view; and the expressions of columns that are not stored, as PostgreSQL 18 has them.
+#: The query of a view; the expressions of columns that are not stored, as PostgreSQL 18 has them; whether rows come from elsewhere, and
+#: whether policies choose among them: for the one who asks, and for anyone. With all parts of a table that has some.
 _COMPUTED = """
-SELECT CASE c.relkind WHEN 'v' THEN pg_get_viewdef(c.oid) END, a.attname, pg_get_expr(d.adbin, d.adrelid)
-FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attgenerated = 'v' AND NOT a.attisdropped
+WITH RECURSIVE parts(number) AS (
+    SELECT to_regclass(%s)::oid
+    UNION SELECT i.inhrelid FROM parts JOIN pg_inherits i ON i.inhparent = parts.number
+)
+SELECT CASE c.relkind WHEN 'v' THEN pg_get_viewdef(c.oid) END, a.attname, pg_get_expr(d.adbin, d.adrelid),
+    c.relkind = 'f', row_security_active(c.oid), c.relrowsecurity
+FROM parts JOIN pg_class c ON c.oid = parts.number
+LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attgenerated = 'v' AND NOT a.attisdropped
 LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-WHERE c.oid = to_regclass(%s)
 """
 #: The tables that a view reads, through other views, and the whole tables that partitions are parts of.
 _BEHIND = """
