@@ -264,7 +264,7 @@ def moved(plan: Plan, first: Exact, second: Exact) -> float:
         groups = list(dict.fromkeys([*first.groups, *second.groups]))
         first, second = (_on_groups(plan, exact, groups) for exact in (first, second))
         changed = [a - b for a, b in zip(first.people, second.people, strict=True) if a != b]
-        if len(changed) > plan.unit.reach(True).groups or any(abs(step) > 1 for step in changed):
+        if len(changed) > plan.reach.groups or any(abs(step) > 1 for step in changed):
             return math.inf
     return loss_between(plan, first, second)
 

@@ -14,7 +14,7 @@ import pytest
 from tacit import noise
 from tacit.accounting import Adjacency, DiscreteLaplace, Event, Gaussian, Laplace, PureDP
 from tacit.calculus import AddRemove, Integers, Measurement, Release, Rows, Space, UnprovedError
-from tacit.ledger import Budget, BudgetExceeded, DataIdentity, Ledger, LedgerError, PriceError, ReleaseFailed
+from tacit.ledger import Budget, BudgetExceeded, DataIdentity, Ledger, LedgerError, PriceError, ReleaseFailed, journal
 
 CANARY = "canary-7f3a91"
 
@@ -362,3 +362,11 @@ def test_a_kept_answer_is_in_the_book_because_the_curator_said_so(sqlite_url: st
         account.release(Fake(PureDP(0.1), answer="published-answer"), data=[CANARY], question="q")
     files = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"published-answer" in files and CANARY.encode() not in files
+
+
+def test_totals_have_one_order_whether_they_are_remembered_or_read(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    account = ledger.account("order", Budget(epsilon=1, delta="1e-6"))
+    account.spend(Laplace(10), purpose="a table of visits by region")
+    remembered = list(account.spent().totals)
+    monkeypatch.setattr(journal, "_WRITTEN", {})
+    assert list(account.spent().totals) == remembered == ["epsilon", "delta", "pure", "rho"]

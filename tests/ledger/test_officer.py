@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tacit.accounting import ApproxDP, Composed, Gaussian, Laplace, PureDP
-from tacit.ledger import Budget, Ledger, OfficerKey, officer
+from tacit.ledger import Budget, Ledger, LedgerError, OfficerKey, officer
 from tacit.ledger.officer import GROUPS, PRIORS, event_of, meaning_of, report_of, to_json
 
 AUDIT: dict[str, Any] = {
@@ -147,3 +147,18 @@ def test_a_group_has_a_belief_of_its_own_where_delta_allows_one(tmp_path: Path) 
     one, two, four = (float(cell.removesuffix(" %")) / 100 for cell in dict(found.rows)["1%"])
     bayes = [0.01 * math.exp(k * 1.8) / (0.99 + 0.01 * math.exp(k * 1.8)) for k in (1, 2, 4)]
     assert bayes[0] <= one < 0.1 and bayes[1] <= two < 0.35 and bayes[2] <= four <= 1
+
+
+def test_a_unit_is_called_what_it_is(tmp_path: Path) -> None:
+    """A word for people, and no term of the account: who asks for it under another one gets the same account, with its own word."""
+    ledger = Ledger.open(tmp_path / "book.db")
+    opened = ledger.account("survey", Budget(epsilon=1), unit="s", called="student")
+    assert ledger.account("survey", unit="s", called="pupil").spec == opened.spec and "called" in opened.spec.to_record()
+    assert "called" not in ledger.account("visits", Budget(epsilon=1), unit="patient_id").spec.to_record()
+    opened.spend(PureDP(0.5), purpose="rates of lectures by department")
+    found = report_of(ledger)
+    assert [row.called for row in found.accounts] == ["student", "patient"] and [row.unit for row in found.accounts] == ["s", "patient_id"]
+    page = found.to_html()
+    assert "one student" in page and "one s<" not in page and "one patient" in page
+    with pytest.raises(LedgerError, match="word for one unit"):
+        ledger.account("other", Budget(epsilon=1), called="x" * 101)

@@ -115,7 +115,7 @@ def test_counting_values_beyond_their_bounds_costs_no_more_than_the_plan_says(un
         float(np.sum((np.asarray(after, float) - np.asarray(before, float)) ** 2)) / float(sigma) ** 2
         for before, after, sigma in zip(moved[0].sums, moved[1].sums, sigmas, strict=True)
     )
-    assert square <= float(joint_square(plan.wanted.measures, sigmas, unit, True)) * (1 + 1e-9)
+    assert square <= float(joint_square(plan.wanted.measures, sigmas, unit.reach(True))) * (1 + 1e-9)
 
 
 def test_a_loss_that_the_noise_hides_is_not_taken_for_none() -> None:

@@ -59,7 +59,9 @@ def test_the_better_law_is_taken() -> None:
     spend = Guarantee(epsilon=Fraction(1), delta=Fraction(1, 10**6))
     assert planned(question("count", grouped=False), Unit("id", max_rows=1), engine_on([]), spend=spend).split.law == "laplace"
     spread = Unit("id", max_groups=60, rows_per_group=1)
-    assert planned(question("count", grouped=True), spread, engine_on([]), spend=spend).split.law == "gaussian"
+    listed = {"region": [f"region {number}" for number in range(60)]}
+    assert planned(question("count", grouped=True), spread, engine_on([]), spend=spend, keys=listed).split.law == "gaussian"
+    assert planned(question("count", grouped=True), spread, engine_on([]), spend=spend).split.law == "laplace", "two groups are declared"
 
 
 def test_private_keys_compose_a_selection_with_the_figures() -> None:

@@ -64,16 +64,25 @@ def people(unit: Unit, groups: int) -> list[dict[tuple[int, int], int]]:
 )
 def test_the_bound_is_the_greatest_move(unit: Unit) -> None:
     everybody = people(unit, 2)
-    assert max(square(p, {}) for p in everybody) == joint_square(MEASURES, SIGMAS, unit, True)
-    assert max(absolute(p, {}) for p in everybody) == joint_absolute(MEASURES, SIGMAS, unit, True)
+    assert max(square(p, {}) for p in everybody) == joint_square(MEASURES, SIGMAS, unit.reach(True))
+    assert max(absolute(p, {}) for p in everybody) == joint_absolute(MEASURES, SIGMAS, unit.reach(True))
+
+
+def test_people_in_few_declared_groups_move_few_counts() -> None:
+    """Twenty-five visits in two regions are two people in the counts of people, not twenty-five."""
+    counted, unit = Statistic("people", ONE, 0, 1, over="people"), Unit("id", max_rows=25)
+    assert [joint_absolute([counted], [Fraction(1)], unit.reach(True, among=n)) for n in (None, 1, 2, 40)] == [25, 1, 2, 25]
+    assert joint_square([counted], [Fraction(1)], unit.reach(True, among=2)) == 2
+    exchanged = replace(unit, adjacency=Adjacency.REPLACE_ONE).reach(True, among=2)
+    assert joint_absolute([counted], [Fraction(1)], exchanged) == 4
 
 
 def test_exchanged_people_stay_below_the_bound() -> None:
     unit = Unit("id", max_rows=2, adjacency=Adjacency.REPLACE_ONE)
     everybody = people(unit, 2)
     worst = max(square(a, b) for a in everybody for b in everybody)
-    assert joint_square(MEASURES, SIGMAS, replace_less(unit), True) < worst <= joint_square(MEASURES, SIGMAS, unit, True)
-    assert max(absolute(a, b) for a in everybody for b in everybody) <= joint_absolute(MEASURES, SIGMAS, unit, True)
+    assert joint_square(MEASURES, SIGMAS, replace_less(unit).reach(True)) < worst <= joint_square(MEASURES, SIGMAS, unit.reach(True))
+    assert max(absolute(a, b) for a in everybody for b in everybody) <= joint_absolute(MEASURES, SIGMAS, unit.reach(True))
 
 
 def replace_less(unit: Unit) -> Unit:
@@ -85,8 +94,8 @@ def test_nulls_are_free_beside_a_sum_but_not_beside_everything() -> None:
     unit = Unit("id", max_rows=1)
     assert together([NULLS, TOTAL], [Fraction(1), Fraction(2)]) == 2
     assert together([ROWS, TOTAL], [Fraction(1), Fraction(2)]) == 3
-    with_nulls = joint_square(MEASURES, [Fraction(1), Fraction(1), Fraction(3)], unit, False)
-    assert with_nulls == joint_square([ROWS, TOTAL], [Fraction(1), Fraction(3)], unit, False) == 2
+    with_nulls = joint_square(MEASURES, [Fraction(1), Fraction(1), Fraction(3)], unit.reach(False))
+    assert with_nulls == joint_square([ROWS, TOTAL], [Fraction(1), Fraction(3)], unit.reach(False)) == 2
 
 
 def test_people_in_several_branches_are_not_taken_for_rows() -> None:
@@ -95,15 +104,18 @@ def test_people_in_several_branches_are_not_taken_for_rows() -> None:
     assert together([people_measure, TOTAL], [Fraction(1), Fraction(2)]) == 3
 
 
-@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6), st.booleans())
-def test_reach_is_the_worst_heap(max_rows: int, max_groups: int, rows_per_group: int, grouped: bool) -> None:
-    reach = Unit("id", max_rows=max_rows, max_groups=max_groups, rows_per_group=rows_per_group).reach(grouped)
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 6), st.booleans(), st.integers(1, 9))
+def test_reach_is_the_worst_heap(max_rows: int, max_groups: int, rows_per_group: int, grouped: bool, among: int) -> None:
+    """No person is in more groups than there are."""
+    reach = Unit("id", max_rows=max_rows, max_groups=max_groups, rows_per_group=rows_per_group).reach(grouped, among=among)
+    max_groups = min(max_groups, among) if grouped else max_groups
     most = min(max_rows, max_groups * rows_per_group)
     best = 0
     for total in range(most + 1):
         for heap in itertools.combinations_with_replacement(range(min(rows_per_group, total) + 1), min(max_groups, 6)):
             if sum(heap) == total:
                 best = max(best, sum(h * h for h in heap))
+    assert reach.groups == (min(max_groups, most) if grouped else 1)
     assert reach.rows == most and reach.heaped == (best if grouped else most**2)
 
 

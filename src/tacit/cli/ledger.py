@@ -129,7 +129,7 @@ def _accounts(standings: list[Standing]) -> Table:
             name.append(f" {row.mark}", style="bold red")
         style = "red" if row.share >= 0.9 else "yellow" if row.share >= 0.7 else "green"
         used = Text(f"{100 * row.share:.1f} %", style=style)
-        protects = f"{row.unit}, {row.adjacency}"
+        protects = f"{row.called}, {row.adjacency}"
         table.add_row(name, protects, row.budget, row.spent, row.left, used, str(row.entries))
     return table
 

@@ -159,12 +159,13 @@ class Account:
         """The totals of the account: of one period, or of its whole life."""
         period = self._period(period, needed=False)
 
-        def work(connection: Connection) -> Totals:
-            above = self.ledger.path(connection, self.spec)[1:]
+        def work(connection: Connection) -> dict[str, Amount]:
+            names = self.spec.components(self.ledger.path(connection, self.spec)[1:])
             found = journal.totals_of(connection, [(self.spec.id, period)])
-            return found.get((self.spec.id, period)) or Totals.empty(self.spec.components(above))
+            total = (found.get((self.spec.id, period)) or Totals.empty(names)).total
+            return {name: total[name] for name in names}  # in this order, also where the book's own is another one
 
-        return self._spent(self.ledger.store.read(work).total)
+        return self._spent(self.ledger.store.read(work))
 
     def left(self, period: str | None = None, *, correction: bool = False) -> dict[str, Fraction]:
         """The largest charge that this account and all accounts above it would admit now."""

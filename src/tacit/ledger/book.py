@@ -102,7 +102,7 @@ class Ledger:
         parent: Account | str | None = None, adjacency: Adjacency | str | None = None,
         unit: str | None = None, rule: str | None = None, collusion: bool | None = None,
         window: str | None = None, growing: bool | None = None, null_record: bool | None = None,
-        cache: bool | None = None, new_dataset: bool = False,
+        cache: bool | None = None, called: str | None = None, new_dataset: bool = False,
     ) -> Account:
         """Open an account, or find the one that the name or the data already has. `tacit.ledger.spec.Spec` says what the terms mean.
 
@@ -119,7 +119,7 @@ class Ledger:
             budget, window = _with_window(Budget.of(budget), window)
         terms: dict[str, Any] = {"budget": budget, "adjacency": _relation(adjacency), "unit": unit}
         terms |= {"rule": rule, "collusion": collusion, "window": window, "growing": growing}
-        terms |= {"null_record": null_record, "cache": cache}
+        terms |= {"null_record": null_record, "cache": cache, "called": called}
         asked = {key: value for key, value in terms.items() if value is not None}
 
         def found(connection: Connection, *, write: bool = False) -> Spec | None:
@@ -214,7 +214,7 @@ class Ledger:
         return None
 
     def _created(self, connection: Connection, name: str, above: Spec | None, asked: dict[str, Any]) -> Spec:
-        inherited = {} if above is None else {key: getattr(above, key) for key in ("adjacency", "unit", "window", "null_record")}
+        inherited = {} if above is None else {key: getattr(above, key) for key in ("adjacency", "unit", "window", "null_record", "called")}
         head = journal.last(connection)
         spec = Spec(head.seq + 1, name, **{**inherited, **asked}, parent=None if above is None else above.id).checked(above)
         record = {"kind": "account", "account": spec.id, "terms": spec.to_record(), "time": journal.now()}
@@ -329,5 +329,5 @@ def _same_terms(spec: Spec, name: str, above: Spec | None, asked: dict[str, Any]
     if above is not None and above.id != spec.parent:
         raise LedgerError(f"parent: account {spec.name!r} was opened below another account")
     for key, value in asked.items():
-        if getattr(spec, key) != value:
+        if key != "called" and getattr(spec, key) != value:
             raise LedgerError(code="terms-fixed", term=key, name=name, account=spec.name, opened=getattr(spec, key))

@@ -52,7 +52,7 @@ from tacit.ledger import report as tables
 from tacit.ledger.book import Ledger
 from tacit.ledger.filters import in_words
 from tacit.ledger.governance import KINDS, vague
-from tacit.ledger.report import Spend
+from tacit.ledger.report import Spend, spoken
 from tacit.ledger.spec import Spec
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class Standing:
     name: str
     depth: int
     unit: str
+    called: str
     relation: str
     budget: str
     spent: str
@@ -162,12 +163,12 @@ class Report:
 
     def nist(self) -> dict[str, Any]:
         """Answers to what NIST SP 800-226 asks of a claim, layer by layer, from the book; what the book cannot know says so."""
-        units = sorted({row.unit for row in self.accounts})
+        units = sorted({row.called for row in self.accounts})
         relations = sorted({row.relation for row in self.accounts})
         open_ended = "The book cannot answer this; the curator must."
         pairs = [
             ("Whom does the guarantee protect (the unit of privacy)?",
-             f"One {' or one '.join(map(spoken, units))}; neighbours by {', '.join(relations)}."),
+             f"One {' or one '.join(units)}; neighbours by {', '.join(relations)}."),
             ("How much may be learned (epsilon, delta or another parameter)?", "; ".join(f"{a.name}: {a.budget}" for a in self.accounts)),
             ("How much was spent so far?", "; ".join(f"{a.name}: {a.spent} ({a.share:.0%})" for a in self.accounts)),
             ("Is everything that was computed accounted for?", f"{self.entries} entries, chained by hash; {self.verdict}."),
@@ -273,7 +274,7 @@ def _standing(row: tables.Standing, ledger: Ledger) -> Standing:
     if row.mark:
         notes.append(row.mark)
     return Standing(
-        row.account, row.depth, row.unit, row.adjacency, row.budget, row.spent, row.left, row.share, row.entries, tuple(notes)
+        row.account, row.depth, row.unit, row.called, row.adjacency, row.budget, row.spent, row.left, row.share, row.entries, tuple(notes)
     )
 
 
@@ -314,19 +315,7 @@ def meaning_of(ledger: Ledger, name: str) -> Meaning:
     words = in_words(spec.budget, {c: v if v is not None else Fraction(0) for c, v in amounts.items()})
     said = [f"{tails[0]:.2g}" if tails[0] else ""]
     said += [f"{tail:.2g} for {size} together" for size, tail in zip(GROUPS, tails, strict=True) if tails[0] < tail < RARE]
-    return Meaning(name, spoken(spec.unit), words, ", ".join(said), tuple(rows))
-
-
-def spoken(unit: str) -> str:
-    """What a unit is called in a sentence: an account knows it by the column that tells one from another.
-
-    >>> spoken("household_id"), spoken("patient"), spoken("id"), spoken("row")
-    ('household', 'patient', 'id', 'row')
-    """
-    for ending in ("_id", "_no", "_nr", "_key"):
-        if unit.lower().endswith(ending) and len(unit) > len(ending):
-            return unit[: -len(ending)]
-    return unit
+    return Meaning(name, spec.called or spoken(spec.unit), words, ", ".join(said), tuple(rows))
 
 
 def _tail(event: Event | None, size: int) -> float:
@@ -516,7 +505,6 @@ def _template() -> Template:
 
     text = (Path(__file__).parent / "templates" / "officer.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["spoken"] = spoken
     return environment.from_string(text)
 
 

@@ -121,6 +121,7 @@ class Standing:
     depth: int
     names: tuple[str, ...]
     unit: str
+    called: str
     adjacency: str
     rule: str
     window: str
@@ -130,6 +131,18 @@ class Standing:
     share: float
     entries: int
     mark: str
+
+
+def spoken(unit: str) -> str:
+    """What a unit is called in a sentence: an account knows it by the column that tells one from another.
+
+    >>> spoken("household_id"), spoken("patient"), spoken("id"), spoken("row")
+    ('household', 'patient', 'id', 'row')
+    """
+    for ending in ("_id", "_no", "_nr", "_key"):
+        if unit.lower().endswith(ending) and len(unit) > len(ending):
+            return unit[: -len(ending)]
+    return unit
 
 
 def spends(ledger: Ledger, *, account: str | None = None, last: int | None = None) -> list[Spend]:
@@ -214,6 +227,7 @@ def standings(ledger: Ledger, *, account: str | None = None) -> list[Standing]:
             depth=depth,
             names=tuple(name for name in names.get(spec.id, []) if name != spec.name),
             unit=spec.unit,
+            called=spec.called or spoken(spec.unit),
             adjacency=spec.adjacency.value,
             rule=spec.rule if spec.collusion else "no collusion",
             window=spec.window or "",

@@ -108,6 +108,7 @@ class Spec:
     - `window`: the budget holds for each period of this length, and every spend names its period.
     - `null_record`: computations treat an absent record as a fixed public one.
     - `cache`: an identical question may be answered again from the book.
+    - `called`: the word for one unit in what people read, such as household. It is no part of what is compared.
     """
 
     id: int
@@ -122,11 +123,14 @@ class Spec:
     growing: bool = False
     null_record: bool = False
     cache: bool = False
+    called: str = ""
 
     def checked(self, parent: Spec | None) -> Spec:
         """Itself, if the terms are sound together and with those of the parent."""
         if not isinstance(self.name, str) or not self.name.strip() or len(self.name) > 200:
             raise LedgerError("name must be a text of 1 to 200 characters")
+        if not isinstance(self.called, str) or len(self.called) > 100:
+            raise LedgerError("called must be a word for one unit, such as 'household'")
         if not isinstance(self.budget, Budget):
             raise LedgerError(f"budget must be a Budget such as Budget(epsilon=1), not {type(self.budget).__name__}")
         if not isinstance(self.adjacency, Adjacency):
@@ -205,6 +209,8 @@ class Spec:
     def to_record(self) -> dict[str, Any]:
         """A JSON-able form without the id, which is the number of the entry it stands in."""
         terms = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "id"}
+        if not self.called:
+            del terms["called"]  # as books had it before there was such a word
         return terms | {"budget": self.budget.to_record(), "adjacency": self.adjacency.value}
 
     @staticmethod

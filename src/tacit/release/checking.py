@@ -289,7 +289,7 @@ def _groups(engine: DuckDB, output: TablePlan) -> Spread:
     query = query if question.where is None else query.where(question.where.copy(), copy=False)
     inner = engine.prepare(query).sql(dialect="duckdb")
     each = f"SELECT COUNT(*) AS n FROM ({inner}) WHERE p_ IS NOT NULL GROUP BY p_"
-    return _spread(engine, f"groups of {output.name}", each, None if unit.capped else unit.reach(True).groups)
+    return _spread(engine, f"groups of {output.name}", each, None if unit.capped else output.plan.reach.groups)
 
 
 def _summed(output: TablePlan, found: list[CutOff]) -> list[FigureCheck]:

@@ -43,10 +43,11 @@ class Terms:
     adjacency: Adjacency
     window: str | None
     place: str
+    called: str | None = None
 
     def asked(self) -> dict[str, Any]:
         """For `Ledger.account`."""
-        return {"unit": self.unit, "adjacency": self.adjacency, "window": self.window}
+        return {"unit": self.unit, "adjacency": self.adjacency, "window": self.window, "called": self.called}
 
 
 def terms_of(job: Job, protects: str = "") -> Terms:
@@ -57,12 +58,12 @@ def terms_of(job: Job, protects: str = "") -> Terms:
     whose = f"{unit.whom}: {protects}" if protects else unit.whom
     if job.series is not None:
         window = job.series.every if job.series.per == "period" else unit.window
-        return Terms(job.series.name, job.series.budget.typed(), whose, unit.adjacency, window, "series")
+        return Terms(job.series.name, job.series.budget.typed(), whose, unit.adjacency, window, "series", unit.called)
     if job.account is not None:
         return Terms(
-            job.account.name, job.account.budget.typed(), whose, unit.adjacency, unit.window, "account"
+            job.account.name, job.account.budget.typed(), whose, unit.adjacency, unit.window, "account", unit.called
         )
-    return Terms(job.title, job.budget.typed(), whose, unit.adjacency, unit.window, "budget")
+    return Terms(job.title, job.budget.typed(), whose, unit.adjacency, unit.window, "budget", unit.called)
 
 
 def account_for(

@@ -35,7 +35,7 @@ ARROW_DIGITS = 76
 class Bias:
     """What caps and bounds take from figures, estimated (`tacit.tables.bias`): the truth is the figure plus something from `low` to `high`.
 
-    `sure` is the size that the estimate has at the least, after its own noise.
+    `sure` is the size of the estimate, and 0 where there may be no loss at all but only the estimate's own noise.
     """
 
     low: Floats
@@ -75,7 +75,7 @@ class Figures:
 
     @property
     def biased(self) -> NDArray[np.bool_]:
-        """Where the loss to caps or bounds surely exceeds the interval: the figure is more wrong than its error bar says."""
+        """Where the estimated loss to caps or bounds exceeds the interval: the figure is more wrong than its error bar says."""
         if self.bias is None:
             return np.zeros(len(self.value), dtype=bool)
         found: NDArray[np.bool_] = self.bias.sure > (self.high - self.low) / 2
@@ -175,7 +175,7 @@ class Answer:
 
     @property
     def biased(self) -> dict[str, list[int]]:
-        """The lines of each figure whose loss to caps or bounds surely exceeds the interval."""
+        """The lines of each figure whose estimated loss to caps or bounds exceeds the interval."""
         found = {name: np.flatnonzero(f.biased).tolist() for name, f in self.figures.items()}
         return {name: lines for name, lines in found.items() if lines}
 

@@ -15,7 +15,7 @@ caps allow.
 >>> import numpy as np
 >>> counted = of_count(Figures(np.array([5166.0]), np.array([5092.0]), np.array([5240.0])), Lost(0.53, 0.52, 0.54))
 >>> np.round(counted.high).tolist(), np.round(counted.sure).tolist()
-([6383.0], [5597.0])
+([6383.0], [5825.0])
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ def of_count(
     binomial draw of its `rows`, of which as many as are `heaped` in one unit are kept or lost together. No group has more than
     all rows that there are, with at most `each` in a row.
     """
-    most, least = min(lost.high, MOST_LOST), min(lost.low, MOST_LOST)
+    most, about = min(lost.high, MOST_LOST), min(lost.share, MOST_LOST) if lost.low > 0 else 0.0
     end = np.maximum(found.high if upwards else -found.low, 0.0)
     many = np.maximum(end if rows is None else rows, 1.0)
     chance = 2 * np.sqrt(most * heaped / many)
     size = end * (most + np.where(most > 0, chance, 0.0)) / (1 - most)
     size = np.minimum(size, np.maximum(lost.rows * each - end, 0.0))
-    sure = np.maximum(found.value if upwards else -found.value, 0.0) * least / (1 - least)
+    sure = np.maximum(found.value if upwards else -found.value, 0.0) * about / (1 - about)
     nothing = np.zeros_like(found.value)
     return Bias(nothing, size, sure) if upwards else Bias(-size, nothing, sure)
 

@@ -37,7 +37,7 @@ from tacit.tables.dialects import known_dialect
 from tacit.tables.engines.engine import KEPT, Engine
 from tacit.tables.errors import TableError
 from tacit.tables.figures import Released, answer_of, expected, integers, release
-from tacit.tables.plan import Plan, Settings, multiplicity_of
+from tacit.tables.plan import Plan, Settings
 from tacit.tables.question import Question
 from tacit.tables.relation import Catalog, Relation, Table
 from tacit.tables.schema import Schema
@@ -319,7 +319,7 @@ def explained(plan: Plan, text: str, rows: int, confidence: float) -> str:
     """The plan in words, with the statement."""
     price = priced(plan, rows, confidence)
     unit, grouped = plan.unit, plan.question.grouped
-    reach = unit.reach(grouped, multiplicity_of(plan.question))
+    reach = plan.reach
     lines = [f"unit: {unit!r}, neighbours by {unit.adjacency.value}"]
     lines += [f"   {step}" for step in (plan.question.relation.steps if isinstance(plan.question.relation, Relation) else ())]
     if unit.person is None and unit.ends is not None:

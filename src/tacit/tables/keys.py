@@ -290,6 +290,11 @@ class Keys:
         """How many public combinations there are."""
         return math.prod(len(listed.values) for listed in self.lists)
 
+    @property
+    def most(self) -> int | None:
+        """How many groups there can be at most, where that is public: without columns that are to be selected."""
+        return None if self.private else self.count
+
     def of(self, listed: Listed) -> list[Key]:
         """The keys that a list is about, in its order."""
         by_name = {key.name: key for key in self.keys}

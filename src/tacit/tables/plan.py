@@ -21,6 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -38,7 +39,7 @@ from tacit.tables.ranks import ladder_for
 from tacit.tables.relation import Relation
 from tacit.tables.statement import Wanted, key_name, rows_of, statement
 from tacit.tables.statistics import Interval, Share, Split, Statistic, better, split
-from tacit.tables.unit import Unit
+from tacit.tables.unit import Reach, Unit
 
 Ends = tuple[Fraction | float, Fraction | float]
 _ALL: Ends = (-math.inf, math.inf)
@@ -302,6 +303,11 @@ class Plan:
         return self.wanted.keys
 
     @property
+    def reach(self) -> Reach:
+        """How far one unit's rows can spread over the groups."""
+        return _reach(self.question, self.unit, self.keys)
+
+    @property
     def shares(self) -> tuple[Share, ...]:
         return self.split.shares
 
@@ -362,15 +368,20 @@ class Prepared:
     beyond: tuple[tuple[str, int], ...]
     numbered: bool
 
+    @cached_property
+    def reach(self) -> Reach:
+        """How far one unit's rows can spread over the groups."""
+        return _reach(self.question, self.unit, self.keys)
+
     def at(self, spend: Guarantee) -> Plan:
         """The plan for a price."""
         question, unit, keys, law = self.question, self.unit, self.keys, self.settings.law
-        multiplicity, selection = multiplicity_of(question), None
+        selection = None
         if keys.private:
             from tacit.tables.selection import selection_for  # with all mechanisms, which other questions do without
 
             names = ", ".join(repr(question.keys[i].name) for i in keys.private)
-            selection, found = selection_for(self._noise, unit, spend, law, unit.reach(True, multiplicity).groups, names)
+            selection, found = selection_for(self._noise, unit, spend, law, self.reach, names)
             event: Event = Composed(found.event, *selection.events)
         else:
             found = self._noise(spend, law)
@@ -387,8 +398,7 @@ class Prepared:
             return better(self._noise(price, "gaussian"), self._noise(price, "laplace"))
         own = law or ("gaussian" if price.laplace_epsilon is None else "laplace")
         demands = _demands(self.wishes.demands, self.asked, self.told, own)
-        multiplicity = multiplicity_of(self.question)
-        return split(self.wishes.measures, demands, self.unit, self.question.grouped, price, multiplicity, law)
+        return split(self.wishes.measures, demands, self.reach, price, law)
 
 
 def prepare(question: Question, unit: Unit, engine: Engine, settings: Settings) -> Prepared:
@@ -407,12 +417,11 @@ def prepare(question: Question, unit: Unit, engine: Engine, settings: Settings) 
     planner = _Planner(question, unit, engine, settings, wishes, keys.count, types)
     recipes = tuple(planner.recipe(aggregate) for aggregate in question.aggregates)
     capping = unit.person is not None and not unit.capped
-    asked = len(wishes.measures)
+    asked, reach = len(wishes.measures), _reach(question, unit, keys)
     loses = capping and not _counts_people(question)
-    loss = _loss(wishes, unit, keys, question.grouped) if settings.loss and loses else None
+    loss = _loss(wishes, unit, keys, reach) if settings.loss and loses else None
     told = len(wishes.measures)
-    rows = unit.reach(question.grouped, multiplicity_of(question)).rows
-    beyond = _beyond(wishes, recipes, rows, engine, types) if settings.beyond else ()
+    beyond = _beyond(wishes, recipes, reach.rows, engine, types) if settings.beyond else ()
     numbered = unit.person is not None and kind_of(types[exp.column(unit.person, quoted=True)]) == "float"
     return Prepared(question, unit, settings, keys, wishes, asked, told, recipes, loss, beyond, numbered)
 
@@ -440,6 +449,11 @@ def _check_levels(question: Question, keys: Keys) -> None:
 def _counts_people(question: Question) -> bool:
     """Whether only people are counted, all together: each keeps a row below every cap, so nothing is lost to them."""
     return not question.grouped and all(_kind(aggregate)[0] == "count_person" for aggregate in question.aggregates)
+
+
+def _reach(question: Question, unit: Unit, keys: Keys) -> Reach:
+    """How far one unit's rows can spread over a question's groups."""
+    return unit.reach(question.grouped, multiplicity_of(question), among=keys.most)
 
 
 def multiplicity_of(question: Question) -> int:
@@ -534,7 +548,7 @@ def _refuse_regular(question: Question, engine: Engine) -> None:
                           "use LIKE, STARTS_WITH, SUBSTRING or REPLACE")
 
 
-def _loss(wishes: _Wishes, unit: Unit, keys: Keys, grouped: bool) -> Loss:
+def _loss(wishes: _Wishes, unit: Unit, keys: Keys, reach: Reach) -> Loss:
     """One or two more sums for a small part of the budget: rows of all people before the caps, and after them."""
     most = LOSS_REACH * unit.most_rows
     rows = next((i for i, m in enumerate(wishes.measures) if m.name == "rows"), None)
@@ -542,7 +556,7 @@ def _loss(wishes: _Wishes, unit: Unit, keys: Keys, grouped: bool) -> Loss:
     seen = wishes.add(Statistic("rows before the caps", one, 0, most, over="seen"), Fraction(1))
     if rows is not None and not keys.private:
         return Loss(seen, rows, most)
-    return Loss(seen, wishes.add(Statistic("rows after the caps", one, 0, unit.reach(grouped).rows, over="kept"), Fraction(1)), most)
+    return Loss(seen, wishes.add(Statistic("rows after the caps", one, 0, reach.rows, over="kept"), Fraction(1)), most)
 
 
 def _beyond(

@@ -21,8 +21,8 @@ from tacit.accounting import ApproxDP, Event, Guarantee
 from tacit.exact import root
 from tacit.mechanisms import GaussianSelection, Holdings, KeySelection, LaplaceSelection, OptimalSelection
 from tacit.tables.errors import Refused
-from tacit.tables.statistics import Split, exchanged
-from tacit.tables.unit import Unit
+from tacit.tables.statistics import Split
+from tacit.tables.unit import Reach, Unit
 
 #: The part of the budget that decides which keys appear.
 PART = Fraction(1, 4)
@@ -63,15 +63,15 @@ class Counted(Holdings):
 
 
 def selection_for(
-    noise: Callable[[Guarantee, str | None], Split], unit: Unit, spend: Guarantee, law: str | None, groups: int, names: str
+    noise: Callable[[Guarantee, str | None], Split], unit: Unit, spend: Guarantee, law: str | None, reach: Reach, names: str
 ) -> tuple[Selection, Split]:
     """A rule and noise for the measures that together cost no more than the price."""
     if unit.person is None:
         raise Refused(code="keys-need-person", keys=names)
     if spend.epsilon is None or not spend.delta:
         raise Refused(code="keys-need-delta", keys=names)
-    epsilon, delta = spend.epsilon, spend.delta
-    if exchanged(unit):
+    epsilon, delta, groups = spend.epsilon, spend.delta, reach.groups
+    if reach.exchanged:
         # An exchange is a removal and an addition: (e, d) twice is (2 e, (1 + exp e) d) (group privacy).
         half = PART * epsilon / 2
         each = delta / 2 / (1 + Fraction(math.exp(float(half))) * (1 + Fraction(1, 10**9)))

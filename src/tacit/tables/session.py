@@ -269,6 +269,7 @@ class Session:
             adjacency=unit.adjacency,
             window=unit.window,
             cache=cache or None,
+            called=unit.called,
         )
         if self.account.name != name:
             warnings.warn(SameData(self.account.name), stacklevel=2)

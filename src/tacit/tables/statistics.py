@@ -9,7 +9,8 @@ add up) or one Laplace event (`joint_absolute`). A statistic that excludes other
 they do, for nothing. The law with the smaller error, weighted by the shares, is taken.
 
 >>> from tacit.tables.statistics import row_count
->>> found = split([row_count()], [Fraction(1)], Unit("id", max_rows=3), False, Guarantee(epsilon="1/2"))
+>>> from tacit.tables.unit import Unit
+>>> found = split([row_count()], [Fraction(1)], Unit("id", max_rows=3).reach(False), Guarantee(epsilon="1/2"))
 >>> found.event, found.shares[0].scale
 (Laplace(noise_multiplier=Fraction(2, 1)), Fraction(6, 1))
 
@@ -21,11 +22,10 @@ What a row can do is bounded jointly. Statistics have a *subject* (a value that 
 it, and a row is in one branch: a row that lacks x adds to the count of NULLs of x, and then nothing to x's sum. So
 the count of NULLs is free beside the sum.
 
->>> from tacit.tables.unit import Unit
->>> unit = Unit("id", max_groups=4, rows_per_group=2)
+>>> reach = Unit("id", max_groups=4, rows_per_group=2).reach(True)
 >>> nulls, total = Statistic("nulls", exp.Literal.number(1), 0, 1, subject="x", branch="null"), \
 ...     Statistic("sum", exp.Literal.number(1), -50, 50, subject="x", branch="value")
->>> joint_square([total], [Fraction(50)], unit, True), joint_square([nulls, total], [Fraction(1), Fraction(50)], unit, True)
+>>> joint_square([total], [Fraction(50)], reach), joint_square([nulls, total], [Fraction(1), Fraction(50)], reach)
 (Fraction(16, 1), Fraction(16, 1))
 """
 
@@ -47,7 +47,7 @@ from tacit.mechanisms import Law, NoisySums
 from tacit.noise import granularity_for
 from tacit.tables.errors import TableError
 from tacit.tables.ranks import Ladder
-from tacit.tables.unit import Unit
+from tacit.tables.unit import Reach
 
 #: Granules between the bounds of a column: fine enough that rounding is far below any noise, coarse enough that 2^33 rows fit into 64 bits.
 FINENESS = 28
@@ -105,25 +105,18 @@ class Statistic:
         """Whether it can go both ways."""
         return self.low < 0 < self.high
 
-    def square_of(self, unit: Unit, grouped: bool, multiplicity: int = 1) -> int:
+    def square_of(self, reach: Reach) -> int:
         """The square of the most that one unit can move the vector of the groups' sums of this measure alone.
 
         An exchanged unit takes one vector away and adds another: |a - b|^2 <= |a|^2 + |b|^2 where both have one sign, else twice that.
         """
-        reach = unit.reach(grouped, multiplicity)
         times = {"people": reach.groups, "seen": 1, "kept": 1}.get(self.over, reach.heaped)
-        return times * self.square * (1 if not exchanged(unit) else 4 if self.signed else 2)
+        return times * self.square * (1 if not reach.exchanged else 4 if self.signed else 2)
 
-    def absolute_of(self, unit: Unit, grouped: bool, multiplicity: int = 1) -> int:
+    def absolute_of(self, reach: Reach) -> int:
         """The most that one unit can move the sums of all groups, absolutely added."""
-        reach = unit.reach(grouped, multiplicity)
         times = {"people": reach.groups, "seen": 1, "kept": 1}.get(self.over, reach.rows)
-        return times * self.absolute * (2 if exchanged(unit) else 1)
-
-
-def exchanged(unit: Unit) -> bool:
-    """Whether neighbours differ by an exchange."""
-    return unit.adjacency is Adjacency.REPLACE_ONE
+        return times * self.absolute * (2 if reach.exchanged else 1)
 
 
 def together(measures: Sequence[Statistic], parts: Sequence[Fraction]) -> Fraction:
@@ -138,22 +131,18 @@ def together(measures: Sequence[Statistic], parts: Sequence[Fraction]) -> Fracti
     return sum((max(found.values()) for found in branches.values()), Fraction(0))
 
 
-def joint_square(
-    measures: Sequence[Statistic], sigmas: Sequence[Fraction], unit: Unit, grouped: bool, multiplicity: int = 1
-) -> Fraction:
+def joint_square(measures: Sequence[Statistic], sigmas: Sequence[Fraction], reach: Reach) -> Fraction:
     """The squared distance that one unit can move all sums by, each measured in its noise's sigma.
 
     A unit's rows in one group add vectors, so their sum is at most their number times the longest row; that longest row is in one branch of
     every subject. For exchanged units see `Statistic.square_of`: the weights 2 and 4 are inside the maximum.
     """
-    return together(measures, [m.square_of(unit, grouped, multiplicity) / s**2 for m, s in zip(measures, sigmas, strict=True)])
+    return together(measures, [m.square_of(reach) / s**2 for m, s in zip(measures, sigmas, strict=True)])
 
 
-def joint_absolute(
-    measures: Sequence[Statistic], scales: Sequence[Fraction], unit: Unit, grouped: bool, multiplicity: int = 1
-) -> Fraction:
+def joint_absolute(measures: Sequence[Statistic], scales: Sequence[Fraction], reach: Reach) -> Fraction:
     """The absolute sum of all moves that one unit can cause, each measured in its noise's scale."""
-    return together(measures, [Fraction(m.absolute_of(unit, grouped, multiplicity)) / s for m, s in zip(measures, scales, strict=True)])
+    return together(measures, [Fraction(m.absolute_of(reach)) / s for m, s in zip(measures, scales, strict=True)])
 
 
 # ---- the measures -------------------------------------------------------------------------------------------------------------------
@@ -381,22 +370,16 @@ def parts_of(measures: Sequence[Statistic], demands: Sequence[Fraction]) -> list
 
 
 def split(
-    measures: Sequence[Statistic],
-    demands: Sequence[Fraction],
-    unit: Unit,
-    grouped: bool,
-    spend: Guarantee,
-    multiplicity: int = 1,
-    law: str | None = None,
+    measures: Sequence[Statistic], demands: Sequence[Fraction], reach: Reach, spend: Guarantee, law: str | None = None
 ) -> Split:
     """Noise for every measure, within the price."""
     spend.positive()
     parts = parts_of(measures, demands)
     found: dict[str, Split] = {}
     if spend.laplace_epsilon is not None and law != "gaussian":
-        found["laplace"] = _laplace(measures, parts, unit, grouped, spend.laplace_epsilon, multiplicity)
+        found["laplace"] = _laplace(measures, parts, reach, spend.laplace_epsilon)
     if spend.noise_multiplier is not None and law != "laplace":
-        found["gaussian"] = _gaussian(measures, parts, unit, grouped, spend, multiplicity)
+        found["gaussian"] = _gaussian(measures, parts, reach, spend)
     if not found:
         raise TableError(f"{law} noise has no price in this currency; use an account with epsilon and delta, or with rho")
     return next(iter(found.values())) if len(found) == 1 else better(found["gaussian"], found["laplace"])
@@ -409,28 +392,24 @@ def better(gaussian: Split, laplace: Split) -> Split:
     return gaussian if ratio < 0 else laplace
 
 
-def _laplace(
-    measures: Sequence[Statistic], parts: Sequence[Fraction], unit: Unit, grouped: bool, epsilon: Fraction, multiplicity: int
-) -> Split:
-    scales = [_short(m.absolute_of(unit, grouped, multiplicity) / (p * epsilon)) for m, p in zip(measures, parts, strict=True)]
-    moved = joint_absolute(measures, scales, unit, grouped, multiplicity)
+def _laplace(measures: Sequence[Statistic], parts: Sequence[Fraction], reach: Reach, epsilon: Fraction) -> Split:
+    scales = [_short(m.absolute_of(reach) / (p * epsilon)) for m, p in zip(measures, parts, strict=True)]
+    moved = joint_absolute(measures, scales, reach)
     assert moved <= epsilon
-    return _split(measures, parts, "laplace", scales, 1 / moved, unit)
+    return _split(measures, parts, "laplace", scales, 1 / moved, reach.adjacency)
 
 
-def _gaussian(
-    measures: Sequence[Statistic], parts: Sequence[Fraction], unit: Unit, grouped: bool, spend: Guarantee, multiplicity: int
-) -> Split:
+def _gaussian(measures: Sequence[Statistic], parts: Sequence[Fraction], reach: Reach, spend: Guarantee) -> Split:
     multiplier = spend.noise_multiplier
     assert multiplier is not None
-    lengths = [root(m.square_of(unit, grouped, multiplicity) / p) for m, p in zip(measures, parts, strict=True)]
+    lengths = [root(m.square_of(reach) / p) for m, p in zip(measures, parts, strict=True)]
     step = Fraction(1, 2**28)
     for attempt in itertools.count():
         sigmas = [_short(multiplier * length) for length in lengths]
         # The largest float below what the sigmas together amount to: a short number to write down, and never above the truth.
-        joint = Fraction(at_most(1 / root(joint_square(measures, sigmas, unit, grouped, multiplicity))))
-        found = _split(measures, parts, "gaussian", sigmas, joint, unit)
-        if spend.admits(found.event, unit.adjacency):
+        joint = Fraction(at_most(1 / root(joint_square(measures, sigmas, reach))))
+        found = _split(measures, parts, "gaussian", sigmas, joint, reach.adjacency)
+        if spend.admits(found.event, reach.adjacency):
             return found
         # What the roundings and the bracket's own width may cost. At a tiny epsilon that is more than a few such steps.
         multiplier *= 1 + step
@@ -439,10 +418,11 @@ def _gaussian(
 
 
 def _split(
-    measures: Sequence[Statistic], parts: Sequence[Fraction], law: Law, scales: Sequence[Fraction], multiplier: Fraction, unit: Unit
-) -> Split:
+    measures: Sequence[Statistic], parts: Sequence[Fraction], law: Law, scales: Sequence[Fraction], multiplier: Fraction,
+    adjacency: Adjacency,
+) -> Split:  # fmt: skip
     granularities, ladders = tuple(m.granularity for m in measures), tuple(m.ladder for m in measures)
-    noise = NoisySums(law, tuple(scales), multiplier, unit.adjacency, granularities, ladders)
+    noise = NoisySums(law, tuple(scales), multiplier, adjacency, granularities, ladders)
     return Split(tuple(measures), noise, tuple(parts))
 
 

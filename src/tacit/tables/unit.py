@@ -60,11 +60,17 @@ def auto(epsilon: Number, *, most: int = 1024, quantile: float = 0.95) -> Auto:
 
 @dataclass(frozen=True)
 class Reach:
-    """How far one unit's rows can spread: over how many groups, in all, and the greatest sum of squared rows in a group."""
+    """How far one unit's rows can spread: over how many groups, in all, and the greatest sum of squared rows in a group; and for whom."""
 
     groups: int
     rows: int
     heaped: int
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+
+    @property
+    def exchanged(self) -> bool:
+        """Whether neighbours differ by an exchange."""
+        return self.adjacency is Adjacency.REPLACE_ONE
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,18 +248,23 @@ class Unit:
         most = self.most_rows
         return min(self.max_groups or most, most), min(self.rows_per_group or most, most)
 
-    def reach(self, grouped: bool, multiplicity: int = 1) -> Reach:
+    def reach(self, grouped: bool, multiplicity: int = 1, *, among: int | None = None) -> Reach:
         """How one unit's rows can lie, where each row of the data may stand for `multiplicity` rows of the question.
+
+        No unit is in more groups than there are: `among` is their number, where all of them are declared.
 
         Squares are greatest where rows are heaped: as many full groups as the caps allow, and the rest in one more. Caps are applied to
         the question's rows, so the multiplicity matters only where nothing is capped.
         """
         groups, rows = self.spread(grouped)
-        total = min(self.most_rows, groups * rows)
+        total = self.most_rows
         if self.person is None or self.capped:
             total *= multiplicity
             groups, rows = (groups * multiplicity if grouped else 1), rows * multiplicity
-        return Reach(min(groups, total), total, (total // rows) * rows**2 + (total % rows) ** 2)
+        if grouped and among is not None:
+            groups = min(groups, max(among, 1))
+        total = min(total, groups * rows)
+        return Reach(min(groups, total), total, (total // rows) * rows**2 + (total % rows) ** 2, self.adjacency)
 
     def __repr__(self) -> str:
         if self.person is None and self.ends is None:

@@ -349,7 +349,7 @@ def least_cut(planned: TablePlan, job: Job) -> float:
     people, rows, unit = job.expected.people, job.expected.rows, planned.plan.unit
     if people is None or rows is None or unit.person is None or unit.capped or not planned.whole_table:
         return 0.0
-    return max(0.0, 1 - unit.reach(planned.plan.question.grouped).rows * people / rows)
+    return max(0.0, 1 - planned.plan.reach.rows * people / rows)
 
 
 def _cut_by_caps(planned: TablePlan, job: Job, place: str) -> Iterator[Notice]:
@@ -365,7 +365,7 @@ def _cut_by_caps(planned: TablePlan, job: Job, place: str) -> Iterator[Notice]:
         f"{place}" if not counted else place,
         f"{names} of {planned.name!r} {'are' if len(counted) > 1 else 'is'} {'mostly ' if cut > 0.5 else ''}cut off by the caps: "
         f"at least {cut:.0%} of the rows, because one {planned.plan.unit.noun} has {mean:.3g} on average and "
-        f"{planned.plan.unit.reach(planned.plan.question.grouped).rows} are kept. Raise the caps to what most of them have, "
+        f"{planned.plan.reach.rows} are kept. Raise the caps to what most of them have, "
         "or count each of them once",
     )
 
