@@ -141,6 +141,48 @@ def test_a_weight_of_one_over_the_persons_rows_counts_each_person_once() -> None
     assert sums == pytest.approx([2 / 3 + 1, 1 / 3 + 1], abs=1e-6)
 
 
+WEIGHTED = "SELECT id, region, 1.0 / COUNT(*) OVER (PARTITION BY id) AS w FROM t"
+
+
+@pytest.mark.parametrize(
+    ("inner", "moves"),
+    [
+        (WEIGHTED, 1), (f"SELECT w, region FROM ({WEIGHTED}) AS a WHERE region = 'n'", 1), (f"SELECT * FROM ({WEIGHTED}) AS a", 1),
+        (f"SELECT w AS w, region FROM ({WEIGHTED}) AS a", 1),
+        ("SELECT id, region, (1 / (COUNT(*) OVER (PARTITION BY id))) AS w FROM t", 1),
+        ("SELECT id, region, 2.0 / COUNT(*) OVER (PARTITION BY id) AS w FROM t", 5),
+        ("SELECT id, region, 1.0 / COUNT(*) OVER (PARTITION BY id, region) AS w FROM t", 5),
+        (f"SELECT a.w, a.region FROM ({WEIGHTED}) AS a JOIN t AS b ON a.id = b.id", 5),
+        (f"{WEIGHTED} UNION ALL {WEIGHTED}", 5), (f"SELECT w + 0 AS w, region FROM ({WEIGHTED}) AS a", 5),
+    ],
+)  # fmt: skip
+def test_a_person_s_weights_are_priced_together(inner: str, moves: int) -> None:
+    """Five rows of one person weigh 1, not 5; what makes rows twice, or is another fraction, is priced by the row."""
+    rows = {"id": [1, 1, 1, 2, 3, 3, *[4] * 9], "region": [*"nnsnss", *"nsnsnsnsn"]}
+    unit, sums = Unit("id", max_rows=5), []
+    for people in (rows, {name: [v for v, who in zip(values, rows["id"], strict=True) if who != 4] for name, values in rows.items()}):
+        desk = Desk.of(Source.of(pa.table(people), name="t"), unit, None)
+        question = desk.question(f"SELECT region, SUM(w) AS people FROM ({inner}) AS r GROUP BY region")
+        plan = desk.plan(question, Guarantee(epsilon=1), bounds={"w": (0, 1)}, keys={"region": ["n", "s"]}, loss=False)
+        sums.append(integers(desk.engine.run(plan.statement(desk.engine, 1)), plan).sums[0])
+    (share,) = plan.shares
+    assert float(share.scale * share.measure.granularity) == pytest.approx(moves, rel=1e-6)
+    moved = sum(abs(int(a) - int(b)) for a, b in zip(*sums, strict=True))
+    assert 0 < moved <= share.scale, "the price holds"
+
+
+def test_weights_need_no_bounds_and_cheaper_ones_are_no_reason_to_pay_less() -> None:
+    """The bounds of 0 to 1 are known. A bound below 1 makes no person's rows together less than 1; one above 0 may make them more."""
+    desk = Desk.of(Source.of(pa.table({"id": [1], "region": ["n"]}), name="t"), Unit("id", max_rows=5), None)
+    scales = []
+    for bounds in ({}, {"w": (0, "0.5")}, {"w": ("0.5", 1)}):
+        question = desk.question(f"SELECT SUM(w) AS people, COUNT(*) AS n FROM ({WEIGHTED}) AS r")
+        plan = desk.plan(question, Guarantee(epsilon=1), bounds=bounds, loss=False)
+        weighed = next(share for share in plan.shares if share.measure.name.startswith("sum"))
+        scales.append(float(weighed.scale * weighed.measure.granularity * weighed.part))
+    assert scales[:2] == pytest.approx([1, 1], rel=1e-6) and scales[2] > 1.2
+
+
 @pytest.mark.parametrize(
     "window",
     [

@@ -250,6 +250,7 @@ class Compiler:
     def selected(self, node: exp.Select, rows: Relation, resolve: Resolve) -> Relation:
         """Row by row: the person is carried along."""
         chosen, fields = carried(rows)
+        weights: set[str] = set()
         for projection in node.expressions:
             star = projection if isinstance(projection, exp.Star) else projection.this if isinstance(projection, exp.Column) else None
             if isinstance(star, exp.Star):
@@ -265,13 +266,15 @@ class Compiler:
                 if not name:
                     raise Refused("give every expression of a sub-query a name: SELECT age + 1 AS older")
                 parts = [(name, value.sql, field_of(name, value, rows))]
+                weights |= {name} if _is_weight(inner, rows, resolve) else set()
             for name, sql, made in parts:
                 add(chosen, fields, rows.person, name, sql, made)
+                weights |= {name} if isinstance(sql, exp.Column) and sql.name in rows.weights else set()
         query = exp.Select(expressions=chosen).from_(rows.expression(), copy=False)
         where = node.args.get("where")
         if where is not None:
             query = query.where(total(where.this, resolve, boolean=True).sql, copy=False)
-        return replace(rows, source=nested(query, "rows_of_"), fields=tuple(fields))
+        return replace(rows, source=nested(query, "rows_of_"), fields=tuple(fields), weights=frozenset(weights))
 
     def windowed(self, node: exp.Expression, rows: Relation, resolve: Resolve) -> Value:
         """An expression in which windows over each person's own rows may stand, such as 1.0 / COUNT(*) OVER (PARTITION BY person)."""
@@ -382,3 +385,15 @@ class Compiler:
             (*left.steps, *right.steps, "union: the rows of both, capped together"),
             left.person_type,
         )
+
+
+def _is_weight(node: exp.Expression, rows: Relation, resolve: Resolve) -> bool:
+    """Whether it is 1 / COUNT(*) OVER (PARTITION BY person), and nothing else: then one person's values add up to 1."""
+    ratio = node.unnest()
+    over = ratio.expression.unnest() if isinstance(ratio, exp.Div) else None
+    if over is None or not isinstance(over, exp.Window) or not isinstance(over.this, exp.Count) or rows.person is None:
+        return False
+    one, by = ratio.this.unnest(), over.args.get("partition_by") or []
+    if not isinstance(one, exp.Literal) or one.is_string or float(one.this) != 1 or over.args.get("order") is not None:
+        return False
+    return len(by) == 1 and field_of("", total(by[0], resolve), rows).person

@@ -674,6 +674,10 @@ class _Planner:
 
     def _sum(self, aggregate: Aggregate, subject: str, present: exp.Expression, interval: Interval, weight: Fraction) -> Recipe:
         assert aggregate.value is not None
+        if self._weighs(aggregate.value) and interval.lower <= 0:
+            measure = measures_of.total(subject, aggregate.value, present, interval, centred=False)
+            measure = replace(measure, shared=math.ceil(1 / measure.granularity))
+            return Recipe(aggregate, "linear", ((self.wishes.add(measure, weight), 1.0),), intervals=(interval,))
         counted = any(_kind(a)[0] == "count" for a in self.question.aggregates)
         shared = counted or self._asked(subject, "count_value", "avg", "var", "stddev")
         total = measures_of.total(subject, aggregate.value, present, interval, centred=shared)
@@ -683,6 +687,11 @@ class _Planner:
             count = self._count(subject, present, weight * min(Fraction(1), abs(interval.centre) / interval.half))
             value += tuple((index, factor * float(interval.centre)) for index, factor in count)
         return Recipe(aggregate, "linear", value, intervals=(interval,))
+
+    def _weighs(self, value: exp.Expression) -> bool:
+        """Whether it is one over the number of the person's rows."""
+        relation = self.question.relation
+        return isinstance(relation, Relation) and isinstance(value, exp.Column) and value.name in relation.weights
 
     def _pair(self, aggregate: Aggregate, kind: str, sample: bool, weight: Fraction) -> Recipe:
         if aggregate.value is None or aggregate.other is None:
@@ -715,6 +724,8 @@ class _Planner:
         names += [aggregate.name] if aggregate.name.lower() not in columns else []
         # What the question itself says goes before what was declared of the column.
         declared = aggregate.bounds or next((bounds[name] for name in names if name in bounds), None)
+        if declared is None and self._weighs(value):
+            declared = (0, 1)
         if declared is None:
             known = derived(value, bounds)
             if known is not None:

@@ -133,7 +133,8 @@ class Relation:
     selected.
 
     `multiplicity`: the most rows that one row of the data can become. `rows_per_person`: a cap that holds already, by construction.
-    `person_type`: the type of the person's column, which decides with which others it may meet.
+    `person_type`: the type of the person's column, which decides with which others it may meet. `weights`: columns that are one over the
+    number of the person's rows, so that those of one person add up to at most 1. Rows may be left out afterwards, and none made twice.
     """
 
     source: exp.Expression
@@ -145,6 +146,7 @@ class Relation:
     public: bool = False
     steps: tuple[str, ...] = ()
     person_type: str | None = None
+    weights: frozenset[str] = frozenset()
 
     def expression(self) -> exp.Expression:
         """Something to select from."""

@@ -84,6 +84,8 @@ class Statistic:
     branch: str = ""
     over: Over = "rows"
     ladder: Ladder | None = None
+    #: The most granules that all rows of one unit add up to before they are rounded, where that is less than their number times `most`.
+    shared: int | None = None
 
     @property
     def most(self) -> int:
@@ -111,20 +113,26 @@ class Statistic:
         An exchanged unit takes one vector away and adds another: |a - b|^2 <= |a|^2 + |b|^2 where both have one sign, else twice that.
         """
         times = {"people": reach.groups, "seen": 1, "kept": 1}.get(self.over, reach.heaped)
-        return times * self.square * (1 if not reach.exchanged else 4 if self.signed else 2)
+        alone = times * self.square
+        if self.shared is not None:
+            alone = min(alone, (self.shared + reach.rows) ** 2)
+        return alone * (1 if not reach.exchanged else 4 if self.signed else 2)
 
     def absolute_of(self, reach: Reach) -> int:
         """The most that one unit can move the sums of all groups, absolutely added."""
         times = {"people": reach.groups, "seen": 1, "kept": 1}.get(self.over, reach.rows)
-        return times * self.absolute * (2 if reach.exchanged else 1)
+        alone = times * self.absolute
+        if self.shared is not None:
+            alone = min(alone, self.shared + reach.rows)  # rounding moves each row by less than a granule
+        return alone * (2 if reach.exchanged else 1)
 
 
 def together(measures: Sequence[Statistic], parts: Sequence[Fraction]) -> Fraction:
     """The sum of the parts, of which a row (or a person) causes those of one branch of each subject."""
     branches: dict[tuple[str, str], dict[str, Fraction]] = {}
     for place, (measure, part) in enumerate(zip(measures, parts, strict=True)):
-        # Only a row's own measures exclude each other; a person may have rows in several branches.
-        by_row = measure.over in ("rows", "distinct", "cells") and measure.subject
+        # Only a row's own measures exclude each other; a person may have rows in several branches. What a person's rows share is no row's.
+        by_row = measure.over in ("rows", "distinct", "cells") and measure.subject and measure.shared is None
         subject = ("row", measure.subject) if by_row else ("own", str(place))
         found = branches.setdefault(subject, {})
         found[measure.branch] = found.get(measure.branch, Fraction(0)) + part
