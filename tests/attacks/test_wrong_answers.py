@@ -14,9 +14,11 @@ import pytest
 from tests.tables.engines import places, servers
 from tests.tables.people import session_on
 
+from tacit.accounting import Guarantee
 from tacit.ledger import Budget, Ledger
 from tacit.release.kinds import as_text
-from tacit.tables import EngineError, Refused, Session, Source, Unit, forms, keys
+from tacit.tables import Desk, EngineError, Refused, Session, Source, Unit, forms, keys
+from tacit.tables.plan import _refuse_shortened as refuse_shortened
 
 RICH = Budget(epsilon=10**15, delta="1e-6")
 
@@ -214,3 +216,29 @@ def test_unsigned_numbers_do_not_overflow(inner: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(forms, "_unsigned", lambda value: value.wide)  # the mutant: only the column itself is known to have none
     with pytest.raises(EngineError):
         asked(rows, BY_PERSON.format(inner=inner, outer="v + v"))
+
+
+DIGITS = {"d38": pa.decimal128(38, 10), "d0": pa.decimal128(38, 0), "d4": pa.decimal128(4, 1), "d18": pa.decimal128(18, 3)}
+
+
+def test_digits_that_spark_leaves_out_are_refused_before_payment() -> None:
+    """Spark rounds -1e-10 to 0 before it compares it with a number of 38 digits, or divides it; other versions have no answer at all."""
+
+    class OnSpark:
+        dialect = "spark"
+
+    rows = pa.table({"id": pa.array([1], pa.int64()), **{name: pa.array([None], kind) for name, kind in DIGITS.items()}})
+    desk = Desk.of(Source.of(rows, name="t"), Unit("id", max_rows=1), None)
+
+    def planned(condition: str) -> None:
+        question = desk.question(f"SELECT COUNT(*) AS n FROM (SELECT * FROM t WHERE {condition}) AS a")
+        assert desk.plan(question, Guarantee(epsilon=1), loss=False).unit.person == "id"  # DuckDB itself takes floats there
+        refuse_shortened(question, OnSpark())  # type: ignore[arg-type]
+
+    for short in ("d38 <> d0", "d4 <= d0", "d38 / 4 >= 0", "d38 - d0 > 0", "d38 * d0 > 0", "COALESCE(d38, d0) > 0",
+                  "d38 BETWEEN d0 AND 3", "4 / d38 > 0"):  # fmt: skip
+        with pytest.raises(Refused) as refusal:
+            planned(short)
+        assert refusal.value.code == "digits-too-many", short
+    for whole in ("d38 > 0.5", "d38 = 12.99", "d18 / 4 >= 0", "d18 > d4", "CAST(d38 AS DOUBLE) / 4 >= 0", "d18 + d4 > 1", "id / 4 > 1"):
+        planned(whole)

@@ -219,6 +219,10 @@ WORDS: Mapping[str, str] = {
         "{column} is a char(n), which is kept filled up with blanks: {what} sees them, and other functions do not; "
         "say CAST({column} AS VARCHAR), which has none at its end"
     ),
+    "digits-too-many": (
+        "decimals of more than 38 digits together cannot be compared, added, multiplied or divided on Spark without leaving out some; "
+        "say CAST(... AS DOUBLE) of one of them, or CAST it to a decimal with fewer digits"
+    ),
     "rows-may-fail": (
         "the rows of {table} are {how} while a paid statement runs, and whether that fails on one of them would tell of rows; "
         "store them, as a table or a materialised view, and name that"

@@ -61,6 +61,12 @@ def multiplied(first: Size, second: Size) -> Size | None:
     return _fitting(first[0] + second[0] + 1, first[1] + second[1])
 
 
+def divided(first: Size, second: Size) -> Size | None:
+    """The size of a quotient as Spark has it, with as many decimals as keep every quotient apart from 0; None where it leaves out some."""
+    decimals = max(6, first[1] + second[0] + 1)
+    return _fitting(first[0] - first[1] + second[1] + decimals, decimals)
+
+
 def _fitting(digits: int, decimals: int) -> Size | None:
     return (digits, decimals) if digits <= DIGITS else None
 

@@ -34,6 +34,10 @@ WORDS: Mapping[str, str] = {
         "tell of rows; store it, as a column of a table or of a materialised view, or compute it in the question, where nothing can fail"
     ),
     "columns-unknown": "the columns of a joined table are not known; list them in the session",
+    "digits-too-many": (
+        "decimals of more than 38 digits together cannot be compared, added, multiplied or divided on Spark without leaving out some; "
+        "say CAST(... AS DOUBLE) of one of them, or CAST it to a decimal with fewer digits"
+    ),
     "foreign-key-missing": (
         "no declared foreign key leads from {table} to {key}, so its rows have no owner; declare it: "
         "columns={{'{table}.{person}': Column(references={key!r})}}, or declare {table} public"

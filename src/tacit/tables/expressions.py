@@ -285,7 +285,8 @@ class _Rewriter:
         if plain and kinds <= {"integer", "decimal", "real"} and any(v.single for v in values):
             return [forms.beside_single(_read(v)) for v in values]
         if kinds <= {"integer", "decimal", "real", "float"}:
-            return [forms.as_number(v, kinds, what, plain) for v in values]
+            found = [forms.as_number(v, kinds, what, plain) for v in values]
+            return [forms.shortened(v) for v in found] if forms.without_common_size([_read(v) for v in values]) else found
         if len(kinds) > 1:
             raise Refused(f"the operands of {what} must be of one kind, and they are {' and '.join(sorted(kinds))}; CAST one of them")
         (kind,) = kinds

@@ -458,7 +458,20 @@ def arithmetic(node: exp.Expression, left: Value, right: Value) -> Value:
         if found is not None:
             return found
     quotient = all(exact(side) or side.quotient for side in (left, right))
-    return replace(_in_floats(node, number(left), number(right)), quotient=quotient)
+    made = replace(_in_floats(node, number(left), number(right)), quotient=quotient)
+    sides = [side for side in (left, right) if exact(side) and side.size is not None]
+    if len(sides) == 2 and any(side.kind == "decimal" for side in sides):
+        sizes = [side.size for side in sides if side.size is not None]
+        if not isinstance(node, exp.Div) or decimals.divided(*sizes) is None:
+            return shortened(made)
+    return made
+
+
+def shortened(value: Value) -> Value:
+    """A value that is computed as a float here, while an engine that keeps decimals has to leave out digits of it (`SHORTENED`)."""
+    sql = value.sql.copy()
+    sql.meta[SHORTENED] = True
+    return replace(value, sql=sql)
 
 
 def _in_floats(node: exp.Expression, left: Value, right: Value) -> Value:
@@ -607,6 +620,8 @@ def check_pattern(pattern: str) -> None:
 
 
 #: Functions of regular expressions, which only an engine may run whose time they cannot blow up.
+#: The mark of what is a float here and a decimal with fewer digits to Spark, which rounds -1e-10 to 0 before it compares.
+SHORTENED = "shortened"
 REGULAR = ("REGEXP_MATCHES", "REGEXP_FULL_MATCH", "REGEXP_EXTRACT", "REGEXP_REPLACE")
 
 
@@ -768,6 +783,13 @@ def away(value: Value) -> Value:
     ]
     sql = exp.Case(ifs=ifs, default=exp.Floor(this=exp.Add(this=x.copy(), expression=half.copy())))
     return Value(sql, "float", value.most * 2 + 1, 1.0)
+
+
+def without_common_size(values: list[Value]) -> bool:
+    """Whether exact numbers are met of which no decimal can hold all digits."""
+    others = [v for v in values if v.kind != "null" and v.constant is None]
+    sizes = [v.size for v in others if v.size is not None]
+    return bool(sizes) and len(sizes) == len(others) and all(exact(v) for v in others) and decimals.common(sizes) is None
 
 
 def exact(value: Value) -> bool:

@@ -32,7 +32,7 @@ from tacit.tables import statistics as measures_of
 from tacit.tables.engines.engine import Engine
 from tacit.tables.engines.types import NANOSECONDS, bare, kind_of
 from tacit.tables.errors import Refused, TableError
-from tacit.tables.forms import EXPONENT, PARTS, REGULAR, Value, dated
+from tacit.tables.forms import EXPONENT, PARTS, REGULAR, SHORTENED, Value, dated
 from tacit.tables.keys import KeyList, Keys, both, keys_of
 from tacit.tables.question import Aggregate, Question
 from tacit.tables.ranks import ladder_for
@@ -510,6 +510,7 @@ def _nanoseconds(value: exp.Expression) -> exp.Expression:
 def types_of(question: Question, engine: Engine, unit: Unit | None = None) -> dict[exp.Expression, str]:
     """The types of keys and values, and of the unit's person, as the engine has them: public, and known without reading a row."""
     _refuse_regular(question, engine)
+    _refuse_shortened(question, engine)
     values = dict.fromkeys([key.value for key in question.keys])
     if unit is not None and unit.person is not None:
         values |= {exp.column(unit.person, quoted=True): None}
@@ -540,12 +541,24 @@ def _refuse_regular(question: Question, engine: Engine) -> None:
     """Refuse regular expressions where the engine's own may take for ever: a row could then be told by the time that it takes."""
     if engine.dialect == "duckdb":
         return
-    parts = [rows_of(question), question.where, *(key.value for key in question.keys), *(a.value for a in question.aggregates)]
-    for node in (node for part in parts if part is not None for node in part.find_all(exp.Anonymous)):
+    for node in (node for part in _parts(question) for node in part.find_all(exp.Anonymous)):
         if node.name.upper() in REGULAR:
             raise Refused(f"{node.name.upper()} is for DuckDB alone: the regular expressions of {engine.dialect} can take for ever on "
                           "one row; "
                           "use LIKE, STARTS_WITH, SUBSTRING or REPLACE")
+
+
+def _refuse_shortened(question: Question, engine: Engine) -> None:
+    """Refuse decimals that Spark would leave digits out of: its answer is not that of the numbers, and other versions fail on a row."""
+    if engine.dialect == "spark" and any(node.meta.get(SHORTENED) for part in _parts(question) for node in part.walk()):
+        raise Refused(code="digits-too-many")
+
+
+def _parts(question: Question) -> list[exp.Expression]:
+    """Everything that is computed of a row."""
+    parts = [rows_of(question), question.where, *(key.value for key in question.keys)]
+    parts += [part for a in question.aggregates for part in (a.value, a.other)]
+    return [part for part in parts if part is not None]
 
 
 def _loss(wishes: _Wishes, unit: Unit, keys: Keys, reach: Reach) -> Loss:
