@@ -32,7 +32,7 @@ from tacit.federated.errors import FederatedError, RoundVoid, SumRefused
 from tacit.federated.messages import Ask
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.secure_sum.graph import MaskGraph, graph_for
-from tacit.federated.selection import Arriving, repeated
+from tacit.federated.selection import Arriving, CheckIns, repeated
 from tacit.parameters import positive
 
 if TYPE_CHECKING:
@@ -155,6 +155,7 @@ def answered(node: Any, ask: Ask, plan: FederatedPlan, context: Any, vector: Cal
     # Taken away before anything is answered: what goes wrong from here on ends the client's part in the round.
     signing = node.signing(context, plan)
     if ask.phase == "keys":
+        node.device(context).book.shows_up(plan, run=ask.run, turn=ask.turn)
         found: SumClient | None = SumClient(context.node_id, round_of(plan, ask), identity=signing[0], register=signing[1])
     else:
         found = sums.take(ask.run, *signing)
@@ -190,7 +191,7 @@ def secure_round(rounds: Any, grid: Any, ask: Ask, nodes: list[int], timeout: fl
     about = round_of(plan, ask)
     server = SumServer(about, ask.model_hash, register=rounds.register)
     # More are asked than can take part where the rule says so; whoever sends keys first does.
-    asked_first = nodes if isinstance(plan.selection, Arriving) else nodes[: plan.clients]
+    asked_first = nodes if isinstance(plan.selection, Arriving | CheckIns) else nodes[: plan.clients]
     payloads: dict[int, bytes] = dict.fromkeys(asked_first, b"")
     light = replace(ask, model=b"", layout="[[],[],[]]", config="{}")
     try:
