@@ -58,9 +58,8 @@ MADE: dict[str, Callable[..., Any]] = {
 
 def grid(name: str) -> InProcessGrid:
     allowed = policy(budget="eps=1e9, delta=0.5", clip=100, noise=1e-6)
-    return InProcessGrid(
-        client_app(answer=lambda asked, context: node(context.node_config["partition-id"])[name][0], policy=allowed, book=None), nodes=CLIENTS
-    )
+    own = lambda asked, context: node(context.node_config["partition-id"])[name][0]  # noqa: E731
+    return InProcessGrid(client_app(answer=own, policy=allowed, book=None), nodes=CLIENTS)
 
 
 def asked(question: Any, name: str) -> Any:

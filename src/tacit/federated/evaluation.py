@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.federated.analytics import ROOM, noisy_sum, cohort_of
+from tacit.federated.analytics import ROOM, cohort_of, noisy_sum
 from tacit.federated.messages import Ask, Layout
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.plan import plan as planned

@@ -65,7 +65,9 @@ class ClientsSpec(OutputSpec):
     """One question. `keys` are public; `bounds` are those of a number or, as four numbers, of a map; `edges` those of a quantile.
 
     A search (`heavy_hitters`) has an `alphabet` or the four `bounds` of a map, and a `length`: of words, or of halvings. What it
-    finds is not known before; its `prefixes` are how many beginnings are followed at a time. A client's app answers a question by its name, which is the name of the output.
+    finds is not known before; its `prefixes` are how many beginnings are followed at a time.
+
+    A client's app answers a question by its name, which is the name of the output.
     """
 
     source: str
@@ -323,7 +325,8 @@ def files(planned: PlannedClients, result: ClientsAnswer, formats: Sequence[str]
     if planned.spec.question == "quantile":
         ends[-1] = np.nan
     figure = planned.output.figures[0]
-    table = pa.table({"label": pa.array(result.labels, pa.string()), figure: result.value, "low": result.value - ends, "high": result.value + ends})
+    names = pa.array(result.labels, pa.string())  # a search may find none
+    table = pa.table({"label": names, figure: result.value, "low": result.value - ends, "high": result.value + ends})
     return table_files(planned.spec.name, marked(table, result.private), formats)
 
 
@@ -351,7 +354,8 @@ def described(planned: PlannedClients, result: ClientsAnswer | None) -> Record:
     found: Record = {
         "name": planned.spec.name, "title": planned.spec.title, "answered": result is not None, "question": planned.spec.question,
         "figure": planned.output.figures[0], "within": plain(next(iter(planned.errors.values()))), "trust": made.trust,
-        "window": planned.output.window, "clients": planned.output.how["clients"], "event": repr(planned.event), "fingerprint": made.fingerprint,
+        "window": planned.output.window, "clients": planned.output.how["clients"], "event": repr(planned.event),
+        "fingerprint": made.fingerprint,
         "prices": [[price.adversary, price.words] for price in made.prices()], "plan": str(made).splitlines(),
     }  # fmt: skip
     if result is not None:
