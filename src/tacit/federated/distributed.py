@@ -72,6 +72,7 @@ def designed(
     if unknown:
         raise ParameterError(f"{', '.join(unknown)}: shares of noise have {', '.join(DEFAULTS)} only")
     given = {**DEFAULTS, **shares}
+    graph_of(made)  # a plan whose sums no graph could carry is refused here, and not when it has been paid for
 
     def at(multiplier: float) -> FederatedPlan:
         rough = replace(made, noise_multiplier=float(multiplier), shares=given)
@@ -116,7 +117,12 @@ def facts_of(plan: FederatedPlan) -> list[tuple[str, str]]:
 
 def graph_of(plan: FederatedPlan) -> MaskGraph:
     """Who masks with whom. With signed keys it is chosen for a server that breaks the protocol."""
-    return graph_for(plan.clients, plan.dropouts, plan.colluding, malicious=plan.register is not None)
+    return _graph(plan.clients, plan.dropouts, plan.colluding, plan.register is not None)
+
+
+@lru_cache(maxsize=64)
+def _graph(clients: int, dropouts: float, colluding: float, malicious: bool) -> MaskGraph:
+    return graph_for(clients, dropouts, colluding, malicious=malicious)
 
 
 def seed_of(plan: FederatedPlan, run: str, turn: int) -> bytes:
