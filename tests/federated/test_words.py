@@ -97,7 +97,9 @@ def test_quarters_are_the_cells_of_a_heat_map(x: float, y: float, depth: int) ->
     assert len(word) in (0, depth)
 
 
-@pytest.mark.parametrize("config", ["", "{}", "[]", '{"prefixes": 3}', '{"prefixes": [1]}', '{"prefixes": ["abcdef"]}', '{"prefixes": null}', "x"])
+@pytest.mark.parametrize(
+    "config", ["", "{}", "[]", '{"prefixes": 3}', '{"prefixes": [1]}', '{"prefixes": ["abcdef"]}', '{"prefixes": null}', "x"]
+)
 def test_garbled_levels_are_refused_before_anything_is_paid(config: str) -> None:
     from flwr.app import ConfigRecord, Message, RecordDict
 
@@ -128,14 +130,16 @@ def test_busy_places_are_found_and_quiet_ones_are_not() -> None:
     assert all(abs(number - 700) < 4.5 * spread for number in found.values())
 
 
+FEW: dict[str, Any] = {"clients": 10, "epsilon": 1, **HOW}
+
+
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: federated.heavy_hitters((0, 0, 0, 1), 3, clients=10, epsilon=1, **HOW), lambda: federated.heavy_hitters((0, 0, 1, 1), 40, clients=99, epsilon=1, **HOW),
-        lambda: federated.heavy_hitters((0, 0, float("inf"), 1), 3, clients=10, epsilon=1, **HOW),
-        lambda: federated.heavy_hitters((0, 0, float("nan"), 1), 3, clients=10, epsilon=1, **HOW), lambda: federated.heavy_hitters("", 3, clients=10, epsilon=1, **HOW),
-        lambda: federated.heavy_hitters("ab", 0, clients=10, epsilon=1, **HOW), lambda: federated.heavy_hitters("ab", 3, epsilon=1, **HOW),
-        lambda: search().ask(None, window=""),  # type: ignore[arg-type]
+        lambda: federated.heavy_hitters((0, 0, 0, 1), 3, **FEW), lambda: federated.heavy_hitters((0, 0, 1, 1), 40, **FEW),
+        lambda: federated.heavy_hitters((0, 0, float("inf"), 1), 3, **FEW), lambda: federated.heavy_hitters((0, 0, float("nan"), 1), 3, **FEW),
+        lambda: federated.heavy_hitters("", 3, **FEW), lambda: federated.heavy_hitters("ab", 0, **FEW),
+        lambda: federated.heavy_hitters("ab", 3, epsilon=1, **HOW), lambda: search().ask(None, window=""),  # type: ignore[arg-type]
     ],
 )  # fmt: skip
 def test_bad_searches_are_refused(make: Any) -> None:

@@ -72,7 +72,7 @@ def as_it_is(update: Any, clip: float) -> Any:
 
 
 def test_shares_for_the_selected(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = weak_plan(clients=51_200, trust="distributed", noise_multiplier=10.0, bits=32)
+    planned = weak_plan(clients=51_200, trust="distributed", noise_multiplier=10.0, bits=32, scaled_clip=1000.0)
     made = replace(planned, dropouts=1 - NUMBER / 51_200)  # more than a graph could carry: what is attacked are the shares
     assert made.least == NUMBER
     claim = claim_of(made, "server")
