@@ -137,7 +137,8 @@ FEW: dict[str, Any] = {"clients": 10, "epsilon": 1, **HOW}
     "make",
     [
         lambda: federated.heavy_hitters((0, 0, 0, 1), 3, **FEW), lambda: federated.heavy_hitters((0, 0, 1, 1), 40, **FEW),
-        lambda: federated.heavy_hitters((0, 0, float("inf"), 1), 3, **FEW), lambda: federated.heavy_hitters((0, 0, float("nan"), 1), 3, **FEW),
+        lambda: federated.heavy_hitters((0, 0, float("inf"), 1), 3, **FEW),
+        lambda: federated.heavy_hitters((0, 0, float("nan"), 1), 3, **FEW),
         lambda: federated.heavy_hitters("", 3, **FEW), lambda: federated.heavy_hitters("ab", 0, **FEW),
         lambda: federated.heavy_hitters("ab", 3, epsilon=1, **HOW), lambda: search().ask(None, window=""),  # type: ignore[arg-type]
     ],
