@@ -288,10 +288,10 @@ def test_a_client_that_dies_in_a_phase_pays_and_answers_once(tmp_path: Path, tru
 
 @pytest.mark.slow
 @pytest.mark.parametrize("turn", [1, 2])
-@pytest.mark.parametrize(
-    ("trust", "phase"), [("central", "vector"), *(("distributed", phase) for phase in ("keys", "shares", "masked", "unmask"))]
-)
+@pytest.mark.parametrize(("trust", "phase"), [("central", "vector"), *(("distributed", phase) for phase in ("keys", *ANSWERS[1:]))])
 def test_a_client_dies_at_every_step(tmp_path: Path, trust: str, phase: str, turn: int) -> None:
+    if (phase, turn) == ("keys", 2):
+        pytest.skip("the keys of the second round ride on the last message of the first")
     steps, _ = one_dies(tmp_path / "last", trust, phase, turn, 10**6)
     for at in range(steps - 1):
         one_dies(tmp_path / str(at), trust, phase, turn, at)

@@ -32,7 +32,7 @@ from tacit.federated.errors import FederatedError, RoundVoid, SumRefused
 from tacit.federated.messages import Ask
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.secure_sum.graph import MaskGraph, graph_for
-from tacit.federated.selection import Arriving, CheckIns, repeated
+from tacit.federated.selection import Arriving, CheckIns, Everyone, repeated
 from tacit.parameters import positive
 
 if TYPE_CHECKING:
@@ -177,9 +177,23 @@ def answered(node: Any, ask: Ask, plan: FederatedPlan, context: Any, vector: Cal
             sent = encoding.encode(vector(), seed_of(plan, ask.run, ask.turn))
             answer = found.masked(ask.payload, sent, ask.model_hash)
         case _:
-            return bytes(found.unmask(ask.payload))
+            ahead = following(plan, ask)
+            answer = found.unmask(ask.payload, following=ahead)
+            if found.following is None:
+                return bytes(answer)
+            found = found.following  # its keys go with this answer
     sums.keep(ask.run, found)
     return bytes(answer)
+
+
+def following(plan: FederatedPlan, ask: Ask) -> SumRound | None:
+    """The next round, where its keys can ride on this one's last message: everyone is asked again, and its terms are known.
+
+    A threshold that adapts is known only when the sum is, and a choice of clients is made anew in each round.
+    """
+    if not isinstance(plan.selection, Everyone) or plan.adaptive is not None or plan.separation > 1 or ask.turn >= plan.rounds:
+        return None
+    return round_of(plan, replace(ask, turn=ask.turn + 1))
 
 
 # --- the server ------------------------------------------------------------------------------------------------
@@ -198,18 +212,24 @@ def secure_round(rounds: Any, grid: Any, ask: Ask, nodes: list[int], timeout: fl
     server = SumServer(about, ask.model_hash, register=rounds.register)
     # More are asked than can take part where the rule says so; whoever sends keys first does.
     asked_first = nodes if isinstance(plan.selection, Arriving | CheckIns) else nodes[: plan.clients]
-    payloads: dict[int, bytes] = dict.fromkeys(asked_first, b"")
+    # Keys that came with the last answers of the round before need no message: a round has three then, and not four.
+    riding = {node: keys for node, keys in rounds.riding.pop(ask.turn, {}).items() if node in asked_first}
+    for node, keys in riding.items():
+        if not server.receive(node, keys):
+            rounds.leave_out("keys")
+    payloads: dict[int, bytes] = {node: b"" for node in asked_first if node not in riding}
     light = replace(ask, model=b"", layout="[[],[],[]]", config="{}")
     try:
         for phase in PHASES:
             asked = replace(ask if phase == "masked" else light, phase=phase)
-            for node, sent in rounds.exchanged(grid, asked, payloads, timeout).items():
+            for node, sent in rounds.exchanged(grid, asked, payloads, timeout).items() if payloads else ():
                 if not server.receive(node, sent):
                     rounds.leave_out(phase)
             payloads = server.close()
     except SumRefused:
         raise RoundVoid("too few clients were left; nothing was unmasked, and the round stays spent") from None
     rounds.last_total, rounds.survivors = server.total, server.survivors
+    rounds.riding[ask.turn + 1] = server.following
     return encoding_of(plan, ask.threshold).decode(server.total, seed_of(plan, ask.run, ask.turn))
 
 
