@@ -48,6 +48,7 @@ ELSEWHERE = {
     "roc.roc_figure": "draws the band",
     "attack.validation_size": "a size, not a bound",
     "canary_clients.audit_clients": "plays the game and hands the scores to audit_one_run, which is counted",
+    "canary_clients.audit_question": "plays the game and hands the scores to audit_one_run, which is counted",
     "credible.credible": "a Bayesian interval, no bound; its calibration is counted in test_credible",
     "poisoning.poisoning_success": "two rates with the exact one-sided bounds of operating_point, half of the risk each",
     "local_reports.audit_reports": "draws reports and hands them to attack, which is counted; all its looks share its confidence",

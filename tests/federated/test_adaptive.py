@@ -22,23 +22,47 @@ def test_the_update_pays_for_the_count(z: float, m: int, found: float) -> None:
     assert 1 / found**2 + 1 / (2 * m / 20) ** 2 == pytest.approx(1 / z**2, rel=1e-6)
 
 
-def run(first: float, seed: int, rounds: int = 100) -> float:
-    """Rounds of 100 clients whose norms are lognormal(0, 1/2), so their median is 1; noise of deviation 5 in the count."""
+def run(first: float, seed: int, rounds: int = 100, *, exact: bool = True) -> float:
+    """Rounds of 100 clients whose norms are lognormal(0, 1/2), so their median is 1; noise of deviation 5 in the count.
+
+    The noise is Tacit's own, or a float of the same stream as the norms, as the specification had it.
+    """
     rule = AdaptiveClip(first, clients=100)
     draws = np.random.default_rng(seed)
     threshold = first
     for _ in range(rounds):
         norms = np.exp(0.5 * draws.normal(size=100))
-        flags = float(np.where(norms <= threshold, 0.5, -0.5).sum()) + discrete_gaussian(5000) / 1000
+        noise = discrete_gaussian(5000) / 1000 if exact else 5 * draws.normal()
+        flags = float(np.where(norms <= threshold, 0.5, -0.5).sum()) + noise
         threshold = rule.next(threshold, rule.share(flags))
     return threshold
 
 
 @pytest.mark.parametrize("first", [0.1, 100.0])
 def test_the_threshold_reaches_the_median(first: float) -> None:
-    """A21: in [.95, 1.07] after 100 rounds from .1; from 100 the same."""
-    found = [run(first, seed) for seed in range(20)]
-    assert min(found) >= 0.93 and max(found) <= 1.09, found
+    """A21: 20 runs within [.95, 1.07] after 100 rounds, from .1; from 100 the same."""
+    found = [run(first, seed, exact=False) for seed in range(20)]
+    assert min(found) >= 0.95 and max(found) <= 1.07, found
+    # A run's threshold has deviation .026 there (1,000 runs): other coins, four of these.
+    other = [run(first, seed) for seed in range(20)]
+    assert min(other) >= 1 - 4 * 0.026 and max(other) <= 1 + 4 * 0.026 and abs(np.mean(other) - 1) < 0.026, other
+
+
+@pytest.mark.parametrize("first", [0.1, 100.0])
+def test_flowers_own_rule_reaches_it_from_neither_side(first: float) -> None:
+    """The peer's functions on the same norms: it counts clipped updates, so from below it shrinks, and from above it grows."""
+    pytest.importorskip("flwr")
+    from flwr.serverapp.strategy import DifferentialPrivacyServerSideAdaptiveClipping, FedAvg
+    from flwr.supercore.differential_privacy import adaptive_clip_inputs_inplace
+
+    peer = DifferentialPrivacyServerSideAdaptiveClipping(FedAvg(), noise_multiplier=1.0, num_sampled_clients=100,
+                                                         initial_clipping_norm=first, clipped_count_stddev=5.0)  # fmt: skip
+    draws = np.random.default_rng(3)
+    for _ in range(30):
+        norms = np.exp(0.5 * draws.normal(size=100))
+        clipped = sum(adaptive_clip_inputs_inplace([np.array([norm])], peer.clipping_norm) for norm in norms)
+        peer._geometric_update((clipped + 5 * draws.normal()) / 100)
+    assert peer.clipping_norm < 0.02 if first < 1 else peer.clipping_norm > 500
 
 
 def test_counting_the_clipped_ones_instead_runs_away() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.federated.apps import app, plan, pushing, run
+from tests.federated.apps import app, plan, pushing, run, start
 
 from tacit.federated import InProcessGrid, Private
 from tacit.federated.distributed import encoding_of, facts_of, noise_in_law, seed_of
@@ -137,3 +137,49 @@ def test_adaptive_thresholds_keep_scale_and_price() -> None:
     one, two = encoding_of(made, 1.0), encoding_of(made, 0.25)
     assert one.event() == two.event() and one.bits == two.bits and two.deviation(6) == pytest.approx(one.deviation(6) / 4)
     assert replace(made, clip=0.25).radius() == pytest.approx(made.radius(0.25))
+
+
+@pytest.mark.parametrize("trial", ["all stay", "one is lost", "adaptive"])
+def test_a_round_after_the_first_has_three_messages(trial: str) -> None:
+    """Keys ride on the last message of the round before; whoever was lost there is asked for its keys."""
+    asked: list[tuple[str, int]] = []
+
+    def script(kind: str, node: int) -> Any:
+        asked.append((kind.removeprefix("train.tacit_"), node))
+        first = len([one for one in asked if one == ("unmask", 1)]) == 0
+        return "silent" if trial == "one is lost" and kind.endswith("masked") and node == 2 and first else None
+
+    made = shared(rounds=3, **({"adaptive": True, "noise_multiplier": 0.2} if trial == "adaptive" else {}))
+    strategy, result = run(made, app(**QUIET), faults=script)
+    sent = {phase: [node for kind, node in asked if kind == phase] for phase in PHASES}
+    assert strategy.rounds_void == 0 and np.isfinite(result.arrays["w"].numpy()).all()
+    everyone = list(range(1, made.clients + 1))
+    assert sent["keys"] == (everyone * 3 if trial == "adaptive" else [*everyone, 2] if trial == "one is lost" else everyone)
+    assert sent["shares"] == everyone * 3
+    limit = 6 * encoding_of(made).deviation(made.clients)
+    if trial == "all stay":
+        assert np.abs(result.arrays["w"].numpy() * made.clients - 3 * expected(everyone)).max() < 3 * limit
+
+
+def test_keys_that_were_changed_on_the_way_leave_their_client_out_of_the_next_round() -> None:
+    made = shared(rounds=2)
+    seen: list[str] = []
+
+    def script(kind: str, node: int) -> Any:
+        seen.append(kind)
+        return None
+
+    class Changing(InProcessGrid):
+        def _delivered(self, message: Any, name: str) -> list[Any]:
+            replies = super()._delivered(message, name)
+            first = message.metadata.message_type.endswith("unmask") and seen.count("train.tacit_unmask") <= 6
+            if first and message.metadata.dst_node_id == 3:
+                record = replies[0].content["tacit"]
+                record["answer"] = record["answer"][:-64] + bytes(64)
+            return replies
+
+    from flwr.serverapp.strategy import FedAvg
+
+    strategy = Private(FedAvg(), made, None, run="test")
+    strategy.start(Changing(app(**QUIET), nodes=made.clients, faults=script), start(made.size))
+    assert strategy.rounds.survivors == (1, 2, 4, 5, 6) and strategy.rounds.excluded[1] == {"keys": 1}

@@ -37,7 +37,7 @@ def public() -> bytes:
         ({"participations": 1}, {}, "federated-participations"),
         ({"separation": 3}, {}, "federated-separation"),
         ({"cohort": 7}, {}, "federated-cohort"),
-        ({"cohort": 5}, {"trust": "distributed", "dropouts": 0.34}, "federated-cohort"),
+        ({"cohort": 5}, {"trust": "distributed", "dropouts": 0.3}, "federated-cohort"),
         ({"colluding": 0.2}, {"trust": "distributed"}, "federated-collusion"),
         ({"expires": "2020-01-01"}, {}, "federated-expired"),
         ({"workloads": ("ab" * 32,)}, {}, "federated-workload"),

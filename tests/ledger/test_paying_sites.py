@@ -797,11 +797,16 @@ def asked_clients(account: Account | None) -> object:
 
 @case("federated/analytics.py:ClientQuestion.simulate")
 def asked_values(account: Account | None, patched: pytest.MonkeyPatch) -> object:
-    patched.setattr(federation().ClientQuestion, "_total", explode)
+    patched.setattr(federation().ClientQuestion, "_counts", explode)
     return federation().count(**ROUND).simulate([[0]], account)
 
 
-@case("federated/analytics.py:WordSearch.found")
+@case("federated/words.py:WordSearch.ask")
+def searched_clients(account: Account | None) -> object:
+    return federation().heavy_hitters("ab", 2, **ROUND).ask(exploding_grid(), account, window="2026")
+
+
+@case("federated/words.py:WordSearch.found")
 def searched_words(account: Account | None, patched: pytest.MonkeyPatch) -> object:
     patched.setattr(federation().WordSearch, "_found", explode)
     return federation().heavy_hitters("ab", 2, **ROUND).found(["a"], account)

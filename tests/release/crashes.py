@@ -73,6 +73,17 @@ def _is_book(name: str) -> bool:
     return ".db" in name
 
 
+def cut_off(name: str, old: bytes, content: bytes) -> list[bytes]:
+    """A file of a book on its way from one content to the next: a log that ends at any frame or within one, a file with some new pages."""
+    if name.endswith("-wal") and content[: len(old)] == old:
+        frames = range(len(old) or HEADER, len(content), FRAME)
+        return [content[:cut] for end in frames for cut in (end, end + FRAME // 2) if cut < len(content)]
+    if name.endswith(".db"):
+        pages = [content[:cut] + old[cut:] for cut in range(PAGE, len(content), PAGE)]
+        return [page for page in pages if page not in (content, old)]
+    return []
+
+
 class Disk:
     """Takes pictures. `fault(number, name, path)` may raise in place of a call, such as an OSError for a full disk."""
 
@@ -155,16 +166,7 @@ class Disk:
             old = self._last.get(name, b"")
             if not isinstance(content, bytes) or not isinstance(old, bytes) or content == old or not _is_book(name):
                 continue
-            if name.endswith("-wal") and content[: len(old)] == old:
-                frames = range(len(old) or HEADER, len(content), FRAME)
-                cuts = [cut for end in frames for cut in (end, end + FRAME // 2) if cut < len(content)]
-                partial = [content[:cut] for cut in cuts]
-            elif name.endswith(".db"):
-                pages = [content[:cut] + old[cut:] for cut in range(PAGE, len(content), PAGE)]
-                partial = [page for page in pages if page not in (content, old)]
-            else:
-                partial = []
-            for part in partial:
+            for part in cut_off(name, old, content):
                 self._add({**now, **self._last_book(), name: part}, f"in sqlite, {what}", "kill")
         self._add(now, f"at sqlite's {what}", "kill")
         self._last = now

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from tacit.federated.analytics import (
         ClientAnswers,
         ClientQuestion,
-        WordSearch,
         count,
         heatmap,
-        heavy_hitters,
         histogram,
         mean,
         quantile,
@@ -50,11 +48,11 @@ if TYPE_CHECKING:
     from tacit.federated.strategy import Private
     from tacit.federated.threats import KeyLog, as_table, who_sees
     from tacit.federated.tuning import tune
+    from tacit.federated.words import WordSearch, heavy_hitters
 
 __getattr__, __dir__ = lazily(__name__, {
     "analytics": (
-        "ClientAnswers", "ClientQuestion", "WordSearch", "count", "heatmap", "heavy_hitters", "histogram", "mean",
-        "quantile", "sum", "top_k",
+        "ClientAnswers", "ClientQuestion", "count", "heatmap", "histogram", "mean", "quantile", "sum", "top_k",
     ),
     "buffered": ("BufferedRounds",),
     "client": ("client_app", "on_weights"),
@@ -73,6 +71,7 @@ __getattr__, __dir__ = lazily(__name__, {
     "strategy": ("Private",),
     "threats": ("KeyLog", "as_table", "who_sees"),
     "tuning": ("tune",),
+    "words": ("WordSearch", "heavy_hitters"),
 })  # fmt: skip
 
 # the plan

@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
 from tacit.federated import central
+from tacit.federated.device import composed
 from tacit.federated.errors import FederatedError
 from tacit.federated.messages import Ask
 from tacit.federated.plan import FederatedPlan
@@ -105,25 +106,38 @@ class ClientQuestion:
             noisy = rounds.noisy_sum(grid, ask, nodes, timeout)
         return self.answered(noisy)
 
-    def simulate(self, values: Iterable[Any], account: Account | None = None) -> ClientAnswers:
-        """The answer for values at hand, one for each client. The noise is drawn once, from the law of the sum.
+    def simulate(
+        self, values: Iterable[Any], account: Account | None = None, *, window: str = "simulated", in_law: bool = True
+    ) -> ClientAnswers:
+        """The answer for values at hand, one for each client: the clients' own numbers, added up as a server does.
 
-        Under distributed trust that is the law of all shares together (Skellam shares add up to a Skellam sum).
+        Under distributed trust the noise is drawn once, from the law of all shares together (Skellam shares add up to a
+        Skellam sum). With `in_law` False every client rounds and draws for itself, as on its device.
         """
         with paying(account, self.plan.event, purpose=self.plan.name, delta=self.plan.delta):
-            total = self._total(cohort_of(self.plan, values))
-            noisy = _with_noise(self.plan, total)
-        return replace(self.answered(noisy), note="simulated: the noise was drawn once, from the law of the sum")
+            noisy = self._noisy(cohort_of(self.plan, values), window, in_law)
+        words = "simulated: the noise was drawn once, from the law of the sum"
+        return replace(self.answered(noisy), note=words if in_law else "simulated: every client drew for itself")
 
-    def _total(self, values: Iterable[Any]) -> Floats:
-        """The exact sum of the clients' vectors."""
+    def _noisy(self, values: Iterable[Any], window: str, in_law: bool) -> Floats:
+        if self.terms["kind"] == "cells" and (in_law or self.plan.trust != "distributed"):
+            return noisy_counts(self.plan, self._counts(values))
+        vectors = (vector(self.terms, self.own(value), self.plan.size) for value in values)
+        return noisy_sum(self.plan, vectors, window=window, in_law=in_law)
+
+    def own(self, value: Any) -> Any:
+        """What a client's app answers for a value: the numbers of its cells, or the value itself."""
+        return value
+
+    def _counts(self, values: Iterable[Any]) -> NDArray[np.int64]:
+        """How many clients have each cell, after bounding what each of them contributes."""
         terms, size = self.terms, self.plan.size
-        if terms["kind"] == "cells" and isinstance(values, np.ndarray):
+        if isinstance(values, np.ndarray):
             return _cells_at_once(values, size, int(terms["contributions"]))
         total = np.zeros(size)
         for value in values:
-            total += vector(terms, value, size)
-        return total
+            total += vector(terms, self.own(value), size)
+        return total.astype(np.int64)
 
     def answered(self, noisy: Floats) -> ClientAnswers:
         """The figures from a noisy sum."""
@@ -163,6 +177,12 @@ def vector(terms: Mapping[str, Any], value: Any, size: int) -> Floats:
             from tacit.federated.sketches import sketched
 
             return sketched(terms, value, size)
+        elif terms["kind"] == "words":
+            from tacit.federated.words import place_of
+
+            place = place_of(terms, value)
+            if 0 <= place < size:
+                found[place] = 1.0
         elif terms["kind"] == "number":
             found[0] = _between(value, terms["lower"], terms["upper"]) / terms["largest"]
         elif terms["kind"] == "mean":
@@ -184,23 +204,23 @@ def _between(value: Any, lower: float, upper: float) -> float:
     return 0.0 if math.isnan(given) else min(max(given, lower), upper)
 
 
-def _cells_at_once(values: NDArray[Any], size: int, contributions: int) -> Floats:
+def _cells_at_once(values: NDArray[Any], size: int, contributions: int) -> NDArray[np.int64]:
     """The exact counts of an array of cells, one row a client, -1 for none; rows are bounded as on the device."""
     rows = values.reshape(len(values), -1)
     if rows.dtype.kind not in "iu":
         raise ParameterError("cells are whole numbers")
     if rows.shape[1] == 1:
         inside = rows[(rows >= 0) & (rows < size)]
-        return np.bincount(inside, minlength=size).astype(np.float64)
+        return np.bincount(inside, minlength=size)
     if rows.shape[1] > contributions:
         total = np.zeros(size)
         for row in rows:
             total += vector({"kind": "cells", "contributions": contributions}, row.tolist(), size)
-        return total
+        return total.astype(np.int64)
     ordered = np.sort(rows, axis=1)
     kept = (ordered >= 0) & (ordered < size)
     kept[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    return np.bincount(ordered[kept], minlength=size).astype(np.float64)
+    return np.bincount(ordered[kept], minlength=size)
 
 
 def cohort_of(plan: FederatedPlan, values: Iterable[Any]) -> Any:
@@ -215,27 +235,53 @@ def cohort_of(plan: FederatedPlan, values: Iterable[Any]) -> Any:
     return held[chosen] if isinstance(held, np.ndarray) else [held[client] for client in chosen]
 
 
-def _with_noise(plan: FederatedPlan, total: Floats) -> Floats:
-    """A sum with noise of the plan's law, for simulations."""
+def noisy_counts(plan: FederatedPlan, counts: NDArray[np.int64]) -> Floats:
+    """Counts of clients with noise of the plan's law: every client's cells weigh the granules that they have on its lattice."""
     if plan.trust == "distributed":
         from tacit.federated.distributed import noise_in_law
 
-        return total + noise_in_law(plan, len(total))
+        return counts + noise_in_law(plan, len(counts))
     made = CentralSum(plan, plan.clip)
-    made.total[:] = np.trunc(total * (central.CLIP / plan.clip)).astype(np.int64)
+    made.total[:] = counts * int(central.to_lattice(np.ones(1), plan.radius())[0])
+    return made.noisy()
+
+
+def noisy_sum(plan: FederatedPlan, vectors: Iterable[Floats], *, window: str, turn: int = 1, in_law: bool = True) -> Floats:
+    """The sum of clients' vectors with noise of the plan's law, by the operations of the devices and of the server."""
+    if plan.trust == "distributed" and not in_law:
+        from tacit.federated.distributed import encoding_of, seed_of
+
+        encoding, seed = encoding_of(plan), seed_of(plan, window, turn)
+        words = np.zeros(encoding.dimension, dtype=np.uint64)
+        for own in islice(vectors, plan.clients):
+            words += encoding.encode(composed(plan, own, 0, plan.clip), seed)
+        return encoding.decode(words & np.uint64((1 << int(encoding.bits or 0)) - 1), seed)
+    if plan.trust == "distributed":
+        from tacit.federated.distributed import noise_in_law
+
+        exact = np.zeros(plan.size)
+        for own in vectors:
+            exact += own
+        return exact + noise_in_law(plan, plan.size)
+    made = CentralSum(plan, plan.clip)
+    for own in vectors:
+        made.total[:] += central.to_lattice(composed(plan, own, 0, plan.clip), plan.radius())
     return made.noisy()
 
 
 # --- the questions ---------------------------------------------------------------------------------------------
 
 
-def _question(terms: dict[str, Any], size: int, norm: float, labels: Sequence[Any], how: dict[str, Any]) -> ClientQuestion:
+def question(
+    terms: dict[str, Any], size: int, norm: float, labels: Sequence[Any], how: dict[str, Any], rounds: int = 1
+) -> ClientQuestion:
+    """A question of these terms; `how` is that of `plan`."""
     if how.get("trust") in ("local", "silo"):
         raise FederatedError(code="federated-trust-planned", question=str(terms["kind"]), trust=how["trust"],
                              allowed=("central", "distributed"))  # fmt: skip
     if not 1 <= size <= MOST:
         raise ParameterError(f"a question has between 1 and {MOST} cells, not {size}")
-    made = planned(size=size, clip=norm, rounds=1, **how)
+    made = planned(size=size, clip=norm, rounds=rounds, **how)
     return ClientQuestion(replace(made, question=terms), tuple(labels))
 
 
@@ -246,7 +292,7 @@ def count(**how: Any) -> ClientQuestion:
     >>> bool(abs(answer.values[0] - 300) < 6 * answer.deviation)
     True
     """
-    return _question({"kind": "cells", "contributions": 1}, 1, 1.0, ("count",), {"name": "count", **how})
+    return question({"kind": "cells", "contributions": 1}, 1, 1.0, ("count",), {"name": "count", **how})
 
 
 def sum(lower: float, upper: float, **how: Any) -> ClientQuestion:
@@ -259,7 +305,7 @@ def sum(lower: float, upper: float, **how: Any) -> ClientQuestion:
     low, high = _bounds(lower, upper)
     largest = max(abs(low), abs(high))
     terms = {"kind": "number", "lower": low, "upper": high, "largest": largest}
-    return _question(terms, 1, 1.0, ("sum",), {"name": "sum", **how})
+    return question(terms, 1, 1.0, ("sum",), {"name": "sum", **how})
 
 
 def mean(lower: float, upper: float, **how: Any) -> ClientQuestion:
@@ -271,7 +317,7 @@ def mean(lower: float, upper: float, **how: Any) -> ClientQuestion:
     """
     low, high = _bounds(lower, upper)
     terms = {"kind": "mean", "lower": low, "upper": high}
-    return _question(terms, 2, math.sqrt(2) * ROOM, ("mean",), {"name": "mean", **how})
+    return question(terms, 2, math.sqrt(2) * ROOM, ("mean",), {"name": "mean", **how})
 
 
 def histogram(keys: Sequence[Any], *, max_contributions: int | None, **how: Any) -> ClientQuestion:
@@ -284,7 +330,7 @@ def histogram(keys: Sequence[Any], *, max_contributions: int | None, **how: Any)
     most = min(whole("max_contributions", max_contributions), len(keys))
     if len(set(keys)) != len(keys):
         raise ParameterError("keys must differ from each other")
-    made = _question({"kind": "cells", "contributions": most}, len(keys), math.sqrt(most) * ROOM, keys,
+    made = question({"kind": "cells", "contributions": most}, len(keys), math.sqrt(most) * ROOM, keys,
                      {"name": "histogram", **how})  # fmt: skip
     return KeyedQuestion(made.plan, made.labels)
 
@@ -292,10 +338,8 @@ def histogram(keys: Sequence[Any], *, max_contributions: int | None, **how: Any)
 class KeyedQuestion(ClientQuestion):
     """A question whose cells have names: values at hand may be given by name."""
 
-    def _total(self, values: Iterable[Any]) -> Floats:
-        if isinstance(values, np.ndarray):
-            return super()._total(values)
-        return super()._total(self.places(value) for value in values)
+    def own(self, value: Any) -> Any:
+        return self.places(value)
 
     def places(self, value: Any) -> list[int]:
         """The numbers of a client's keys; unknown ones are left out."""
@@ -332,7 +376,7 @@ def heatmap(
     rows, columns = (whole("shape", side) for side in shape)
     labels = [(row, column) for row in range(rows) for column in range(columns)]
     most = min(whole("max_contributions", max_contributions), len(labels))
-    made = _question({"kind": "cells", "contributions": most}, len(labels), math.sqrt(most) * ROOM, labels,
+    made = question({"kind": "cells", "contributions": most}, len(labels), math.sqrt(most) * ROOM, labels,
                      {"name": "heatmap", **how})  # fmt: skip
     return PlacesQuestion(made.plan, made.labels, (left, bottom, right, top), (rows, columns))
 
@@ -355,8 +399,8 @@ class PlacesQuestion(ClientQuestion):
                 found.append(int(up * rows) * columns + int(across * columns))
         return found
 
-    def _total(self, values: Iterable[Any]) -> Floats:
-        return super()._total(values if isinstance(values, np.ndarray) else (self.cells(value) for value in values))
+    def own(self, value: Any) -> Any:
+        return self.cells(value)
 
 
 def quantile(share: float, edges: Sequence[float], **how: Any) -> QuantileQuestion:
@@ -372,7 +416,7 @@ def quantile(share: float, edges: Sequence[float], **how: Any) -> QuantileQuesti
     if len(steps) < 2 or any(b <= a for a, b in pairwise(steps)):
         raise ParameterError("edges must be at least two numbers that grow")
     terms = {"kind": "cells", "contributions": 1}
-    made = _question(terms, len(steps) - 1, 1.0, list(pairwise(steps)), {"name": "quantile", **how})
+    made = question(terms, len(steps) - 1, 1.0, list(pairwise(steps)), {"name": "quantile", **how})
     return QuantileQuestion(made.plan, made.labels, float(share), tuple(steps))
 
 
@@ -387,10 +431,13 @@ class QuantileQuestion(ClientQuestion):
         """The cell of a value; values outside the edges count for the cell at that end."""
         return int(np.clip(np.searchsorted(self.edges, value, side="right") - 1, 0, len(self.edges) - 2))
 
-    def _total(self, values: Iterable[Any]) -> Floats:
+    def own(self, value: Any) -> Any:
+        return [] if math.isnan(value) else [self.cell(value)]
+
+    def _counts(self, values: Iterable[Any]) -> NDArray[np.int64]:
         given = np.asarray(list(values), dtype=np.float64)
         places = np.clip(np.searchsorted(self.edges, given, side="right") - 1, 0, len(self.edges) - 2)
-        return super()._total(np.where(np.isnan(given), -1, places))
+        return super()._counts(np.where(np.isnan(given), -1, places))
 
     def value(self, answer: ClientAnswers) -> float:
         """The quantile from the noisy counts: negative counts count as none, and a cell is taken as even."""
@@ -410,72 +457,3 @@ def _bounds(lower: float, upper: float) -> tuple[float, float]:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ParameterError(f"lower and upper must be finite, with lower below upper, not {low:g} and {high:g}")
     return low, high
-
-
-@dataclass(frozen=True)
-class WordSearch:
-    """Words that many clients have, found letter by letter with one answer from each client.
-
-    Every client draws one of the levels by itself and answers for its word's prefix of that length only, so the levels
-    have different clients and the search costs what one question does. Only prefixes whose noisy count passes the
-    threshold are taken further (a thresholded trie), the most frequent first, as far as the planned vector has room.
-    """
-
-    alphabet: str
-    length: int
-    level: ClientQuestion
-    threshold: float
-
-    def found(self, words: Iterable[str], account: Account | None = None) -> dict[str, float]:
-        """The words of clients at hand that pass the threshold, with their estimated numbers."""
-        event, plan = self.level.plan.event, self.level.plan
-        with paying(account, event, purpose=plan.name, delta=plan.delta):
-            return self._found(list(words))
-
-    def _found(self, words: list[str]) -> dict[str, float]:
-        from tacit.noise import uniform_integers
-
-        end = "\0"
-        letters = [*self.alphabet, end]
-        drawn = np.asarray(uniform_integers(self.length, len(words)))
-        alive = [""]
-        counts: dict[str, float] = {}
-        for level in range(self.length):
-            candidates = [prefix + letter for prefix in alive if not prefix.endswith(end) for letter in letters]
-            done = [prefix for prefix in alive if prefix.endswith(end)]
-            # The vector has the planned length at every level: a longer one would cost more than was paid.
-            places = {candidate: place for place, candidate in enumerate([*done, *candidates][: self.level.plan.size])}
-            answers = [places.get(_prefix(word, level + 1, end), -1) for word, own in zip(words, drawn, strict=True)
-                       if own == level]  # fmt: skip
-            exact = np.bincount([place for place in answers if place >= 0], minlength=self.level.plan.size).astype(np.float64)
-            noisy = _with_noise(self.level.plan, exact)
-            counts = {word: float(noisy[place]) * self.length for word, place in places.items()}
-            alive = sorted((word for word in counts if noisy[places[word]] >= self.threshold), key=counts.__getitem__, reverse=True)
-            if not alive:
-                return {}
-        return {word.rstrip(end): counts[word] for word in alive}
-
-
-def _prefix(word: str, length: int, end: str) -> str:
-    return (word + end)[:length]
-
-
-def heavy_hitters(alphabet: str, length: int, *, sure: float = 4.0, prefixes: int = 64, **how: Any) -> WordSearch:
-    """A search for words of at most `length` letters that many clients have.
-
-    `sure` is the threshold in deviations of the noise, `prefixes` how many of them are followed at a time.
-    Under local trust use `tacit.local.find`, whose reports are randomised on the devices.
-
-    >>> search = heavy_hitters("ab", 3, clients=3000, epsilon=8, delta=1e-6)
-    >>> sorted(search.found(["ab"] * 2000 + ["b"] * 1000))
-    ['ab', 'b']
-    """
-    if len(set(alphabet)) != len(alphabet) or "\0" in alphabet or not alphabet:
-        raise ParameterError("alphabet must be different letters")
-    letters = whole("length", length)
-    cells = (len(alphabet) + 1) * whole("prefixes", prefixes)
-    made = _question({"kind": "cells", "contributions": 1}, cells, 1.0, (), {"name": "words", **how})
-    if made.plan.selection.credited:
-        raise ParameterError("clients draw a letter's place by themselves; no sample of them is priced, so leave population out")
-    deviation = made.plan.deviation() * made.plan.clients
-    return WordSearch(alphabet, letters, made, float(sure) * deviation)

@@ -39,6 +39,7 @@ from tacit.federated.messages import ANSWER, PHASES, RECORD, REFUSED, Ask, Layou
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.policy import ClientBook, Policy, code_hash
 from tacit.federated.secure_sum.keys import ClientIdentity, Register
+from tacit.federated.words import at_level
 
 with needs_flower():
     from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
@@ -227,6 +228,8 @@ class _Node:
         layout = Layout.read(ask.layout)
         before = layout.unpacked(ask.model)
         terms = plan.question
+        if terms is not None and terms["kind"] == "words":
+            terms = at_level(terms, ask.config, ask.turn)
         if terms is None and layout.size != plan.size:
             raise FederatedError("the model and the plan differ in size")
 

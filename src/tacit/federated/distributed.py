@@ -32,7 +32,7 @@ from tacit.federated.errors import FederatedError, RoundVoid, SumRefused
 from tacit.federated.messages import Ask
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.secure_sum.graph import MaskGraph, graph_for
-from tacit.federated.selection import Arriving, repeated
+from tacit.federated.selection import Arriving, CheckIns, Everyone, repeated
 from tacit.parameters import positive
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def designed(
     if unknown:
         raise ParameterError(f"{', '.join(unknown)}: shares of noise have {', '.join(DEFAULTS)} only")
     given = {**DEFAULTS, **shares}
+    graph_of(made)  # a plan whose sums no graph could carry is refused here, and not when it has been paid for
 
     def at(multiplier: float) -> FederatedPlan:
         rough = replace(made, noise_multiplier=float(multiplier), shares=given)
@@ -116,7 +117,12 @@ def facts_of(plan: FederatedPlan) -> list[tuple[str, str]]:
 
 def graph_of(plan: FederatedPlan) -> MaskGraph:
     """Who masks with whom. With signed keys it is chosen for a server that breaks the protocol."""
-    return graph_for(plan.clients, plan.dropouts, plan.colluding, malicious=plan.register is not None)
+    return _graph(plan.clients, plan.dropouts, plan.colluding, plan.register is not None)
+
+
+@lru_cache(maxsize=64)
+def _graph(clients: int, dropouts: float, colluding: float, malicious: bool) -> MaskGraph:
+    return graph_for(clients, dropouts, colluding, malicious=malicious)
 
 
 def seed_of(plan: FederatedPlan, run: str, turn: int) -> bytes:
@@ -155,6 +161,7 @@ def answered(node: Any, ask: Ask, plan: FederatedPlan, context: Any, vector: Cal
     # Taken away before anything is answered: what goes wrong from here on ends the client's part in the round.
     signing = node.signing(context, plan)
     if ask.phase == "keys":
+        node.device(context).book.shows_up(plan, run=ask.run, turn=ask.turn)
         found: SumClient | None = SumClient(context.node_id, round_of(plan, ask), identity=signing[0], register=signing[1])
     else:
         found = sums.take(ask.run, *signing)
@@ -170,9 +177,23 @@ def answered(node: Any, ask: Ask, plan: FederatedPlan, context: Any, vector: Cal
             sent = encoding.encode(vector(), seed_of(plan, ask.run, ask.turn))
             answer = found.masked(ask.payload, sent, ask.model_hash)
         case _:
-            return bytes(found.unmask(ask.payload))
+            ahead = following(plan, ask)
+            answer = found.unmask(ask.payload, following=ahead)
+            if found.following is None:
+                return bytes(answer)
+            found = found.following  # its keys go with this answer
     sums.keep(ask.run, found)
     return bytes(answer)
+
+
+def following(plan: FederatedPlan, ask: Ask) -> SumRound | None:
+    """The next round, where its keys can ride on this one's last message: everyone is asked again, and its terms are known.
+
+    A threshold that adapts is known only when the sum is, and a choice of clients is made anew in each round.
+    """
+    if not isinstance(plan.selection, Everyone) or plan.adaptive is not None or plan.separation > 1 or ask.turn >= plan.rounds:
+        return None
+    return round_of(plan, replace(ask, turn=ask.turn + 1))
 
 
 # --- the server ------------------------------------------------------------------------------------------------
@@ -190,19 +211,25 @@ def secure_round(rounds: Any, grid: Any, ask: Ask, nodes: list[int], timeout: fl
     about = round_of(plan, ask)
     server = SumServer(about, ask.model_hash, register=rounds.register)
     # More are asked than can take part where the rule says so; whoever sends keys first does.
-    asked_first = nodes if isinstance(plan.selection, Arriving) else nodes[: plan.clients]
-    payloads: dict[int, bytes] = dict.fromkeys(asked_first, b"")
+    asked_first = nodes if isinstance(plan.selection, Arriving | CheckIns) else nodes[: plan.clients]
+    # Keys that came with the last answers of the round before need no message: a round has three then, and not four.
+    riding = {node: keys for node, keys in rounds.riding.pop(ask.turn, {}).items() if node in asked_first}
+    for node, keys in riding.items():
+        if not server.receive(node, keys):
+            rounds.leave_out("keys")
+    payloads: dict[int, bytes] = {node: b"" for node in asked_first if node not in riding}
     light = replace(ask, model=b"", layout="[[],[],[]]", config="{}")
     try:
         for phase in PHASES:
             asked = replace(ask if phase == "masked" else light, phase=phase)
-            for node, sent in rounds.exchanged(grid, asked, payloads, timeout).items():
+            for node, sent in rounds.exchanged(grid, asked, payloads, timeout).items() if payloads else ():
                 if not server.receive(node, sent):
                     rounds.leave_out(phase)
             payloads = server.close()
     except SumRefused:
         raise RoundVoid("too few clients were left; nothing was unmasked, and the round stays spent") from None
     rounds.last_total, rounds.survivors = server.total, server.survivors
+    rounds.riding[ask.turn + 1] = server.following
     return encoding_of(plan, ask.threshold).decode(server.total, seed_of(plan, ask.run, ask.turn))
 
 

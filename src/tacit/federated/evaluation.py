@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.federated.analytics import ROOM, _with_noise, cohort_of
+from tacit.federated.analytics import ROOM, cohort_of, noisy_sum
 from tacit.federated.messages import Ask, Layout
 from tacit.federated.plan import FederatedPlan
 from tacit.federated.plan import plan as planned
@@ -82,10 +82,8 @@ class ModelQuestion:
         terms = self.plan.question
         assert terms is not None
         with paying(account, self.plan.event, purpose=self.plan.name, delta=self.plan.delta):
-            total = np.zeros(self.plan.size)
-            for value in cohort_of(self.plan, values):
-                total += evaluated(terms, value)
-            noisy = _with_noise(self.plan, total)
+            vectors = (evaluated(terms, value) for value in cohort_of(self.plan, values))
+            noisy = noisy_sum(self.plan, vectors, window="simulated")
         return self.figures(noisy)
 
     def figures(self, noisy: Floats) -> ModelFigures:

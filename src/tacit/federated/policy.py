@@ -322,8 +322,7 @@ class ClientBook:
         """
         key, day = (plan.fingerprint, run), self.day(today)
         period = period_of(self.policy.window, day)
-        if isinstance(plan.selection, CheckIns):
-            self._shows_up(plan.selection, key, turn)
+        self.shows_up(plan, run=run, turn=turn)
         if self.path is None:
             known = self._rounds.setdefault(key, [])
             self._allowed(plan, known, turn)
@@ -346,8 +345,11 @@ class ClientBook:
             rounds.execute("INSERT INTO tacit_days VALUES (?, ?)", (day.isoformat(), payment.entry))
         return payment
 
-    def _shows_up(self, rule: CheckIns, key: tuple[str, str], turn: int) -> None:
+    def shows_up(self, plan: FederatedPlan, *, run: str, turn: int) -> None:
         """Refuse a round that is not the one this client drew for its block. The draw is durable, and made once."""
+        rule, key = plan.selection, (plan.fingerprint, run)
+        if not isinstance(rule, CheckIns):
+            return
         block, place = rule.place(turn)
         if self.path is None:
             slot = self._slots.setdefault((*key, block), rule.slot())

@@ -37,6 +37,7 @@ class Rounds:
         self.excluded: list[dict[str, int]] = []
         self.survivors: tuple[int, ...] = ()
         self.last_total: NDArray[Any] | None = None  # exact, under central trust; modulo 2^bits and noisy otherwise
+        self.riding: dict[int, dict[int, bytes]] = {}  # keys for a round that came with the answers of the one before
         self._correlated: Any = None
 
     def noisy_sum(self, grid: Grid, ask: Ask, nodes: list[int], timeout: float) -> NDArray[np.float64]:

@@ -34,7 +34,8 @@ from tacit.parameters import count
 Floats = NDArray[np.float64]
 #: Updates of some clients, a row each, from the flat weights and the clients' numbers; or (updates, examples).
 Cohort = Callable[[Floats, NDArray[np.int64]], Any]
-BATCH = 500  # clients whose updates are in memory at once
+NUMBERS = 2_500_000  # of updates in memory at once, shared by as many clients as fit: fewer make many small calls
+FEWEST, MOST = 32, 4000  # clients in memory at once, whatever the model's size
 BLOCK = 32  # of these, how many are clipped and added up together
 
 
@@ -51,16 +52,18 @@ class SimulatedRun:
 
 
 def simulate(
-    plan: FederatedPlan, start: NDArray[Any], cohort: Cohort, *, account: Account | None = None, batch: int = BATCH,
+    plan: FederatedPlan, start: NDArray[Any], cohort: Cohort, *, account: Account | None = None, batch: int | None = None,
     population: int | None = None, server: Callable[[Floats, Floats, int], Floats] | None = None,
     evaluate: Callable[[Floats, int], Any] | None = None, run: str = "simulated", keep_totals: bool = False,
 ) -> SimulatedRun:
     """Run a plan on clients numbered 0, 1, ...; `server(weights, mean, turn)` steps, by default weights + mean.
 
-    `population` is how many clients there are, by default those of the plan's rule. With an account the plan is paid
-    for: central data are somebody's data too.
+    `population` is how many clients there are, by default those of the plan's rule; `batch` how many of them are in memory
+    at once, by default as many as 2.5 million numbers are. With an account the plan is paid for: central data are
+    somebody's data too.
     """
     weights = np.array(start, dtype=np.float64).ravel()
+    batch = min(MOST, max(FEWEST, NUMBERS // max(plan.size, 1))) if batch is None else batch
     if len(weights) != plan.size:
         raise ParameterError(f"the model has {len(weights)} numbers, and the plan was made for {plan.size}")
     people = count("population", population or getattr(plan.selection, "population", 0) or plan.clients)
@@ -195,22 +198,30 @@ def batched_sgd(
     shapes = [tuple(parameter.shape) for _, parameter in model.named_parameters()]
     sizes = [int(np.prod(shape)) for shape in shapes]
     kind = next(model.parameters()).dtype
+    turns = count("steps", steps)
 
-    def loss_of(flat: Any, x: Any, y: Any) -> Any:
-        parts = torch.split(flat, sizes)
-        held = {name: part.view(shape) for name, part, shape in zip(names, parts, shapes, strict=True)}
+    def loss_of(held: dict[str, Any], x: Any, y: Any) -> Any:
         return loss(functional_call(model, held, (x,)), y)
 
     gradients = vmap(grad(loss_of), in_dims=(0, 0, 0))
+    # In the first step all clients have one model, so that their inputs go through it in one large product.
+    first = vmap(grad(loss_of), in_dims=(None, 0, 0))
 
     def cohort(weights: Floats, ids: NDArray[np.int64]) -> NDArray[Any]:
         x, y = data(ids)
-        begin = torch.from_numpy(np.asarray(weights)).to(kind)
-        flat = begin.expand(len(ids), -1).clone()
+        parts = torch.split(torch.from_numpy(np.asarray(weights)).to(kind), sizes)
+        begin = {name: part.view(shape) for name, part, shape in zip(names, parts, shapes, strict=True)}
+        moved = torch.empty(len(ids), sum(sizes), dtype=kind)
         with torch.no_grad():
-            for _ in range(count("steps", steps)):
-                flat.sub_(gradients(flat, x, y), alpha=rate)
-            found: NDArray[Any] = flat.sub_(begin).numpy()
+            steep = first(begin, x, y)
+            held = {name: torch.sub(begin[name], steep[name], alpha=rate) for name in names}
+            for _ in range(turns - 1):
+                steep = gradients(held, x, y)
+                for name in names:
+                    held[name].sub_(steep[name], alpha=rate)
+            for name, room in zip(names, torch.split(moved, sizes, dim=1), strict=True):
+                torch.sub(held[name].reshape(len(ids), -1), begin[name].reshape(-1), out=room)
+        found: NDArray[Any] = moved.numpy()
         return found
 
     with torch.no_grad():

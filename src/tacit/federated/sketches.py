@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import ParameterError
-from tacit.federated.analytics import ROOM, ClientAnswers, ClientQuestion, _question
+from tacit.federated.analytics import ROOM, ClientAnswers, ClientQuestion, question
 from tacit.federated.errors import FederatedError
 from tacit.noise import permutation
 from tacit.parameters import count as whole
@@ -102,5 +102,5 @@ def sketch(width: int, rows: int = 5, *, max_contributions: int | None, family: 
         raise ParameterError(f"rows must be an odd number of at most {MOST_ROWS}, so that there is a middle one, not {rows}")
     most = whole("max_contributions", max_contributions)
     terms = {"kind": "sketch", "rows": rows, "width": whole("width", width), "contributions": most, "family": str(family)}
-    made = _question(terms, rows * width, math.sqrt(most * rows) * ROOM, range(rows * width), {"name": "sketch", **how})
+    made = question(terms, rows * width, math.sqrt(most * rows) * ROOM, range(rows * width), {"name": "sketch", **how})
     return SketchQuestion(made.plan, made.labels)

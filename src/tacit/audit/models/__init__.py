@@ -15,7 +15,7 @@ from tacit.audit.models.canaries import (
     group_epsilon,
     watched_steps,
 )
-from tacit.audit.models.canary_clients import audit_clients
+from tacit.audit.models.canary_clients import audit_clients, audit_question
 from tacit.audit.models.games import Game, GameResult, MembershipGame
 from tacit.audit.models.independent import coin_evidence, rank_attack
 from tacit.audit.models.one_run import audit_one_run
@@ -32,6 +32,7 @@ __all__ = [
     "audit_model",
     "audit_one_run",
     "audit_poisoning",
+    "audit_question",
     "canary_bank",
     "coin_evidence",
     "disclosure",

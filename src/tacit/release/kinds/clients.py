@@ -39,7 +39,7 @@ from tacit.tables import Desk, Source
 from tacit.tables.engines.duckdb import DuckDB
 
 if TYPE_CHECKING:
-    from tacit.federated import ClientQuestion
+    from tacit.federated import ClientQuestion, WordSearch
     from tacit.release.job import Job
 
 PRODUCT = "Figures from federated clients"
@@ -64,11 +64,14 @@ publication: {folder: release, formats: [csv], confidence: 0.95}
 class ClientsSpec(OutputSpec):
     """One question. `keys` are public; `bounds` are those of a number or, as four numbers, of a map; `edges` those of a quantile.
 
+    A search (`heavy_hitters`) has an `alphabet` or the four `bounds` of a map, and a `length`: of words, or of halvings. What it
+    finds is not known before; its `prefixes` are how many beginnings are followed at a time.
+
     A client's app answers a question by its name, which is the name of the output.
     """
 
     source: str
-    question: Literal["count", "sum", "mean", "histogram", "top_k", "quantile", "heatmap"]
+    question: Literal["count", "sum", "mean", "histogram", "top_k", "quantile", "heatmap", "heavy_hitters"]
     weight: Number | None = 1
     keys: tuple[str | int, ...] = ()
     max_contributions: int | None = None
@@ -77,6 +80,9 @@ class ClientsSpec(OutputSpec):
     edges: tuple[float, ...] = ()
     share: float = 0.5
     shape: tuple[int, ...] = ()
+    alphabet: str | None = None
+    length: int = 0
+    prefixes: int = 64
 
     @field_validator("keys", "shape", mode="before")
     @classmethod
@@ -89,7 +95,7 @@ class ClientsSpec(OutputSpec):
         whole = isinstance(value, list) and not any(isinstance(each, bool) for each in value)
         return tuple(float(each) if isinstance(each, int) else each for each in value) if whole else value  # type: ignore[attr-defined]
 
-    def asked(self, **how: Any) -> ClientQuestion:
+    def asked(self, **how: Any) -> ClientQuestion | WordSearch:
         """The question for a price."""
         how = {"name": self.name, **how}
         match self.question:
@@ -105,6 +111,11 @@ class ClientsSpec(OutputSpec):
                 return federated.top_k(list(self.keys), self.k or 0, max_contributions=self.max_contributions, **how)
             case "quantile":
                 return federated.quantile(self.share, list(self.edges), **how)
+            case "heavy_hitters":
+                if (self.alphabet is None) == (len(self.bounds) != 4):
+                    raise ParameterError("heavy_hitters has an alphabet of letters, or bounds: [left, bottom, right, top], and a length")
+                over: Any = self.alphabet if self.alphabet is not None else self.bounds
+                return federated.heavy_hitters(over, self.length, prefixes=self.prefixes, **how)
         if len(self.bounds) != 4 or len(self.shape) != 2:
             raise ParameterError("a heatmap has bounds: [left, bottom, right, top] and shape: [rows, columns]")
         return federated.heatmap(self.bounds, self.shape, max_contributions=self.max_contributions, **how)
@@ -187,7 +198,7 @@ class PlannedClients:
     portion: Portion
 
     @cached_property
-    def asked(self) -> ClientQuestion:
+    def asked(self) -> ClientQuestion | WordSearch:
         """The question with the least noise for its price."""
         amounts = self.portion.spend.floats
         if not amounts.epsilon or not amounts.delta:  # a share without a delta buys next to nothing
@@ -208,7 +219,12 @@ class PlannedClients:
 
     @property
     def size(self) -> int:
-        return len(self.asked.labels)
+        return self.asked.plan.size if self.searching else len(self.asked.labels)  # type: ignore[union-attr]
+
+    @property
+    def searching(self) -> bool:
+        """Whether what is named in the answer comes out of it."""
+        return self.spec.question == "heavy_hitters"
 
     @property
     def score(self) -> float:
@@ -217,7 +233,10 @@ class PlannedClients:
     @property
     def deviation(self) -> float:
         """Of one figure, when the expected clients have answered."""
-        return self.asked.answered(np.full(self.asked.plan.size, float(self.output.how["clients"]))).deviation
+        asked: Any = self.asked
+        if self.searching:
+            return float(asked.deviation)
+        return float(asked.answered(np.full(asked.plan.size, float(self.output.how["clients"]))).deviation)
 
     @property
     def errors(self) -> dict[str, float]:
@@ -255,7 +274,11 @@ def explain(planned: PlannedClients) -> tuple[str, str]:
 
 def draw(planned: PlannedClients) -> Record:
     """Ask the clients, once. The job has paid, so nothing is booked here."""
-    found = planned.asked.ask(planned.output.grid, None, window=planned.output.window)
+    asked: Any = planned.asked
+    found = asked.ask(planned.output.grid, None, window=planned.output.window)
+    if planned.searching:
+        labels = [word if isinstance(word, str) else f"row {word[0]}, column {word[1]}" for word in found]
+        return {"labels": labels, "values": list(found.values()), "deviation": asked.deviation}
     return {"values": [float(value) for value in found.values], "deviation": found.deviation}
 
 
@@ -275,9 +298,10 @@ class ClientsAnswer:
 
 def result(planned: PlannedClients, drawn: Record, private: bool, entry: int | None) -> ClientsAnswer:
     """The figures of what was drawn; a quantile is read off its histogram."""
-    values, labels = np.array(drawn["values"], dtype=np.float64), [str(label) for label in planned.asked.labels]
+    asked: Any = planned.asked
+    values = np.array(drawn["values"], dtype=np.float64)
+    labels = list(drawn["labels"]) if planned.searching else [str(label) for label in asked.labels]
     if planned.spec.question == "quantile":
-        asked: Any = planned.asked
         edges = planned.spec.edges
         labels = [f"{edges[i]:g} to {edges[i + 1]:g}" for i in range(len(values))]
         labels.append(f"quantile {planned.spec.share:g}")
@@ -297,9 +321,12 @@ def checks(planned: PlannedClients, result: ClientsAnswer) -> list[tuple[str, bo
 def files(planned: PlannedClients, result: ClientsAnswer, formats: Sequence[str]) -> dict[str, bytes]:
     """One table: label, figure, ends of its interval; a quantile has no interval."""
     wide = float(half_width([1.0], "gaussian", planned.output.confidence)[0]) * result.deviation
-    ends = np.where([label.startswith("quantile ") for label in result.labels], np.nan, wide)
+    ends = np.full(len(result.labels), wide)
+    if planned.spec.question == "quantile":
+        ends[-1] = np.nan
     figure = planned.output.figures[0]
-    table = pa.table({"label": list(result.labels), figure: result.value, "low": result.value - ends, "high": result.value + ends})
+    names = pa.array(result.labels, pa.string())  # a search may find none
+    table = pa.table({"label": names, figure: result.value, "low": result.value - ends, "high": result.value + ends})
     return table_files(planned.spec.name, marked(table, result.private), formats)
 
 
@@ -316,7 +343,9 @@ def recorded(planned: PlannedClients, result: ClientsAnswer) -> Record:
 
 def post_processing(planned: PlannedClients) -> list[str]:
     """What is made of the noisy sum."""
-    return {"mean": ["noisy sum over noisy count"], "quantile": ["a point of the noisy histogram"]}.get(planned.spec.question, [])
+    made = {"mean": "noisy sum over noisy count", "quantile": "a point of the noisy histogram",
+            "heavy_hitters": "beginnings of words below a threshold are left out"}  # fmt: skip
+    return [made[planned.spec.question]] if planned.spec.question in made else []
 
 
 def described(planned: PlannedClients, result: ClientsAnswer | None) -> Record:
@@ -325,7 +354,8 @@ def described(planned: PlannedClients, result: ClientsAnswer | None) -> Record:
     found: Record = {
         "name": planned.spec.name, "title": planned.spec.title, "answered": result is not None, "question": planned.spec.question,
         "figure": planned.output.figures[0], "within": plain(next(iter(planned.errors.values()))), "trust": made.trust,
-        "window": planned.output.window, "clients": made.clients, "event": repr(planned.event), "fingerprint": made.fingerprint,
+        "window": planned.output.window, "clients": planned.output.how["clients"], "event": repr(planned.event),
+        "fingerprint": made.fingerprint,
         "prices": [[price.adversary, price.words] for price in made.prices()], "plan": str(made).splitlines(),
     }  # fmt: skip
     if result is not None:
@@ -338,7 +368,7 @@ def described(planned: PlannedClients, result: ClientsAnswer | None) -> Record:
 def section(described: Record, confidence: str) -> str:
     """A picture of the figures, and against whom each price holds."""
     drawn = ""
-    if described["answered"]:
+    if described["answered"] and described["labels"]:  # a search may find nothing
         width = described["within"] or 0.0
         value = [math.nan if x is None else x for x in described["value"]]
         ends = ([x + sign * width for x in value] for sign in (-1, 1))
