@@ -1,8 +1,9 @@
 """Pearson's test on a noisy table, with a p-value that knows of the noise.
 
 The table of two declared columns is counted once, with noise. The usual test would take the noise for an effect: at
-1,000 patients and epsilon 0.1 it rejects a true null one time in four. Here tables are made up under independence
-with the noisy margins, given the same noise, and the p-value is the share of them whose statistic is as large.
+1,000 patients and epsilon 0.1 it rejects a true null one time in four where an outcome has a share of .16. Here tables are
+made up under independence with the noisy margins, given the same noise, and the p-value is the share of them whose
+statistic is as large.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(1)
@@ -52,7 +53,8 @@ class ContingencyPlan:
         Proved in: the cells are disjoint; the test is post-processing. That its level is kept is no theorem but
         measured: margins and the number of patients are estimated.
         Correction: Section 9.3.2 of the source applies Pearson's test to a noisy table as it is, whose level is
-        wrong: 0.26 in place of 0.05 at 1,000 patients and epsilon 0.1.
+        wrong: at 1,000 patients and epsilon 0.1 it is 0.14 in place of 0.05 for even margins, 0.26 for an outcome with a
+        share of .16, and 0.33 for even margins under replace-one.
     """
 
     measured: Measured
