@@ -46,6 +46,11 @@ TABLE: Mapping[str, Mapping[Role, Scope]] = {
     "read_shared": _ALL,
     "approve": {"officer": "any"},
     "list_approvals": {"officer": "any"},
+    # beacons: what they are, and their answers, which cost like questions
+    "read_beacon": _ALL,
+    "read_beacon_document": _ALL,
+    "ask_beacon": {"analyst": "own"},
+    "post_beacon": {"analyst": "own"},
     # budgets
     "list_accounts": _ALL,
     "read_account": _ALL,

@@ -170,11 +170,36 @@ class SignIn(Block):
         return value.rstrip("/")
 
 
+class BeaconSpec(Block):
+    """A beacon of a data set: a private table with a row for each variant that a person carries, and what an answer costs.
+
+    `people` is a public bound on how many there are, `absence` the prior that a variant is in none of them. Positions of
+    the table count from `first_position`: 1 as in VCF, or 0.
+    """
+
+    table: str
+    purpose: str
+    epsilon: Number
+    people: int = Field(ge=1, le=1_000_000)
+    absence: float = Field(default=0.5, gt=0, lt=1)
+    chromosome: str = "chromosome"
+    position: str = "position"
+    reference: str = "reference"
+    alternate: str = "alternate"
+    first_position: Literal[0, 1] = 1
+    assembly: str = ""
+    id: str = "org.example.tacit.beacon"
+    name: str = "A private beacon"
+    organisation: str = "The curator"
+    environment: Literal["prod", "test", "dev", "staging"] = "test"
+
+
 class DatasetSpec(Block):
-    """A data set: the file of a release job, whose sources, unit, columns and budget it has."""
+    """A data set: the file of a release job, whose sources, unit, columns and budget it has; with `beacon`, Beacon v2 routes."""
 
     job: str
     title: str = ""
+    beacon: BeaconSpec | None = None
 
 
 class VaguePurpose(TacitError, ValueError):
@@ -318,6 +343,10 @@ class Configuration(Block):
                 unknown = sorted(set(spec.datasets or ()) - set(self.datasets))
                 if unknown:
                     raise ValueError(f"{place}.{name}.datasets names no data set; there are {', '.join(self.datasets)}")
+        for name, dataset in self.datasets.items():
+            purpose = None if dataset.beacon is None else self.purposes.get(dataset.beacon.purpose)
+            if dataset.beacon is not None and (purpose is None or name not in purpose.datasets):
+                raise ValueError(f"datasets.{name}.beacon.purpose names no purpose of this data set")
         if self.production and self.sign_in is None and not self.people:
             raise ValueError("production: nobody could sign in; add sign_in, or people")
         return self

@@ -15,6 +15,7 @@ from typing import Any
 
 from tacit.ledger import Ledger
 from tacit.server.access import Caller, check
+from tacit.server.beacons import Beacons
 from tacit.server.bookkeeping import Bookkeeping
 from tacit.server.claims import Claims
 from tacit.server.config import Configuration, secret
@@ -58,7 +59,7 @@ class Service:
         self.questions = Questions(
             configuration, self.database, self.datasets, self.purposes, self.claims, self.worker, self.grid
         )
-
+        self.beacons = Beacons(self.datasets, self.questions, configuration.origin)
         self.book = Bookkeeping(self.ledger, self.datasets, self.purposes)
         self.releases = Releases(self.database, self.ledger, self.datasets, self.subjects.guard)
         self.models = Models(self.database, self.datasets, self.book)

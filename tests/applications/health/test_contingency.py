@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from tacit.accounting import Guarantee
 from tacit.applications.health import contingency_test, pearson, plan_contingency
-from tacit.applications.health.contingency import floored
+from tacit.applications.health.contingency import floored, statistics
 from tacit.errors import ParameterError
 
 EVEN = np.full((2, 2), 0.25)
@@ -50,10 +50,23 @@ def test_the_power_of_the_specification(patients: int, epsilon, power: float) ->
 @pytest.mark.slow
 @pytest.mark.parametrize(("patients", "epsilon"), [(200, "1/2"), (1000, "1/10"), (1000, 1)])
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
-def test_the_level_is_kept_in_three_thousand(patients: int, epsilon, relation: str) -> None:
-    found = plan(epsilon, adjacency=relation).rejections(EVEN, patients, runs=3000)
-    print(patients, epsilon, relation, found)
-    assert found <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 3000)
+@pytest.mark.parametrize("share", [0.5, 0.16])
+def test_the_level_is_kept_in_two_thousand(patients: int, epsilon, relation: str, share: float) -> None:
+    """Also where margins are uneven. With 300 draws behind each p-value the last of these was rejected in .063."""
+    made, rng = plan(epsilon, adjacency=relation), np.random.default_rng(77)
+    tables = rng.multinomial(patients, np.outer([0.5, 0.5], [share, 1 - share]).ravel(), size=2000)
+    noise = np.rint(rng.laplace(0, float(made.measured.noise.scales[0]), (2000, 4)))
+    found = np.mean([made.test(one.reshape(2, 2))[1] <= 0.05 for one in tables + noise])
+    print(patients, epsilon, relation, share, found)
+    assert found <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2000)
+
+
+def test_the_draws_behind_a_p_value_do_not_shift_its_level() -> None:
+    """All publications share them, so their own error shifts the level of all: 20,000 draws of a share of .05 are off by .0015."""
+    made = plan(1)
+    assert len(made.noise) == 20_000
+    shares = [float(np.mean(statistics(floored(250.0 + made.noise[i : i + 10_000])) > 0.05)) for i in (0, 10_000)]
+    assert abs(shares[0] - shares[1]) < 4 * math.sqrt(0.25 / 5_000)
 
 
 def test_without_noise_the_table_is_the_table() -> None:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from tests.applications.health.files import write_plink, write_vcf
 
@@ -26,6 +27,7 @@ from tacit.applications.health import (
     allelic_sensitivity,
     plan_gwas,
     top_snps,
+    write_calls,
 )
 from tacit.errors import ParameterError
 from tacit.ledger import Budget, Ledger
@@ -324,6 +326,19 @@ def test_a_call_that_is_none_stops_nothing_and_changes_nobody_else(tmp_path: Pat
 def test_several_alternates_count_the_first(tmp_path: Path) -> None:
     assert counted(vcf_of(tmp_path / "s.vcf", ["0/2", "1/2", "2/2"], ["1/1", "0/1", "./2"], alternate="T,G")) == [[0, 1, 0], [2, 1, 0]]
     assert counted(vcf_of(tmp_path / "t.vcf", ["7:0/1", "8:1/1", "9"], form="DP:GT")) == [[1, 2, 0]]
+
+
+def test_calls_as_a_table(tmp_path: Path) -> None:
+    """Each alternate that a person carries is a row, once; what is no call is none."""
+    path = vcf_of(tmp_path / "s.vcf", ["0/2", "1|2", "./."], ["1/1:9", "foo", "0"], alternate="t,G", form="GT:DP")
+    assert write_calls(path, tmp_path / "calls.parquet") == 4
+    rows = pq.read_table(tmp_path / "calls.parquet").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("ann", "1", 10, "A", "G"), ("ben", "1", 10, "A", "T"), ("ben", "1", 10, "A", "G"), ("ann", "1", 11, "A", "T"),
+    ]  # fmt: skip
+    study_ = Genotypes.vcf(path)
+    first = [row["person"] for row in rows if row["position"] == 10 and row["alternate"] == "T"]
+    assert len(first) == int((np.hstack(list(study_.blocks()))[:, 0] > 0).sum())
 
 
 def test_people_and_variants_of_a_vcf_are_listed_once(tmp_path: Path) -> None:

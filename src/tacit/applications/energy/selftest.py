@@ -2,7 +2,7 @@
 
 >>> [case.name for case in cases()], part().name
 (['energy: a load of a case', 'energy: a complex load', 'energy: a paid cost', 'energy: regional sums',
-  'energy: requested energy', 'energy: the busiest day'], 'energy')
+  'energy: requested energy', 'energy: the busiest day', 'energy: a load profile'], 'energy')
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency
+from tacit.accounting import Adjacency, Guarantee
 from tacit.applications.energy.charging import DayPlan, plan_busiest_day, plan_histogram
 from tacit.applications.energy.dispatch import dispatch
+from tacit.applications.energy.meters import checked_clamp, profile_question
 from tacit.applications.energy.network import Network
 from tacit.applications.energy.private_case import CasePlan, PaidCost
 from tacit.applications.energy.regions import DispatchPlan, plan_regions
 from tacit.audit.selftest import Case, Mutant, Part, promise
 from tacit.mechanisms import NoisySums
-from tacit.tables import Desk, Source, Unit
+from tacit.tables import Desk, Plan, Source, Unit
 
 Array = NDArray[Any]
 
@@ -42,12 +43,12 @@ def part() -> Part:
 
 def cases() -> list[Case]:
     """Right releases: each loses nearly what it claims."""
-    return [_load(), _complex_load(), _paid_cost(), _regions(), _histogram(), _day()]
+    return [_load(), _complex_load(), _paid_cost(), _regions(), _histogram(), _day(), _profile()]
 
 
 def mutants() -> list[Mutant]:
     """Faults, most of them printed in the source, which must be caught."""
-    return [*_load_mutants(), *_region_mutants(), *_day_mutants()]
+    return [*_load_mutants(), *_region_mutants(), *_day_mutants(), *_profile_mutants()]
 
 
 def _repeat(draw: Callable[[], object], n: int) -> Array:
@@ -274,3 +275,57 @@ def _day_mutants() -> list[Mutant]:
         return _chosen(_scores(SESSIONS[0]) + np.array([1000 * which, 0]), n)
 
     return [Mutant("energy: a busiest day without its clamp", unclamped, _clamped, (0, 1), bulk=True)]
+
+
+# --- meters ---------------------------------------------------------------------------------------------------------
+
+
+#: Three households with a reading in each of two intervals, and one more that uses all it may, and claims to use 1e308.
+READINGS = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5, 1e308))
+#: A kWh on the lattice of sums, for readings of at most 2.
+KWH = 2**27
+
+
+@cache
+def _profile_plan(readings: tuple[float, ...]) -> tuple[Desk, Plan]:
+    import pyarrow as pa
+
+    homes = len(readings)
+    rows = pa.table({"household": [*range(homes)] * 2, "interval": [0] * homes + [1] * homes, "kwh": pa.array(readings * 2, pa.float64())})
+    desk = Desk.of(Source.of(rows, name="meters"), Unit("household", max_groups=2, rows_per_group=1))
+    question = desk.question(profile_question("meters", "interval", "kwh"))
+    return desk, desk.plan(question, Guarantee(epsilon=1), bounds={"kwh": checked_clamp((0, 2))}, keys={"interval": [0, 1]})
+
+
+def _between(noisy: Array) -> Array:
+    """What the best attacker looks at: each interval between its two true sums, both added up, in a few steps."""
+    low = 3 * KWH // 2
+    return np.asarray(np.clip(noisy - low, 0, 2 * KWH).sum(axis=1) * 24 // (4 * KWH))
+
+
+def _profiles(which: int, n: int) -> Array:
+    desk, plan = _profile_plan(READINGS[which])
+    return _between(np.array([one[0].astype(np.int64) for one in desk.made_up_draws(plan, n)]))
+
+
+def _profile() -> Case:
+    _, plan = _profile_plan(READINGS[0])
+    return Case(
+        "energy: a load profile", promise(plan.event), partial(_profiles, 0), partial(_profiles, 1), 0.5, 8_000,
+        why="both intervals must be far out for the whole loss, and a little of it is paid for the curator's check",
+    )  # fmt: skip
+
+
+def _profile_mutants() -> list[Mutant]:
+    def noisy(which: int, n: int, scale: int) -> Array:
+        sums = np.full((n, 2), 3 * KWH // 2 + 2 * KWH * which, dtype=np.int64)
+        return _between(np.asarray(NoisySums.of_scale("laplace", scale).add(sums), dtype=np.int64))
+
+    def right(which: int, n: int) -> Array:
+        return noisy(which, n, 4 * KWH)
+
+    def one_interval(which: int, n: int) -> Array:
+        """A household has readings in two intervals, and each sum gets the noise for one."""
+        return noisy(which, n, 2 * KWH)
+
+    return [Mutant("energy: one interval's price for a profile", one_interval, right, (0, 1), bulk=True, trials=20_000)]

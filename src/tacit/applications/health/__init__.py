@@ -21,7 +21,7 @@ from tacit.applications.health.cohort import (
     uniform,
 )
 from tacit.applications.health.contingency import ContingencyAnswer, ContingencyPlan, contingency_test, pearson, plan_contingency
-from tacit.applications.health.genotypes import Genotypes
+from tacit.applications.health.genotypes import Genotypes, write_calls
 from tacit.applications.health.gwas import (
     GENOME_WIDE,
     GwasAnswer,
@@ -48,7 +48,7 @@ __all__ += ["ContingencyAnswer", "ContingencyPlan", "contingency_test", "pearson
 __all__ += ["BEYOND", "KaplanMeier", "LogRank", "SurvivalCurve", "SurvivalPlan", "edges_of", "plan_survival"]
 # genomes
 __all__ += ["GENOME_WIDE", "Genotypes", "GwasAnswer", "GwasPlan", "Threshold", "allele_counts", "allelic", "allelic_sensitivity"]
-__all__ += ["groups_of", "plan_gwas", "top_snps"]
+__all__ += ["groups_of", "plan_gwas", "top_snps", "write_calls"]
 # beacons, and the attack on them
 __all__ += ["Beacon", "BeaconAnswers", "Variant", "auc", "auc_limit", "beacon_attack", "carriers_in", "draw_curve", "operating_curve"]
 __all__ += ["prior_with_absence", "rarest", "simulated_people"]

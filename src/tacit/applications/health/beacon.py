@@ -241,20 +241,29 @@ class Beacon:
                 plan = geometric(1 / self.price, lower=0, upper=self.at_most).bind(COUNTS)
                 noisy = int(plan.function(int(self.carriers(variant))))
                 payment.keep(noisy)
-        there = bool(self.yes[noisy])
-        number = best_answer(noisy, self.at_most, float(self.price), prior=self.prior)
+        return self.read(noisy)
+
+    def read(self, noisy: int) -> tuple[bool, int]:
+        """Whether the variant is there, and in how many people, by Bayes' rule from a noisy count. Nothing is spent."""
+        within = min(max(int(noisy), 0), self.at_most)
+        there = bool(self.yes[within])
+        number = best_answer(within, self.at_most, float(self.price), prior=self.prior)
         return there, max(1, number) if there else 0
+
+    def wanted(self, request: Mapping[str, Any]) -> tuple[str, Variant]:
+        """The granularity and the variant that a request asks for; refused where it is wrong."""
+        asked = request.get("requestedGranularity") or "boolean"
+        if asked not in GRANULARITIES:
+            raise ParameterError(f"requestedGranularity must be {', '.join(GRANULARITIES)}")
+        return str(asked), Variant.parse(request)
 
     def answer(self, request: Mapping[str, Any], account: Account | None) -> dict[str, Any]:
         """The document for a request to /g_variants: an answer, or an error. It raises nothing that depends on data."""
-        asked = request.get("requestedGranularity") or "boolean"
         try:
-            if asked not in GRANULARITIES:
-                asked, wrong = "boolean", str(asked)[:40]
-                raise ParameterError(f"requestedGranularity must be boolean, count or record, not {wrong!r}")
-            variant = Variant.parse(request)
+            asked, variant = self.wanted(request)
         except ParameterError as error:
-            return self.error(400, str(error), asked)
+            asked = request.get("requestedGranularity") or "boolean"
+            return self.error(400, str(error), str(asked) if asked in GRANULARITIES else "boolean")
         try:
             there, number = self.query(variant, account)
         except BudgetExceeded:
@@ -263,13 +272,16 @@ class Beacon:
             return self.error(500, "the answer failed after the data was touched; its price stays spent", asked, variant)
         except LedgerError:  # such as an account that was closed; its words are for the curator
             return self.error(403, "the account of the asker does not pay for answers now; ask the curator", asked, variant)
+        return self.document(asked, variant, there, number)
+
+    def document(self, asked: str, variant: Variant, there: bool, number: int) -> dict[str, Any]:
+        """The document of an answer."""
         granularity = "boolean" if asked == "boolean" else "count"
         summary: dict[str, Any] = {"exists": there} | ({"numTotalResults": number} if granularity == "count" else {})
-        document = {"meta": self._meta(asked, granularity, variant), "responseSummary": summary}
         told = {"epsilon": str(self.price), "noise": "two-sided geometric; a rare variant is likely answered no"}
         if asked == "record":
             told["granularity"] = "records are not given; the noisy count is"
-        return document | {"info": told}
+        return {"meta": self._meta(asked, granularity, variant), "responseSummary": summary, "info": told}
 
     def error(self, code: int, message: str, asked: str = "boolean", variant: Variant | None = None) -> dict[str, Any]:
         """An error document."""

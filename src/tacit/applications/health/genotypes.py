@@ -39,6 +39,8 @@ CASE, CONTROL = 2, 1
 UNKNOWN = 3
 #: Fields of a VCF line before those of people.
 FIXED = 9
+#: Columns of a table of calls.
+CALLS = ("person", "chromosome", "position", "reference", "alternate")
 #: Different fields whose calls are kept.
 KEPT = 4_096
 
@@ -136,6 +138,47 @@ def status_of(given: ArrayLike, people: int) -> NDArray[np.int64]:
     if found.shape != (people,):
         raise ParameterError("status must have one number for each person: 2 for cases, 1 for controls")
     return np.where(found == CASE, CASE, np.where(found == CONTROL, CONTROL, 0)).astype(np.int64)
+
+
+def write_calls(vcf: str | PathLike[str], out: str | PathLike[str]) -> int:
+    """Write who carries what of a VCF file into a Parquet file, and return how many rows it has: for the curator, not for publication.
+
+    A row is a person, chromosome, position (from 1), reference and alternate; a variant with several alternates has rows for
+    each that a person carries. A call that is missing or none is no row. A service's beacon counts people in such a table.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    place = Path(vcf)
+    _check_vcf(place)
+    schema = pa.schema([(name, pa.int64() if name == "position" else pa.string()) for name in CALLS])
+    rows, people = 0, list[str]()
+    with pq.ParquetWriter(out, schema) as writer, _opened_vcf(place) as opened:
+        for line in opened:
+            parts = line.rstrip("\r\n").split("\t")
+            if line.startswith("#CHROM"):
+                people = parts[FIXED:]
+            if line.startswith("#") or not line.strip():
+                continue
+            found = _carried(parts, people)
+            rows += len(found)
+            if found:
+                writer.write_table(pa.table(list(map(pa.array, zip(*found, strict=True))), schema=schema))
+    return rows
+
+
+def _carried(parts: Sequence[str], people: Sequence[str]) -> list[tuple[str, str, int, str, str]]:
+    """The rows of a line of VCF."""
+    at, alternates = parts[FIXED - 1].split(":").index("GT"), parts[4].split(",")
+    found = []
+    for person, field in zip(people, parts[FIXED:], strict=True):
+        values = field.split(":", at + 1)
+        call = values[at] if at < len(values) else ""
+        if copies(call, len(alternates)) == UNKNOWN:
+            continue
+        for allele in sorted({int(one) for one in call.replace("|", "/").split("/")} - {0}):
+            found.append((person, parts[0].removeprefix("chr"), int(parts[1]), parts[3].upper(), alternates[allele - 1].upper()))
+    return found
 
 
 def copies(call: str, alternates: int) -> int:

@@ -33,7 +33,7 @@ def part() -> Part:
 
 def cases() -> list[Case]:
     """Right releases: each loses nearly what it claims."""
-    return [_cohort(), _survival(), _table(), _association(), _beacon()]
+    return [_cohort(), _survival(), _table(), _association(), _whole_association(), _beacon()]
 
 
 def mutants() -> list[Mutant]:
@@ -157,6 +157,19 @@ def _association() -> Case:
     return Case(
         "health: association", promise(_study().event, Adjacency.REPLACE_ONE), lambda n: _chosen(0, n), lambda n: _chosen(2, n),
         0.2, 16_000, why="three candidates, of which one person moves two apart",
+    )  # fmt: skip
+
+
+def _whole_association() -> Case:
+    """Threshold, choice and statistics together, through `draw`: the sum of the told counts is looked at."""
+    plan = _study(gamma=None, variants=1, statistics="4/5")
+
+    def drawn(moved: int, n: int) -> Ints:
+        return np.array([plan.draw(X[:1] - moved, Y[:1])["x"][0] for _ in range(n)])
+
+    return Case(
+        "health: association with a threshold and statistics", promise(plan.event, Adjacency.REPLACE_ONE),
+        lambda n: drawn(0, n), lambda n: drawn(2, n), 0.35, 2_000, why="the threshold's tenth and the choice's are not looked at",
     )  # fmt: skip
 
 

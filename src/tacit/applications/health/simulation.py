@@ -6,7 +6,7 @@ so the same publication is always read the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,24 @@ def empty_tables(plan: Measured) -> dict[tuple[str, ...], NDArray[np.int64]]:
     }
 
 
-def noise_of(plan: Measured, draws: int, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
-    """The answers of the plan's first term to no patients: its noise alone, so many times."""
+def noise_of(plan: Measured, draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """The answers of the plan's first term to no patients: its noise alone, so many times; the first axis counts draws.
+
+    Least squares are linear in the noise, so where there are fewer sums than draws, the answer to each sum is found once.
+    """
     shapes = [block.shape for block in plan.selection.measure(empty_tables(plan))]
     law: Any = rng.laplace if plan.law == "laplace" else rng.normal
-    for _ in range(draws):
-        blocks = [np.rint(law(0.0, float(scale), shape)) for scale, shape in zip(plan.noise.scales, shapes, strict=True)]
-        yield plan.selection.answers(plan.workload, plan.selection.released(blocks), plan.law)[0].values
+    blocks = [np.rint(law(0.0, float(scale), (draws, *shape))) for scale, shape in zip(plan.noise.scales, shapes, strict=True)]
+
+    def answered(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return plan.selection.answers(plan.workload, plan.selection.released(parts), plan.law)[0].values
+
+    if sum(math.prod(shape) for shape in shapes) >= draws:
+        return np.array([answered([block[i] for block in blocks]) for i in range(draws)])
+    found = 0.0
+    for place, (block, shape) in enumerate(zip(blocks, shapes, strict=True)):
+        for cell in np.ndindex(*shape):
+            parts = [np.zeros(other) for other in shapes]
+            parts[place][cell] = 1.0
+            found = found + np.multiply.outer(block[(slice(None), *cell)], answered(parts))
+    return np.asarray(found)

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 #: More bins than this are surely a mistake.
 MOST_BINS = 2_000
-#: Simulated draws of the noise behind an interval, and behind a p-value.
-DRAWS, TESTS = 200, 400
+#: Simulated draws of the noise behind an interval, and behind a p-value: few of them would shift the level of all tests alike.
+DRAWS, TESTS = 200, 2_000
 OUTCOMES = ("event", "censored")
 
 

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tacit import __version__
 from tacit.accounting import Refusal
-from tacit.server.api import books, datasets, health, people, purposes, questions, releases, sign_in, subjects
+from tacit.server.api import beacons, books, datasets, health, people, purposes, questions, releases, sign_in, subjects
 from tacit.server.api.calling import SAFE
 from tacit.server.desk import Service
 from tacit.server.errors import ServiceError, of_refusal, problem
@@ -64,6 +64,8 @@ def application(service: Service) -> FastAPI:
     app.state.service = service
     for module in (datasets, questions, books, releases, purposes, people, subjects, health, sign_in):
         app.include_router(module.router)
+    if service.beacons.names:
+        app.include_router(beacons.router)
     for router in routers():
         app.include_router(router)
     app.add_exception_handler(ServiceError, _refused)
@@ -99,8 +101,16 @@ def answered(error: ServiceError) -> JSONResponse:
 
 
 def told(request: Request, error: ServiceError) -> Response:
-    """A refusal as a response: a page where a page was asked for."""
+    """A refusal as a response: a page where a page was asked for, and a beacon's document where a beacon was."""
+    if request.url.path.startswith(beacons.PREFIX):
+        return beacons.refused(error, answered(error).headers)
     return problem_page(request, error) if is_page(request) else answered(error)
+
+
+def _worded(scope: Scope, error: ServiceError) -> Response:
+    """A refusal before any route was found: a beacon's path gets a beacon's document."""
+    plain = answered(error)
+    return beacons.refused(error, plain.headers) if str(scope["path"]).startswith(beacons.PREFIX) else plain
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -184,12 +194,12 @@ class Guard:
             await self.app(scope, _replayed(body, receive), guarded)
         except ServiceError as error:
             if not started:
-                await answered(error)(scope, receive, guarded)
+                await _worded(scope, error)(scope, receive, guarded)
         except Exception:
             # its words may quote anything
             LOG.error("a request failed by a fault of the service")
             if not started:
-                await answered(ServiceError(code="unavailable"))(scope, receive, guarded)
+                await _worded(scope, ServiceError(code="unavailable"))(scope, receive, guarded)
         finally:
             if self.telemetry is not None:
                 self.telemetry.request(scope, status, began)

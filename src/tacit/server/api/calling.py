@@ -20,7 +20,10 @@ from tacit.server.errors import ServiceError
 COOKIE, PLAIN_COOKIE = "__Host-tacit", "tacit-local"
 #: Methods that change nothing.
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-_RATES = {"price": "price_per_minute", "explain": "price_per_minute", "ask": "questions_per_minute", "dummy_rows": "dummy_per_minute"}
+_RATES = {
+    "price": "price_per_minute", "explain": "price_per_minute", "dummy_rows": "dummy_per_minute",
+    "ask": "questions_per_minute", "ask_beacon": "questions_per_minute", "post_beacon": "questions_per_minute",
+}  # fmt: skip
 
 
 def service_of(request: Request) -> Service:

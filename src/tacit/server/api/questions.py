@@ -52,7 +52,7 @@ async def ask(
     view = await run_in_threadpool(service.questions.ask, caller, request, idempotency_key)
     seconds = _wait(prefer)
     if seconds:
-        view = await _waited(service, caller, view["id"], seconds)
+        view = await waited(service, caller, view["id"], seconds)
     found = padded(view, 200 if view["state"] in ("answered", "lost") else 202)
     found.headers["location"] = f"/v1/questions/{view['id']}"
     return found
@@ -74,7 +74,7 @@ async def read_question(
 ) -> Response:  # fmt: skip
     """A question and its answer, as JSON, CSV, Arrow or Parquet."""
     form = _form(accept)
-    view = await _waited(service, caller, question, _wait(prefer))
+    view = await waited(service, caller, question, _wait(prefer))
     if form == "application/json":
         await run_in_threadpool(service.questions.delivered, view)
         return padded(view)
@@ -99,7 +99,7 @@ async def watch_question(service: Serving, caller: Signed, question: Id) -> Stre
                 yield f"event: state\ndata: {json.dumps({'id': view['id'], 'state': state})}\n\n"
             if state not in ("quoted", "waiting", "running"):
                 return
-            view = await _waited(service, caller, question, LONGEST, changed=state)
+            view = await waited(service, caller, question, LONGEST, changed=state)
             yield ": still here\n\n"
 
     return StreamingResponse(events(), media_type="text/event-stream")
@@ -129,7 +129,7 @@ def approve(service: Serving, caller: Signed, question: Id, request: Decide) -> 
     return service.questions.decide(caller, question, request)
 
 
-async def _waited(service: Service, caller: Caller, question: str, seconds: float, changed: str = "") -> dict[str, Any]:
+async def waited(service: Service, caller: Caller, question: str, seconds: float, changed: str = "") -> dict[str, Any]:
     """The question when its outcome may be seen, or as it is after so many seconds. Nothing is looked at between two times of the grid."""
     questions, now = service.questions, service.claims.clock
     until = now() + seconds
