@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tacit.accounting import ParameterError
+from tacit.audit import audit_reports
 from tacit.ledger import Budget, BudgetExceeded, LedgerError
-from tacit.local import Client, Protocol, Response, frequencies
+from tacit.local import Client, Label, Protocol, Response, frequencies
 
 PROTOCOL = frequencies(["a", "b", "c", "d"], epsilon=1)
 
@@ -85,14 +88,63 @@ def test_terms_are_kept(tmp_path: Path) -> None:
         client(tmp_path / "me.db", values=2).report("a", period="mon")
 
 
+class Device:
+    """One new device for each call: a real client with its file, closed and opened again every so many days.
+
+    The mutant forgets what it drew at a restart, and its book still says that the lifetime was paid.
+    """
+
+    def __init__(self, protocol: Protocol, folder: Path, restart: int, *, forgets: bool = False) -> None:
+        self.protocol, self.folder, self.restart, self.forgets, self.made = protocol, folder, restart, forgets, 0
+
+    def __call__(self, values: Sequence[Label]) -> list[bytes]:
+        self.made += 1
+        path, sent = self.folder / f"{self.made}.db", list[bytes]()
+        for day, value in enumerate(values):
+            if day % self.restart == 0:
+                if self.forgets and path.exists():
+                    with contextlib.closing(sqlite3.connect(path)) as memo, memo:
+                        memo.execute("DELETE FROM tacit_memo WHERE slot >= '0'")
+                own = Client(self.protocol, ledger=path, lifetime="eps=1")
+            sent.append(own.report(value))
+        assert str(own.spent()) == "epsilon 1"
+        path.unlink()
+        return sent
+
+
+def averaged(sent: Sequence[bytes], protocol: Protocol) -> bool:
+    """The attack by averaging: whether most of a device's reports say yes."""
+    said = [protocol.randomiser.from_bytes(np.frombuffer(payload(one), dtype=np.uint8)[None])[0][0] for one in sent]
+    return 2 * sum(map(int, said)) > len(said)
+
+
+YES_NO = Protocol(("no", "yes"), Response(2, epsilon=1))
+
+
 def test_averaging_a_year_of_reports(tmp_path: Path) -> None:
-    """365 reports drawn anew tell the value; 365 memorised ones tell what one does. Chance of error below 1e-9 for the first."""
-    protocol = Protocol(("no", "yes"), Response(2, epsilon=1))
-    anew = np.array([protocol.randomiser.privatise([1])[0] for _ in range(365)])
+    """365 days of two real devices with a restart every 73: one payload, whatever is averaged. A forgetful device's 73 draws say the value,
+    with a chance of error below 1e-4, and 365 reports drawn anew with one below 1e-9."""
+    anew = np.array([YES_NO.randomiser.privatise([1])[0] for _ in range(365)])
     assert anew.mean() > 0.5 + 0.08  # .731 expected, deviation .023
-    own = Client(protocol, ledger=tmp_path / "me.db", lifetime="eps=1")
-    sent = {payload(own.report("yes")) for _ in range(30)}
-    assert len(sent) == 1
+    for value in ("yes", "no"):
+        assert len({payload(one) for one in Device(YES_NO, tmp_path, 73)([value] * 365)}) == 1
+    forgetful = Device(YES_NO, tmp_path, 5, forgets=True)(["yes"] * 365)
+    assert len({payload(one) for one in forgetful}) == 2 and averaged(forgetful, YES_NO)
+
+
+@pytest.mark.slow
+def test_a_year_of_the_real_client_keeps_its_claim(tmp_path: Path) -> None:
+    """300 devices of each value, 365 days, a restart each month: what they send all year costs what one report does, at 99.9%, and the
+    attack sees at least half of it. The averaging attack is right as often as one report is, within 5 deviations. Devices that forget
+    at restarts are called broken from 40 of each."""
+    honest = Device(YES_NO, tmp_path, 30)
+    found = audit_reports(YES_NO, honest, days=365, trials=300, confidence=0.999, seed=6)
+    assert honest.made == 600 and not found.broken and 0.5 < found.worst.evidence.lower <= 1
+    years = [(value, Device(YES_NO, tmp_path, 30)([value] * 365)) for value in ("no", "yes") * 50]
+    right = sum(averaged(sent, YES_NO) == (value == "yes") for value, sent in years)
+    truth = YES_NO.randomiser.held
+    assert abs(right - 100 * truth) < 5 * math.sqrt(100 * truth * (1 - truth))
+    assert audit_reports(YES_NO, Device(YES_NO, tmp_path, 30, forgets=True), days=365, trials=40, seed=6).broken
 
 
 ONE = """
