@@ -46,7 +46,7 @@ def spread(oracle: Randomiser, values: NDArray[np.int64], held: int = 0) -> Floa
 def plan(oracle: Randomiser, value: int, cells: int) -> tuple[int, int]:
     """How many people a survey has and how many surveys are needed, where each gives so many estimates like this value's."""
     one = float(spread(oracle, np.array([value]))[0]) * oracle.gap**2 * (4 if isinstance(oracle, BlockHadamard) else 1)  # steps of a half
-    people = max(10, math.ceil(0.3 / one))
+    people = max(10, math.ceil(0.1 / one))
     return people, max(1, math.ceil((2 + 1 / (people * one)) / SPREAD**2 / cells))
 
 
@@ -91,6 +91,9 @@ def scatter(oracle: Randomiser) -> tuple[float, float]:
     else:
         people, surveys = plan(oracle, 1, oracle.size - 1)
         people, rows = max(people, 300), []
+        if isinstance(oracle, BlockHadamard):  # values of one block share its reports: so many must be of all blocks together
+            seen = float(spread(oracle, np.array([1]))[0]) * (2 * oracle.gap) ** 2
+            people = max(people, math.ceil(2 / (SPREAD**2 * surveys * oracle.blocks * seen)))
         for each in chosen.integers(0, oracle.size, surveys).tolist():
             others = np.delete(np.arange(oracle.size), each)
             rows.append(by_tables(oracle, people, each)[others] / np.sqrt(spread(oracle, others, each) / people))
