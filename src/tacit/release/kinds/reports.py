@@ -289,7 +289,7 @@ class PlannedReports:
 
     @property
     def noise(self) -> str:
-        return f"{self.output.protocol.randomiser.kind} reports"
+        return f"the devices' own ({self.output.protocol.randomiser.kind})"
 
     @property
     def size(self) -> int:
