@@ -134,16 +134,22 @@ def test_averaging_a_year_of_reports(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_year_of_the_real_client_keeps_its_claim(tmp_path: Path) -> None:
-    """300 devices of each value, 365 days, a restart each month: what they send all year costs what one report does, at 99.9%, and the
-    attack sees at least half of it. The averaging attack is right as often as one report is, within 5 deviations. Devices that forget
-    at restarts are called broken from 40 of each."""
-    honest = Device(YES_NO, tmp_path, 30)
-    found = audit_reports(YES_NO, honest, days=365, trials=300, confidence=0.999, seed=6)
-    assert honest.made == 600 and not found.broken and 0.5 < found.worst.evidence.lower <= 1
-    years = [(value, Device(YES_NO, tmp_path, 30)([value] * 365)) for value in ("no", "yes") * 50]
-    right = sum(averaged(sent, YES_NO) == (value == "yes") for value, sent in years)
+    """100 devices of each value, 365 days, a restart each month: at 95% the attack finds no more than one report's price in all that they
+    send, and at least a fifth of it. Averaging is right as often as one report is, within 5 deviations. Devices that forget at restarts are
+    called broken from 40 of each."""
+    honest, right = Device(YES_NO, tmp_path, 30), 0
+
+    def watched(values: Sequence[Label]) -> list[bytes]:
+        nonlocal right
+        sent = honest(values)
+        assert len({payload(one) for one in sent}) == 1 and len(sent) == 365
+        right += averaged(sent, YES_NO) == (values[0] == "yes")
+        return sent
+
+    found = audit_reports(YES_NO, watched, days=365, trials=100, seed=6)
+    assert honest.made == 200 and not found.broken and 0.2 < found.worst.evidence.lower <= 1
     truth = YES_NO.randomiser.held
-    assert abs(right - 100 * truth) < 5 * math.sqrt(100 * truth * (1 - truth))
+    assert abs(right - 200 * truth) < 5 * math.sqrt(200 * truth * (1 - truth))
     assert audit_reports(YES_NO, Device(YES_NO, tmp_path, 30, forgets=True), days=365, trials=40, seed=6).broken
 
 
