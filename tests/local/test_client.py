@@ -9,11 +9,12 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import betaincinv
 
 from tacit.accounting import ParameterError
 from tacit.audit import audit_reports
@@ -132,25 +133,35 @@ def test_averaging_a_year_of_reports(tmp_path: Path) -> None:
     assert len({payload(one) for one in forgetful}) == 2 and averaged(forgetful, YES_NO)
 
 
+def told(right: int, tried: int) -> float:
+    """The least epsilon at which guesses are right so often, at 99%: at epsilon one guess is right with e^eps / (1 + e^eps) at most."""
+    least = float(betaincinv(right, tried - right + 1, 0.01))
+    return math.log(least / (1 - least))
+
+
 @pytest.mark.slow
 def test_a_year_of_the_real_client_keeps_its_claim(tmp_path: Path) -> None:
-    """100 devices of each value, 365 days, a restart each month: at 95% the attack finds no more than one report's price in all that they
-    send, and at least a fifth of it. Averaging is right as often as one report is, within 5 deviations. Devices that forget at restarts are
-    called broken from 40 of each."""
-    honest, right = Device(YES_NO, tmp_path, 30), 0
+    """60 devices of each value, 365 days, a restart each month: neither the search over all that is sent nor averaging beats the price of one
+    report, and averaging shows at least 40% of it. Devices that forget at weekly restarts are found by averaging 15 of each."""
 
-    def watched(values: Sequence[Label]) -> list[bytes]:
-        nonlocal right
-        sent = honest(values)
-        assert len({payload(one) for one in sent}) == 1 and len(sent) == 365
-        right += averaged(sent, YES_NO) == (values[0] == "yes")
-        return sent
+    def averaging(device: Device, seen: list[bool]) -> Callable[[Sequence[Label]], list[bytes]]:
+        def sends(values: Sequence[Label]) -> list[bytes]:
+            sent = device(values)
+            assert len(sent) == 365 and (device.forgets or len({payload(one) for one in sent}) == 1)
+            seen.append(averaged(sent, YES_NO) == (values[0] == "yes"))
+            return sent
 
-    found = audit_reports(YES_NO, watched, days=365, trials=100, seed=6)
-    assert honest.made == 200 and not found.broken and 0.2 < found.worst.evidence.lower <= 1
-    truth = YES_NO.randomiser.held
-    assert abs(right - 200 * truth) < 5 * math.sqrt(200 * truth * (1 - truth))
-    assert audit_reports(YES_NO, Device(YES_NO, tmp_path, 30, forgets=True), days=365, trials=40, seed=6).broken
+        return sends
+
+    right: list[bool] = []
+    found = audit_reports(YES_NO, averaging(Device(YES_NO, tmp_path, 30), right), days=365, trials=60, seed=6)
+    assert not found.broken and len(right) == 120
+    assert 0.4 < told(sum(right), 120) <= 1
+    forgot: list[bool] = []
+    sends = averaging(Device(YES_NO, tmp_path, 7, forgets=True), forgot)
+    for value in ("yes", "no") * 15:
+        sends([value] * 365)
+    assert told(sum(forgot), 30) > 1
 
 
 ONE = """

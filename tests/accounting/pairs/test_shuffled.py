@@ -227,6 +227,19 @@ def test_no_data_set_of_a_few_people_exceeds_the_bound(share: float) -> None:
         assert truth <= premium(clones(blanket.epsilon), n, epsilon) * (1 + 1e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [3, 4, 5, 6])
+def test_no_data_set_of_up_to_six_people_exceeds_the_bound(n: int) -> None:
+    """The same for every number of people, with the randomisers of more outcomes."""
+    cases = [(categories(1.0, 2), response(1.0, 2)), (categories(1.0, 3), response(1.0, 3)), (hadamard_channel(1.0), hadamard(1.0)),
+             (unary_channel(1.0, 3), unary(1.0))]  # fmt: skip
+    for channel, blanket in cases:
+        for share in (0.1, 0.9) if n == 6 else (0.1, 0.4, 0.8, 0.9):
+            epsilon = share * blanket.epsilon
+            truth = worst_delta(channel, n, epsilon)
+            assert truth <= premium(blanket, n, epsilon) * (1 + 1e-9) and truth <= premium(clones(1.0), n, epsilon) * (1 + 1e-9)
+
+
 def hidden_neutral(epsilon0: float, k: int, n: int, epsilon: float) -> float:
     """The withdrawn lemma: the person's own neutral outcome counted as one of the crowd's."""
     odds = math.exp(epsilon0)
