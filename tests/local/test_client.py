@@ -141,8 +141,8 @@ def told(right: int, tried: int) -> float:
 
 @pytest.mark.slow
 def test_a_year_of_the_real_client_keeps_its_claim(tmp_path: Path) -> None:
-    """60 devices of each value, 365 days, a restart each month: neither the search over all that is sent nor averaging beats the price of one
-    report, and averaging shows at least 40% of it. Devices that forget at weekly restarts are found by averaging 15 of each."""
+    """60 devices of each value, 365 days, a restart each month: neither the search over all that is sent nor averaging beats the price
+    of one report, and averaging shows at least 40% of it. Devices that forget at weekly restarts are found by averaging 15 of each."""
 
     def averaging(device: Device, seen: list[bool]) -> Callable[[Sequence[Label]], list[bytes]]:
         def sends(values: Sequence[Label]) -> list[bytes]:
