@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import betaincinv
 
 from tacit.accounting import ParameterError
+from tacit.audit import audit_reports
 from tacit.ledger import Budget, BudgetExceeded, LedgerError
-from tacit.local import Client, Protocol, Response, frequencies
+from tacit.local import Client, Label, Protocol, Response, frequencies
 
 PROTOCOL = frequencies(["a", "b", "c", "d"], epsilon=1)
 
@@ -85,14 +89,79 @@ def test_terms_are_kept(tmp_path: Path) -> None:
         client(tmp_path / "me.db", values=2).report("a", period="mon")
 
 
+class Device:
+    """One new device for each call: a real client with its file, closed and opened again every so many days.
+
+    The mutant forgets what it drew at a restart, and its book still says that the lifetime was paid.
+    """
+
+    def __init__(self, protocol: Protocol, folder: Path, restart: int, *, forgets: bool = False) -> None:
+        self.protocol, self.folder, self.restart, self.forgets, self.made = protocol, folder, restart, forgets, 0
+
+    def __call__(self, values: Sequence[Label]) -> list[bytes]:
+        self.made += 1
+        path, sent = self.folder / f"{self.made}.db", list[bytes]()
+        for day, value in enumerate(values):
+            if day % self.restart == 0:
+                if self.forgets and path.exists():
+                    with contextlib.closing(sqlite3.connect(path)) as memo, memo:
+                        memo.execute("DELETE FROM tacit_memo WHERE slot >= '0'")
+                own = Client(self.protocol, ledger=path, lifetime="eps=1")
+            sent.append(own.report(value))
+        assert str(own.spent()) == "epsilon 1"
+        path.unlink()
+        return sent
+
+
+def averaged(sent: Sequence[bytes], protocol: Protocol) -> bool:
+    """The attack by averaging: whether most of a device's reports say yes."""
+    said = [protocol.randomiser.from_bytes(np.frombuffer(payload(one), dtype=np.uint8)[None])[0][0] for one in sent]
+    return 2 * sum(map(int, said)) > len(said)
+
+
+YES_NO = Protocol(("no", "yes"), Response(2, epsilon=1))
+
+
 def test_averaging_a_year_of_reports(tmp_path: Path) -> None:
-    """365 reports drawn anew tell the value; 365 memorised ones tell what one does. Chance of error below 1e-9 for the first."""
-    protocol = Protocol(("no", "yes"), Response(2, epsilon=1))
-    anew = np.array([protocol.randomiser.privatise([1])[0] for _ in range(365)])
+    """365 days of two real devices with a restart every 73: one payload, whatever is averaged. A forgetful device's 73 draws say the value,
+    with a chance of error below 1e-4, and 365 reports drawn anew with one below 1e-9."""
+    anew = np.array([YES_NO.randomiser.privatise([1])[0] for _ in range(365)])
     assert anew.mean() > 0.5 + 0.08  # .731 expected, deviation .023
-    own = Client(protocol, ledger=tmp_path / "me.db", lifetime="eps=1")
-    sent = {payload(own.report("yes")) for _ in range(30)}
-    assert len(sent) == 1
+    for value in ("yes", "no"):
+        assert len({payload(one) for one in Device(YES_NO, tmp_path, 73)([value] * 365)}) == 1
+    forgetful = Device(YES_NO, tmp_path, 5, forgets=True)(["yes"] * 365)
+    assert len({payload(one) for one in forgetful}) == 2 and averaged(forgetful, YES_NO)
+
+
+def told(right: int, tried: int) -> float:
+    """The least epsilon at which guesses are right so often, at 99%: at epsilon one guess is right with e^eps / (1 + e^eps) at most."""
+    least = float(betaincinv(right, tried - right + 1, 0.01))
+    return math.log(least / (1 - least))
+
+
+@pytest.mark.slow
+def test_a_year_of_the_real_client_keeps_its_claim(tmp_path: Path) -> None:
+    """60 devices of each value, 365 days, a restart each month: neither the search over all that is sent nor averaging beats the price
+    of one report, and averaging shows at least 40% of it. Devices that forget at weekly restarts are found by averaging 15 of each."""
+
+    def averaging(device: Device, seen: list[bool]) -> Callable[[Sequence[Label]], list[bytes]]:
+        def sends(values: Sequence[Label]) -> list[bytes]:
+            sent = device(values)
+            assert len(sent) == 365 and (device.forgets or len({payload(one) for one in sent}) == 1)
+            seen.append(averaged(sent, YES_NO) == (values[0] == "yes"))
+            return sent
+
+        return sends
+
+    right: list[bool] = []
+    found = audit_reports(YES_NO, averaging(Device(YES_NO, tmp_path, 30), right), days=365, trials=60, seed=6)
+    assert not found.broken and len(right) == 120
+    assert 0.4 < told(sum(right), 120) <= 1
+    forgot: list[bool] = []
+    sends = averaging(Device(YES_NO, tmp_path, 7, forgets=True), forgot)
+    for value in ("yes", "no") * 15:
+        sends([value] * 365)
+    assert told(sum(forgot), 30) > 1
 
 
 ONE = """

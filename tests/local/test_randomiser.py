@@ -181,8 +181,9 @@ def test_estimates_are_unbiased_with_the_predicted_variance(kind: Any, epsilon: 
     else:
         assert all(binomial_p(int(support[:, v].sum()), len(reports), q) > LEVEL for v in range(2, 8))
     p = oracle.held
-    if min(p, 1 - p) > 0.02:
-        assert abs(ratio[:2].mean() - 1) < 0.04
+    spread = math.sqrt((2 + max(0.0, (1 - 6 * p * (1 - p)) / (people * p * (1 - p)))) / groups / 2)
+    if spread < 0.0075:  # the two held values alone: four deviations again; every other case is in test_variance
+        assert abs(ratio[:2].mean() - 1) < 0.03
 
 
 @pytest.mark.parametrize("kind", [Response, Hadamard, Projective, LocalHash])
@@ -196,40 +197,6 @@ def test_the_variance_within_3_percent_by_a_binomial_law(kind: Any) -> None:
         assert binomial_p(int(found[value]), n, oracle.other) > LEVEL
         assert binomial_p(int(found[value]), n, oracle.other * 1.03) < LEVEL
     p, q = found[0] / n, found[6] / n
-    assert q * (1 - q) / (p - q) ** 2 == pytest.approx(oracle.variance(1), rel=0.03)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [2, 10, 100, 1000, 10**4, 10**5])
-@pytest.mark.parametrize("epsilon", [0.5, 1, LN3, 2, 4, 8])
-@pytest.mark.parametrize("kind", [Response, Hadamard, Projective, LocalHash])
-def test_the_variance_within_3_percent_over_the_grid(kind: Any, epsilon: float, size: int) -> None:
-    """From measured chances: q from the supporters of values that are not held, p from those of the one that is.
-
-    A million reports: the variance is known to twice the relative deviation of the gap p - q, and where that is at most 0.75%, 3% is at
-    least four deviations. Elsewhere (k-ary response to many values, whose report hardly ever supports the held one) the counts are
-    compared with the binomial law of the claimed chances. Bits of unary reports and subsets are independent of how many values
-    there are, so these are measured at 13 values above.
-    """
-    try:
-        oracle = kind(size, epsilon)
-    except ParameterError:
-        pytest.skip("no geometry of this size within the cap on the collector's table")
-    n = 1_000_000
-    reports = oracle.privatise(np.zeros(n, dtype=np.int64))
-    others = sorted({1, size // 2, size - 1} - {0})
-    if kind is LocalHash:
-        a, b = reports["a"], reports["b"]
-        found = [np.count_nonzero(oracle.hashed(a, b, np.full(n, v, dtype=np.uint64)) == reports["symbol"]) for v in (0, *others)]
-    else:
-        support = supports(oracle, reports)
-        found = [int(support[0]), *(int(support[v]) for v in others)]
-    assert binomial_p(found[0], n, oracle.held) > LEVEL
-    assert all(binomial_p(count, n, oracle.other) > LEVEL for count in found[1:])
-    p, q = oracle.held, oracle.other
-    if 2 * math.sqrt((p * (1 - p) + q * (1 - q)) / n) / oracle.gap > 0.0075 or n * q < 70_000:
-        return
-    p, q = found[0] / n, sum(found[1:]) / n / len(others)
     assert q * (1 - q) / (p - q) ** 2 == pytest.approx(oracle.variance(1), rel=0.03)
 
 

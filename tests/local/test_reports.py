@@ -245,6 +245,66 @@ def test_streams_with_flipped_bytes_raise_nothing(file: bool) -> None:
         assert Collector(FEW).ingest_stream(bytes(changed)).n <= 40
 
 
+def fuzzed(honest: bytes, chosen: np.random.Generator) -> bytes:
+    """Honest bytes with some flipped, cut off, doubled, moved or made up; sometimes none."""
+    given_, kind = bytearray(honest), int(chosen.integers(8))
+    place, size = int(chosen.integers(len(honest))), int(chosen.integers(1, 17))
+    if kind < 3:
+        for at in chosen.integers(0, len(honest), size).tolist():
+            given_[at] ^= int(chosen.integers(1, 256))
+    elif kind == 3:
+        del given_[place:]
+    elif kind == 4:
+        given_[place:place] = given_[place : place + size]
+    elif kind == 5:
+        del given_[place : place + size]
+    elif kind == 6:
+        given_[place : place + size] = bytes(chosen.integers(0, 256, size, dtype=np.uint8))
+    else:
+        given_[place : place + 8] = int(chosen.choice(EXTREMES)).to_bytes(8, "little", signed=True)
+    return bytes(given_)
+
+
+EXTREMES = np.array([0, 1, -1, 2**31 - 1, 2**31, 2**32, 2**40, 2**63 - 1, -(2**63)])
+MANY = [pytest.param(1000, id="1,000"), pytest.param(1_000_000, id="1,000,000", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("many", MANY)
+def test_so_many_fuzzed_reports_raise_nothing(many: int) -> None:
+    """Shared out over all randomisers: each is a report or is counted as dropped, and what is kept was a whole report."""
+    chosen, total = np.random.default_rng(11), 0
+    for protocol in PROTOCOLS:
+        honest = [to_report(protocol, value) for value in list(protocol.labels)[:4]]
+        collector, left = Collector(protocol), many // len(PROTOCOLS)
+        while left:
+            some = [fuzzed(honest[k % len(honest)], chosen) for k in range(min(left, 5000))]
+            before = collector.n + sum(collector.dropped.values())
+            collector.ingest(some)
+            assert collector.n + sum(collector.dropped.values()) - before == len(some)
+            left -= len(some)
+            total += len(some)
+        assert set(collector.dropped) <= {"malformed", "foreign", "repeated"} and 0 < collector.n < many // len(PROTOCOLS)
+    assert total == many // len(PROTOCOLS) * len(PROTOCOLS)
+
+
+@pytest.mark.parametrize("many", MANY)
+def test_so_many_fuzzed_batches_raise_nothing(many: int) -> None:
+    """Arrow streams and files of two batches, garbled, shared out over all randomisers: what is counted is never more than was sent."""
+    chosen = np.random.default_rng(12)
+    for protocol in PROTOCOLS:
+        places = list(protocol.labels)[:5]
+        honest = [stream_of(protocol, [to_batch(protocol, places, nonces=k > 1), to_batch(protocol, places, nonces=k > 1)], file=k % 2 == 1)
+                  for k in range(4)]  # fmt: skip
+        collectors = [Collector(protocol, nonces=k > 1) for k in range(4)]
+        for k in range(many // len(PROTOCOLS)):
+            before = collectors[k % 4].n
+            collectors[k % 4].ingest_stream(fuzzed(honest[k % 4], chosen))
+            assert before <= collectors[k % 4].n <= before + 4 * len(places)
+        for collector in collectors:
+            assert set(collector.dropped) <= {"unreadable", "malformed", "foreign", "repeated", "mixed"}
+            assert many < 10**5 or (collector.n > 0 and len(collector.dropped) >= 4)
+
+
 def test_a_batch_without_a_protocol_is_refused_in_words() -> None:
     with pytest.raises(ParameterError, match="no protocol"):
         protocol_of(pa.RecordBatch.from_pydict({"a": [1]}))

@@ -6,9 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from tests.local.oracles import outcomes
+from tests.noise.reference import LEVEL, chi_square
 
 from tacit.errors import ParameterError
 from tacit.local import Subset, Unary
+from tacit.mechanisms.verify import enclosed
 
 
 @pytest.mark.parametrize(("size", "chosen"), [(5, 1), (5, 4), (13, 3), (100, 27)])
@@ -17,6 +20,18 @@ def test_every_report_has_the_chosen_number_of_values(size: int, chosen: int) ->
     assert (np.bitwise_count(reports).sum(axis=1) == chosen).all()
     rows = np.concatenate([reports[:1], np.zeros_like(reports[:1])])
     assert Subset(size, 1, chosen).from_bytes(rows)[1].tolist() == [True, False]
+
+
+@pytest.mark.parametrize("chosen", [1, 2, 3, 5])
+def test_small_and_large_subsets_follow_the_law(chosen: int) -> None:
+    """Six values: sets of one and two are drawn place by place, larger ones by coins. Chi-square at 1e-6 over all sets, for two values; the
+    law of another value is refused."""
+    oracle, draws = Subset(6, 1, chosen), 60_000
+    for value in (0, 4):
+        seen = outcomes(oracle, oracle.privatise(np.full(draws, value)))
+        for told, right in ((value, True), (1, False)):
+            law = {o: float(sum(m)) / 2 for o, m in enclosed(oracle.distribution(told)).items()}
+            assert (chi_square([seen[o] for o in law], list(law.values()), draws) > LEVEL) is right
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1, 2, 4])

@@ -18,6 +18,7 @@ from tacit.local.grouped import GroupedRandomiser
 from tacit.local.hadamard import BlockHadamard, Hadamard
 from tacit.local.hashing import LocalHash
 from tacit.local.heavy_hitters import PrefixCandidates, PrefixSearch, find
+from tacit.local.lopub import RowAnswers, WholeRows, whole_rows
 from tacit.local.marginals import FeatureRows, HadamardMarginals, MarginalAnswers, marginal_shares
 from tacit.local.noise_shares import poisson, polya_share, skellam_share
 from tacit.local.places import PlanarLaplace, SafeZone, Taxonomy, UniformGrid, ZoneAnswers, grid_shares, zone_protocol
@@ -97,6 +98,8 @@ __all__ += ["FeatureRows", "HadamardMarginals", "MarginalAnswers", "marginal_sha
 __all__ += ["FragmentReports", "FragmentSearch", "HashedWords", "puzzle"]
 # marginals from views
 __all__ += ["ViewAnswers", "Views", "view_shares"]
+# marginals from whole rows
+__all__ += ["RowAnswers", "WholeRows", "whole_rows"]
 # sketches of any keys
 __all__ += ["AnyKeys", "Bloom", "CountMeanSketch", "CountSketch", "SketchAnswers", "SketchRandomiser", "sketched"]
 # streams, applications

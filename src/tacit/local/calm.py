@@ -2,7 +2,7 @@
 
 CALM's idea (Zhang et al. 2018): views of several features together hold every marginal that is asked for. What views share is averaged
 by its variance, coefficient by coefficient, so all marginals agree; one that no view holds is filled in with the greatest entropy from
-the parts that views do hold, as LoPub's (Ren et al. 2018) low marginals are.
+the parts that views do hold. `tacit.local.lopub` asks for whole rows instead.
 
 >>> from tacit.local import Collector, to_batch
 >>> protocol = view_shares([2, 2, 3, 2], order=2, epsilon=2)

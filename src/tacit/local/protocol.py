@@ -121,6 +121,11 @@ class Protocol:
 
     def to_json(self) -> str:
         """The protocol as canonical JSON."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        # compared with every batch that comes in
         values = self.values.describe() if isinstance(self.values, Domain) else self.values
         found = {"version": VERSION, "values": values, "default": self.default, "randomiser": self.randomiser.parameters()}
         return json.dumps(found, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -66,6 +66,8 @@ class Subset(BitRandomiser):
         n, rows = len(values), np.arange(len(values))
         keep = noise.odds_bits(self.epsilon, n, heads=self.chosen, tails=self.size - self.chosen)
         wanted = self.chosen - keep
+        if self.chosen**2 <= self.size:
+            return np.packbits(self._few(values, keep), axis=1)
         # a coin for each other value gives a random subset that is uniform given its size; values drawn at random are then added or
         # taken away until the size is right, which leaves it uniform
         found = noise.odds_bits(0, n * self.size, heads=self.chosen, tails=self.size - self.chosen).reshape(n, self.size)
@@ -80,6 +82,24 @@ class Subset(BitRandomiser):
             missing[at] -= np.where(more[change], 1, -1)
         found[rows, values] = keep
         return np.packbits(found, axis=1)
+
+    def _few(self, values: NDArray[np.int64], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Rows of bits of small subsets: places are drawn one by one, and a person's all again where two are the same or one is her own.
+
+        What is left is uniform, and how often this happens does not depend on the value.
+        """
+        n, k = len(values), self.chosen
+        places, open_ = np.empty((n, k), dtype=np.int64), np.arange(n)
+        while len(open_):
+            drawn = noise.uniform_integers(self.size, len(open_) * k).reshape(-1, k)
+            places[open_] = drawn
+            ordered = np.sort(drawn, axis=1)
+            again = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1) | (drawn == values[open_, None]).any(axis=1)
+            open_ = open_[again]
+        places[keep, 0] = values[keep]  # in place of one of the others
+        found = np.zeros((n, self.size), dtype=np.bool_)
+        found[np.arange(n)[:, None], places] = True
+        return found
 
     def from_bytes(self, rows: NDArray[np.uint8]) -> tuple[Reports, NDArray[np.bool_]]:
         found, whole = super().from_bytes(rows)

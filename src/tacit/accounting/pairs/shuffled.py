@@ -25,9 +25,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit.accounting.pairs.finite import FinitePair, from_profile
 from tacit.accounting.pairs.pair import Array, Pair, Trivial, single_delta
@@ -38,8 +39,10 @@ _UNIT = 2.0**-53
 FEW = 150_000  # ways in which a crowd can share the outcomes: up to so many all are enumerated,
 _CROWD = 1000  # in crowds of at most so many, whose factorials are known to 1e-11
 _NODES = 1 << 16  # of one contour
-_DEEP = 1e-18  # a law for composition is fine down to this delta
-_FINE = 800  # and has so many losses up to there
+_BLOCK = 1 << 17  # nodes that are worked out at once
+_SMALL = 50.6  # a bound of e^-50.6 = 1e-22 is left out
+_DEEP = 1e-18  # a law for composition is fine down to this delta,
+_FINE = 64  # with so many losses a deviation
 
 
 @dataclass(frozen=True)
@@ -81,107 +84,192 @@ def clones(epsilon: float) -> Blanket:
     return Blanket(epsilon, 1 / odds, 0.5, 0.0, 2 * odds / (odds + 1))
 
 
-def _atoms(blanket: Blanket, epsilon: float) -> tuple[Array, Array]:
-    """The values of Z and their masses."""
-    odds, more, a = math.exp(blanket.epsilon), math.expm1(epsilon), math.exp(epsilon)
-    first = a * math.expm1(blanket.epsilon - epsilon)  # odds - a, without the difference of two close numbers
-    values = np.array([0.0, first, 1 - odds * a, -odds * more, -more])
+def _atoms(blanket: Blanket, epsilons: Array) -> tuple[Array, Array]:
+    """The values of Z, a row for each epsilon, and their masses."""
+    odds, more, a = math.exp(blanket.epsilon), np.expm1(epsilons), np.exp(epsilons)
+    first = a * np.expm1(blanket.epsilon - epsilons)  # odds - a, without the difference of two close numbers
+    values = np.stack([np.zeros_like(a), first, 1 - odds * a, -odds * more, -more], axis=1)
+    kept, masses = _masses(blanket)
+    return values[:, kept], masses
+
+
+def _masses(blanket: Blanket) -> tuple[NDArray[np.bool_], Array]:
+    """Which of the five outcomes there are (none in the blanket; favours the first, the second, both, neither), and their masses."""
     rest = max(0.0, 1 - 2 * blanket.one - blanket.both)
     masses = np.array([1 - blanket.mass, *(blanket.mass * np.array([blanket.one, blanket.one, blanket.both, rest]))])
     kept = masses > 1e-17  # what rounding leaves of nothing
     kept[1] = True  # all of delta comes from here, and a tiny mass stands against odds as large
-    return values[kept], masses[kept] / masses[kept].sum()
+    return kept, masses[kept] / masses[kept].sum()
 
 
-def _tilted(values: Array, masses: Array, c: float) -> tuple[float, Array, float]:
-    """log E[exp(c Z)], the tilted masses and their mean."""
-    exponent = c * values + np.log(masses)
-    peak = float(exponent.max())
-    weight = np.exp(exponent - peak)
-    total = float(weight.sum())
-    weight = weight / total
-    return peak + math.log(total), weight, float(weight @ values)
+def _tilted(values: Array, masses: Array, c: Array) -> tuple[Array, Array, Array]:
+    """log E[exp(c Z)], the tilted masses and their means, a row for each c."""
+    exponent = c[:, None] * values + np.log(masses)
+    peak = exponent.max(axis=1)
+    weight = np.exp(exponent - peak[:, None])
+    total = weight.sum(axis=1)
+    weight /= total[:, None]
+    return peak + np.log(total), weight, (weight * values).sum(axis=1)
 
 
 def premium(blanket: Blanket, people: int, epsilon: float, relative: float = 1e-5) -> float:
     """An upper bound on delta(epsilon), about so close to the blanket's own value where the crowd is not small.
+
+    >>> round(premium(response(1.0, 3), 6, 0.9), 6)
+    0.00348
+    """
+    return float(premiums(blanket, people, np.array([epsilon]), relative)[0])
+
+
+def premiums(blanket: Blanket, people: int, epsilons: Array, relative: float = 1e-5, deep: float = math.inf) -> Array:
+    """Upper bounds on delta at many epsilons at once, about so close; where delta lies z deviations out, z > deep, z^2 times less close.
 
     Error model. The trapezoidal sum with step h over Re t = c equals the sum over all integers m of e^(c m W) E[(S - m W)_+],
     W = 2 pi / h (Poisson summation): the term m = 0 is the truth and the others are positive. Nodes are left out where
     |phi(c + iy) / phi(c)|^2 <= 1 - 2 w_a w_b (1 - cos(y D)), for one pair of atoms at distance D, makes them small, and beyond so many
     periods 2 pi / D; h divides the period, so the bound takes the same values in each.
 
-    >>> round(premium(response(1.0, 3), 6, 0.9), 6)
-    0.00348
+    >>> premiums(response(1.0, 2), 10_000, np.array([0.0, 0.04])).round(6).tolist()
+    [0.003674, 3e-06]
     """
-    if epsilon >= blanket.epsilon:
-        return 0.0
-    values, masses = _atoms(blanket, epsilon)
-    if people <= _CROWD and math.comb(people + len(values) - 1, people) <= FEW:
-        return min(1.0, blanket.factor * _enumerated(values, masses, people) * (1 + 1e-10))
-    low, high = 1e-9, 1.0
-
-    def past(c: float) -> bool:
-        return people * _tilted(values, masses, c)[2] > 2 / c
-
-    while not past(high):
-        low, high = high, 4 * high
-        if high > 1e6:
-            return 1.0
-    while high > 1.0001 * low:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if past(middle) else (middle, high)
-    c = high
+    found = np.zeros(len(epsilons))
+    asked = np.flatnonzero(epsilons < blanket.epsilon)
+    if not len(asked):
+        return found
+    values, masses = _atoms(blanket, epsilons[asked])
+    if people <= _CROWD and math.comb(people + len(masses) - 1, people) <= FEW:
+        found[asked] = np.minimum(1.0, _enumerated(blanket, people, np.exp(epsilons[asked])) * (1 + 1e-10))
+        return found
+    c = _tilts(values, masses, people)
+    found[asked] = 1.0  # where no tilt is large enough
+    asked, values, c = asked[c < math.inf], values[c < math.inf], c[c < math.inf]
+    if not len(asked):
+        return found
     level, weight, mean = _tilted(values, masses, c)
-    spread = math.sqrt(people * float(weight @ (values - mean) ** 2) + 2 / c**2)
-
-    def apart(pair: tuple[int, int]) -> float:
-        return float(weight[pair[0]] * weight[pair[1]]) * float(values[pair[0]] - values[pair[1]]) ** 2
-
-    first, second = max(combinations(range(len(values)), 2), key=apart)
-    distance, joint = abs(float(values[first] - values[second])), float(weight[first] * weight[second])
+    spread = np.sqrt(people * (weight * (values - mean[:, None]) ** 2).sum(axis=1) + 2 / c**2)
+    # the pair of atoms that tells most
+    first, second = np.array(list(combinations(range(len(masses)), 2))).T
+    gaps, joints = np.abs(values[:, first] - values[:, second]), weight[:, first] * weight[:, second]
+    best = (np.arange(len(asked)), np.argmax(joints * gaps**2, axis=1))
+    distance, joint = gaps[best], joints[best]
     period = 2 * math.pi / distance
-    points = max(9, math.ceil(14 * spread / distance)) | 1  # odd, so that a period is the mirror image of itself
+    points = np.maximum(9, np.ceil(14 * spread / distance)).astype(np.int64) | 1  # odd, so that a period mirrors itself
     h = period / points
-    place = np.arange(-(points // 2), points // 2 + 1)
-    bound = np.exp(-people * joint * (1 - np.cos(2 * math.pi * place / points)))
-    centre = bound > 1e-22
-    near = place[centre]
-    inside, outside = float(bound[centre].sum()), float(bound[~centre].sum()) + 1e-300
-    edge = h * max(1.0, float(np.abs(near).max()))
+
+    def small(place: Array) -> Array:
+        return np.asarray(np.exp(-people * joint * (1 - np.cos(2 * math.pi * place / points))))
+
+    angle = np.arccos(np.maximum(-1.0, 1 - _SMALL / np.maximum(people * joint, 1e-300)))  # from here on the bound is below e^-_SMALL
+    half = np.minimum(points // 2, np.floor(points * angle / (2 * math.pi)).astype(np.int64))
+    outside = (points - 2 * half - 1) * small(half + 1) + 1e-300  # it falls towards the middle of a period
+    width = 2 * half + 1
+    reach = np.arange(int(half.max()) + 1)
+    bound = np.exp(-people * joint[:, None] * (1 - np.cos(2 * math.pi * reach / points[:, None])))
+    inside = 2 * np.where(reach <= half[:, None], bound, 0.0).sum(axis=1) - 1
+    edge = h * np.maximum(1.0, half)
     # what lies outside the centres, in all periods; and the centres beyond the last period
     missing = outside * (1 / edge**2 + math.pi**2 / period**2)
     rough = math.sqrt(2 * math.pi) / (h * spread * c**2)
-    lobes = int(min(max(2, 2 / relative * inside / (period**2 * rough)), max(2, _NODES // len(near))))
+    close = relative * np.maximum(1.0, (c * spread / deep) ** 2)
+    wanted = np.maximum(2, 2 / close * inside / (period**2 * rough))
+    lobes = np.minimum(wanted, np.maximum(2, _NODES // width)).astype(np.int64)
     missing += 2 * inside / (period**2 * lobes)
-    total, rounding, largest = 0.0, 0.0, float(np.abs(values).max())
-    for start in range(0, lobes + 1, max(1, (1 << 15) // len(near))):
-        k = np.arange(start, min(start + max(1, (1 << 15) // len(near)), lobes + 1))
-        y = h * (near + points * k[:, None])
-        phi = sum((w * np.exp(1j * (v * y)) for v, w in zip(values, weight, strict=True)), start=np.zeros(y.shape, dtype=complex))
+    total, rounding = _integrated(values, weight, people, c, h, np.stack([points, half, lobes]))
+    sums = h / (2 * math.pi) * (total + missing + rounding)
+    exponent = people * level + people * _UNIT * (16 + 16 * c * np.abs(values).max(axis=1))
+    with np.errstate(over="ignore", invalid="ignore"):
+        deltas = blanket.factor * np.exp(np.minimum(exponent, 700.0)) * sums / people * (1 + 1e-12)
+    found[asked] = np.where(deltas < 1, deltas, 1.0)  # what is beyond floating point is no bound
+    return found
+
+
+def _tilts(values: Array, masses: Array, people: int) -> Array:
+    """Near the saddle point of each row: n times the tilted mean is about 2 / c. Any c is valid; infinity where none is found."""
+    low, high = np.full(len(values), 1e-9), np.ones(len(values))
+
+    def past(c: Array) -> NDArray[np.bool_]:
+        return np.asarray(people * _tilted(values, masses, c)[2] > 2 / c)
+
+    while (short := ~past(high) & (high < 1e6)).any():
+        low, high = np.where(short, high, low), np.where(short, 4 * high, high)
+    lost = high > 1e6
+    while (high > 1.0001 * low).any():
+        middle = np.sqrt(low * high)
+        far = past(middle)
+        low, high = np.where(far, low, middle), np.where(far, middle, high)
+    return np.where(lost, math.inf, high)
+
+
+def _integrated(values: Array, weight: Array, people: int, c: Array, h: Array, nodes: NDArray[np.int64]) -> tuple[Array, Array]:
+    """The sum of the integrand's real part over each row's nodes, and what rounding can do to it.
+
+    Nodes of all rows stand one after the other. A row's are those within `half` of a multiple of `points`, in `lobes` periods each way.
+    """
+    points, half, lobes = nodes
+    width = 2 * half + 1
+    each = width * (lobes + 1)
+    total, rounding = np.zeros(len(c)), np.zeros(len(c))
+    largest = np.abs(values).max(axis=1)
+    start = 0
+    while start < len(c):
+        stop = start + max(1, int(np.searchsorted(np.cumsum(each[start:]), _BLOCK, side="right")))
+        row = np.repeat(np.arange(start, stop), each[start:stop])
+        first = np.cumsum(each[start:stop]) - each[start:stop]
+        number = np.arange(len(row)) - first[row - start]
+        lobe, place = np.divmod(number, width[row])
+        y = h[row] * (place - half[row] + points[row] * lobe)
+        real, imaginary = np.zeros(len(row)), np.zeros(len(row))
+        for v, w in zip(values.T, weight.T, strict=True):
+            if not v.any():
+                real += w[row]
+                continue
+            turned = v[row] * y
+            real += w[row] * np.cos(turned)
+            imaginary += w[row] * np.sin(turned)
+        tilt = c[row]
+        square = tilt**2 + y**2
         with np.errstate(divide="ignore"):
-            term = np.exp(people * np.log(phi)) / (c + 1j * y) ** 2
-        both_ways = np.where(k == 0, 1.0, 2.0)[:, None]
-        total += float((both_ways * term.real).sum())
-        rounding += float((both_ways * np.abs(term) * (people * _UNIT * (16 + 4 * np.abs(y) * largest) + 64 * _UNIT)).sum())
-    found = h / (2 * math.pi) * (total + missing + rounding)
-    exponent = people * level + people * _UNIT * (16 + 16 * c * largest)
-    return min(1.0, blanket.factor * math.exp(min(exponent, 700.0)) * found / people * (1 + 1e-12))
+            size = np.exp(people / 2 * np.log(real**2 + imaginary**2)) / square * np.where(lobe == 0, 1.0, 2.0)
+        angle = people * np.arctan2(imaginary, real)
+        term = size * (np.cos(angle) * (tilt**2 - y**2) + np.sin(angle) * (2 * tilt * y)) / square
+        total[start:stop] = np.add.reduceat(term, first)
+        lost = size * (people * _UNIT * (16 + 4 * np.abs(y) * largest[row]) + 64 * _UNIT)
+        rounding[start:stop] = np.add.reduceat(lost, first)
+        start = stop
+    return total, rounding
 
 
-def _enumerated(values: Array, masses: Array, people: int) -> float:
-    """(1/n) E[(Z_1 + ... + Z_n)_+] over all ways in which n people share the values, from above: a sum that rounding may have taken
-    below 0 counts with all that rounding can do."""
-    counts, ways = _shares(len(values), people)
-    sums = counts @ values + 8 * _UNIT * (counts @ np.abs(values))
-    positive = sums > 0
-    return float(np.exp(ways[positive] + counts[positive] @ np.log(masses)) @ sums[positive]) / people
+def _enumerated(blanket: Blanket, people: int, odds: Array) -> Array:
+    """(1/n) E[(Z_1 + ... + Z_n)_+] over all ways in which n people share the outcomes, from above, at each e^epsilon.
+
+    Each Z is (one of two) - e^epsilon (one of two), so the sum is X - e^epsilon Y, positive where X / Y is larger: sums over these, the
+    largest ratio first, answer for every epsilon. Rounding can do no more than is added.
+    """
+    ratios, first, second = _ordered(blanket, people)
+    place = np.searchsorted(-ratios, -odds, side="left")
+    lost = 4 * _UNIT * (len(ratios) + people) * (first[place] + odds * second[place])
+    return np.asarray(blanket.factor / people * (np.maximum(first[place] - odds * second[place], 0.0) + lost))
+
+
+@lru_cache(maxsize=16)
+def _ordered(blanket: Blanket, people: int) -> tuple[Array, Array, Array]:
+    """Ratios X / Y of all ways to share the outcomes, the largest first, and the sums of the masses times X, and times Y, of all above."""
+    kept, masses = _masses(blanket)
+    odds = math.exp(blanket.epsilon)
+    counts, ways = _shares(len(masses), people)
+    x, y = (counts @ np.array(each)[kept] for each in ([0.0, odds, 1.0, odds, 1.0], [0.0, 1.0, odds, odds, 1.0]))
+    mass = np.exp(ways + counts @ np.log(masses))
+    ratio = np.divide(x, y, out=np.zeros_like(x), where=y > 0)  # not one report in the blanket tells nothing
+    order = np.argsort(-ratio, kind="stable")
+    return ratio[order], *(np.insert(np.cumsum((mass * each)[order]), 0, 0.0) for each in (x, y))
 
 
 @lru_cache(maxsize=16)
 def _shares(parts: int, people: int) -> tuple[Array, Array]:
     """All lists of so many counts that add up to `people`, and the logarithm of how many orders each stands for."""
-    bars = np.array(list(combinations(range(people + parts - 1), parts - 1)), dtype=np.int64).reshape(-1, parts - 1)
+    total = math.comb(people + parts - 1, people) * (parts - 1)
+    bars = np.fromiter(chain.from_iterable(combinations(range(people + parts - 1), parts - 1)), dtype=np.int64, count=total)
+    bars = bars.reshape(-1, parts - 1)
     ends = np.hstack([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), people + parts - 1)])
     counts = np.diff(ends, axis=1) - 1.0
     return counts, gammaln(people + 1.0) - gammaln(counts + 1.0).sum(axis=1)
@@ -248,17 +336,23 @@ class ShuffledPair(FinitePair):
 
     @cached_property
     def _law(self) -> FinitePair:
-        low, high = 0.0, self.blanket.epsilon
-        while high - low > 0.01 * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if premium(self.blanket, self.people, middle, 0.01) > _DEEP else (low, middle)
-        fine = np.linspace(0.0, high, _FINE + 1)
-        coarse = np.linspace(high, self.blanket.epsilon, 50)[1:] if high < self.blanket.epsilon else np.empty(0)
-        epsilons = [float(e) for e in np.concatenate([fine, coarse])]
-        deltas = np.minimum.accumulate([premium(self.blanket, self.people, e, 3e-5) for e in epsilons])
-        return from_profile(list(zip(epsilons, deltas.tolist(), strict=True)))
+        top = self.blanket.epsilon
+        high = top
+        for _ in range(2):  # the least of a list of epsilons at which delta is below _DEEP, twice
+            some = high * np.linspace(0.0, 1.0, 33)[1:]
+            below = premiums(self.blanket, self.people, some, 0.1) <= _DEEP
+            high = float(some[int(np.argmax(below))]) if below.any() else high
+        # evenly over the first deviations, of which a delta of 1e-18 is nearly nine away; then ever wider, and a few beyond
+        sigma = high / 8.8
+        steps = np.append(np.full(round(3.5 * _FINE), 1.0), 1.02 ** np.arange(1, 400)) * (sigma / _FINE)
+        fine = np.insert(np.cumsum(steps), 0, 0.0)
+        coarse = np.linspace(high, top, 50)[1:] if high < top else np.empty(0)
+        epsilons = np.concatenate([fine[fine < high], [high], coarse])
+        deltas = premiums(self.blanket, self.people, epsilons[: len(epsilons) - len(coarse)], 1.2e-5, 1.7)
+        deltas = np.minimum.accumulate(np.concatenate([deltas, premiums(self.blanket, self.people, coarse, 1.0)]))
+        return from_profile(list(zip(epsilons.tolist(), deltas.tolist(), strict=True)))
 
-    # The law takes a second and single questions do without it, so the two attributes of a finite pair are worked out when asked for.
+    # The law takes some time and single questions do without it, so the two attributes of a finite pair are worked out when asked for.
     @cached_property
     def losses(self) -> Array:  # type: ignore[override]
         """The losses of the law that compositions use."""
@@ -334,9 +428,12 @@ def _two_counts(others: int, first: float, keep: float, u: float) -> tuple[Pair,
     low, high = _window(others, u)
     b = np.arange(low, high + 1, dtype=float)[None, :]
     rest = others - a - b
-    safe, none = np.maximum(rest, 0.0), max(1 - first - u, 1e-300)
-    exponent = gammaln(others + 1.0) - gammaln(a + 1) - gammaln(b + 1) - gammaln(safe + 1)
-    exponent = exponent + a * math.log(first) + b * math.log(u) + safe * math.log(none)
+    none = max(1 - first - u, 1e-300)
+    # the rest is one of few whole numbers, so its part of the exponent is looked up
+    least = max(0, int(rest[-1, -1]))
+    known = np.arange(least, max(least, int(rest[0, 0])) + 1, dtype=float)
+    left_over = (known * math.log(none) - gammaln(known + 1))[(np.maximum(rest, least) - least).astype(np.int64)]
+    exponent = gammaln(others + 1.0) - gammaln(a + 1) + a * math.log(first) + (b * math.log(u) - gammaln(b + 1)) + left_over
     crowd = np.pad(np.where(rest >= 0, np.exp(exponent), 0.0), 1)
     here, left, below = crowd[1:, 1:], crowd[:-1, 1:], crowd[1:, :-1]  # the others', short of one in the first or the second count
     neither = 1 - keep - u

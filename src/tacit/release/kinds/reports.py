@@ -46,6 +46,7 @@ from tacit.local import (
     MeanVector,
     Protocol,
     RangeAnswers,
+    RowAnswers,
     SketchAnswers,
     ViewAnswers,
     batch_sizes,
@@ -206,8 +207,11 @@ class ReportsOutput:
 #: What each sort of answer is called.
 FIGURES = {
     "Estimates": "share", "Mean": "mean", "MeanVector": "mean", "RangeAnswers": "share up to a value", "MarginalAnswers": "share",
-    "ViewAnswers": "share", "SketchAnswers": "share",
+    "ViewAnswers": "share", "RowAnswers": "share", "SketchAnswers": "share",
 }  # fmt: skip
+
+#: Answers about some features of rows.
+MARGINALS: dict[str, Any] = {"MarginalAnswers": MarginalAnswers, "ViewAnswers": ViewAnswers, "RowAnswers": RowAnswers}
 
 
 def prepare(block: ReportsSpec, job: Job, desk: Desk, place: str) -> ReportsOutput:
@@ -234,7 +238,7 @@ def prepare(block: ReportsSpec, job: Job, desk: Desk, place: str) -> ReportsOutp
         raise JobError(words, place=f"{place}.source")
     if answers == "SketchAnswers" and not block.keys:
         raise JobError("a sketch is asked about keys: keys: [blue, green]", place=f"{place}.keys")
-    if answers in ("MarginalAnswers", "ViewAnswers") and not block.marginals:
+    if answers in MARGINALS and not block.marginals:
         raise JobError(
             "rows are asked about some of their features: marginals: [[0, 1], [2]]",
             place=f"{place}.marginals",
@@ -285,7 +289,7 @@ class PlannedReports:
 
     @property
     def noise(self) -> str:
-        return f"{self.output.protocol.randomiser.kind} reports"
+        return f"the devices' own ({self.output.protocol.randomiser.kind})"
 
     @property
     def size(self) -> int:
@@ -326,7 +330,7 @@ def _predicted(output: ReportsOutput) -> float:
             return float(np.max(holding.restored(np.zeros(randomiser.dimensions))[1])) * spread  # type: ignore[union-attr, attr-defined]
         case "RangeAnswers":
             return RangeAnswers.expected_deviation(protocol, n)
-        case "MarginalAnswers" | "ViewAnswers":
+        case "MarginalAnswers" | "ViewAnswers" | "RowAnswers":
             sizes = holding.sizes  # type: ignore[union-attr]
             if any(not 0 <= each < len(sizes) for features in output.spec.marginals for each in features):
                 raise JobError(f"marginals name features from 0 to {len(sizes) - 1}", place="outputs")
@@ -469,8 +473,8 @@ def _answers(planned: PlannedReports, counted: Collector) -> list[Answers]:
                     "shares", {"key": spec.keys}, shares, shares - wide * deviation, shares + wide * deviation
                 )
             ]
-        case "MarginalAnswers" | "ViewAnswers" as sort:
-            asked: Any = (MarginalAnswers if sort == "MarginalAnswers" else ViewAnswers).of(counted)
+        case "MarginalAnswers" | "ViewAnswers" | "RowAnswers" as sort:
+            asked: Any = MARGINALS[sort].of(counted)
             return [_marginal(asked, features, wide) for features in spec.marginals]
     return [_shares(counted.estimate(), confidence)]
 
