@@ -179,7 +179,7 @@ def print_table(out: Console, heads: Iterable[str], rows: Iterable[Iterable[str]
 
 def charge(found: JobPlan) -> str:
     """What the ledger will book, in words, rounded up."""
-    return ", ".join(f"{name} {rounded_up(float(amount), 7)}" for name, amount in found.charge.items())
+    return ", ".join(f"{'epsilon' if name == 'pure' else name} {rounded_up(float(amount), 7)}" for name, amount in found.charge.items())
 
 
 def plan_record(found: JobPlan) -> dict[str, Any]:

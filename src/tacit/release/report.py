@@ -367,8 +367,10 @@ def limits(plan: JobPlan, unit: Unit) -> list[str]:
 
 
 def budget(plan: JobPlan) -> str:
-    limits = ", ".join(f"{name} {_fraction(amount)}" for name, amount in plan.job.budget.typed().limits.items())
-    charged = ", ".join(f"{name} {_fraction(amount)}" for name, amount in plan.charge.items())
+    limits, charged = (
+        ", ".join(f"{'epsilon' if name == 'pure' else name} {_fraction(amount)}" for name, amount in amounts.items())
+        for amounts in (plan.job.budget.typed().limits, plan.charge)
+    )
     return (
         f"The job may spend {limits}; {charged} was booked before any data was touched. It stays booked whatever happens afterwards: "
         "nothing is refunded and no draw is repeated."
@@ -469,12 +471,18 @@ def told_by(unit: Unit) -> str:
 def cap(unit: Unit) -> str:
     if unit.noun == "row":
         return "one row is one unit"
-    caps = [f"at most {unit.max_rows} rows"] if unit.max_rows is not None else []
+    caps = [_at_most(unit.max_rows, "row")] if unit.max_rows is not None else []
     if unit.max_groups is not None:
-        caps.append(f"at most {unit.max_groups} groups")
+        caps.append(_at_most(unit.max_groups, "group"))
     if unit.rows_per_group is not None:
-        caps.append(f"at most {unit.rows_per_group} rows a group")
-    return f"{' and '.join(caps)} of one {unit.noun}, " + ("as declared" if unit.capped else "chosen at random, count")
+        caps.append(f"{_at_most(unit.rows_per_group, 'row')} a group")
+    alone = len(caps) == 1 and unit.max_rows == 1
+    kept = "as declared" if unit.capped else f"chosen at random, {'counts' if alone else 'count'}"
+    return f"{' and '.join(caps)} of one {unit.noun}, {kept}"
+
+
+def _at_most(number: object, noun: str) -> str:
+    return f"at most {number} {noun}{'' if number == 1 else 's'}"
 
 
 def percent(share: float) -> str:

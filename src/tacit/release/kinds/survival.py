@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -175,7 +176,8 @@ def result(planned: PlannedSurvival, drawn: Record, private: bool, entry: int | 
         value, low, high = (one.tolist() for one in (curve.survival, curve.lower, curve.upper))
         more = {"at_risk": curve.at_risk.tolist(), "cumulative_hazard": curve.cumulative_hazard.tolist()}
         parts.append(fields.FieldPart(title, {**keys, planned.spec.time: list(curve.edges)}, value, low, high, more))
-        told[f"median, {title}"] = f"{curve.median_survival_time_:g}"
+        median = curve.median_survival_time_
+        told[f"median, {title}"] = f"{median:g}" if math.isfinite(median) else "not reached"
         told[f"restricted mean, {title}"] = f"{curve.restricted_mean():.4g}"
     if len(found) > 1:
         test = curves.log_rank(released)

@@ -35,6 +35,11 @@ LOCAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "OFF",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Spark keeps the plans of a thousand statements for its page, and has one gigabyte: long ones fill it within a hundred questions.
+    "spark.sql.ui.retainedExecutions": "4",
+    "spark.ui.retainedJobs": "16",
+    "spark.ui.retainedStages": "16",
+    "spark.sql.maxPlanStringLength": "10000",
 }
 #: The setting that says in which zone an instant has a date.
 ZONE = "spark.sql.session.timeZone"
