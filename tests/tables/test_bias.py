@@ -50,10 +50,11 @@ def test_nothing_lost_is_no_bias_and_nothing_is_said() -> None:
     assert not Figures(found.value, found.low, found.high, bias=of_count(found, NOTHING)).biased.any()
 
 
-def test_a_figure_is_called_biased_only_where_the_loss_is_sure() -> None:
+def test_a_figure_is_called_biased_where_the_estimate_says_so_and_is_not_noise_alone() -> None:
     found = figures(1000.0, 100.0)
-    sure, doubtful = of_count(found, Lost(0.3, 0.2, 0.4)), of_count(found, Lost(0.3, 0.01, 0.6))
-    assert Figures(found.value, found.low, found.high, bias=sure).biased.all()
+    doubtful = of_count(found, Lost(0.3, 0.0, 0.6))
+    for loss in (Lost(0.3, 0.2, 0.4), Lost(0.3, 0.01, 0.6)):
+        assert Figures(found.value, found.low, found.high, bias=of_count(found, loss)).biased.all()
     assert not Figures(found.value, found.low, found.high, bias=doubtful).biased.any()
 
 

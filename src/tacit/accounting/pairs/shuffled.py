@@ -130,7 +130,7 @@ def premiums(blanket: Blanket, people: int, epsilons: Array, relative: float = 1
     periods 2 pi / D; h divides the period, so the bound takes the same values in each.
 
     >>> premiums(response(1.0, 2), 10_000, np.array([0.0, 0.04])).round(6).tolist()
-    [0.003674, 3e-06]
+    [0.005027, 3e-06]
     """
     found = np.zeros(len(epsilons))
     asked = np.flatnonzero(epsilons < blanket.epsilon)
