@@ -692,10 +692,10 @@ class _Planner:
             measure = replace(measure, shared=math.ceil(1 / measure.granularity))
             return Recipe(aggregate, "linear", ((self.wishes.add(measure, weight), 1.0),), intervals=(interval,))
         counted = any(_kind(a)[0] == "count" for a in self.question.aggregates)
-        shared = counted or self._asked(subject, "count_value", "avg", "var", "stddev")
-        total = measures_of.total(subject, aggregate.value, present, interval, centred=shared)
+        centred = counted or self._asked(subject, "count_value", "avg", "var", "stddev")
+        total = measures_of.total(subject, aggregate.value, present, interval, centred=centred)
         value: Linear = ((self.wishes.add(total, weight), 1.0),)
-        if shared:
+        if centred:
             # The count is multiplied by the middle of the bounds, so it deserves as much more.
             count = self._count(subject, present, weight * min(Fraction(1), abs(interval.centre) / interval.half))
             value += tuple((index, factor * float(interval.centre)) for index, factor in count)
