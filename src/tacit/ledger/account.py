@@ -36,7 +36,7 @@ from tacit.ledger.governance import rules_of
 from tacit.ledger.journal import canonical
 from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, Terms, paying
 from tacit.ledger.spec import Amount, Spec, days, overlaps
-from tacit.ledger.store import Connection
+from tacit.ledger.store import Connection, run
 from tacit.noise import Seen, is_private, watch
 
 if TYPE_CHECKING:
@@ -179,6 +179,21 @@ class Account:
             return {name: max(value, Fraction(0)) for name, value in left.items()}
 
         return self.ledger.store.read(work)
+
+    def stamp(self, *, timeout: float | None = None) -> tuple[object, ...]:
+        """What totals, limits and what is left follow from, as the book has it: while it is the same, so are they. It is cheap to ask.
+
+        Like `spent()` without a period, it is about the whole life of the account and of those above it.
+        """
+        path = [spec.id for spec in self.path()]
+
+        def work(connection: Connection) -> tuple[object, ...]:
+            places = ", ".join("?" for _ in path)
+            query = f"SELECT account, body FROM tacit_totals WHERE period = '' AND account IN ({places}) ORDER BY account"
+            decided = run(connection, "SELECT MAX(seq) FROM tacit_entries WHERE account = ?", (journal.DECISIONS,)).fetchone()
+            return (decided[0], *map(tuple, run(connection, query, path).fetchall()))
+
+        return self.ledger.store.read(work, timeout=timeout)
 
     def total(self, since: object | None = None, until: object | None = None) -> Spent:
         """One person's total over a stretch of time: the sum over all periods that share a day with it.

@@ -392,9 +392,9 @@ class Store:
         except OSError as reason:
             raise _explained(reason) from None
 
-    def read(self, work: Callable[[Connection], _T]) -> _T:
-        """Run `work` on one consistent picture of the book."""
-        return self._patiently(self.database(), work, "read")
+    def read(self, work: Callable[[Connection], _T], *, timeout: float | None = None) -> _T:
+        """Run `work` on one consistent picture of the book. `timeout`: how long to wait where it is locked, if not as long as ever."""
+        return self._patiently(self.database(), work, "read", timeout=timeout)
 
     @contextmanager
     def _queued(self) -> Iterator[None]:
@@ -407,9 +407,10 @@ class Store:
             turn.release()
 
     def _patiently(
-        self, database: BookFile | BookServer, work: Callable[[Connection], _T], purpose: Purpose, *, durable: bool = True
-    ) -> _T:
-        deadline = time.monotonic() + self.timeout
+        self, database: BookFile | BookServer, work: Callable[[Connection], _T], purpose: Purpose, *, durable: bool = True,
+        timeout: float | None = None,
+    ) -> _T:  # fmt: skip
+        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
         while True:
             try:
                 with database.transaction(purpose, durable=durable) as connection:
@@ -420,7 +421,7 @@ class Store:
                     raise
                 if not _is_busy(original):
                     raise _explained(original) from None
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 raise LedgerBusy(_BUSY.format(self.timeout))
             time.sleep(random.uniform(0.0002, 0.0012))
 

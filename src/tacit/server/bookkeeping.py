@@ -18,12 +18,17 @@ from tacit.server.datasets import Dataset
 from tacit.server.errors import not_found
 from tacit.server.purposes import Purposes
 
+#: So many views of accounts are kept.
+MOST_SEEN = 10_000
+
 
 class Bookkeeping:
     """Accounts and entries of the service's book."""
 
     def __init__(self, ledger: Ledger, datasets: Mapping[str, Dataset], purposes: Purposes) -> None:
         self.ledger, self.datasets, self.purposes = ledger, datasets, purposes
+        # the account that someone saw under a number, what the book said then, and the view
+        self._seen: dict[tuple[object, ...], tuple[Account, tuple[object, ...], dict[str, Any]]] = {}
 
     # --- accounts -----------------------------------------------------------------------------------------------------
 
@@ -37,8 +42,28 @@ class Bookkeeping:
         scope = check(caller, "read_account")
         for account, level, dataset, purpose in self._tree(caller, scope):
             if number_of(account) == number:
-                return {**self._view(account, level, dataset, purpose), "odometer": self._odometer(account)}
+                stamp = account.stamp()  # before the view: what is booked meanwhile makes the stamp an old one
+                view = {**self._view(account, level, dataset, purpose), "odometer": self._odometer(account)}
+                if account.spec.window is None:
+                    if len(self._seen) > MOST_SEEN:
+                        self._seen.clear()
+                    self._seen[_who(caller), number] = account, stamp, view
+                return dict(view)
         raise not_found()
+
+    def account_at_once(self, caller: Caller, number: str) -> dict[str, Any] | None:
+        """The same where the caller has seen it and the book says what it said then. None means that `account` has to be asked.
+
+        An account that once was in what a caller may see stays there: neither accounts nor purposes are taken away.
+        """
+        check(caller, "read_account")
+        account, stamp, view = self._seen.get((_who(caller), number), (None, None, None))
+        try:
+            if account is None or view is None or account.stamp(timeout=0) != stamp:
+                return None
+        except LedgerError:
+            return None
+        return dict(view)
 
     def _tree(self, caller: Caller, scope: str) -> Iterator[tuple[Account, str, str, str]]:
         """Accounts with their level, data set and purpose."""
@@ -133,6 +158,11 @@ class Bookkeeping:
             return []
         paid = dataset.account.payments(run=run)
         return [{"entry": payment.entry, "event": repr(payment.event), "status": payment.status} for payment in paid]
+
+
+def _who(caller: Caller) -> tuple[object, ...]:
+    """What decides which accounts a caller may see."""
+    return caller.person, caller.roles, caller.datasets
 
 
 def number_of(account: Account) -> str:

@@ -44,6 +44,7 @@ STEPS: Mapping[str, frozenset[str]] = {
 #: States in which nothing happens any more.
 ENDED = frozenset(state for state, following in STEPS.items() if not following)
 _DAY = 86400.0
+_BY_ID = sa.select(questions).where(questions.c.id == sa.bindparam("id"))
 #: A question as it stands, by the names of its columns.
 Row = dict[str, Any]
 
@@ -111,6 +112,10 @@ class Claims:
         """A question as it stands."""
         with self.database.read() as connection:
             return _first(connection, questions.c.id == question)
+
+    def at_once(self, question: str) -> Row | None:
+        """A question as it stands, where nothing has to be waited for; None means that `row` has to be asked."""
+        return self.database.at_once(_BY_ID, {"id": question})
 
     # --- working ------------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,15 @@ LONGEST = 366
 #: How many tokens one person may hold at a time.
 MOST_TOKENS = 200
 _DAY = 86400.0
+_MINUTE = 60.0
+_BY_TOKEN = (
+    sa.select(tokens, people.c.name, people.c.roles, people.c.datasets.label("granted"), people.c.active)
+    .join(people, people.c.id == tokens.c.person).where(tokens.c.hash == sa.bindparam("hash"))
+)  # fmt: skip
+_BY_SESSION = (
+    sa.select(sessions, people.c.name, people.c.roles, people.c.datasets, people.c.active)
+    .join(people, people.c.id == sessions.c.person).where(sessions.c.hash == sa.bindparam("hash"))
+)  # fmt: skip
 
 
 def digest(text: str) -> str:
@@ -189,19 +198,36 @@ class Register:
     def by_token(self, text: str) -> Caller | None:
         """The caller that a token stands for; None for any that is unknown, expired, revoked, or of someone who left."""
         now = self.clock()
-        query = sa.select(tokens, people.c.name, people.c.roles, people.c.datasets.label("granted"), people.c.active)
         with self.database.read() as connection:
-            query = query.join(people, people.c.id == tokens.c.person)
-            row = connection.execute(query.where(tokens.c.hash == digest(text))).first()
-        if row is None or row.revoked is not None or row.expires <= now or not row.active or row.role not in json.loads(row.roles):
+            row = connection.execute(_BY_TOKEN, {"hash": digest(text)}).mappings().first()
+        if row is None or not _token_holds(row, now):
             return None
-        if row.used is None or now - row.used > 60:  # the last use is shown to a minute, so that reading does not write each time
+        if _unseen(row["used"], now, _MINUTE):
             with self.database.write() as connection:
-                connection.execute(tokens.update().where(tokens.c.id == row.id).values(used=now))
-        granted, chosen = _set(row.granted), _set(row.datasets)
-        seen = granted if chosen is None else chosen if granted is None else chosen & granted
-        daily = None if row.epsilon_a_day is None else Fraction(row.epsilon_a_day)
-        return Caller(row.person, row.name, (row.role,), seen, token=row.id, epsilon_a_day=daily)
+                connection.execute(tokens.update().where(tokens.c.id == row["id"]).values(used=now))
+        return _by_token(row)
+
+    def at_once(self, *, token: str = "", session: str = "") -> Caller | None:
+        """The caller of a token, or of a session, where nothing has to be waited for or written; None means that it is not known yet.
+
+        Then `by_token` or `by_session` decides.
+        """
+        now = self.clock()
+        row = self.database.at_once(_BY_TOKEN if token else _BY_SESSION, {"hash": digest(token or session)})
+        if row is None:
+            return None
+        if token:
+            return None if _unseen(row["used"], now, _MINUTE) or not _token_holds(row, now) else _by_token(row)
+        return None if _unseen(row["seen"], now, self._glance) or not self._session_holds(row, now) else _by_session(row)
+
+    @property
+    def _glance(self) -> float:
+        """How exactly it is known when a session was last used."""
+        return min(_MINUTE, self.idle / 10)
+
+    def _session_holds(self, row: Mapping[str, Any], now: float) -> bool:
+        old = now - row["seen"] > self.idle or now - row["created"] > self.total
+        return row["ended"] is None and bool(row["active"]) and not old
 
     def tokens_of(self, person: str) -> list[dict[str, Any]]:
         """A person's tokens, without their texts."""
@@ -255,17 +281,14 @@ class Register:
     def by_session(self, text: str) -> Caller | None:
         """The caller of a browser's session that is neither ended nor too old."""
         now = self.clock()
-        query = sa.select(sessions, people.c.name, people.c.roles, people.c.datasets, people.c.active)
-        query = query.join(people, people.c.id == sessions.c.person).where(sessions.c.hash == digest(text))
         with self.database.read() as connection:
-            row = connection.execute(query).first()
-        if row is None or row.ended is not None or not row.active or now - row.seen > self.idle or now - row.created > self.total:
+            row = connection.execute(_BY_SESSION, {"hash": digest(text)}).mappings().first()
+        if row is None or not self._session_holds(row, now):
             return None
-        if now - row.seen > min(60.0, self.idle / 10):
+        if _unseen(row["seen"], now, self._glance):
             with self.database.write() as connection:
-                connection.execute(sessions.update().where(sessions.c.id == row.id).values(seen=now))
-        roles = tuple(json.loads(row.roles))
-        return Caller(row.person, row.name, roles, _set(row.datasets), session=row.id, form_token=row.form_token)
+                connection.execute(sessions.update().where(sessions.c.id == row["id"]).values(seen=now))
+        return _by_session(row)
 
     def sessions_of(self, person: str) -> list[dict[str, Any]]:
         """A person's sessions that are not ended."""
@@ -284,6 +307,27 @@ class Register:
         """Sign out: the cookie is worth nothing from now on, wherever it is kept."""
         with self.database.write() as connection:
             connection.execute(sessions.update().where(sessions.c.id == session).values(ended=self.clock()))
+
+
+def _unseen(last: float | None, now: float, seconds: float) -> bool:
+    """Whether a use is to be noted: the last one is shown to a minute, so that reading does not write each time."""
+    return last is None or now - last > seconds
+
+
+def _token_holds(row: Mapping[str, Any], now: float) -> bool:
+    return row["revoked"] is None and row["expires"] > now and bool(row["active"]) and row["role"] in json.loads(row["roles"])
+
+
+def _by_token(row: Mapping[str, Any]) -> Caller:
+    granted, chosen = _set(row["granted"]), _set(row["datasets"])
+    seen = granted if chosen is None else chosen if granted is None else chosen & granted
+    daily = None if row["epsilon_a_day"] is None else Fraction(row["epsilon_a_day"])
+    return Caller(row["person"], row["name"], (row["role"],), seen, token=row["id"], epsilon_a_day=daily)
+
+
+def _by_session(row: Mapping[str, Any]) -> Caller:
+    roles = tuple(json.loads(row["roles"]))
+    return Caller(row["person"], row["name"], roles, _set(row["datasets"]), session=row["id"], form_token=row["form_token"])
 
 
 def _set(text: str | None) -> frozenset[str] | None:

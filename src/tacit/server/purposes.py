@@ -28,6 +28,7 @@ from tacit.server.database import Database, new_id, records
 from tacit.server.errors import ServiceError, not_found
 from tacit.server.requests import NewDecision, NewPurpose
 
+_COUNT = sa.select(sa.func.count().label("many")).where(records.c.kind == sa.bindparam("kind"))
 #: What differential privacy addresses of the harms of chapter 16 (Solove's taxonomy), and what it leaves to others.
 HARMS: Mapping[str, tuple[str, ...]] = {
     "addressed": ("disclosure",),
@@ -104,6 +105,14 @@ class Records:
         if taken:
             raise ServiceError(code="taken")
 
+    def count(self) -> int:
+        """How many there are."""
+        found = self.database.at_once(_COUNT, {"kind": self.kind})
+        if found is not None:
+            return int(found["many"])
+        with self.database.read() as connection:
+            return int(connection.execute(_COUNT, {"kind": self.kind}).scalar_one())
+
     def all(self) -> list[dict[str, Any]]:
         """Every record, oldest first."""
         query = sa.select(records).where(records.c.kind == self.kind).order_by(records.c.made, records.c.id)
@@ -119,6 +128,7 @@ class Purposes:
         self._fixed = {name: Purpose(name, spec) for name, spec in fixed.items()}
         self._datasets = frozenset(datasets)
         self._added = Records(database, "purpose")
+        self._known: tuple[int, dict[str, Purpose]] = (0, {})
 
     def all(self) -> list[Purpose]:
         """Every purpose."""
@@ -129,9 +139,13 @@ class Purposes:
         return self._fixed.get(name) or self._found().get(name)
 
     def _found(self) -> dict[str, Purpose]:
-        kept = self._added.all()
-        own = ("id", "by", "made")
-        return {r["id"]: Purpose(r["id"], _spec({k: v for k, v in r.items() if k not in own}), fixed=False) for r in kept}
+        many = self._added.count()
+        if many != self._known[0]:  # records are only ever added
+            own = ("id", "by", "made")
+            kept = self._added.all()
+            read = {r["id"]: Purpose(r["id"], _spec({k: v for k, v in r.items() if k not in own}), fixed=False) for r in kept}
+            self._known = len(kept), read
+        return self._known[1]
 
     def add(self, person: str, request: NewPurpose) -> Purpose:
         """A new purpose of a curator."""

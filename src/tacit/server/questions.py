@@ -165,7 +165,14 @@ class Questions:
 
     def row(self, caller: Caller, question: str, action: str = "read_question") -> Row:
         """A question that the caller may see, as it stands."""
-        row = self.claims.row(question)
+        return self._theirs(caller, action, self.claims.row(question))
+
+    def at_once(self, caller: Caller, question: str) -> Row | None:
+        """The same, where nothing has to be waited for; None means that `row` has to be asked."""
+        row = self.claims.at_once(question)
+        return None if row is None else self._theirs(caller, "read_question", row)
+
+    def _theirs(self, caller: Caller, action: str, row: Row | None) -> Row:
         if row is None:
             raise not_found()
         check(caller, action, owner=row["person"], datasets=[row["dataset"]])

@@ -169,6 +169,12 @@ class Desk:
         exact = integers(self.engine.run(self._statement(plan)[0]), plan)
         return [release(exact, plan).sums for _ in range(times)]
 
+    def text_of(self, plan: Plan) -> str:
+        """The statement's text, the same for the same plan: without a salt."""
+        if needs_salt(plan.question, plan.wanted, self.engine):
+            return plan.statement(self.engine, 0).sql(dialect=self.engine.dialect)
+        return self._statement(plan)[1]
+
     def _statement(self, plan: Plan) -> tuple[exp.Select, str]:
         """The statement with a salt of its own, and its text; the same again where the engine itself draws."""
         sent = self.recalled("statement", (plan, self.engine), lambda: _Sent())

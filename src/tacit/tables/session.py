@@ -504,7 +504,7 @@ class Session:
 
     def _planned(self, desk: Desk, question: Question, options: Mapping[str, Any], rows: int = 1000) -> Plan:
         """The plan of a question. It follows from public things only, so for the same ones it is not made again."""
-        known = frozen(options)
+        known = frozen({name: value for name, value in options.items() if value is not None})  # None is: not given
         key = None if known is None else (desk.unit, self.account.budget, rows, known)
         return desk.recalled(key, (question, desk.engine, desk.schema), lambda: self._newly_planned(desk, question, options, rows))
 
@@ -581,7 +581,7 @@ class Session:
             return None
         # Under the book's own secret, as accounts have them: a bare digest of rows would let guesses about them be tested.
         kept = self.ledger.store.read(lambda book: sorted(identity.key(self.ledger.secret(book)) for identity in rows))
-        text = plan.statement(self.engine, 0).sql(dialect=self.engine.dialect)
+        text = desk.text_of(plan)
         noise_of = [f"{share.law} {share.scale}" for share in plan.shares]
         return {
             "rows": kept, "statement": text,

@@ -47,6 +47,8 @@ HEADERS = {
     "cache-control": "no-store",
     "tacit-protocol": PROTOCOL,
 }
+_PLAIN = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+_SECURE = [*_PLAIN, (b"strict-transport-security", b"max-age=31536000")]
 
 
 def application(service: Service) -> FastAPI:
@@ -180,10 +182,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 started, status = True, message["status"]
                 own = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *((name.encode(), value.encode()) for name, value in self._headers().items() if name.encode() not in own),
-                ]
+                message["headers"] = [*message["headers"], *(header for header in self._headers() if header[0] not in own)]
             await send(message)
 
         try:
@@ -204,10 +203,8 @@ class Guard:
             if self.telemetry is not None:
                 self.telemetry.request(scope, status, began)
 
-    def _headers(self) -> dict[str, str]:
-        if self.service.configuration.listen.secure:
-            return {**HEADERS, "strict-transport-security": "max-age=31536000"}
-        return HEADERS
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        return _SECURE if self.service.configuration.listen.secure else _PLAIN
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         if scope["method"] in SAFE:

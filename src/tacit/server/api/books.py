@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from starlette.responses import StreamingResponse
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from tacit.server.api.calling import Serving, Signed
 from tacit.server.requests import VerifyRequest
@@ -20,10 +21,11 @@ def list_accounts(service: Serving, caller: Signed) -> list[dict[str, Any]]:
     return service.book.accounts(caller)
 
 
-@router.get("/accounts/{account}", operation_id="read_account")
-def read_account(service: Serving, caller: Signed, account: Id) -> dict[str, Any]:
+@router.get("/accounts/{account}", operation_id="read_account", response_model=dict[str, Any])
+async def read_account(service: Serving, caller: Signed, account: Id) -> Response:
     """One account with its odometer."""
-    return service.book.account(caller, account)
+    found = service.book.account_at_once(caller, account)
+    return JSONResponse(await run_in_threadpool(service.book.account, caller, account) if found is None else found)
 
 
 @router.get("/book/entries", operation_id="book_entries")

@@ -53,7 +53,10 @@ async def signed_in(request: Request) -> Caller:
     if given:
         scheme, _, text = given.partition(" ")
         fits = scheme.lower() == "bearer" and 8 < len(text) < 200
-        caller = await run_in_threadpool(service.register.by_token, text.strip()) if fits else None
+        caller = None
+        if fits:
+            text = text.strip()
+            caller = service.register.at_once(token=text) or await run_in_threadpool(service.register.by_token, text)
         if caller is None:
             service.rates.insist(address_of(request), "sign_in", service.configuration.limits.sign_in_per_minute * 6)
             raise ServiceError(code="not-signed-in")
@@ -72,7 +75,9 @@ async def browsing(request: Request) -> Caller | None:
     """The caller of a browser's session; None where nobody is signed in."""
     service = service_of(request)
     cookie = request.cookies.get(cookie_name(service), "")
-    return await run_in_threadpool(service.register.by_session, cookie) if 8 < len(cookie) < 200 else None
+    if not 8 < len(cookie) < 200:
+        return None
+    return service.register.at_once(session=cookie) or await run_in_threadpool(service.register.by_session, cookie)
 
 
 async def form_token(request: Request) -> str:
@@ -98,8 +103,9 @@ def same_origin(request: Request) -> None:
         raise ServiceError(code="forged")
 
 
-async def limited(request: Request, caller: Annotated[Caller, Depends(signed_in)]) -> Caller:
+async def limited(request: Request) -> Caller:
     """Who is calling, within the rates of the route."""
+    caller = await signed_in(request)
     service, route = service_of(request), request.scope.get("route")
     kind = _RATES.get(getattr(route, "operation_id", None) or "", "other_per_minute")
     service.rates.insist(caller.token or caller.session, kind, getattr(service.configuration.limits, kind))
