@@ -199,7 +199,8 @@ class Register:
         """The caller that a token stands for; None for any that is unknown, expired, revoked, or of someone who left."""
         now = self.clock()
         with self.database.read() as connection:
-            row = connection.execute(_BY_TOKEN, {"hash": digest(text)}).mappings().first()
+            found = connection.execute(_BY_TOKEN, {"hash": digest(text)}).mappings().first()
+        row = None if found is None else {**found}
         if row is None or not _token_holds(row, now):
             return None
         if _unseen(row["used"], now, _MINUTE):
@@ -282,7 +283,8 @@ class Register:
         """The caller of a browser's session that is neither ended nor too old."""
         now = self.clock()
         with self.database.read() as connection:
-            row = connection.execute(_BY_SESSION, {"hash": digest(text)}).mappings().first()
+            found = connection.execute(_BY_SESSION, {"hash": digest(text)}).mappings().first()
+        row = None if found is None else {**found}
         if row is None or not self._session_holds(row, now):
             return None
         if _unseen(row["seen"], now, self._glance):

@@ -135,7 +135,9 @@ async def waited(service: Service, caller: Caller, question: str, seconds: float
     until = now() + seconds
     while True:
         # a thousand who watch look every few seconds: a thread for each look would be all that the process does
-        row = questions.at_once(caller, question) or await run_in_threadpool(questions.row, caller, question)
+        row = questions.at_once(caller, question)
+        if row is None:
+            row = await run_in_threadpool(questions.row, caller, question)
         if questions.seen(row) or now() >= until or (changed and row["state"] not in (changed, "running", "stored", "lost")):
             return await run_in_threadpool(questions.view, row, answer=row["person"] == caller.person)
         await asyncio.sleep(max(0.001, min(questions.next_look(row, now()), until) - now()))
