@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from tests.server import test_beacons
 from tests.server.house import House
 
 with warnings.catch_warnings():
@@ -18,8 +22,8 @@ with warnings.catch_warnings():
 LEFT_OUT = {"watch_question", "run_release"}
 
 
-def hammered(house: House, person: str, examples: int, until: float) -> int:
-    """Generated requests for each operation; how many were sent."""
+def hammered(house: House, person: str, examples: int, until: float, beacon: str = "") -> int:
+    """Generated requests for each operation; how many were sent. With a `beacon`, only its routes, and every other time that one itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         schema = schemathesis.openapi.from_asgi("/v1/openapi.json", house.client.app)
@@ -27,6 +31,8 @@ def hammered(house: House, person: str, examples: int, until: float) -> int:
     for found in schema.get_all_operations():
         operation = found.ok()
         if operation.definition.raw.get("operationId") in LEFT_OUT or time.monotonic() > until:
+            continue
+        if beacon and "{dataset}" not in operation.path.removeprefix("/v1/beacons/"):
             continue
 
         @settings(max_examples=examples, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
@@ -38,12 +44,17 @@ def hammered(house: House, person: str, examples: int, until: float) -> int:
             kwargs = case.as_transport_kwargs(base_url="http://testserver")
             given_headers = {name: value for name, value in dict(kwargs.get("headers") or {}).items() if name.lower() != "prefer"}
             request = {name: kwargs[name] for name in ("params", "json", "data", "content") if kwargs.get(name) is not None}
+            if beacon and sent % 2:
+                kwargs["url"] = re.sub("/v1/beacons/[^/]*", f"/v1/beacons/{beacon}", kwargs["url"])
             try:
                 answer = house.client.request(kwargs["method"], kwargs["url"], headers={**given_headers, **headers}, **request)
             except (UnicodeError, ValueError, TypeError):
                 return  # the client itself cannot send this
             assert answer.status_code != 500, (kwargs["method"], kwargs["url"])
-            if answer.status_code >= 400:
+            if beacon and answer.status_code >= 400 and "/v1/beacons/" in kwargs["url"]:
+                document = answer.json()
+                assert document["error"]["errorCode"] == answer.status_code and document["meta"]["apiVersion"]
+            elif answer.status_code >= 400:
                 assert answer.headers["content-type"] == "application/problem+json", kwargs["url"]
                 told = answer.json()
                 assert told["status"] == answer.status_code and told["type"].startswith("/problems/") and told["fix"]
@@ -57,6 +68,28 @@ def hammered(house: House, person: str, examples: int, until: float) -> int:
 @pytest.mark.parametrize("person", ["ann", "cleo", "olga"])
 def test_generated_requests(own_house: House, person: str) -> None:
     assert hammered(own_house, person, 3, time.monotonic() + 20) > 40
+
+
+@pytest.fixture
+def beacon_house(tmp_path: Path) -> Iterator[House]:
+    """A service with a beacon of some genomes."""
+    found = test_beacons.opened(tmp_path)
+    yield found
+    found.service.close()
+
+
+@pytest.mark.parametrize("person", ["ann", "cleo"])
+def test_generated_requests_of_a_beacon(beacon_house: House, person: str) -> None:
+    assert hammered(beacon_house, person, 8, time.monotonic() + 20, beacon="genomes") > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("person", ["ann", "cleo", "olga"])
+def test_generated_requests_of_a_beacon_for_minutes(beacon_house: House, person: str) -> None:
+    until, sent = time.monotonic() + 40, 0
+    while time.monotonic() < until:
+        sent += hammered(beacon_house, person, 60, until, beacon="genomes")
+    print(person, "requests of a beacon:", sent)
 
 
 @pytest.mark.slow

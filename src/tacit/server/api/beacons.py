@@ -23,6 +23,19 @@ from tacit.server.errors import ServiceError, not_found
 PREFIX = "/v1/beacons/"
 router = APIRouter(prefix="/v1/beacons", tags=["beacons"])
 Named = Annotated[str, Path(max_length=63, pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+#: What the document of the API says of a request; a request is read by `BeaconOf.wanted`, and wrong ones get a beacon's document.
+_PARAMETERS: list[dict[str, Any]] = [
+    {"name": name, "in": "query", "required": needed, "schema": schema}
+    for name, needed, schema in (
+        ("referenceName", True, {"type": "string", "examples": ["chr1", "X"]}),
+        ("start", True, {"type": "integer", "minimum": 0, "description": "counted from 0"}),
+        ("end", False, {"type": "integer", "minimum": 1}),
+        ("referenceBases", True, {"type": "string", "pattern": "^[ACGTUNacgtun]+$"}),
+        ("alternateBases", True, {"type": "string", "pattern": "^[ACGTUNacgtun]+$"}),
+        ("assemblyId", False, {"type": "string"}),
+        ("requestedGranularity", False, {"type": "string", "enum": ["boolean", "count", "record"]}),
+    )
+]
 #: States whose documents have the status of an answer: what comes after payment tells nothing by its status.
 SEEN = frozenset({"answered", "lost"})
 
@@ -33,7 +46,7 @@ def read_beacon(service: Serving, caller: Signed, dataset: Named) -> dict[str, A
     return service.beacons.find(caller, dataset, "read_beacon").beacon.documents()["/"]
 
 
-@router.get("/{dataset}/g_variants", operation_id="ask_beacon")
+@router.get("/{dataset}/g_variants", operation_id="ask_beacon", openapi_extra={"parameters": _PARAMETERS})
 async def ask_beacon(service: Serving, caller: Signed, dataset: Named, request: Request) -> Response:
     """Whether a variant is there, or in how many people; paid for by the asker."""
     given: dict[str, Any] = {}

@@ -35,7 +35,9 @@ LOCAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "OFF",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Spark keeps the plans of a thousand statements for its page, and has one gigabyte: long ones fill it within a hundred questions.
+    # Spark has one gigabyte as a rule, which the plan of a question with thirty figures fills; it is taken only where it is needed.
+    "spark.driver.memory": "2g",
+    # It keeps the plans of a thousand statements for its page.
     "spark.sql.ui.retainedExecutions": "4",
     "spark.ui.retainedJobs": "16",
     "spark.ui.retainedStages": "16",
