@@ -5,8 +5,9 @@
 
 The routes are loaded by wrk (16 connections, 2 threads), one after the other on the same two worker processes: an account page, and a
 bare route that answers with the same bytes. A price is timed at a median over HTTP and in process. A curve of 25 epsilons is
-timed beside single prices of new questions. Questions are asked by several connections, and by as many processes that call
-`session.sql` on the same data: as many connections as keep the workers busy while answers wait for the grid. Watchers are idle event streams. All in one run; only the ratios mean something.
+timed beside single prices of new questions. Questions are asked by as many connections as keep the workers busy while answers wait
+for the grid, and by as many processes as there are workers, which call `session.sql` on the same data. Watchers are idle event
+streams. All in one run; only the ratios mean something.
 """
 
 from __future__ import annotations
