@@ -78,21 +78,25 @@ def test_bins_of_very_large_numbers_hold_about_as_many_rows_each(monkeypatch: py
 def test_values_that_many_rows_have_begin_a_bin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Years of school, in no whole numbers: through bins and back, nearly all rows stay between the same two years.
 
-    Without noisy counts of places, the mutant, cuts fall somewhere between two years, and a third of the rows moves.
+    Without noisy counts of places, the mutant, cuts fall somewhere between two years, and many rows move.
     """
-    years = np.random.default_rng(3).choice([0.0, 8.1, 9.3, 12.0, 13.7, 16.2], 20000, p=[0.1, 0.15, 0.1, 0.4, 0.1, 0.15])
+    years = np.random.default_rng(3).choice(np.arange(12) * 1.37, 20000, p=[0.042, 0.125] * 5 + [0.042, 0.123])
+
+    ends = np.unique(years)
 
     def moved() -> float:
-        with seeded(1):
-            column = BoughtNumbers("school", granularity=0.001).column(years, [], Guarantee(rho="0.0005"), 1)
-        assert column.size == 17
-        back = np.array(column.decode(column.encode(years), np.random.default_rng(0)))
-        ends = np.unique(years)
-        return float((np.searchsorted(ends, back + 0.005, side="right") != np.searchsorted(ends, years, side="right")).mean())
+        shares = []
+        for _ in range(5):
+            column = BoughtNumbers("school", granularity=0.001).column(years, [], Guarantee(rho="0.0003"), 1)
+            assert column.size == 17
+            back = np.array(column.decode(column.encode(years), np.random.default_rng(0)))
+            shares.append((np.searchsorted(ends, back + 0.005, side="right") != np.searchsorted(ends, years, side="right")).mean())
+        return float(np.median(shares))
 
-    assert moved() < 0.02
-    monkeypatch.setattr("tacit.synthesis.bins.HEAVY", 1e9)
-    assert moved() > 0.2
+    with seeded(1):
+        assert moved() < 0.01
+        monkeypatch.setattr("tacit.synthesis.bins.HEAVY", 1e9)
+        assert moved() > 0.05
 
 
 @pytest.mark.parametrize("values", [[], [None] * 9, [5.0] * 1000, [float("inf"), -float("inf"), 1e308, "?"], [7]])
