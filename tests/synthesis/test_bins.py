@@ -87,7 +87,7 @@ def test_values_that_many_rows_have_begin_a_bin(monkeypatch: pytest.MonkeyPatch)
     def moved() -> float:
         shares = []
         for _ in range(5):
-            column = BoughtNumbers("school", granularity=0.001).column(years, [], Guarantee(rho="0.0003"), 1)
+            column = BoughtNumbers("school", granularity=0.001).column(years, [], Guarantee(rho="0.001"), 1)
             assert column.size == 17
             back = np.array(column.decode(column.encode(years), np.random.default_rng(0)))
             shares.append((np.searchsorted(ends, back + 0.005, side="right") != np.searchsorted(ends, years, side="right")).mean())
