@@ -10,6 +10,10 @@ What the rule does not say by itself: the limit of rows was raised from 5,000 to
 listed and before any error was computed. The held-out half was run twice. The first run was stopped after three tables;
 afterwards the 2^14 places, the share for bounds and the zero rule were chosen, on tuning tables. Figures are of the second.
 
+When single values, half bins at the ends and other shares were added to bought columns, on tuning tables alone, the first eight held-out
+tables by name had been run three times and were spent. The report since is on `fresh`: of the held-out tables after those eight every
+second one by name. This was written, and the method fixed, before any of them was run.
+
 *Public* columns: categories are those that occur in at least one row in a thousand; numbers are cut into 16 bins at
 the quantiles of the table (a code book cannot do better). *Bought* ones: `BoughtCategories`, `BoughtNumbers` without bounds.
 The error is the mean total variation of all pairs of columns, numbers cut at their 20 quantiles, rare categories as one.
@@ -59,6 +63,11 @@ def raw_tables(held_out: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         numbers = sum(isinstance(values, np.ndarray) for values in columns.values())
         if WIDTH[0] <= len(columns) <= WIDTH[1] and 0 < numbers < len(columns):
             yield f"{package}/{item}", columns
+
+
+def fresh() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Held-out tables that no method had seen: every second one after the eight that are spent."""
+    return itertools.islice(raw_tables(held_out=True), 8, None, 2)
 
 
 def public(columns: dict[str, Any], bins: int = 16) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -19,7 +20,7 @@ from tacit.noise import test_mode as seeded
 from tacit.tables import Brackets, Session, TableError, Unit
 from tacit.workloads import AllRanges, Cells, Identity, Marginals, Predicates, Prefix, Product, measured, plan
 from tacit.workloads.joint_strategy import candidates
-from tacit.workloads.plan import Measured, rounded_variance
+from tacit.workloads.plan import Measured, WorkloadAnswer, rounded_variance
 from tacit.workloads.workload import Wanted
 
 CELLS = Cells.of({"a": 3, "b": 4, "c": 6})
@@ -47,7 +48,7 @@ def test_no_person_moves_the_sums_further_than_the_price(name: str, law: str) ->
     """Any two rows in any two cells: on the integers that get noise (differences of them, for residuals)."""
     found = made(WANTED[name], law, reach=2)
     empty = tables_of(found, np.zeros(CELLS.shape, dtype=np.int64))
-    before = found.selection.measure(empty)
+    before = found.sums(empty)
     limit = Fraction(1) / Fraction(found.noise.multiplier)
     places = list(itertools.product(*(range(n) for n in CELLS.shape)))
     worst = Fraction(0)
@@ -55,7 +56,7 @@ def test_no_person_moves_the_sums_further_than_the_price(name: str, law: str) ->
         counts = np.zeros(CELLS.shape, dtype=np.int64)
         counts[one] += 1
         counts[other] += 1
-        after = found.selection.measure(tables_of(found, counts))
+        after = found.sums(tables_of(found, counts))
         moved = Fraction(0)
         for block, (new, old) in enumerate(zip(after, before, strict=True)):
             scale = found.noise.scales[block]
@@ -106,11 +107,48 @@ def test_rounding_adds_what_enumeration_says(scale: float) -> None:
     assert rounded_variance("laplace", scale) * 2 * scale**2 == pytest.approx(float(by_hand), rel=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", ["0.1", "0.4", "1", "3", "10"])
+def test_answers_of_one_sum_are_covered_by_enumeration(epsilon: str) -> None:
+    """P(|rounded noise| <= width) = 1 - exp(-(k + 1/2) / scale) over k steps. Whole rows, as before, covered 97 % at epsilon 1."""
+    plan = measured(Marginals("a", "c", ways=2).on(CELLS), Guarantee(epsilon=epsilon), law="laplace")
+
+    def covered(one: Measured) -> float:
+        (own,) = one.answers([np.zeros(shape) for shape in one.shapes])
+        steps = round(float(own.widths.max()) * one.parts)
+        assert math.isclose(steps / one.parts, float(own.widths.max()))
+        return 1 - math.exp(-(steps + 0.5) / float(one.noise.scales[0]))
+
+    assert 0.95 <= covered(plan) < 0.9535 and plan.noise.scales[0] >= 16
+    whole = covered(plan.of_whole_rows())
+    assert whole >= 0.95 and (epsilon != "1" or whole > 0.9697) and (epsilon != "10" or whole > 0.993)
+
+
+def test_sums_in_parts_of_a_row_are_written_and_read_exactly() -> None:
+    plan = measured(Marginals("a", "c", ways=2).on(CELLS), Guarantee(epsilon=3), law="laplace")
+    drawn = plan.draw(tables_of(plan, np.full(CELLS.shape, 5)))
+    assert plan.parts == 64 and all((block * 64 == np.rint(block * 64)).all() for block in drawn)
+    record = json.loads(json.dumps(WorkloadAnswer(plan, tuple(drawn), True).to_record()))
+    again = WorkloadAnswer.from_record(plan, record, True, None)
+    assert again.measured is plan and all((one == other).all() for one, other in zip(again.released, drawn, strict=True))
+    # What was published in whole rows is read as that, and its intervals are as wide as they were.
+    old = WorkloadAnswer.from_record(plan, [[int(v) for v in block.ravel()] for block in drawn], True, None)
+    assert old.measured.parts == 1 and old.released[0].dtype == np.int64
+    assert (old.figures[0].widths % 1 == 0).all() and (old.figures[0].widths >= again.figures[0].widths).all()
+
+
+def test_so_many_parts_of_so_many_rows_are_python_integers() -> None:
+    """The type follows from public figures alone; a full table does not wrap around."""
+    plan = measured(Marginals("a", ways=1).on(CELLS), Guarantee(epsilon=10**7), law="laplace")
+    counts = {("a",): np.array([2**39, 0, 3])}
+    assert plan.parts > 2**22 and plan.sums(counts)[0].dtype == object and plan.sums(counts)[0][0] == 2**39 * plan.parts
+    assert np.abs(plan.draw(counts)[0] - counts["a",]).max() < 1e-3
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", ["0.3", "1", "3", "5"])
 @pytest.mark.parametrize("name", list(WANTED))
 def test_intervals_of_laplace_answers_cover(name: str, epsilon: str) -> None:
-    """2,000 draws: answers of several sums are covered 95 % within 1, those of one sum and all at less than a third of a row more.
+    """2,000 draws: answers of one sum and of several are covered 95 % within 1, however little noise there is.
 
     Answers of a draw depend on each other; the standard error over draws is at most .15 %, so that a coverage of 94.5 %
     where 95 % was meant fails with probability below .001, and one of 93.5 % is found in all but .001 of the runs.
@@ -130,12 +168,10 @@ def test_intervals_of_laplace_answers_cover(name: str, epsilon: str) -> None:
                 own = np.concatenate([hit[single == kind].ravel() for hit, single in zip(hits, alone, strict=True)])
                 if own.size:
                     shares[kind].append(float(own.mean()))
-    fine = float(min(plan.noise.scales)) >= 1 / 3
     for kind, held in shares.items():
         if held:
             covered = float(np.mean(held))
-            assert covered >= 0.94, (name, epsilon, kind, covered)
-            assert kind or not fine or covered <= 0.96, (name, epsilon, kind, covered)
+            assert 0.94 <= covered <= 0.96, (name, epsilon, kind, covered)
 
 
 def dropped(found: Measured) -> tuple[int, ...]:

@@ -7,15 +7,16 @@ event that is fixed before the data is seen. Declared bins are free and better, 
 >>> from tacit.accounting import Guarantee
 >>> age = BoughtNumbers("age", bounds=(0, 120), bins=8, whole=True)
 >>> age.event(Guarantee(rho="0.0004"), max_rows=1)
-Repeated(event=Exponential(epsilon=...), monotone=False), count=3)
+Composed(Gaussian(noise_multiplier=...), Repeated(event=Exponential(epsilon=...), monotone=False), count=3))
 >>> age.column([18 + i % 60 for i in range(5000)], [], Guarantee(rho=5), 1).size
 9
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -25,15 +26,20 @@ import numpy as np
 from tacit.accounting import GDP, RHO, Composed, Event, Guarantee, ParameterError, calibrate, zcdp_rho
 from tacit.calculus import AddRemove, Anything, Integers, Measurement, Rows, Space
 from tacit.ledger import PriceError, price
-from tacit.mechanisms import GaussianSelection, automatic_bounds, gaussian, quantiles
+from tacit.mechanisms import GaussianSelection, NoisySums, automatic_bounds, gaussian, quantiles
 from tacit.synthesis.columns import CategoryColumn, NumberColumn, Values, as_numbers, same_text
 from tacit.synthesis.measure import RELATION, concentrated_budget, gaussian_budget
 
 STEPS = 2**14  # places between the bounds where a bin can end: more of them make every choice noisier
 BEND = 16.0  # granules from 0 up to which steps are nearly even, where they grow
 BOUNDS = 0.2  # of a column's share, for bounds that are not declared
+POINTS = 0.25  # of the rest, for single values that many rows have
+HEAVY = 4.5  # deviations of its noise above which a place counts as such: one of 2^14 empty ones passes in six of a hundred columns
+HALF = 0.5  # of a bin's rows, that a value must have to be one
+FEW = 12  # at most so many of them
 LARGEST = 2.0**61
 BITS = 62  # of the largest values, in granules: with fewer all larger ones would be in one bin
+LISTS = 2  # how much more the list of a column of categories may cost than the bins of one of numbers
 OTHER = "other"
 
 
@@ -102,32 +108,46 @@ class BoughtNumbers:
         return automatic_bounds(noise, bits=BITS).bind(Space(Rows(Integers()), AddRemove()))
 
     def _quantiles(self, rho: float) -> Measurement:
-        ranks = [Fraction(place, self.bins) for place in range(1, self.bins)]
-        levels = len(ranks).bit_length()
+        levels = len(self.ranks).bit_length()
         each = math.sqrt(8 * rho / levels) * (1 - 1e-12)  # every level has rho = each^2 / 8
-        return quantiles(ranks, levels * each).bind(Space(Rows(Integers(0, STEPS)), AddRemove()))
+        return quantiles(self.ranks, levels * each).bind(Space(Rows(Integers(0, STEPS)), AddRemove()))
 
-    def _steps(self, share: Guarantee, max_rows: int) -> list[Measurement]:
+    @property
+    def ranks(self) -> list[Fraction]:
+        """Where bins end: evenly, but for half a bin at either end, since bounds are rarely where the values are.
+
+        >>> [str(rank) for rank in BoughtNumbers("age", bins=5).ranks]
+        ['1/8', '3/8', '5/8', '7/8']
+        """
+        between = self.bins - 1
+        return [Fraction(2 * place + 1, 2 * between) for place in range(between)]
+
+    def _points(self, rho: float, max_rows: int) -> NoisySums:
+        """Noise on how many rows each place has, of which one row is in one."""
+        return NoisySums.of_scale("gaussian", Fraction((1 + 1e-12) / math.sqrt(2 * rho)), moved=max_rows, adjacency=RELATION)
+
+    def _shares(self, share: Guarantee, max_rows: int) -> tuple[float, float, float]:
+        """What may be spent on bounds, single values and quantiles, in rho for one row."""
         rho = rho_of(share) / max_rows**2
         if share.currency == "mu":
             rho /= 6.3  # a choice costs (1.2533 epsilon)^2 in mu squared, and a quarter of epsilon^2 in 2 rho
-        if self.bounds is not None:
-            return [self._quantiles(rho)]
-        return [self._search(BOUNDS * rho), self._quantiles((1 - BOUNDS) * rho)]
+        bounds = 0.0 if self.bounds is not None else BOUNDS * rho
+        return bounds, POINTS * (rho - bounds), (1 - POINTS) * (rho - bounds)
 
     def event(self, share: Guarantee, max_rows: int) -> Event:
         """What the bins cost, for people with so many rows."""
-        events = [step.event(max_rows) for step in self._steps(share, max_rows)]
-        return events[0] if len(events) == 1 else Composed(*events)
+        bounds, points, cuts = self._shares(share, max_rows)
+        found = [] if self.bounds is not None else [self._search(bounds).event(max_rows)]
+        return Composed(*found, self._points(points, max_rows).event, self._quantiles(cuts).event(max_rows))
 
     def column(self, values: Values, owners: Values, share: Guarantee, max_rows: int) -> NumberColumn:
         """The column with its bins; draws once."""
         numbers = as_numbers(values)
         numbers = np.clip(numbers[~np.isnan(numbers)], -LARGEST, LARGEST)
-        steps = self._steps(share, max_rows)
+        shares = self._shares(share, max_rows)
         if self.bounds is None:
             granules = np.rint(np.clip(numbers / self.granularity, -LARGEST, LARGEST)).astype(np.int64)
-            found = steps[0].release(granules, max_rows).value
+            found = self._search(shares[0]).release(granules, max_rows).value
             low, high = float(found.lower) * self.granularity, float(found.upper) * self.granularity
             high = high if high > low else low + self.granularity
             # Few values next to 0 are lost in the noise of the search, and a range that nearly reaches it has them often.
@@ -136,10 +156,17 @@ class BoughtNumbers:
         else:
             low, high = self.bounds
         scale = Scale(low, high, self.granularity)
-        places = np.rint(scale.share(np.clip(numbers, low, high)) * STEPS).astype(np.int64)
-        cuts = scale.value(np.array(steps[-1].release(places, max_rows).value) / STEPS)
+        # Rounded down: a bin that begins at the place of a value then holds the value.
+        places = np.floor(scale.share(np.clip(numbers, low, high)) * STEPS + 1e-6).astype(np.int64)
+        sums = self._points(shares[1], max_rows)
+        rows = sums.add(np.bincount(places, minlength=STEPS + 1))
+        least = max(HEAVY * sums.deviation(), float(rows.sum()) * HALF / self.bins)
+        points = [int(place) for place in np.argsort(-rows, kind="stable")[:FEW] if rows[place] > least]
+        cuts = self._quantiles(shares[2]).release(places, max_rows).value
+        kept = edges_of([int(cut) for cut in cuts], {point: float(rows[point]) for point in points[: self.bins - 1]})
+        cuts = scale.value(np.array(kept, dtype=np.float64) / STEPS)
         end = high + 1 if self.whole else high
-        edges = self._apart(np.rint(cuts) if self.whole else cuts, low, end)
+        edges = self._apart(np.ceil(cuts - 1e-9 * np.abs(cuts)) if self.whole else cuts, low, end)
         return NumberColumn(self.name, tuple(edges), self.whole)
 
     def _apart(self, cuts: np.ndarray, low: float, high: float) -> list[float]:
@@ -148,7 +175,7 @@ class BoughtNumbers:
         # Far from 0 floats lie farther apart than that, and edges that meet are no column: this must not fail on what was drawn.
         room = max(room, 2 * float(np.spacing(max(abs(low), abs(high)))))
         edges = [low, *np.sort(cuts).tolist(), high]
-        if (high - low) < room * self.bins:
+        if (high - low) < room * (len(edges) - 1):
             few = np.arange(low, high + room / 2, room).tolist()
             return few if len(few) > 1 else [low, high]
         for place in range(1, len(edges) - 1):
@@ -156,6 +183,28 @@ class BoughtNumbers:
         for place in range(len(edges) - 2, 0, -1):
             edges[place] = min(edges[place], edges[place + 1] - room)
         return edges
+
+
+def edges_of(cuts: Sequence[int], points: Mapping[int, float]) -> list[int]:
+    """As many places as there are cuts where bins end: at every point, a place with so many rows of its own, and at cuts.
+
+    Cuts with the most such rows up to the next ones give way first: what lies between points is not many rows. Where cuts are left over,
+    since they lie on points, bins end right after the heaviest points instead.
+
+    >>> edges_of([10, 20, 30, 40], {}), edges_of([10, 20, 21, 40], {20: 900.0}), edges_of([10, 20, 30, 40], {12: 90.0, 17: 80.0})
+    ([10, 20, 30, 40], [10, 20, 21, 40], [12, 17, 30, 40])
+    """
+    found = sorted(cuts)
+
+    def beside(place: int) -> float:
+        below = max((cut for cut in found if cut < place), default=-1)
+        above = min((cut for cut in found if cut > place), default=STEPS + 1)
+        return sum(rows for point, rows in points.items() if below < point < above)
+
+    free = sorted({cut for cut in found if all(abs(cut - point) > 1 for point in points)}, key=beside)
+    kept = [*points, *free[: len(found) - len(points)]]
+    ends = itertools.cycle([min(STEPS, point + 1) for point in points] or [found[-1]])
+    return sorted([*kept, *itertools.islice(ends, len(found) - len(kept))])
 
 
 @dataclass(frozen=True)
@@ -196,18 +245,21 @@ Bought = BoughtNumbers | BoughtCategories
 def shares_of(bought: Sequence[Bought], guarantee: Guarantee, share: Fraction) -> list[Guarantee]:
     """What each purchase may cost: numbers in rho where the guarantee is epsilon and delta, since rho adds up better.
 
-    Lists of categories are found with Gaussian noise, so their epsilon is the root of their share.
+    Lists of categories are found with Gaussian noise, so their epsilon is the root of their share. They get more: what is missing
+    in a list is lost altogether, where a bin that ends elsewhere is still a bin.
 
     >>> [str(part) for part in shares_of([BoughtNumbers("age"), BoughtNumbers("cost")], Guarantee(mu=1), Fraction(1, 50))]
     ['mu=0.1', 'mu=0.1']
     """
     parts = []
+    whole = sum(LISTS if isinstance(one, BoughtCategories) else 1 for one in bought)
     for one in bought:
-        part = guarantee.share(share / len(bought))
+        own = share * (LISTS if isinstance(one, BoughtCategories) else 1) / whole
+        part = guarantee.share(own)
         if guarantee.epsilon is not None and isinstance(one, BoughtNumbers):
-            part = Guarantee(rho=rho_of(guarantee) * float(share) / len(bought))
+            part = Guarantee(rho=rho_of(guarantee) * float(own))
         elif guarantee.epsilon is not None and guarantee.delta:
-            root = Fraction(math.isqrt(int(share / len(bought) * 10**12)), 10**6)
+            root = Fraction(math.isqrt(int(own * 10**12)), 10**6)
             part = Guarantee(epsilon=guarantee.epsilon * root, delta=part.delta)
         parts.append(part)
     return parts
@@ -218,7 +270,7 @@ def budget_beside(bought: Sequence[Event], guarantee: Guarantee, selects: bool) 
 
     >>> from tacit.accounting import Gaussian
     >>> budget_beside([Gaussian(5)], Guarantee(rho=0.1), selects=False)[0]
-    Guarantee(rho=0.08)
+    Guarantee(rho=0.07999999999992)
     """
     if not bought:
         return (concentrated_budget if selects else gaussian_budget)(guarantee)
@@ -226,8 +278,7 @@ def budget_beside(bought: Sequence[Event], guarantee: Guarantee, selects: bool) 
     if guarantee.epsilon is None:
         part = next(iter(guarantee.limits))
         left = guarantee.limits[part] - price(Composed(*bought), [part], RELATION)[part]
-        if part == "mu2":
-            left *= 1 - Fraction(1, 10**12)  # the event has mu itself, a root that is rounded up
+        left *= 1 - Fraction(1, 10**12)  # the event has mu itself, a root that is rounded up; noise of purchases is rounded as well
         rest = Guarantee.of_parts({part: left})
         return rest, Composed(*bought, rest.as_event(RELATION))
     if selects:

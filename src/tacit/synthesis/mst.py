@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from tacit.synthesis.aim import affordable
 from tacit.synthesis.estimate import STEPS, Model
 from tacit.synthesis.measure import Measuring
-from tacit.synthesis.score import distances, model_counts
+from tacit.synthesis.oneshot import GRANULES, independent_pairs
+from tacit.synthesis.score import distances
 
 
 def noise(columns: int, rho: float) -> tuple[float, float, float]:
@@ -42,14 +43,14 @@ class MST:
         epsilon = min(epsilon, affordable(measuring, measuring.left / 3 / max(1, width - 1) * (1 - 1e-9)))
         for column in range(width):
             measuring.marginal((column,), single * measuring.max_rows)
-        alone = measuring.fit(steps=self.steps)
         candidates = list(itertools.combinations(range(width), 2))
-        scores = distances([measuring.exact(pair) for pair in candidates], model_counts(alone, candidates))
+        expected = independent_pairs(measuring, candidates)
+        scores = distances([measuring.exact(pair) for pair in candidates], expected, granules=GRANULES)
         part = list(range(width))
         chosen = []
         for _ in range(width - 1):
             open_ = [place for place, (a, b) in enumerate(candidates) if part[a] != part[b]]
-            pick = candidates[open_[measuring.choose(scores[open_], moved=1, epsilon=epsilon)]]
+            pick = candidates[open_[measuring.choose(scores[open_], moved=GRANULES, epsilon=epsilon)]]
             chosen.append(pick)
             joined, gone = part[pick[0]], part[pick[1]]
             part = [joined if label == gone else label for label in part]

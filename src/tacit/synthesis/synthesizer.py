@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 
 #: The share of the budget that buys bins and categories, where some are not declared.
-BINS = "0.1"
+BINS = "0.2"
 
 
 class Method(Protocol):
@@ -199,7 +199,7 @@ def synthesize(
     Every row is one person's, unless `person` names the column that says whose it is: then at most `max_rows` rows of
     each, drawn at random, are kept, and all noise grows by that factor; rows without a person are left out. The
     whole price is booked with `account` before a value is read. Columns whose bins or categories are bought
-    (`BoughtNumbers`, `BoughtCategories`) share a tenth of the budget. What depends on the column `target` is
+    (`BoughtNumbers`, `BoughtCategories`) share a fifth of the budget. What depends on the column `target` is
     kept better than the rest. Every made-up row keeps the `constraints`, which name declared columns.
     A `Session` in place of rows is `from_session`: it knows its columns, its people and its account.
     """

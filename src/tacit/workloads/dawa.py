@@ -46,7 +46,7 @@ from tacit.workloads.intervals import half_widths
 from tacit.workloads.joint_strategy import JointStrategy, OneProduct, widened
 from tacit.workloads.optimal import search as searched
 from tacit.workloads.optimal import weighted_tree
-from tacit.workloads.plan import Measured, TermAnswers, measured
+from tacit.workloads.plan import Measured, TermAnswers, measured, written
 from tacit.workloads.strategy import Levels, Need, Strategy, identity, squared_error
 from tacit.workloads.workload import LONGEST, AllRanges, Array, Cells, Factor, Term, Wanted, Workload
 
@@ -333,7 +333,7 @@ class Dawa:
         edges = sorted(found.edges(table)) if isinstance(found, FlatTree) else found.draw(table, float(rows))
         plan = self.buckets(tuple(edges))
         released = plan.draw({(self.column,): np.add.reduceat(table, edges[:-1])})
-        return {"rows": rows, "edges": edges, "sums": [[int(v) for v in block.ravel()] for block in released]}
+        return {"rows": rows, "edges": edges, "sums": [written(block) for block in released]}
 
     def answers(self, record: Record) -> list[TermAnswers]:
         """The figures of every term; intervals cover the noise, not the flattening within buckets."""

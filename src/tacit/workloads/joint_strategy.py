@@ -66,6 +66,11 @@ class JointStrategy(ABC):
 
     @property
     @abstractmethod
+    def largest(self) -> int:
+        """How far one row can move one of the sums, at most."""
+
+    @property
+    @abstractmethod
     def tables(self) -> list[Columns]:
         """The tables of counts that are needed, by their columns in the order of the cells."""
 
@@ -136,9 +141,12 @@ class OneProduct(JointStrategy):
         pairs = zip(self.columns, self.strategies, strict=True)
         return math.prod(strategy.error(Need.of(factors[column])) for column, strategy in pairs)
 
+    @property
+    def largest(self) -> int:
+        return math.prod(strategy.largest for strategy in self.strategies)
+
     def measure(self, counts: Counts) -> list[NDArray[Any]]:
-        largest = math.prod(strategy.largest for strategy in self.strategies)
-        found = [widened(counts[self.columns], largest)]
+        found = [widened(counts[self.columns], self.largest)]
         for axis, strategy in enumerate(self.strategies):
             found = [part for table in found for part in strategy.measure(table, axis)]
         return found
@@ -184,7 +192,12 @@ def widened(counts: NDArray[Any], factor: int) -> NDArray[Any]:
     published. No table has more than `MOST_ROWS` rows; a cell beyond that is cut, which moves no two tables further apart.
     """
     kept: NDArray[Any] = np.minimum(counts, MOST_ROWS)
-    return kept.astype(np.int64) if factor * MOST_ROWS < 2**62 else kept.astype(object)
+    return kept.astype(object) if wider_than_64_bits(factor) else kept.astype(np.int64)
+
+
+def wider_than_64_bits(factor: int) -> bool:
+    """Whether `factor` times all rows of a table may need integers of more than 64 bits."""
+    return factor * MOST_ROWS >= 2**62
 
 
 def product_for(workload: Workload, law: Law, rounds: int = 3) -> OneProduct | None:
@@ -239,6 +252,10 @@ class EachAlone(JointStrategy):
             term.weight * part.term_error(alone(workload, term), term) / float(share) ** 2
             for term, part, share in zip(workload.terms, self.parts, self.shares, strict=True)
         )
+
+    @property
+    def largest(self) -> int:
+        return max(part.largest for part in self.parts)
 
     def measure(self, counts: Counts) -> list[NDArray[Any]]:
         return [block for part in self.parts for block in part.measure(counts)]
@@ -463,6 +480,10 @@ class Residuals(JointStrategy):
             for subset in itertools.combinations(table, length)
         )
 
+    @property
+    def largest(self) -> int:
+        return max(self.scaling(subset) for subset in self._shares)
+
     def measure(self, counts: Counts) -> list[NDArray[Any]]:
         found = []
         for subset in self._shares:
@@ -539,6 +560,10 @@ class WholeTables(JointStrategy):
             for length in range(len(table) + 1)
             for subset in itertools.combinations(table, length)
         )
+
+    @property
+    def largest(self) -> int:
+        return 1
 
     def measure(self, counts: Counts) -> list[NDArray[Any]]:
         return [widened(counts[table], 1) for table in self.shares]

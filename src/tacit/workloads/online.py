@@ -77,12 +77,21 @@ class OnlineAnswer:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Published sums with independent noise: rows of weights over the cells, values, and the scale of each noise."""
+    """Published sums with independent noise: rows of weights over the cells, values, and the scale of each noise.
+
+    A sum moves in steps of its granule, a row if nothing is said.
+    """
 
     rows: Array
     values: Array
     scales: Array
     laws: tuple[Law, ...]
+    granules: Array | None = None
+
+    @property
+    def steps(self) -> Array:
+        """The granule of each sum."""
+        return np.ones(len(self.values)) if self.granules is None else self.granules
 
     @staticmethod
     def nothing(cells: int) -> Known:
@@ -108,14 +117,16 @@ class Known:
             columns.append(np.concatenate([np.asarray(block).ravel() for block in plan.selection.measure(tables)]))
         values = np.concatenate([np.asarray(block).ravel() for block in answer.released]).astype(np.float64)
         sizes = [int(np.prod(shape)) for shape in plan.shapes]
-        scales = np.repeat([float(scale) for scale in plan.noise.scales], sizes)
-        return Known(np.array(columns, dtype=np.float64).T, values, scales, (plan.law,) * len(values))
+        scales = np.repeat([plan.noise.spread(block) for block in range(len(sizes))], sizes)
+        granules = np.full(len(values), 1 / plan.parts)
+        return Known(np.array(columns, dtype=np.float64).T, values, scales, (plan.law,) * len(values), granules)
 
     def and_(self, other: Known) -> Known:
         """What is known from both."""
         return Known(
-            np.vstack([self.rows, other.rows]), np.r_[self.values, other.values], np.r_[self.scales, other.scales], self.laws + other.laws
-        )
+            np.vstack([self.rows, other.rows]), np.r_[self.values, other.values], np.r_[self.scales, other.scales], self.laws + other.laws,
+            np.r_[self.steps, other.steps],
+        )  # fmt: skip
 
     def combination(self, question: Array) -> Array | None:
         """The weights on the known values that answer the question with least variance; None outside the span.
@@ -145,12 +156,14 @@ class Known:
         else:  # a Gaussian part is a little lighter than the Laplace one that stands for it here
             twice = np.where([law == "laplace" for law in self.laws], parts, parts / 2)
             wide = float(half_widths(np.array([twice.sum()]), np.array([(twice**2).sum()]), "laplace", confidence)[0])
-            used = np.abs(weights[np.abs(weights) > 1e-12])
-            if len(used) == 1:  # one whole sum moves in steps: the least number of them that covers
-                wide = float(used[0]) * math.ceil(wide / float(used[0]) - 0.5 - 1e-9)
-            elif float(self.scales.min()) < FEW_STEPS:  # as a plan's intervals
+            used = np.abs(weights) > 1e-12
+            finest = float((self.scales / self.steps).min())
+            if int(used.sum()) == 1:  # one sum moves in steps: the least number of them that covers
+                step = float(np.abs(weights[used] * self.steps[used])[0])
+                wide = step * math.ceil(wide / step - 0.5 - 1e-9)
+            elif finest < FEW_STEPS:  # as a plan's intervals
                 square, fourth = float(twice.sum()), float((twice**2).sum())
-                wide += math.sqrt(fourth / square) / float(self.scales.min()) / 2 * math.sqrt(fourth) / square
+                wide += math.sqrt(fourth / square) / finest / 2 * math.sqrt(fourth) / square
         value = float(weights @ self.values)
         return OnlineAnswer(value, "known", value - wide, value + wide)
 

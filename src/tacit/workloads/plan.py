@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -40,12 +40,14 @@ from tacit.mechanisms import Law, NoisySums
 from tacit.tables import Brackets, Cut, Desk, Periods, Session
 from tacit.workloads.bounds import warnings_for
 from tacit.workloads.intervals import half_widths, lifts
-from tacit.workloads.joint_strategy import Answers, JointStrategy, best, candidates, unit_error
+from tacit.workloads.joint_strategy import Answers, JointStrategy, best, candidates, unit_error, wider_than_64_bits
 from tacit.workloads.reconstruct import whole_figures
 from tacit.workloads.workload import Array, Cells, Term, Wanted, Workload
 
 #: Noise of a smaller scale, in steps of its sums, is too coarse to be taken as smooth.
 FEW_STEPS = 0.3
+#: Sums are counted in parts of a row so fine that the least scale has at least so many of them.
+FINE_STEPS = 16
 #: Scales have at most so many binary digits, so that the event is short to write down.
 DIGITS = 60
 
@@ -54,7 +56,8 @@ DIGITS = 60
 class Measured:
     """A workload with what is measured for it and the noise: everything but the data.
 
-    `reach` is the most rows of one person that are counted. `noise` holds price and draw of all sums together.
+    `noise` holds price and draw of all sums together. Its granule, the same for all blocks, is a row where noise is wide, and a binary
+    fraction of a row where noise of whole rows would be so coarse that no interval could cover as often as it says.
     """
 
     workload: Workload
@@ -81,11 +84,29 @@ class Measured:
         return math.sqrt(self.total_error / sum(t.weight * t.questions for t in self.workload.terms))
 
     def draw(self, counts: Mapping[tuple[str, ...], NDArray[Any]]) -> list[NDArray[Any]]:
-        """The noisy sums, in whole numbers: what may be published. The caller has paid."""
-        sums = self.selection.measure(counts)
+        """The noisy sums in rows, whole numbers or binary fractions: what may be published. The caller has paid."""
         # A total by itself is an array without an axis, which comes back as one number.
-        noisy = [np.asarray(self.noise.add(block, i)).reshape(block.shape) for i, block in enumerate(sums)]
-        return self.selection.released(noisy)
+        noisy = [np.asarray(self.noise.add(block, i)).reshape(block.shape) for i, block in enumerate(self.sums(counts))]
+        found = self.selection.released(noisy)
+        return found if self.parts == 1 else [np.asarray(block / self.parts, dtype=np.float64) for block in found]
+
+    def sums(self, counts: Mapping[tuple[str, ...], NDArray[Any]]) -> list[NDArray[Any]]:
+        """The exact sums of every block in granules, which noise is added to: private."""
+        found = self.selection.measure(counts)
+        if self.parts == 1:
+            return found
+        wide = wider_than_64_bits(self.selection.largest * self.parts)
+        return [(block.astype(object) if wide else block) * self.parts for block in found]
+
+    @property
+    def parts(self) -> int:
+        """The granules of a row: 1, or a power of two."""
+        return int(1 / self.noise.granularities[0])
+
+    def of_whole_rows(self) -> Measured:
+        """The same sums with noise rounded to whole rows, as they were published before granules were finer."""
+        noise = replace(self.noise, scales=tuple(scale / self.parts for scale in self.noise.scales), granularities=())
+        return replace(self, noise=noise)
 
     def widths(self, confidence: float) -> list[float]:
         """How far the answers of each term may be off, on average over them, with this confidence."""
@@ -96,15 +117,15 @@ class Measured:
     def _widths(self, own: Answers, confidence: float) -> Array:
         """How far each answer may be off.
 
-        Laplace noise is rounded to whole numbers, so an answer of one sum moves in steps, and the width of the smooth law may end just
-        below one: it is moved to the least step that covers, and covers more than was asked where steps are coarse. Combinations
-        of several sums are taken as smooth, with the variance of rounded noise; they cover as asked down to a scale of a third of a
-        row. Below that they get part of a step more, the less the more sums there are, and cover more than was asked.
+        Laplace noise is rounded to granules, so an answer of one sum moves in steps, and the width of the smooth law may end just
+        below one: it is moved to the least step that covers. Steps are a sixteenth of the scale at most, so that this covers 95.3 % where
+        95 % are asked. In figures of whole rows, published before granules were finer, steps may be coarse: answers of one sum cover
+        more then, combinations of several are taken as smooth down to a scale of a third of a step and get part of a step more below.
         """
         widths = half_widths(own.squares, own.fourths, self.law, confidence) * self.scale
         if self.law != "laplace" or own.fourths is None:
             return widths
-        weight = float(max(self.selection.weights))
+        weight = float(max(self.selection.weights)) / self.parts
         step = np.sqrt(own.fourths / np.maximum(own.squares, 1e-300)) * weight
         alone = (own.fourths > (1 - 1e-9) * own.squares**2) & (step > 0)
         # |noise| rounds to at most k steps where it is below k + 1/2
@@ -114,7 +135,7 @@ class Measured:
 
     @cached_property
     def rounding(self) -> float:
-        """What rounding to whole numbers makes of the variance: 1 where noise is wide, 1.04 at a scale of one row; mean over blocks.
+        """What rounding to granules makes of the variance: next to 1, but 1.04 where a scale is one granule; mean over blocks.
 
         `expected_error` is that of smooth noise; squared errors that are drawn are this much larger.
         """
@@ -208,7 +229,10 @@ def _noisy(
         scales = tuple(base / weight for weight in chosen.weights)
         # The largest float below the ratio: a short number to write down, and never above the truth.
         joint = base / moved if law == "laplace" else Fraction(at_most(base / moved))
-        noise = NoisySums(law, scales, joint, adjacency)
+        granule = Fraction(1)
+        while min(scales) < FINE_STEPS * granule:
+            granule /= 2
+        noise = NoisySums(law, tuple(scale / granule for scale in scales), joint, adjacency, (granule,) * len(scales))
         if spend.admits(noise.event, adjacency):
             return Measured(workload, chosen, law, noise, float(base), confidence)
         multiplier *= 1 + Fraction(1, 2**28)  # what roundings and the bracket's own width may cost
@@ -354,18 +378,33 @@ class WorkloadAnswer:
         asked = "; ".join(", ".join(f.term.columns) for f in self.figures if f.term.columns)
         raise ParameterError(f"no answers about exactly {', '.join(columns)} were asked for; there are {asked}")
 
-    def to_record(self) -> list[list[int]]:
+    def to_record(self) -> list[list[int | float]]:
         """The noisy sums, as JSON has them: all that was published, from which every answer follows."""
-        return [[int(value) for value in block.ravel()] for block in self.released]
+        return [written(block) for block in self.released]
 
     @staticmethod
-    def from_record(measured: Measured, record: Sequence[Sequence[int]], private: bool, entry: int | None) -> WorkloadAnswer:
-        """The answers that `to_record` wrote down."""
+    def from_record(measured: Measured, record: Sequence[Sequence[int | float]], private: bool, entry: int | None) -> WorkloadAnswer:
+        """The answers that `to_record` wrote down.
+
+        Sums without any fraction where granules are finer than a row were published in whole rows, and get the intervals of such.
+        """
+        if measured.parts > 1 and all(float(value).is_integer() for values in record for value in values):
+            measured = measured.of_whole_rows()
         blocks = []
         for values, shape in zip(record, measured.shapes, strict=True):
             wide = all(-(2**62) < value < 2**62 for value in values)
-            blocks.append(np.array(values, dtype=np.int64 if wide else object).reshape(shape))
+            kind: Any = np.float64 if any(isinstance(value, float) for value in values) else np.int64 if wide else object
+            blocks.append(np.array(values, dtype=kind).reshape(shape))
         return WorkloadAnswer(measured, tuple(blocks), private, entry)
+
+
+def written(block: NDArray[Any]) -> list[int | float]:
+    """Noisy sums as JSON has them: whole ones as integers of any length, others as floats, exactly.
+
+    >>> written(np.array([3.0, 2.125])), written(np.array([2**70, -1], dtype=object))
+    ([3, 2.125], [1180591620717411303424, -1])
+    """
+    return [int(value) if int(value) == value else float(value) for value in block.ravel().tolist()]
 
 
 def plan(

@@ -92,7 +92,7 @@ def _curves() -> SurvivalPlan:
 
 def _sums(one_more: bool) -> list[Ints]:
     times, seen = ([*TIMES, 1.2], [*SEEN, 1]) if one_more else (TIMES, SEEN)
-    return _curves().measured.selection.measure(_curves().tables_of(histogram(times, seen, EDGES)))
+    return _curves().measured.sums(_curves().tables_of(histogram(times, seen, EDGES)))
 
 
 def _drawn(one_more: bool, n: int, noise: NoisySums) -> Ints:

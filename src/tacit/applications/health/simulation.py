@@ -33,7 +33,7 @@ def noise_of(plan: Measured, draws: int, rng: np.random.Generator) -> NDArray[np
     """
     shapes = [block.shape for block in plan.selection.measure(empty_tables(plan))]
     law: Any = rng.laplace if plan.law == "laplace" else rng.normal
-    blocks = [np.rint(law(0.0, float(scale), (draws, *shape))) for scale, shape in zip(plan.noise.scales, shapes, strict=True)]
+    blocks = [np.rint(law(0.0, float(scale), (draws, *shape))) / plan.parts for scale, shape in zip(plan.noise.scales, shapes, strict=True)]
 
     def answered(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
         return plan.selection.answers(plan.workload, plan.selection.released(parts), plan.law)[0].values

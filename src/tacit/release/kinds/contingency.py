@@ -124,7 +124,7 @@ def result(planned: PlannedContingency, drawn: Record, private: bool, entry: int
     table = planned.table
     noisy = table.table([np.array(block, dtype=float) for block in drawn["sums"]])
     statistic, p_value = table.test(noisy)
-    scale = float(planned.measured.noise.scales[0])
+    scale = planned.measured.noise.spread()
     wide = float(half_width([scale], planned.noise, planned.output.confidence)[0]) + 0.5
     pairs = [(a, b) for a in table.rows for b in table.columns]
     groups = {planned.spec.rows: [a for a, _ in pairs], planned.spec.columns: [b for _, b in pairs]}
