@@ -56,7 +56,16 @@ from tacit.learning.linear.perturbation import (
     OutputPerturbation,
     gaussian_scale,
 )
-from tacit.mechanisms import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
+from tacit.mechanisms import (
+    FactorRows,
+    clip_rows,
+    farthest,
+    farthest_moment,
+    noisy_count,
+    noisy_outer_sum,
+    noisy_second_moment,
+    noisy_sum,
+)
 
 #: The derivative of every person's loss at the scores, one column for each output.
 Derivative = Callable[[Array], Array]
@@ -331,21 +340,20 @@ def descend(
     Guarantee
         Statement: costs Repeated(Gaussian(plan.step_multiplier), plan.steps), whatever the loss, convex or not.
         Proved in: a person's term is the product of a residual of length at most `clips[t]` and a row of length at most
-        sqrt(1 + intercept^2), and is clipped to the product of the two as an integer vector; the rest is `noisy_outer_sum`, and steps
-        compose.
+        sqrt(1 + intercept^2), both whole numbers on a lattice; the rest is `noisy_outer_sum`, and steps compose.
     """
     rows = space.apply(U)
     weight = 1 / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), SHORT if normalise else 1.0)
     kappa = plan.intercept
-    bounded = np.hstack([rows * weight, np.full((len(rows), 1), kappa)])
     reach = math.sqrt(1 + kappa * kappa)
+    bounded = FactorRows.of(np.hstack([rows * weight, np.full((len(rows), 1), kappa)]), reach)
     slope, level = np.zeros((len(start), plan.features)), start.astype(np.float64)
     total_slope, total_level = np.zeros_like(slope), np.zeros_like(level)
     square, whole = space.shape @ space.shape.T, np.eye(plan.features)
     for t in range(plan.steps):
         clip = float(schedule.clips[t])
-        residual = clip_rows(derivative(rows @ slope.T + level), clip)
-        gradient = noisy_outer_sum(residual, bounded, bound=clip * reach, multiplier=plan.step_multiplier, adjacency=plan.adjacency)
+        residual = FactorRows.of(derivative(rows @ slope.T + level), clip)
+        gradient = noisy_outer_sum(residual, bounded, multiplier=plan.step_multiplier, adjacency=plan.adjacency)
         slope = slope - schedule.slope_steps[t] * gradient[:, :-1] / space.rows
         if penalty:
             slope = np.linalg.solve(whole + schedule.slope_steps[t] * penalty / space.rows * square, slope.T).T
