@@ -37,7 +37,7 @@ from tacit.learning.linear.losses import (
     smoothed_hinge,
     softmax,
 )
-from tacit.learning.linear.prior import CHECK, Prior, agreed_length, kept
+from tacit.learning.linear.prior import Prior, kept
 from tacit.learning.linear.pure import ClassSums, CubePerturbation
 from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.solvers import (
@@ -55,8 +55,9 @@ from tacit.learning.linear.solvers import (
 from tacit.learning.linear.tilted import tilted_minimum
 from tacit.ledger import Account
 
+PURE_PART, VOTE = 0.8, 0.05  # of epsilon, for the pure one of two fits; and of that, to choose between them
 PLAIN = 10.0  # n mu over d^1.5 above which rows keep their lengths
-FEW_TO_LEARN = 8.5  # n mu over the features below which the classes are counted twice, and what was learned is looked at
+FEW_TO_LEARN = 8.5  # n mu over the features below which the classes are counted twice
 
 
 class LinearClassifier(PrivateClassifier):
@@ -109,12 +110,15 @@ class LinearClassifier(PrivateClassifier):
         if solver == "descent":
             purse = Purse.of(guarantee, adjacency)
             with self._spend(purse.event, guarantee):
-                codes = codes_of(labels, classes)
-                prior = Prior.buy(codes, len(classes), purse, rows, few=FEW_TO_LEARN * features)
-                mu = purse.take(purse.left - (CHECK if prior.few else 0.0))
-                plan = Plan.within(guarantee, adjacency, purse.event, mu, features=features, rows=prior.rows)
-                self.n_iter_ = plan.steps
-                return _descent(request.scaled(), codes, len(classes), loss, plan, prior, purse)
+                return self._descended(request, request.scaled(), codes_of(labels, classes), len(classes), loss, purse)
+        if solver == "either":
+            event, purse, pure = Purse.pair(guarantee, adjacency, PURE_PART)
+            with self._spend(event, guarantee):
+                codes, U = codes_of(labels, classes), request.scaled()
+                vote = pure.apart(VOTE)
+                one = tilted_minimum(U, codes, len(classes), loss, pure, rows=rows)
+                other = self._descended(request, U, codes, len(classes), loss, purse)
+                return other if better(U, codes, other, one, vote) else one
         if solver == "tilted":
             purse = Purse.of(guarantee, adjacency, pure=True)
             with self._spend(purse.event, guarantee):
@@ -136,6 +140,17 @@ class LinearClassifier(PrivateClassifier):
             codes = codes_of(labels, classes)
             return noisy.run(request.scaled(), codes.astype(np.float64), known=codes >= 0)
 
+    def _descended(
+        self, request: Request, U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse
+    ) -> LinearFit:
+        """Descent with all of a purse."""
+        features = request.features
+        prior = Prior.buy(codes, classes, purse, request.rows, few=FEW_TO_LEARN * features)
+        mu = purse.take(purse.left)
+        plan = Plan.within(request.guarantee, request.adjacency, purse.event, mu, features=features, rows=prior.rows)
+        self.n_iter_ = plan.steps
+        return _descent(U, codes, classes, loss, plan, prior)
+
     def decision_function(self, X: ArrayLike) -> Array:
         """Scores: one a row for two classes, positive for the second; one a class otherwise."""
         numbers = self._fitted(X)
@@ -150,7 +165,7 @@ class LinearClassifier(PrivateClassifier):
         return found
 
 
-def _descent(U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, plan: Plan, prior: Prior, purse: Purse) -> LinearFit:
+def _descent(U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, plan: Plan, prior: Prior) -> LinearFit:
     """Two classes have one score with residuals cut at 1/sqrt(2), as long as those of two scores cut at 1 are."""
     outputs = 1 if classes == 2 else classes
     known = (codes >= 0)[:, None]
@@ -162,13 +177,22 @@ def _descent(U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, plan:
     schedule = classifier_schedule(plan, shape, clip, gain)
     start = prior.scores
     found = descend(U, lambda scores: loss.clipped(scores, labels) * known, plan, shape, schedule, start=start, normalise=stretch)
-    if prior.few:
-        # a row has about length 1 in the geometry: its score is within half the length of the slope as a rule
-        reach = 0.5 * float(np.linalg.norm(np.linalg.solve(shape.shape, found.coef.T)))
-        factor = agreed_length((U - shape.centre) @ found.coef.T, codes, prior, reach, purse)
-    else:
-        factor = kept(*slope_energy(found, plan, shape, schedule))
+    factor = kept(*slope_energy(found, plan, shape, schedule))
     return drawn_back(found, shape.centre, start, factor)
+
+
+def better(U: Array, codes: NDArray[np.int64], one: LinearFit, other: LinearFit, purse: Purse) -> bool:
+    """Whether one released model classifies more rows rightly than another, by one noisy number with all that is left of a purse."""
+    right = [_places(fit, U) == codes for fit in (one, other)]
+    (ahead,), _ = purse.box_sum((right[0].astype(np.float64) - right[1])[:, None], purse.left)
+    return bool(ahead > 0)
+
+
+def _places(fit: LinearFit, U: Array) -> NDArray[np.int64]:
+    """The class that a fit gives to each row."""
+    scores = U @ fit.coef.T + fit.intercept
+    found = (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return found
 
 
 class LogisticRegression(LinearClassifier):
@@ -182,7 +206,8 @@ class LogisticRegression(LinearClassifier):
         solver: "descent" (preconditioned full-batch gradient descent); "tilted" (objective perturbation around the shares
         of the classes, in units of a bought spread, with pure noise); for delta=0 also "sums" (one release of the sums of
         the classes) or "cube" (objective perturbation in the public box); "objective" or "output" perturbation (two
-        classes); or "auto".
+        classes); "either" (descent and tilted with half of the price each, and the one that classifies more rows rightly by
+        one noisy count); or "auto".
         account: a ledger account to spend from. random_state: in test mode only.
 
     Fitted: coef_, intercept_, classes_, event_, privacy_, solver_, n_iter_, noise_ (the standard deviation of the noise on one coordinate

@@ -124,12 +124,18 @@ def _newton_step(loss: Loss, rows: Array, labels: Array, scores: Array, ridge: f
     step, rest = np.zeros_like(slope), slope.copy()
     direction, energy = rest.copy(), float((rest * rest).sum())
     enough = 1e-4 * energy  # a hundredth of the length
+    single = scores.shape[1] == 1
+    # with one score the second derivative of every row is measured once, and a product with the Hessian is two with the rows
+    bends = (loss.derivative(scores + PROBE, labels) - loss.derivative(scores - PROBE, labels)) / (2 * PROBE) if single else scores
     for _ in range(slope.size):
         if energy <= enough:
             break
         moved = rows @ direction.T
-        probe = PROBE / max(float(np.abs(moved).max(initial=0.0)), 1e-300)
-        change = (loss.derivative(scores + probe * moved, labels) - loss.derivative(scores - probe * moved, labels)) / (2 * probe)
+        if single:
+            change = bends * moved
+        else:
+            probe = PROBE / max(float(np.abs(moved).max(initial=0.0)), 1e-300)
+            change = (loss.derivative(scores + probe * moved, labels) - loss.derivative(scores - probe * moved, labels)) / (2 * probe)
         image = change.T @ rows + ridge * direction
         along = energy / float((direction * image).sum())
         step, rest = step + along * direction, rest - along * image

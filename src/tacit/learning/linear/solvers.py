@@ -75,8 +75,8 @@ SHORT = 1e-9  # rows shorter than this are not stretched
 FEW = 10.0  # n mu below which a classifier takes one step
 COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
 
-Solver = Literal["descent", "tilted", "objective", "output", "sums", "cube"]
-SOLVERS: tuple[Solver, ...] = ("descent", "tilted", "objective", "output", "sums", "cube")
+Solver = Literal["descent", "tilted", "objective", "output", "sums", "cube", "either"]
+SOLVERS: tuple[Solver, ...] = ("descent", "tilted", "objective", "output", "sums", "cube", "either")
 FEATURES_EACH = 1.5  # features for each unit of epsilon up to which pure noise is used beside a delta; measured
 ONE_STEP = 0.04  # what one step leaves of the excess where there is no noise; measured
 
@@ -92,8 +92,12 @@ def predicted_excess(
     >>> from tacit.learning.linear.losses import logistic
     >>> pure, relation = Guarantee(epsilon=1), Adjacency.ADD_REMOVE
     >>> [round(predicted_excess(s, pure, relation, features=10, rows=1000, loss=logistic), 4) for s in SOLVERS]
-    [inf, 0.0115, 0.0566, 0.2378, 0.0515, 0.0231]
+    [inf, 0.0115, 0.0566, 0.2378, 0.0515, 0.0231, inf]
     """
+    if solver == "either":  # half of the price for each of two fits, whose faults differ
+        if guarantee.pure or guarantee.floats.epsilon is None or guarantee.floats.epsilon * FEATURES_EACH < features:
+            return math.inf
+        return 0.0 if loss.smooth and loss.certified else math.inf
     if solver == "descent":
         if guarantee.pure:
             return math.inf
@@ -110,7 +114,7 @@ def predicted_excess(
         several = loss.total_slope(loss.rank + 1) if loss.rank > 1 else loss.slope
         found = ONE_STEP * loss.slope + noise if solver == "sums" else 2 * several * noise
         if solver == "tilted":  # it buys what sets its ridge and its lengths: half the noise of the cube, measured
-            found = several * noise * (1.0 if guarantee.pure else 0.0)
+            found = several * noise * (1.0 if guarantee.pure else 0.5)
         return radius * min(found, loss.slope)
     if not loss.smooth or not loss.certified or loss.rank > 1 or guarantee.floats.epsilon is None:
         return math.inf  # their proofs need a curvature; and they fit one score

@@ -45,7 +45,8 @@ __all__ = ["Adjacency", "Guarantee", "tilted_minimum"]
 Array = NDArray[np.float64]
 # shares of epsilon: centre and spread, and the distance to the exact minimiser; `Prior` has its own
 SPREAD, REST = 0.2, 0.02
-FEW, SQUARES = 15.0, 30.0  # n epsilon over d^1.5 below which there is little to learn, and no spread is bought
+# n epsilon over d^1.5 below which there is nothing to learn but the classes; there is little; no spread is bought
+NONE, FEW, SQUARES = 2.0, 22.0, 30.0
 WIDE, MOST = 3.0, 0.4  # rows are cut at so many deviations at most; no deviation is above this part of the range times that many
 CONSTANT = 0.5  # the constant coordinate beside coordinates in [-1, 1]
 FINE = 0.01  # the noise for the distance, as a part of the noise that the tilt leaves
@@ -66,7 +67,9 @@ def tilted_minimum(
     """
     known = codes >= 0
     outputs, d = (1 if classes == 2 else classes), U.shape[1]
-    prior = Prior.buy(codes, classes, purse, rows, few=FEW * d**1.5)
+    prior = Prior.buy(codes, classes, purse, rows, few=FEW * d**1.5, none=NONE * d**1.5)
+    if purse.left <= 0:
+        return LinearFit(np.zeros((outputs, d)), prior.scores, 0.0)
     n, budget = prior.rows, prior.rows * purse.strength / d**1.5
     wide = float(np.clip(0.5 * budget**0.25, 1.0, WIDE))
     frame = Frame.buy(U, purse, n, SPREAD, most=min(MOST * wide, 1.0), squares=budget >= SQUARES)
