@@ -130,7 +130,7 @@ def test_one_person_moves_a_sum_of_products_by_at_most_its_span(rows: np.ndarray
 
 
 def test_sums_of_products_are_exact_at_the_largest_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full block of the largest factors adds up below 2^53, so no float rounds: against Python's integers. Twice the bits would not do."""
+    """A full block of the largest factors adds up below 2^53, so no float rounds: against integers. Twice the bits would not do."""
     ones = FactorRows(np.full((1 << 12, 1), 65535.0), 1.0)
     odd = FactorRows(np.where(np.arange(1 << 12) % 2, 65535.0, 65534.0)[:, None], 1.0)
     exact = sum(65535 * (65535 if i % 2 else 65534) for i in range(1 << 12))

@@ -128,7 +128,7 @@ def noisy_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adjace
 
 @dataclass(frozen=True)
 class FactorRows:
-    """Rows on a lattice of 2^16 granules a bound, held as floats with whole values: one factor of `noisy_outer_sum`, made once for many sums."""
+    """Rows on a lattice of 2^16 granules a bound, held as whole floats: one factor of `noisy_outer_sum`, made once for many sums."""
 
     values: Array
     granule: float  # what 1 is worth

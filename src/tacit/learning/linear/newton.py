@@ -80,8 +80,8 @@ def descended(slope_at: Callable[[Array], Array], theta: Array, target: float, *
     return theta
 
 
-def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float, tilt: Array, distance: float) -> Array:
-    """As `minimise`, for several scores: parameters and tilt are (scores, features).
+def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float | Array, tilt: Array, distance: float) -> Array:
+    """As `minimise`, for several scores: parameters and tilt are (scores, features). `ridge` is one number, or one a feature.
 
     Newton steps are found by conjugate gradients.
 
@@ -91,10 +91,11 @@ def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float, til
     array([[-1.3967]])
     """
     theta = np.zeros_like(tilt)
-    target = distance * ridge / 2
+    least, most = float(np.min(ridge)), float(np.max(ridge))
+    target = distance * least / 2
 
     def objective(at: Array) -> float:
-        return float(loss.value(rows @ at.T, labels).sum() + ridge * (at * at).sum() / 2 + (tilt * at).sum())
+        return float(loss.value(rows @ at.T, labels).sum() + (ridge * at * at).sum() / 2 + (tilt * at).sum())
 
     def slope_at(at: Array) -> Array:
         return loss.derivative(rows @ at.T, labels).T @ rows + ridge * at + tilt
@@ -116,10 +117,10 @@ def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float, til
             if np.linalg.norm(found) >= length:
                 break
         theta, slope = trial, found
-    return descended(slope_at, theta, target, ridge=ridge, smoothness=loss.curvature * float((rows * rows).sum()) + ridge)
+    return descended(slope_at, theta, target, ridge=least, smoothness=loss.curvature * float((rows * rows).sum()) + most)
 
 
-def _newton_step(loss: Loss, rows: Array, labels: Array, scores: Array, ridge: float, slope: Array) -> Array:
+def _newton_step(loss: Loss, rows: Array, labels: Array, scores: Array, ridge: float | Array, slope: Array) -> Array:
     """The Hessian's inverse times the gradient, roughly; products with the Hessian are differences of derivatives."""
     step, rest = np.zeros_like(slope), slope.copy()
     direction, energy = rest.copy(), float((rest * rest).sum())

@@ -38,16 +38,33 @@ class Prior:
     few: bool  # whether there is so little to learn that it has to be looked at
 
     @classmethod
-    def buy(cls, codes: NDArray[np.int64], classes: int, purse: Purse, rows: int | None, *, few: float, none: float = 0.0) -> Prior:
-        """Counts of the classes; where rows times strength is below `few`, a second look at them, below `none` with all that is left."""
-        counts, noise = purse.counts(codes[:, None], classes, FIRST_PURE if purse.pure else FIRST)
+    def buy(
+        cls, codes: NDArray[np.int64], classes: int, purse: Purse, rows: int | None, *, few: float, none: float = 0.0,
+        weights: Array | None = None,
+    ) -> Prior:  # fmt: skip
+        """Counts of the classes; where rows times strength is below `few`, a second look at them, below `none` with all that is left.
+
+        `weights` in [0, 1] count people in part; the number of rows is then that of their weights together, and bought.
+        """
+        rows = rows if weights is None else None
+        counts, noise = purse.counts(codes[:, None], classes, FIRST_PURE if purse.pure else FIRST, weights)
         n = float(rows) if rows is not None else max(float(counts.sum()), noise, 1.0)
         poor = n * purse.strength < few
         if poor:
-            again, other = purse.counts(codes[:, None], classes, second_share(n, purse, none))
+            again, other = purse.counts(codes[:, None], classes, second_share(n, purse, none), weights)
             counts = (counts / noise**2 + again / other**2) / (noise**-2 + other**-2)
             noise = (noise**-2 + other**-2) ** -0.5
         return cls(class_shares(counts[0], noise), n, poor)
+
+    def balanced(self) -> tuple[Prior, Array]:
+        """The prior of classes that weigh the same, and the weight of each one's people; the rarest class has 1.
+
+        >>> prior, factors = Prior(np.array([0.75, 0.25]), 100.0, False).balanced()
+        >>> prior.shares, prior.rows, factors.round(4)
+        (array([0.5, 0.5]), 50.0, array([0.3333, 1.    ]))
+        """
+        least, classes = float(self.shares.min()), len(self.shares)
+        return Prior(np.full(classes, 1 / classes), classes * least * self.rows, self.few), least / self.shares
 
     @property
     def scores(self) -> Array:
@@ -70,7 +87,9 @@ def second_share(rows: float, purse: Purse, none: float) -> float:
     return float(np.clip((whole / FLOOR) ** 2, *SECOND))
 
 
-def agreed_length(scores: Array, codes: NDArray[np.int64], prior: Prior, reach: float, purse: Purse) -> float:
+def agreed_length(
+    scores: Array, codes: NDArray[np.int64], prior: Prior, reach: float, purse: Purse, weights: Array | None = None
+) -> float:
     """How much of the slope behind scores around their level the labels bear out: between 0 and 1.
 
     One or two numbers are released: how the scores covary with the labels and, where noise lets it be seen, the curvature of the
@@ -85,7 +104,8 @@ def agreed_length(scores: Array, codes: NDArray[np.int64], prior: Prior, reach: 
     bend = (parts**2) @ prior.shares - (parts @ prior.shares) ** 2
     share = CHECK_PURE
     columns = [product, bend] if purse.box_noise(2, share) < SEEN * prior.rows else [product]
-    (total, *curvature), noise = purse.box_sum(np.clip(np.column_stack(columns), -1.0, 1.0), share)
+    whole = np.ones(len(codes)) if weights is None else weights
+    (total, *curvature), noise = purse.box_sum(np.clip(np.column_stack(columns), -1.0, 1.0) * whole[:, None], share)
     if total <= PROOF_PURE * noise:
         return 0.0
     if not curvature or curvature[0] <= noise:

@@ -154,11 +154,12 @@ class Purse:
         found[upper] = sums
         return found + np.triu(found, 1).T, noise
 
-    def counts(self, cells: NDArray[np.int64], size: int, share: float) -> tuple[Array, float]:
-        """For each view (a column of `cells`), how many people are in each of `size` cells; and the standard deviation."""
+    def counts(self, cells: NDArray[np.int64], size: int, share: float, weights: Array | None = None) -> tuple[Array, float]:
+        """For each view (a column of `cells`), how many people are in each of `size` cells, or their weights of at most 1 together;
+        and the standard deviation."""
         noise, part = self.count_noise(cells.shape[1], share), self.take(share)
         found = noisy_table(
-            np.ones((len(cells), 1)), cells, size=size, bound=1.0, multiplier=1 / part, adjacency=self.adjacency,
+            np.ones((len(cells), 1)) if weights is None else weights[:, None], cells, size=size, bound=1.0, multiplier=1 / part, adjacency=self.adjacency,
             laplace=self.pure, counts=not self.pure,
         )  # fmt: skip
         return found[:, :, 0], noise

@@ -246,11 +246,13 @@ class Geometry:
         return (U - self.centre) @ self.shape
 
 
-def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
+def geometry(U: Array, plan: Plan, *, normalise: bool, weights: Array | None = None) -> Geometry:
     """Release the count, the centre and the shape of the rows, as far as the plan pays for them.
 
-    `normalise` stretches short rows to the full length as well; otherwise long ones are only clipped.
+    `normalise` stretches short rows to the full length as well; otherwise long ones are only clipped. `weights` in [0, 1] add up to
+    about the plan's rows: a row counts as its weight says, and never becomes longer.
     """
+    part: Array | float = 1.0 if weights is None else np.clip(weights, 0.0, 1.0)[:, None]
     d, relation = plan.features, plan.adjacency
     reach = REACH * math.sqrt(d)
     held = _stretched if normalise else clip_rows
@@ -258,12 +260,12 @@ def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
     centre = np.zeros(d)
     if plan.centre_share:
         multiplier = plan.multiplier(plan.centre_share)
-        centre = noisy_sum(held(U, reach), bound=reach, multiplier=multiplier, adjacency=relation) / n
+        centre = noisy_sum(held(U, reach) * part, bound=reach, multiplier=multiplier, adjacency=relation) / n
         centre = shrink(centre, _deviation(plan, multiplier) * reach / n)
     shape, spread, bend = np.eye(d) / reach, float(d), np.zeros((d, d))
     if plan.shape_share:
         multiplier = plan.multiplier(plan.shape_share)
-        moment = noisy_second_moment(held(U - centre, reach), bound=reach, multiplier=multiplier, adjacency=relation) / n
+        moment = noisy_second_moment(held(U - centre, reach) * np.sqrt(part), bound=reach, multiplier=multiplier, adjacency=relation) / n
         spare = 1.0 if normalise else 1.2  # clipped rows keep their lengths: leave room above the typical one
         shape, spread, bend = _round(moment, farthest_moment(reach, relation) * multiplier * math.sqrt(d) / n, spare)
     return Geometry(n, centre, shape, spread, bend)
