@@ -306,6 +306,9 @@ MODELS: dict[str, Callable[[Account | None], Any]] = {
     "DecisionTree": lambda a: learning.DecisionTreeClassifier(**PURE, account=a),
     "RandomForest": lambda a: learning.RandomForestClassifier(**LABELLED, account=a),
     "GradientBoosting": lambda a: learning.GradientBoostingClassifier(**LABELLED, account=a),
+    "DecisionTreeRegressor": lambda a: learning.DecisionTreeRegressor(**MEASURED, account=a),
+    "RandomForestRegressor": lambda a: learning.RandomForestRegressor(**MEASURED, account=a),
+    "GradientBoostingRegressor": lambda a: learning.GradientBoostingRegressor(**MEASURED, account=a),
     **{
         f"LinearRegression {solver}": lambda a, solver=solver: learning.LinearRegression(  # type: ignore[misc]
             **MEASURED, solver=solver, account=a

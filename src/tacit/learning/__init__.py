@@ -30,6 +30,7 @@ from tacit.learning.textbook.ftrl import FollowTheLeader, PrefixSums
 from tacit.learning.textbook.rates import RateCard, hard_instance, too_good_to_be_private
 from tacit.learning.textbook.sets import Box, Everything, L1Ball, L2Ball
 from tacit.learning.trees.boosting import GradientBoostingClassifier
+from tacit.learning.trees.regression import DecisionTreeRegressor, GradientBoostingRegressor, RandomForestRegressor
 from tacit.learning.trees.tree import DecisionTreeClassifier, RandomForestClassifier
 from tacit.learning.unsupervised.kernel_features import NystroemFeatures, RandomFourierFeatures
 from tacit.learning.unsupervised.kmeans import KMeans
@@ -41,6 +42,7 @@ __all__ = ["DecisionTreeClassifier", "GaussianNB", "GradientBoostingClassifier",
 __all__ += ["LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegressor", "QuantileRegressor"]
 __all__ += ["PCA", "KMeans", "MinMaxScaler", "NystroemFeatures", "RandomFourierFeatures", "StandardScaler"]
 __all__ += ["Pipeline", "PrivateEstimator", "RandomForestClassifier", "Ridge", "RowByRow", "RowSpace"]
+__all__ += ["DecisionTreeRegressor", "GradientBoostingRegressor", "RandomForestRegressor"]
 __all__ += ["ColumnTransformer", "OneHotEncoder", "PrivateSearchCV", "SimpleImputer", "codes_of", "pipeline_event"]
 # Private convex optimisation: losses, sets, solvers, and what no solver can beat.
 __all__ += ["Box", "Everything", "L1Ball", "L2Ball", "Loss", "losses"]
