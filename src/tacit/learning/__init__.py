@@ -25,10 +25,19 @@ from tacit.learning.pipeline import Pipeline, RowByRow, pipeline_event
 from tacit.learning.search import PrivateSearchCV
 from tacit.learning.textbook.descent import GradientDescent, StochasticDescent
 from tacit.learning.textbook.exponential_erm import ExponentialERM
+from tacit.learning.textbook.first_order import (
+    NoisySteps,
+    SupportSelection,
+    cutting_planes,
+    frank_wolfe,
+    mirror_descent,
+    online_to_batch,
+)
 from tacit.learning.textbook.frank_wolfe import FrankWolfe
 from tacit.learning.textbook.ftrl import FollowTheLeader, PrefixSums
 from tacit.learning.textbook.rates import RateCard, hard_instance, too_good_to_be_private
 from tacit.learning.textbook.sets import Box, Everything, L1Ball, L2Ball
+from tacit.learning.textbook.stability import BoltOnDescent, LocalExponential, PhasedDescent, iteration_multiplier
 from tacit.learning.trees.boosting import GradientBoostingClassifier
 from tacit.learning.trees.regression import DecisionTreeRegressor, GradientBoostingRegressor, RandomForestRegressor
 from tacit.learning.trees.tree import DecisionTreeClassifier, RandomForestClassifier
@@ -48,4 +57,6 @@ __all__ += ["ColumnTransformer", "OneHotEncoder", "PrivateSearchCV", "SimpleImpu
 __all__ += ["Box", "Everything", "L1Ball", "L2Ball", "Loss", "losses"]
 __all__ += ["ExponentialERM", "FollowTheLeader", "FrankWolfe", "GradientDescent", "ObjectivePerturbation"]
 __all__ += ["OutputPerturbation", "PrefixSums", "StochasticDescent"]
+__all__ += ["BoltOnDescent", "LocalExponential", "NoisySteps", "PhasedDescent", "SupportSelection", "cutting_planes", "frank_wolfe"]
+__all__ += ["iteration_multiplier", "mirror_descent", "online_to_batch"]
 __all__ += ["RateCard", "hard_instance", "too_good_to_be_private"]
