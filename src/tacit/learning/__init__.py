@@ -13,6 +13,7 @@ constants are proved.
 # Imports inside functions: pandas is needed only where a data frame comes in.
 
 from tacit.calculus import codes_of
+from tacit.learning.calibration import CalibratedClassifier
 from tacit.learning.columns import ColumnTransformer, OneHotEncoder, SimpleImputer
 from tacit.learning.estimator import PrivateEstimator, RowSpace
 from tacit.learning.linear import losses
@@ -51,7 +52,7 @@ __all__ = ["DecisionTreeClassifier", "GaussianNB", "GradientBoostingClassifier",
 __all__ += ["LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegressor", "QuantileRegressor"]
 __all__ += ["PCA", "KMeans", "MinMaxScaler", "NystroemFeatures", "RandomFourierFeatures", "StandardScaler"]
 __all__ += ["Pipeline", "PrivateEstimator", "RandomForestClassifier", "Ridge", "RowByRow", "RowSpace"]
-__all__ += ["DecisionTreeRegressor", "GradientBoostingRegressor", "RandomForestRegressor"]
+__all__ += ["CalibratedClassifier", "DecisionTreeRegressor", "GradientBoostingRegressor", "RandomForestRegressor"]
 __all__ += ["ColumnTransformer", "OneHotEncoder", "PrivateSearchCV", "SimpleImputer", "codes_of", "pipeline_event"]
 # Private convex optimisation: losses, sets, solvers, and what no solver can beat.
 __all__ += ["Box", "Everything", "L1Ball", "L2Ball", "Loss", "losses"]
