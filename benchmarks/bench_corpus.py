@@ -1,6 +1,8 @@
 """Linear models on real tables that nothing was tuned on: the report set of `corpus.py`, beside diffprivlib, AdaSSP and simple descent.
 
-    python benchmarks/bench_corpus.py [seeds] [development] [classification] [regression]    10 seeds by default; half an hour
+    python benchmarks/bench_corpus.py [seeds] [development] [classification] [regression] [file.json]    10 seeds by default; half an hour
+
+A file keeps the scores of every finished table, and a run that is begun again with the same file goes on after them.
 
 Epsilon 0.1, 1 and 10, delta 1e-6 and 0, add/remove, a private number of rows, mean over seeds of splits and of noise. Accuracy or R2 on a
 fifth of the rows. Bounds are the least and greatest values of the table and are taken as public, the same for every contender. The private
@@ -15,10 +17,12 @@ than .01 (accuracy) or .05 (R2) below the constant.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import bench_learning
@@ -120,25 +124,39 @@ def scores(entry: corpus.Entry, rows: corpus.Rows, fit: Fit, epsilon: float, see
     return np.array(found)
 
 
-def main(seeds: int = 10, part: corpus.Part = "report", tasks: tuple[str, ...] = ("classification", "regression")) -> int:
+def measure(entry: corpus.Entry, seeds: int) -> dict[str, Any]:
+    """The scores of all contenders on one table: lists by epsilon and seed, means of diffprivlib, and the open model's mean."""
+    classed = entry.task == "classification"
+    rows = corpus.read(entry.package, entry.item, entry.label)
+    scored = {
+        name: [scores(entry, rows, fit, epsilon, seeds).tolist() for epsilon in EPSILONS]
+        for name, (_, fit) in contenders(entry, rows).items()
+    }
+    model = PlainLogistic(max_iter=1000) if classed else PlainLinear()
+    open_score = float(scores(entry, rows, bench_learning.plain(model), 1.0, min(seeds, 3)).mean())
+    peer = "LogisticRegression" if classed else "LinearRegression"
+    y, labels = (rows.y.astype(int), None) if classed else (rows.y, rows.label_bounds)
+    peers = bench_learning.diffprivlib_scores(rows.X, y, rows.bounds, [peer], seeds=seeds, labels=labels, patience=PATIENCE)
+    return {"seeds": seeds, "scores": scored, "outside": peers.get(peer, ([math.nan] * 3, 0))[0], "open": open_score}
+
+
+def main(
+    seeds: int = 10, part: corpus.Part = "report", tasks: tuple[str, ...] = ("classification", "regression"), into: Path | None = None
+) -> int:
     bench_learning.DELTA = DELTA
     failed = 0
+    kept: dict[str, Any] = json.loads(into.read_text()) if into is not None and into.exists() else {}
     for task in tasks:
         won = cells = 0
         worst, falls, shown = math.inf, [], []
         for entry in corpus.entries(task, part):  # type: ignore[arg-type]
-            rows = corpus.read(entry.package, entry.item, entry.label)
-            measured = {
-                name: [scores(entry, rows, fit, epsilon, seeds) for epsilon in EPSILONS]
-                for name, (_, fit) in contenders(entry, rows).items()
-            }
-            model = PlainLogistic(max_iter=1000) if task == "classification" else PlainLinear()
-            open_score = scores(entry, rows, bench_learning.plain(model), 1.0, min(seeds, 3)).mean()
-            labels = None if task == "classification" else rows.label_bounds
-            peer = "LogisticRegression" if task == "classification" else "LinearRegression"
-            y = rows.y.astype(int) if task == "classification" else rows.y
-            peers = bench_learning.diffprivlib_scores(rows.X, y, rows.bounds, [peer], seeds=seeds, labels=labels, patience=PATIENCE)
-            outside = peers.get(peer, ([math.nan] * 3, 0))[0]
+            name = f"{task} {part} {entry.name}"
+            if kept.get(name, {}).get("seeds") != seeds:
+                kept[name] = measure(entry, seeds)
+                if into is not None:
+                    into.write_text(json.dumps(kept))
+            measured = {who: [np.array(one) for one in lists] for who, lists in kept[name]["scores"].items()}
+            outside, open_score = kept[name]["outside"], kept[name]["open"]
             for delta in (DELTA, 0.0):
                 name = f"tacit, delta {delta:g}"
                 rivals = ["simple descent", "AdaSSP"] if delta else []
@@ -173,4 +191,5 @@ if __name__ == "__main__":
     words = sys.argv[1:]
     named = tuple(word for word in words if word in ("classification", "regression")) or ("classification", "regression")
     numbers = [int(word) for word in words if word.isdigit()]
-    sys.exit(main(numbers[0] if numbers else 10, "development" if "development" in words else "report", named))
+    files = [Path(word) for word in words if word.endswith(".json")]
+    sys.exit(main(numbers[0] if numbers else 10, "development" if "development" in words else "report", named, *files[:1]))

@@ -296,6 +296,9 @@ MODELS: dict[str, Callable[[Account | None], Any]] = {
         )
         for solver in ("descent", "objective", "output")
     },
+    "LogisticRegression either": lambda a: learning.LogisticRegression(  # where epsilon is two thirds of the features
+        **(LABELLED | {"epsilon": 3.0}), solver="either", account=a
+    ),
     **{
         f"LogisticRegression {solver}": lambda a, solver=solver: learning.LogisticRegression(  # type: ignore[misc]
             **PURE, solver=solver, account=a
@@ -306,6 +309,9 @@ MODELS: dict[str, Callable[[Account | None], Any]] = {
     "DecisionTree": lambda a: learning.DecisionTreeClassifier(**PURE, account=a),
     "RandomForest": lambda a: learning.RandomForestClassifier(**LABELLED, account=a),
     "GradientBoosting": lambda a: learning.GradientBoostingClassifier(**LABELLED, account=a),
+    "DecisionTreeRegressor": lambda a: learning.DecisionTreeRegressor(**MEASURED, account=a),
+    "RandomForestRegressor": lambda a: learning.RandomForestRegressor(**MEASURED, account=a),
+    "GradientBoostingRegressor": lambda a: learning.GradientBoostingRegressor(**MEASURED, account=a),
     **{
         f"LinearRegression {solver}": lambda a, solver=solver: learning.LinearRegression(  # type: ignore[misc]
             **MEASURED, solver=solver, account=a
@@ -330,6 +336,13 @@ def fitted(name: str) -> Callable[..., object]:
 
 
 CASES.extend(Case(FITTING, fitted(name), f"fit {name}") for name in MODELS)
+
+
+@case(FITTING)
+def calibrated(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+    model = learning.LogisticRegression(**LABELLED).fit(X, Y)
+    patched.setattr(learning.CalibratedClassifier, "_odds", explode)
+    return learning.CalibratedClassifier(model, epsilon=0.5, delta=1e-6, account=account).fit(X, Y)
 
 
 @case("learning/search.py:PrivateSearchCV.fit")

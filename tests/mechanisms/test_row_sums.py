@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from tacit.accounting import Adjacency
 from tacit.mechanisms import (
+    FactorRows,
     bits_for,
     clip_rows,
     farthest_moment,
@@ -62,10 +63,11 @@ def test_sums_equal_plain_sums_of_clipped_rows_up_to_the_lattice() -> None:
     quiet = {"multiplier": 1e-9, "adjacency": Adjacency.ADD_REMOVE}
     room = 40 * 2.0**-22
     assert noisy_sum(rows, bound=1.0, **quiet) == pytest.approx(clipped.sum(axis=0), abs=room)
-    assert noisy_second_moment(rows, bound=1.0, **quiet) == pytest.approx(clipped.T @ clipped, abs=room)
+    assert noisy_second_moment(rows, bound=1.0, **quiet) == pytest.approx(clipped.T @ clipped, abs=40 * 2.0**-15)
     shrunk = rows / np.maximum(1, np.abs(rows).sum(axis=1, keepdims=True))
     assert noisy_l1_sum(rows, bound=1.0, **quiet) == pytest.approx(shrunk.sum(axis=0), abs=room)
-    assert noisy_outer_sum(rows, other, bound=100.0, **quiet) == pytest.approx(rows.T @ other, abs=100 * room)
+    left, right = FactorRows.of(rows, 10.0), FactorRows.of(other, 10.0)
+    assert noisy_outer_sum(left, right, **quiet) == pytest.approx(rows.T @ other, abs=40 * 10 * 2.0**-15)
 
 
 def test_blocks_of_rows_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,6 +75,7 @@ def test_blocks_of_rows_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with test_mode(1):
         whole = noisy_second_moment(rows, bound=2.0, multiplier=3.0, adjacency=Adjacency.ADD_REMOVE)
     monkeypatch.setattr(row_sums, "CELLS", 50)
+    monkeypatch.setattr(row_sums, "FACTOR_BLOCK", 10)
     with test_mode(1):
         assert noisy_second_moment(rows, bound=2.0, multiplier=3.0, adjacency=Adjacency.ADD_REMOVE) == pytest.approx(whole, abs=1e-12)
 
@@ -95,13 +98,15 @@ def test_the_noise_has_the_variance_that_is_priced(adjacency: Adjacency) -> None
     assert np.allclose(square, square.T)
 
 
-def lattice_moment(row: np.ndarray, bound: float) -> tuple[list[int], int]:
-    """What one person adds to the integer sum, in Python's integers."""
-    upper = np.triu_indices(len(row))
-    clipped = clip_rows(row[None], bound)
-    weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
-    whole, _ = to_lattice(clipped[:, upper[0]] * clipped[:, upper[1]] * weight, bound * bound)
-    return whole[0].tolist(), len(weight)
+def lattice_moment(row: np.ndarray, bound: float) -> list[list[int]]:
+    """What one person adds to the integer matrix, in Python's integers."""
+    whole = [int(value) for value in FactorRows.of(row[None], bound).values[0]]
+    return [[one * other for other in whole] for one in whole]
+
+
+def frobenius_square(left: list[list[int]], right: list[list[int]] | None = None) -> int:
+    other = right or [[0] * len(left)] * len(left)
+    return sum((a - b) ** 2 for one, two in zip(left, other, strict=True) for a, b in zip(one, two, strict=True))
 
 
 @given(
@@ -109,19 +114,39 @@ def lattice_moment(row: np.ndarray, bound: float) -> tuple[list[int], int]:
     bound=st.floats(1e-2, 1e2),
 )
 def test_two_exchanged_moments_are_within_the_span(rows: np.ndarray, bound: float) -> None:
-    (left, dimension), (right, _) = (lattice_moment(row, bound) for row in rows)
-    apart = sum((a - b) ** 2 for a, b in zip(left, right, strict=True))  # exact
-    assert apart <= moment_span(dimension, Adjacency.REPLACE_ONE) ** 2
-    assert sum(a * a for a in left) <= moment_span(dimension, Adjacency.ADD_REMOVE) ** 2
+    left, right = (lattice_moment(row, bound) for row in rows)
+    assert frobenius_square(left, right) <= moment_span(Adjacency.REPLACE_ONE) ** 2
+    assert frobenius_square(left) <= moment_span(Adjacency.ADD_REMOVE) ** 2
+
+
+@given(rows=arrays(np.float64, st.tuples(st.just(3), st.integers(1, 5)), elements=ANY), bound=st.floats(1e-2, 1e2))
+def test_one_person_moves_a_sum_of_products_by_at_most_its_span(rows: np.ndarray, bound: float) -> None:
+    """The integers that get noise, with and without the last person; the factors are whole, and no longer than 2^16."""
+    left, right = FactorRows.of(rows[:, :1], 1.0), FactorRows.of(rows, bound)
+    assert (right.values == np.rint(right.values)).all()
+    with_all, without = row_sums._products(left, right), row_sums._products(
+        FactorRows.of(rows[:2, :1], 1.0), FactorRows.of(rows[:2], bound))
+    assert sum(int(x) ** 2 for x in (with_all - without).ravel()) <= 1 << 64
+
+
+def test_sums_of_products_are_exact_at_the_largest_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full block of the largest factors adds up below 2^53, so no float rounds: against integers. Twice the bits would not do."""
+    ones = FactorRows(np.full((1 << 12, 1), 65535.0), 1.0)
+    odd = FactorRows(np.where(np.arange(1 << 12) % 2, 65535.0, 65534.0)[:, None], 1.0)
+    exact = sum(65535 * (65535 if i % 2 else 65534) for i in range(1 << 12))
+    assert int(row_sums._products(ones, odd)[0, 0]) == exact
+    assert row_sums.FACTOR_BLOCK * (1 << 2 * row_sums.FACTOR_BITS) <= 1 << 53 < row_sums.FACTOR_BLOCK * (1 << 4 * row_sums.FACTOR_BITS)
+    monkeypatch.setattr(row_sums, "FACTOR_BLOCK", 100)
+    assert int(row_sums._products(ones, odd)[0, 0]) == exact
 
 
 def test_orthogonal_rows_reach_the_span_and_the_smaller_one_would_not_hold() -> None:
     """Brute force over pairs: nothing beyond sqrt(2), orthogonal rows at sqrt(2), so the noise of adding one person is too little (the
     mutant), and that of a sum of arbitrary vectors, twice, more than is needed."""
-    (left, dimension), (right, _) = (lattice_moment(row, 1.0) for row in np.eye(3)[:2])
-    apart = math.sqrt(sum((a - b) ** 2 for a, b in zip(left, right, strict=True)))
-    assert apart > moment_span(dimension, Adjacency.ADD_REMOVE)
-    assert 0.99999 < apart / moment_span(dimension, Adjacency.REPLACE_ONE) <= 1
+    left, right = (lattice_moment(row, 1.0) for row in np.eye(3)[:2])
+    apart = math.sqrt(frobenius_square(left, right))
+    assert apart > moment_span(Adjacency.ADD_REMOVE)
+    assert 0.9999 < apart / moment_span(Adjacency.REPLACE_ONE) <= 1
     assert farthest_moment(2.0, Adjacency.REPLACE_ONE) == pytest.approx(4 * math.sqrt(2))
     assert farthest_moment(2.0, Adjacency.ADD_REMOVE) == 4
     around = [np.array([math.cos(angle), math.sin(angle)]) for angle in np.linspace(0, math.pi, 181)]

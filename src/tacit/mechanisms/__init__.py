@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     )
     from tacit.mechanisms.randomised_response import RandomisedResponse, from_coins, randomised_response
     from tacit.mechanisms.row_sums import (
-        LATTICE_BITS, bits_for, clip_rows, farthest, farthest_moment, farthest_table, noisy_count,
+        LATTICE_BITS, FactorRows, bits_for, clip_rows, farthest, farthest_moment, farthest_table, noisy_count,
         noisy_l1_sum, noisy_outer_sum, noisy_second_moment, noisy_sum, noisy_table, table_totals, to_lattice,
     )
     from tacit.mechanisms.sample_aggregate import block_mean, block_median, sample_aggregate
@@ -117,7 +117,7 @@ __getattr__, __dir__ = lazily(__name__, {
     ),
     "randomised_response": ("RandomisedResponse", "from_coins", "randomised_response"),
     "row_sums": (
-        "LATTICE_BITS", "bits_for", "clip_rows", "farthest", "farthest_moment", "farthest_table",
+        "LATTICE_BITS", "FactorRows", "bits_for", "clip_rows", "farthest", "farthest_moment", "farthest_table",
         "noisy_count", "noisy_l1_sum", "noisy_outer_sum", "noisy_second_moment", "noisy_sum", "noisy_table",
         "table_totals", "to_lattice",
     ),
@@ -133,7 +133,7 @@ __getattr__, __dir__ = lazily(__name__, {
 })  # fmt: skip
 
 __all__ = [
-    "LATTICE_BITS", "AboveThreshold", "BinaryTree", "FoundBounds", "GaussianMechanism", "GaussianSelection",
+    "LATTICE_BITS", "AboveThreshold", "BinaryTree", "FactorRows", "FoundBounds", "GaussianMechanism", "GaussianSelection",
     "GeometricMechanism", "HaltedError", "HeavyTail", "Holdings", "JoinSize", "KeySelection", "Ladder",
     "LaplaceMechanism", "LaplaceSelection", "Law", "Mechanism", "NoisyMax", "NoisySums", "OptimalSelection",
     "PermuteAndFlip", "RandomisedResponse", "SipsSelection", "Sparse", "above_threshold", "automatic_bounds",

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -29,6 +30,9 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 LATTICE_BITS = 24
 CELLS = 1 << 17  # entries of a block of rows: 1 MB of floats, which stays in a cache
+FACTOR_BITS = 16  # of either factor of a product
+HALF_ROOT = Fraction(math.isqrt(1 << 63) + 1, 1 << 32)  # the root of 1/2, rounded up
+FACTOR_BLOCK = 1 << 20  # people whose products add up below 2^53
 
 
 def bits_for(dimension: int) -> int:
@@ -93,21 +97,14 @@ def farthest_moment(bound: float, adjacency: Adjacency) -> float:
     return bound * bound * (math.sqrt(2.0) if adjacency is Adjacency.REPLACE_ONE else 1.0)
 
 
-def moment_span(dimension: int, adjacency: Adjacency) -> int:
-    """The same for rows on the lattice, as an exact bound in granules: `dimension` is that of the upper triangle.
+def moment_span(adjacency: Adjacency) -> int:
+    """The same for rows of `FactorRows`, whose products are exact: a bound in granules.
 
-    Cutting entries towards zero moves each of two vectors of non-negative product by less than
-    sqrt(dimension) granules, so their product is at least -2 width sqrt(dimension) - dimension, and their
-    distance at most sqrt(2) (width + sqrt(dimension)); one granule more covers the floats in which the
-    products were formed.
-
-    >>> moment_span(10, Adjacency.ADD_REMOVE) == 1 << 24, moment_span(10, Adjacency.REPLACE_ONE) / (1 << 24) < 1.414215
-    (True, True)
+    >>> moment_span(Adjacency.ADD_REMOVE) == 1 << 32, round(moment_span(Adjacency.REPLACE_ONE) / (1 << 32), 6)
+    (True, 1.414214)
     """
-    width = 1 << bits_for(dimension)
-    if adjacency is not Adjacency.REPLACE_ONE:
-        return width
-    return math.isqrt(2 * (width + math.isqrt(dimension) + 2) ** 2) + 1
+    width = 1 << (2 * FACTOR_BITS)
+    return math.isqrt(2 * width * width) + 1 if adjacency is Adjacency.REPLACE_ONE else width
 
 
 def _span(dimension: int, adjacency: Adjacency) -> int:
@@ -129,44 +126,85 @@ def noisy_sum(rows: Array, *, bound: float, multiplier: float, adjacency: Adjace
     return _released(blocks, rows.shape[1], bound, multiplier, adjacency, _span(rows.shape[1], adjacency))
 
 
-def noisy_outer_sum(left: Array, right: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
-    """The sum of left_i right_i^T over people, each product clipped to Frobenius norm `bound`, with Gaussian noise on every entry.
+@dataclass(frozen=True)
+class FactorRows:
+    """Rows on a lattice of 2^16 granules a bound, held as whole floats: one factor of `noisy_outer_sum`, made once for many sums."""
+
+    values: Array
+    granule: float  # what 1 is worth
+
+    @classmethod
+    def of(cls, rows: Array, bound: float) -> FactorRows:
+        """Rows clipped to length `bound` and rounded; no row of integers is longer than 2^16, which is checked as integers.
+
+        >>> FactorRows.of(np.array([[3.0, 4.0], [float("nan"), 0.5]]), 1.0).values.tolist()
+        [[39321.0, 52427.0], [0.0, 32767.0]]
+        """
+        width, values = 1 << FACTOR_BITS, np.empty(rows.shape)
+        # rounding to the nearest lengthens a row by at most half the root of its width
+        spare = max(1 - (math.sqrt(rows.shape[1]) / 2 + 1) / width, 0.5)
+        block = max(1, CELLS // max(rows.shape[1], 1))
+        for start in range(0, len(rows), block):
+            whole = _factor(rows[start : start + block], bound, width * spare / bound)
+            if rows.shape[1] > 1:
+                squares = whole.astype(np.int64)
+                whole[(squares * squares).sum(axis=1) > width * width] = 0.0
+            values[start : start + block] = whole
+        return cls(values, bound / (width * spare))
+
+
+def _factor(rows: Array, bound: float, scale: float) -> Array:
+    """A block of rows, clipped, in whole granules."""
+    if rows.shape[1] > 1:
+        return np.rint(clip_rows(rows, bound) * scale)
+    known = np.where(np.isnan(rows), 0.0, rows)
+    return np.rint(np.clip(known, -bound, bound) * scale)
+
+
+def noisy_outer_sum(left: FactorRows, right: FactorRows, *, multiplier: float, adjacency: Adjacency) -> Array:
+    """The sum of left_i right_i^T over people, with Gaussian noise on every entry of `multiplier` times what one person can change.
 
     Guarantee
-        Statement: costs Gaussian(multiplier). Proved in: `noisy_sum` of the products, written as vectors.
+        Statement: costs Gaussian(multiplier).
+        Proved in: a person's product of two integer rows has Frobenius norm |left_i| |right_i|, at most 2^32, exactly. Entries are
+        at most 2^32 too, so a block of 2^20 people adds up below 2^53: the floats of a matrix product hold every partial sum
+        exactly, in whatever order. The rest is as for `noisy_sum`.
     """
-    size = left.shape[1] * right.shape[1]
-    block = max(1, CELLS // max(size, 1))
-    starts = range(0, max(len(left), 1), block)
-    products = ((left[s : s + block, :, None] * right[s : s + block, None, :]).reshape(-1, size) for s in starts)
-    found = _released(products, size, bound, multiplier, adjacency, _span(size, adjacency))
-    return found.reshape(left.shape[1], right.shape[1])
+    total = _products(left, right)
+    moved = int(farthest(1.0, adjacency)) << (2 * FACTOR_BITS)
+    found: Array = _noise("gaussian", multiplier, moved, 1, adjacency).release(total) * (left.granule * right.granule)
+    return found
 
 
 def noisy_second_moment(rows: Array, *, bound: float, multiplier: float, adjacency: Adjacency) -> Array:
     """The sum of x x^T over rows clipped to length `bound`, plus a symmetric matrix of Gaussian noise.
 
-    The upper triangle is released as one vector with the off-diagonal entries weighted by sqrt(2), so that
-    its length is that of x x^T in the Frobenius norm, |x|^2; an off-diagonal entry therefore has half the
-    noise variance of a diagonal one.
+    Entries beside the diagonal stand in the matrix twice and are released once, with half the noise variance of a diagonal one:
+    measured in these scales a person moves the release by the Frobenius norm of x x^T, which is |x|^2.
 
     Guarantee
-        Statement: costs Gaussian(multiplier). Proved in: `noisy_sum` of vectors of length at most bound^2,
-        and `moment_span` for two of them that are exchanged.
+        Statement: costs Gaussian(multiplier). Proved in: `NoisySums` with two scales; sums of products of integers are exact as
+        in `noisy_outer_sum`, and `moment_span` bounds them, also for two people who are exchanged.
     """
-    dimension = rows.shape[1]
-    upper = np.triu_indices(dimension)
-    weight = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
-    clipped = clip_rows(rows, bound)
-    block = max(1, CELLS // max(len(weight), 1))
-    starts = range(0, max(len(rows), 1), block)
-    blocks = (clipped[start : start + block] for start in starts)
-    products = (part[:, upper[0]] * part[:, upper[1]] * weight for part in blocks)
-    moved = moment_span(len(weight), adjacency)
-    found = _released(products, len(weight), bound * bound, multiplier, adjacency, moved) / weight
+    dimension, half = rows.shape[1], FactorRows.of(rows, bound)
+    total = _products(half, half)
+    scale = Fraction(multiplier) * moment_span(adjacency)
+    noise = NoisySums("gaussian", (scale, scale * HALF_ROOT), multiplier, adjacency)
+    upper = np.triu_indices(dimension, 1)
     matrix = np.zeros((dimension, dimension))
-    matrix[upper] = found
-    return matrix + np.triu(matrix, 1).T
+    matrix[upper] = noise.release(total[upper], 1)
+    matrix = matrix + matrix.T
+    matrix[np.diag_indices(dimension)] = noise.release(np.diag(total), 0)
+    return matrix * half.granule**2
+
+
+def _products(left: FactorRows, right: FactorRows) -> Integers:
+    """The sum of left_i right_i^T in granules, exactly."""
+    total = np.zeros((left.values.shape[1], right.values.shape[1]), dtype=np.int64)
+    for start in range(0, len(left.values), FACTOR_BLOCK):
+        part = slice(start, start + FACTOR_BLOCK)
+        total += (left.values[part].T @ right.values[part]).astype(np.int64)
+    return total
 
 
 def _noise(law: Law, multiplier: float, moved: int | Fraction, width: int, adjacency: Adjacency) -> NoisySums:

@@ -24,7 +24,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit.accounting import Guarantee
+from tacit.accounting import Guarantee, ParameterError
 from tacit.calculus import codes_of
 from tacit.learning.estimator import Array, Bounds, Labels, PrivateClassifier, Request
 from tacit.learning.linear.error_bars import to_data_units
@@ -37,7 +37,7 @@ from tacit.learning.linear.losses import (
     smoothed_hinge,
     softmax,
 )
-from tacit.learning.linear.prior import CHECK, Prior, agreed_length, kept
+from tacit.learning.linear.prior import Prior, kept
 from tacit.learning.linear.pure import ClassSums, CubePerturbation
 from tacit.learning.linear.purse import Purse
 from tacit.learning.linear.solvers import (
@@ -53,17 +53,19 @@ from tacit.learning.linear.solvers import (
     slope_energy,
 )
 from tacit.learning.linear.tilted import tilted_minimum
+from tacit.learning.linear.weights import ClassWeight, Weighing
 from tacit.ledger import Account
 
+PURE_PART, VOTE = 0.8, 0.05  # of epsilon, for the pure one of two fits; and of that, to choose between them
 PLAIN = 10.0  # n mu over d^1.5 above which rows keep their lengths
-FEW_TO_LEARN = 8.5  # n mu over the features below which the classes are counted twice, and what was learned is looked at
+FEW_TO_LEARN = 8.5  # n mu over the features below which the classes are counted twice
 
 
 class LinearClassifier(PrivateClassifier):
     """What linear classifiers share; see `LogisticRegression` for the parameters."""
 
     def __init__(
-        self, *, solver: str = "auto",
+        self, *, solver: str = "auto", C: float | None = None, class_weight: ClassWeight = None, weight_bound: float | None = None,
         epsilon: float | None = None, delta: float | None = None, rho: float | None = None,
         mu: float | None = None, guarantee: Guarantee | str | None = None, bounds: Bounds | None = None,
         data_norm: float | None = None, classes: ArrayLike | None = None, adjacency: str = "add-remove",
@@ -76,17 +78,28 @@ class LinearClassifier(PrivateClassifier):
         )  # fmt: skip
         self.classes = classes
         self.solver = solver
+        self.C = C
+        self.class_weight = class_weight
+        self.weight_bound = weight_bound
 
     def _loss(self, classes: int) -> Loss:
         raise NotImplementedError
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Spend the guarantee and fit. Rows whose label was not declared count for nothing; nothing about the values raises."""
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Spend the guarantee and fit. Rows whose label was not declared count for nothing; nothing about the values raises.
+
+        Weights of rows are cut to [0, weight_bound]; a missing one is 0.
+        """
         request, classes, labels = self._labelled(X, y)
         loss, space, features = self._loss(len(classes)), request.space, request.features
         terms = (self.solver, request.guarantee, request.adjacency)
         solver = choose_solver(*terms, features=features, rows=request.rows, loss=loss)
-        fitted = self._solve(solver, loss, request, labels, classes)
+        weighing = Weighing.of(
+            classes, self.class_weight, sample_weight, self.weight_bound, C=self.C, rows=len(request.numbers)
+        )
+        if solver not in ("descent", "tilted", "either") and not weighing.plain:
+            raise ParameterError(f"weights and C need solver 'descent', 'tilted', 'either' or 'auto', not {solver!r}")
+        fitted = self._solve(solver, loss, request, labels, classes, weighing)
         coef, intercept = space.unscale(fitted.coef, fitted.intercept)
         self.space_ = space
         self.classes_ = classes
@@ -100,7 +113,7 @@ class LinearClassifier(PrivateClassifier):
         return self
 
     def _solve(
-        self, solver: Solver, loss: Loss, request: Request, labels: Iterable[object], classes: Labels
+        self, solver: Solver, loss: Loss, request: Request, labels: Iterable[object], classes: Labels, weighing: Weighing
     ) -> LinearFit:
         """Plan, pay, and only then look at rows and labels."""
         guarantee, adjacency = request.guarantee, request.adjacency
@@ -110,15 +123,19 @@ class LinearClassifier(PrivateClassifier):
             purse = Purse.of(guarantee, adjacency)
             with self._spend(purse.event, guarantee):
                 codes = codes_of(labels, classes)
-                prior = Prior.buy(codes, len(classes), purse, rows, few=FEW_TO_LEARN * features)
-                mu = purse.take(purse.left - (CHECK if prior.few else 0.0))
-                plan = Plan.within(guarantee, adjacency, purse.event, mu, features=features, rows=prior.rows)
-                self.n_iter_ = plan.steps
-                return _descent(request.scaled(), codes, len(classes), loss, plan, prior, purse)
+                return self._descended(request, request.scaled(), codes, len(classes), loss, purse, weighing)
+        if solver == "either":
+            event, purse, pure = Purse.pair(guarantee, adjacency, PURE_PART)
+            with self._spend(event, guarantee):
+                codes, U = codes_of(labels, classes), request.scaled()
+                vote = pure.apart(VOTE)
+                one = _tilted(U, codes, len(classes), loss, pure, rows, weighing)
+                other = self._descended(request, U, codes, len(classes), loss, purse, weighing)
+                return other if better(U, codes, other, one, vote, weighing.people(codes)) else one
         if solver == "tilted":
             purse = Purse.of(guarantee, adjacency, pure=True)
             with self._spend(purse.event, guarantee):
-                return tilted_minimum(request.scaled(), codes_of(labels, classes), len(classes), loss, purse, rows=rows)
+                return _tilted(request.scaled(), codes_of(labels, classes), len(classes), loss, purse, rows, weighing)
         if solver == "sums":
             sums = ClassSums.plan(guarantee, adjacency, features=features, classes=len(classes), rows=rows)
             with self._spend(sums.event, guarantee):
@@ -136,6 +153,20 @@ class LinearClassifier(PrivateClassifier):
             codes = codes_of(labels, classes)
             return noisy.run(request.scaled(), codes.astype(np.float64), known=codes >= 0)
 
+    def _descended(
+        self, request: Request, U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse, weighing: Weighing
+    ) -> LinearFit:
+        """Descent with all of a purse."""
+        features, weights, factors = request.features, weighing.people(codes), np.ones(classes)
+        prior = Prior.buy(codes, classes, purse, request.rows, few=FEW_TO_LEARN * features, weights=weights)
+        if weighing.balanced:
+            prior, factors = prior.balanced()
+            weights = (np.ones(len(codes)) if weights is None else weights) * factors[np.maximum(codes, 0)]
+        mu = purse.take(purse.left)
+        plan = Plan.within(request.guarantee, request.adjacency, purse.event, mu, features=features, rows=prior.rows)
+        self.n_iter_ = plan.steps
+        return _descent(U, codes, classes, loss, plan, prior, weights, weighing.penalty(factors))
+
     def decision_function(self, X: ArrayLike) -> Array:
         """Scores: one a row for two classes, positive for the second; one a class otherwise."""
         numbers = self._fitted(X)
@@ -150,25 +181,49 @@ class LinearClassifier(PrivateClassifier):
         return found
 
 
-def _descent(U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, plan: Plan, prior: Prior, purse: Purse) -> LinearFit:
+def _tilted(
+    U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse, rows: int | None, weighing: Weighing
+) -> LinearFit:
+    return tilted_minimum(
+        U, codes, classes, loss, purse, rows=rows, weights=weighing.people(codes), balanced=weighing.balanced, penalty=weighing.penalty
+    )
+
+
+def _descent(
+    U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, plan: Plan, prior: Prior, weights: Array | None, penalty: float
+) -> LinearFit:
     """Two classes have one score with residuals cut at 1/sqrt(2), as long as those of two scores cut at 1 are."""
     outputs = 1 if classes == 2 else classes
-    known = (codes >= 0)[:, None]
+    part = ((codes >= 0) * (1.0 if weights is None else weights))[:, None]
     labels = np.maximum(codes, 0).astype(np.float64)
     # where there is little noise, short rows are not stretched: only long ones are weighted down
     stretch = (plan.rows or 1) * plan.mu < PLAIN * plan.features**1.5
-    shape = geometry(U, plan, normalise=stretch)
+    shape = geometry(U, plan, normalise=stretch, weights=weights)
     clip, gain = (0.5**0.5, 2.0) if outputs == 1 else (1.0, 1.0)
     schedule = classifier_schedule(plan, shape, clip, gain)
     start = prior.scores
-    found = descend(U, lambda scores: loss.clipped(scores, labels) * known, plan, shape, schedule, start=start, normalise=stretch)
-    if prior.few:
-        # a row has about length 1 in the geometry: its score is within half the length of the slope as a rule
-        reach = 0.5 * float(np.linalg.norm(np.linalg.solve(shape.shape, found.coef.T)))
-        factor = agreed_length((U - shape.centre) @ found.coef.T, codes, prior, reach, purse)
-    else:
-        factor = kept(*slope_energy(found, plan, shape, schedule))
+    found = descend(
+        U, lambda scores: loss.clipped(scores, labels) * part, plan, shape, schedule, start=start, normalise=stretch, penalty=penalty
+    )
+    factor = kept(*slope_energy(found, plan, shape, schedule))
     return drawn_back(found, shape.centre, start, factor)
+
+
+def better(
+    U: Array, codes: NDArray[np.int64], one: LinearFit, other: LinearFit, purse: Purse, weights: Array | None = None
+) -> bool:
+    """Whether one released model classifies more rows rightly than another, by one noisy number with all that is left of a purse."""
+    right = [_places(fit, U) == codes for fit in (one, other)]
+    ahead_by = (right[0].astype(np.float64) - right[1]) * (1.0 if weights is None else weights)
+    (ahead,), _ = purse.box_sum(ahead_by[:, None], purse.left)
+    return bool(ahead > 0)
+
+
+def _places(fit: LinearFit, U: Array) -> NDArray[np.int64]:
+    """The class that a fit gives to each row."""
+    scores = U @ fit.coef.T + fit.intercept
+    found = (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return found
 
 
 class LogisticRegression(LinearClassifier):
@@ -182,7 +237,12 @@ class LogisticRegression(LinearClassifier):
         solver: "descent" (preconditioned full-batch gradient descent); "tilted" (objective perturbation around the shares
         of the classes, in units of a bought spread, with pure noise); for delta=0 also "sums" (one release of the sums of
         the classes) or "cube" (objective perturbation in the public box); "objective" or "output" perturbation (two
-        classes); or "auto".
+        classes); "either" (descent and tilted with half of the price each, and the one that classifies more rows rightly by
+        one noisy count); or "auto".
+        C: as in scikit-learn, the inverse of what half the squared coefficients are penalised by, for rows in public units ([-1, 1]
+        in every feature); by default there is no penalty beyond the solver's own.
+        class_weight: public numbers by class, or "balanced", by the released shares of the classes. weight_bound: the largest
+        `sample_weight` of a row, public; required where `fit` is given weights. Neither changes the price.
         account: a ledger account to spend from. random_state: in test mode only.
 
     Fitted: coef_, intercept_, classes_, event_, privacy_, solver_, n_iter_, noise_ (the standard deviation of the noise on one coordinate

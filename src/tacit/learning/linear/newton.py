@@ -80,8 +80,8 @@ def descended(slope_at: Callable[[Array], Array], theta: Array, target: float, *
     return theta
 
 
-def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float, tilt: Array, distance: float) -> Array:
-    """As `minimise`, for several scores: parameters and tilt are (scores, features).
+def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float | Array, tilt: Array, distance: float) -> Array:
+    """As `minimise`, for several scores: parameters and tilt are (scores, features). `ridge` is one number, or one a feature.
 
     Newton steps are found by conjugate gradients.
 
@@ -91,10 +91,11 @@ def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float, til
     array([[-1.3967]])
     """
     theta = np.zeros_like(tilt)
-    target = distance * ridge / 2
+    least, most = float(np.min(ridge)), float(np.max(ridge))
+    target = distance * least / 2
 
     def objective(at: Array) -> float:
-        return float(loss.value(rows @ at.T, labels).sum() + ridge * (at * at).sum() / 2 + (tilt * at).sum())
+        return float(loss.value(rows @ at.T, labels).sum() + (ridge * at * at).sum() / 2 + (tilt * at).sum())
 
     def slope_at(at: Array) -> Array:
         return loss.derivative(rows @ at.T, labels).T @ rows + ridge * at + tilt
@@ -116,20 +117,26 @@ def minimise_scores(loss: Loss, rows: Array, labels: Array, *, ridge: float, til
             if np.linalg.norm(found) >= length:
                 break
         theta, slope = trial, found
-    return descended(slope_at, theta, target, ridge=ridge, smoothness=loss.curvature * float((rows * rows).sum()) + ridge)
+    return descended(slope_at, theta, target, ridge=least, smoothness=loss.curvature * float((rows * rows).sum()) + most)
 
 
-def _newton_step(loss: Loss, rows: Array, labels: Array, scores: Array, ridge: float, slope: Array) -> Array:
+def _newton_step(loss: Loss, rows: Array, labels: Array, scores: Array, ridge: float | Array, slope: Array) -> Array:
     """The Hessian's inverse times the gradient, roughly; products with the Hessian are differences of derivatives."""
     step, rest = np.zeros_like(slope), slope.copy()
     direction, energy = rest.copy(), float((rest * rest).sum())
     enough = 1e-4 * energy  # a hundredth of the length
+    single = scores.shape[1] == 1
+    # with one score the second derivative of every row is measured once, and a product with the Hessian is two with the rows
+    bends = (loss.derivative(scores + PROBE, labels) - loss.derivative(scores - PROBE, labels)) / (2 * PROBE) if single else scores
     for _ in range(slope.size):
         if energy <= enough:
             break
         moved = rows @ direction.T
-        probe = PROBE / max(float(np.abs(moved).max(initial=0.0)), 1e-300)
-        change = (loss.derivative(scores + probe * moved, labels) - loss.derivative(scores - probe * moved, labels)) / (2 * probe)
+        if single:
+            change = bends * moved
+        else:
+            probe = PROBE / max(float(np.abs(moved).max(initial=0.0)), 1e-300)
+            change = (loss.derivative(scores + probe * moved, labels) - loss.derivative(scores - probe * moved, labels)) / (2 * probe)
         image = change.T @ rows + ridge * direction
         along = energy / float((direction * image).sum())
         step, rest = step + along * direction, rest - along * image

@@ -20,9 +20,12 @@ from tacit.learning.linear.purse import Purse
 
 Array = NDArray[np.float64]
 # shares of the purse: the first look; where there is little more to learn a second one, and a look at what was learned
-FIRST, FIRST_PURE, SECOND, SECOND_PURE, CHECK, CHECK_PURE = 0.03, 0.06, 0.12, 0.35, 0.15, 0.2
-PROOF, PROOF_PURE = (0.2, 0.5), 1.5  # deviations by which scores must agree with the labels; with one number, and with two
+FIRST, FIRST_PURE, SECOND_PURE, CHECK_PURE = 0.03, 0.06, 0.35, 0.2
+# what noise in the counts may cost in accuracy, the part of a deviation that it costs where that is most, and the ends of a second look
+FLOOR, WRONG, SECOND = 0.01, 0.17, (0.02, 0.5)
+PROOF_PURE = 1.5  # deviations by which scores must agree with the labels
 LONGEST, SEEN = 2.0, 0.1  # Newton's steps that a slope may be long; the noise of a curvature, over the rows, that shows it
+WIDE, BEND = 2.0, 0.2  # the spread of scores at which a slope may be that long; a typical second derivative there
 CLEAR = 1.0  # deviations by which the energy of a slope must stand out from that of noise
 
 
@@ -35,16 +38,33 @@ class Prior:
     few: bool  # whether there is so little to learn that it has to be looked at
 
     @classmethod
-    def buy(cls, codes: NDArray[np.int64], classes: int, purse: Purse, rows: int | None, *, few: float) -> Prior:
-        """Counts of the classes; where rows times strength is below `few`, a second look at them."""
-        counts, noise = purse.counts(codes[:, None], classes, FIRST_PURE if purse.pure else FIRST)
+    def buy(
+        cls, codes: NDArray[np.int64], classes: int, purse: Purse, rows: int | None, *, few: float, none: float = 0.0,
+        weights: Array | None = None,
+    ) -> Prior:  # fmt: skip
+        """Counts of the classes; where rows times strength is below `few`, a second look at them, below `none` with all that is left.
+
+        `weights` in [0, 1] count people in part; the number of rows is then that of their weights together, and bought.
+        """
+        rows = rows if weights is None else None
+        counts, noise = purse.counts(codes[:, None], classes, FIRST_PURE if purse.pure else FIRST, weights)
         n = float(rows) if rows is not None else max(float(counts.sum()), noise, 1.0)
         poor = n * purse.strength < few
         if poor:
-            again, other = purse.counts(codes[:, None], classes, SECOND_PURE if purse.pure else SECOND)
+            again, other = purse.counts(codes[:, None], classes, second_share(n, purse, none), weights)
             counts = (counts / noise**2 + again / other**2) / (noise**-2 + other**-2)
             noise = (noise**-2 + other**-2) ** -0.5
         return cls(class_shares(counts[0], noise), n, poor)
+
+    def balanced(self) -> tuple[Prior, Array]:
+        """The prior of classes that weigh the same, and the weight of each one's people; the rarest class has 1.
+
+        >>> prior, factors = Prior(np.array([0.75, 0.25]), 100.0, False).balanced()
+        >>> prior.shares, prior.rows, factors.round(4)
+        (array([0.5, 0.5]), 50.0, array([0.3333, 1.    ]))
+        """
+        least, classes = float(self.shares.min()), len(self.shares)
+        return Prior(np.full(classes, 1 / classes), classes * least * self.rows, self.few), least / self.shares
 
     @property
     def scores(self) -> Array:
@@ -53,27 +73,47 @@ class Prior:
         return logs[1:] - logs[:1] if len(logs) == 2 else logs
 
 
-def agreed_length(scores: Array, codes: NDArray[np.int64], prior: Prior, reach: float, purse: Purse) -> float:
+def second_share(rows: float, purse: Purse, none: float) -> float:
+    """What to spend on a second look at the classes.
+
+    Taking the wrong one of two classes for the larger costs their difference in accuracy. With noise of deviation s on that
+    difference the expected cost is d Phi(-d / s), at most WRONG s whatever d is: the share holds it to FLOOR.
+    """
+    if rows * purse.strength < none:
+        return purse.left
+    if purse.pure:
+        return SECOND_PURE
+    whole = WRONG * math.sqrt(2) * purse.count_noise(1, 1.0) / rows
+    return float(np.clip((whole / FLOOR) ** 2, *SECOND))
+
+
+def agreed_length(
+    scores: Array, codes: NDArray[np.int64], prior: Prior, reach: float, purse: Purse, weights: Array | None = None
+) -> float:
     """How much of the slope behind scores around their level the labels bear out: between 0 and 1.
 
     One or two numbers are released: how the scores covary with the labels and, where noise lets it be seen, the curvature of the
-    log likelihood along them. Their ratio is Newton's step from the shares of the classes, and a slope is at most LONGEST times as
-    long, as the step falls short of the maximum where classes are far apart; it is dropped where the covariance does not stand out
-    from noise. `scores` has a column for each score, and `reach` is a released length at which a person's part is cut.
+    log likelihood along them. Their ratio is Newton's step from the shares of the classes, and a slope is at most as long, or up to
+    LONGEST times where classes are far apart and the step falls short of the maximum; it is dropped where the covariance does not
+    stand out from noise. `scores` has a column for each score, and `reach` is a released length at which a person's part is cut.
     """
     known = (codes >= 0)[:, None]
     parts = np.hstack([np.zeros_like(scores), scores]) if len(prior.shares) == 2 else scores
     parts = parts / max(reach, 1e-12) * known
     product = (((codes[:, None] == np.arange(len(prior.shares))) - prior.shares) * parts).sum(axis=1)
     bend = (parts**2) @ prior.shares - (parts @ prior.shares) ** 2
-    share = CHECK_PURE if purse.pure else CHECK
+    share = CHECK_PURE
     columns = [product, bend] if purse.box_noise(2, share) < SEEN * prior.rows else [product]
-    (total, *curvature), noise = purse.box_sum(np.clip(np.column_stack(columns), -1.0, 1.0), share)
-    if total <= (PROOF_PURE if purse.pure else PROOF[len(columns) - 1]) * noise:
+    whole = np.ones(len(codes)) if weights is None else weights
+    (total, *curvature), noise = purse.box_sum(np.clip(np.column_stack(columns), -1.0, 1.0) * whole[:, None], share)
+    if total <= PROOF_PURE * noise:
         return 0.0
     if not curvature or curvature[0] <= noise:
         return 1.0
-    return float(min(LONGEST * total / curvature[0] / max(reach, 1e-12), 1.0))
+    # Newton's step falls short of the maximum where scores are spread over more than about one unit, and only there
+    step = (total - noise / 2) / curvature[0]
+    spread = step * math.sqrt(max(curvature[0], 0.0) / (prior.rows * BEND))
+    return float(min((1 + min(spread / WIDE, 1.0) * (LONGEST - 1)) * step / max(reach, 1e-12), 1.0))
 
 
 def class_shares(counts: Array, noise: float) -> Array:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting import Adjacency, Event, Gaussian, Guarantee, PureDP
+from tacit.accounting import Adjacency, ApproxDP, Composed, Event, Gaussian, Guarantee, PureDP
 from tacit.learning.linear.pure import deviation, noisy_box_sum, noisy_box_sums
 from tacit.mechanisms import farthest, farthest_moment, farthest_table, noisy_second_moment, noisy_sum, noisy_table
 
@@ -62,6 +62,24 @@ class Purse:
         event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=adjacency), adjacency)
         return cls(adjacency, False, mu, event)
 
+    @classmethod
+    def pair(cls, guarantee: Guarantee, adjacency: Adjacency, part: float) -> tuple[Event, Purse, Purse]:
+        """A Gaussian and a pure purse under one price: the pure one has this part of epsilon, the other the rest, with all of delta.
+
+        >>> event, gaussian, pure = Purse.pair(Guarantee(epsilon=10, delta=1e-6), Adjacency.ADD_REMOVE, 0.8)
+        >>> round(pure.strength, 6), round(gaussian.strength, 3)
+        (8.0, 0.448)
+        """
+        epsilon, delta = guarantee.floats.epsilon, guarantee.floats.delta
+        assert epsilon is not None and delta is not None
+        pure = cls.of(Guarantee(epsilon=epsilon * part, delta=0), adjacency)
+        gaussian = cls.of(Guarantee(epsilon=epsilon * (1 - part) * (1 - SPARE), delta=delta * (1 - SPARE)), adjacency)
+        # what the Gaussian part costs at most; the two prices then add up without a numerical composition
+        first = ApproxDP(epsilon * (1 - part) * (1 - SPARE), delta * (1 - SPARE), adjacency=adjacency)
+        event = Composed(first, pure.event)
+        assert guarantee.keeps(event, adjacency)
+        return event, gaussian, pure
+
     def take(self, share: float) -> float:
         """The mu or epsilon of a share of the whole; a share that is not there is refused."""
         if not 0 < share <= self.left + SPARE:
@@ -69,6 +87,12 @@ class Purse:
         self.left = max(self.left - share, 0.0)
         whole = self.strength * (1 - SPARE)
         return whole * share if self.pure else whole * math.sqrt(share)
+
+    def apart(self, share: float) -> Purse:
+        """A purse with a share of this one."""
+        part = self.take(share)
+        event = PureDP(part, adjacency=self.adjacency) if self.pure else Gaussian(1 / part, adjacency=self.adjacency)
+        return Purse(self.adjacency, self.pure, part, event)
 
     def box_noise(self, width: int, share: float) -> float:
         """The standard deviation of the noise that `box_sum` puts on a coordinate."""
@@ -130,11 +154,12 @@ class Purse:
         found[upper] = sums
         return found + np.triu(found, 1).T, noise
 
-    def counts(self, cells: NDArray[np.int64], size: int, share: float) -> tuple[Array, float]:
-        """For each view (a column of `cells`), how many people are in each of `size` cells; and the standard deviation."""
+    def counts(self, cells: NDArray[np.int64], size: int, share: float, weights: Array | None = None) -> tuple[Array, float]:
+        """For each view (a column of `cells`), how many people are in each of `size` cells, or their weights of at most 1 together;
+        and the standard deviation."""
         noise, part = self.count_noise(cells.shape[1], share), self.take(share)
         found = noisy_table(
-            np.ones((len(cells), 1)), cells, size=size, bound=1.0, multiplier=1 / part, adjacency=self.adjacency,
+            np.ones((len(cells), 1)) if weights is None else weights[:, None], cells, size=size, bound=1.0, multiplier=1 / part, adjacency=self.adjacency,
             laplace=self.pure, counts=not self.pure,
         )  # fmt: skip
         return found[:, :, 0], noise

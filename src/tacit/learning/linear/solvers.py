@@ -56,7 +56,16 @@ from tacit.learning.linear.perturbation import (
     OutputPerturbation,
     gaussian_scale,
 )
-from tacit.mechanisms import clip_rows, farthest, farthest_moment, noisy_count, noisy_outer_sum, noisy_second_moment, noisy_sum
+from tacit.mechanisms import (
+    FactorRows,
+    clip_rows,
+    farthest,
+    farthest_moment,
+    noisy_count,
+    noisy_outer_sum,
+    noisy_second_moment,
+    noisy_sum,
+)
 
 #: The derivative of every person's loss at the scores, one column for each output.
 Derivative = Callable[[Array], Array]
@@ -66,8 +75,8 @@ SHORT = 1e-9  # rows shorter than this are not stretched
 FEW = 10.0  # n mu below which a classifier takes one step
 COUNT_SHARE = 0.02  # of the squared budget, where the number of rows is private
 
-Solver = Literal["descent", "tilted", "objective", "output", "sums", "cube"]
-SOLVERS: tuple[Solver, ...] = ("descent", "tilted", "objective", "output", "sums", "cube")
+Solver = Literal["descent", "tilted", "objective", "output", "sums", "cube", "either"]
+SOLVERS: tuple[Solver, ...] = ("descent", "tilted", "objective", "output", "sums", "cube", "either")
 FEATURES_EACH = 1.5  # features for each unit of epsilon up to which pure noise is used beside a delta; measured
 ONE_STEP = 0.04  # what one step leaves of the excess where there is no noise; measured
 
@@ -83,8 +92,12 @@ def predicted_excess(
     >>> from tacit.learning.linear.losses import logistic
     >>> pure, relation = Guarantee(epsilon=1), Adjacency.ADD_REMOVE
     >>> [round(predicted_excess(s, pure, relation, features=10, rows=1000, loss=logistic), 4) for s in SOLVERS]
-    [inf, 0.0115, 0.0566, 0.2378, 0.0515, 0.0231]
+    [inf, 0.0115, 0.0566, 0.2378, 0.0515, 0.0231, inf]
     """
+    if solver == "either":  # half of the price for each of two fits, whose faults differ
+        if guarantee.pure or guarantee.floats.epsilon is None or guarantee.floats.epsilon * FEATURES_EACH < features:
+            return math.inf
+        return 0.0 if loss.smooth and loss.certified else math.inf
     if solver == "descent":
         if guarantee.pure:
             return math.inf
@@ -101,7 +114,7 @@ def predicted_excess(
         several = loss.total_slope(loss.rank + 1) if loss.rank > 1 else loss.slope
         found = ONE_STEP * loss.slope + noise if solver == "sums" else 2 * several * noise
         if solver == "tilted":  # it buys what sets its ridge and its lengths: half the noise of the cube, measured
-            found = several * noise * (1.0 if guarantee.pure else 0.0)
+            found = several * noise * (1.0 if guarantee.pure else 0.5)
         return radius * min(found, loss.slope)
     if not loss.smooth or not loss.certified or loss.rank > 1 or guarantee.floats.epsilon is None:
         return math.inf  # their proofs need a curvature; and they fit one score
@@ -233,11 +246,13 @@ class Geometry:
         return (U - self.centre) @ self.shape
 
 
-def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
+def geometry(U: Array, plan: Plan, *, normalise: bool, weights: Array | None = None) -> Geometry:
     """Release the count, the centre and the shape of the rows, as far as the plan pays for them.
 
-    `normalise` stretches short rows to the full length as well; otherwise long ones are only clipped.
+    `normalise` stretches short rows to the full length as well; otherwise long ones are only clipped. `weights` in [0, 1] add up to
+    about the plan's rows: a row counts as its weight says, and never becomes longer.
     """
+    part: Array | float = 1.0 if weights is None else np.clip(weights, 0.0, 1.0)[:, None]
     d, relation = plan.features, plan.adjacency
     reach = REACH * math.sqrt(d)
     held = _stretched if normalise else clip_rows
@@ -245,12 +260,12 @@ def geometry(U: Array, plan: Plan, *, normalise: bool) -> Geometry:
     centre = np.zeros(d)
     if plan.centre_share:
         multiplier = plan.multiplier(plan.centre_share)
-        centre = noisy_sum(held(U, reach), bound=reach, multiplier=multiplier, adjacency=relation) / n
+        centre = noisy_sum(held(U, reach) * part, bound=reach, multiplier=multiplier, adjacency=relation) / n
         centre = shrink(centre, _deviation(plan, multiplier) * reach / n)
     shape, spread, bend = np.eye(d) / reach, float(d), np.zeros((d, d))
     if plan.shape_share:
         multiplier = plan.multiplier(plan.shape_share)
-        moment = noisy_second_moment(held(U - centre, reach), bound=reach, multiplier=multiplier, adjacency=relation) / n
+        moment = noisy_second_moment(held(U - centre, reach) * np.sqrt(part), bound=reach, multiplier=multiplier, adjacency=relation) / n
         spare = 1.0 if normalise else 1.2  # clipped rows keep their lengths: leave room above the typical one
         shape, spread, bend = _round(moment, farthest_moment(reach, relation) * multiplier * math.sqrt(d) / n, spare)
     return Geometry(n, centre, shape, spread, bend)
@@ -331,21 +346,20 @@ def descend(
     Guarantee
         Statement: costs Repeated(Gaussian(plan.step_multiplier), plan.steps), whatever the loss, convex or not.
         Proved in: a person's term is the product of a residual of length at most `clips[t]` and a row of length at most
-        sqrt(1 + intercept^2), and is clipped to the product of the two as an integer vector; the rest is `noisy_outer_sum`, and steps
-        compose.
+        sqrt(1 + intercept^2), both whole numbers on a lattice; the rest is `noisy_outer_sum`, and steps compose.
     """
     rows = space.apply(U)
     weight = 1 / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), SHORT if normalise else 1.0)
     kappa = plan.intercept
-    bounded = np.hstack([rows * weight, np.full((len(rows), 1), kappa)])
     reach = math.sqrt(1 + kappa * kappa)
+    bounded = FactorRows.of(np.hstack([rows * weight, np.full((len(rows), 1), kappa)]), reach)
     slope, level = np.zeros((len(start), plan.features)), start.astype(np.float64)
     total_slope, total_level = np.zeros_like(slope), np.zeros_like(level)
     square, whole = space.shape @ space.shape.T, np.eye(plan.features)
     for t in range(plan.steps):
         clip = float(schedule.clips[t])
-        residual = clip_rows(derivative(rows @ slope.T + level), clip)
-        gradient = noisy_outer_sum(residual, bounded, bound=clip * reach, multiplier=plan.step_multiplier, adjacency=plan.adjacency)
+        residual = FactorRows.of(derivative(rows @ slope.T + level), clip)
+        gradient = noisy_outer_sum(residual, bounded, multiplier=plan.step_multiplier, adjacency=plan.adjacency)
         slope = slope - schedule.slope_steps[t] * gradient[:, :-1] / space.rows
         if penalty:
             slope = np.linalg.solve(whole + schedule.slope_steps[t] * penalty / space.rows * square, slope.T).T

@@ -161,11 +161,14 @@ class Frame:
     spread: Array
 
     @classmethod
-    def buy(cls, U: Array, purse: Purse, rows: float, share: float, *, most: float = 1.0, squares: bool = True) -> Frame:
+    def buy(
+        cls, U: Array, purse: Purse, rows: float, share: float, *, most: float = 1.0, squares: bool = True, weights: Array | None = None
+    ) -> Frame:
         """Sums of the coordinates, and of their squares where these are worth it; no spread is above `most`, and a variance
-        below its noise is not known to be that small."""
+        below its noise is not known to be that small. `weights` in [0, 1] add up to about `rows`."""
         d = U.shape[1]
-        sums, noise = purse.box_sum(np.hstack([U, 2 * U * U - 1]) if squares else U, share)
+        parts = np.hstack([U, 2 * U * U - 1]) if squares else U
+        sums, noise = purse.box_sum(parts if weights is None else parts * weights[:, None], share)
         means = np.clip(sums / rows, -1.0, 1.0)
         centre = shrink(means[:d], noise / rows)
         if not squares:

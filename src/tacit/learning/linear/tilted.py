@@ -23,6 +23,7 @@ explains is taken off at the end (`prior.kept`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -45,43 +46,65 @@ __all__ = ["Adjacency", "Guarantee", "tilted_minimum"]
 Array = NDArray[np.float64]
 # shares of epsilon: centre and spread, and the distance to the exact minimiser; `Prior` has its own
 SPREAD, REST = 0.2, 0.02
-FEW, SQUARES = 15.0, 30.0  # n epsilon over d^1.5 below which there is little to learn, and no spread is bought
+# n epsilon over d^1.5 below which there is nothing to learn but the classes; there is little; no spread is bought
+NONE, FEW, SQUARES = 2.0, 22.0, 30.0
 WIDE, MOST = 3.0, 0.4  # rows are cut at so many deviations at most; no deviation is above this part of the range times that many
 CONSTANT = 0.5  # the constant coordinate beside coordinates in [-1, 1]
 FINE = 0.01  # the noise for the distance, as a part of the noise that the tilt leaves
 LENGTH = 3.0  # a typical length of the parameters for rows in units of WIDE deviations
 BEND = 0.15  # typical curvature of the logistic loss
 ROUND = 1e-12
+SOLVED = 1e-11  # of a gradient, for each row
+#: What is added for squared coefficients in public units, by the weights of the classes.
+Penalty = Callable[[Array], float]
+
+
+def unpenalised(factors: Array) -> float:
+    """No penalty."""
+    return 0.0
 
 
 def tilted_minimum(
-    U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse, *, rows: int | None
-) -> LinearFit:
+    U: Array, codes: NDArray[np.int64], classes: int, loss: Loss, purse: Purse, *, rows: int | None,
+    weights: Array | None = None, balanced: bool = False, penalty: Penalty = unpenalised,
+) -> LinearFit:  # fmt: skip
     """A linear classifier for rows in [-1, 1]^d with all of a pure purse; rows of no declared class count for the frame alone.
+
+    `weights` in [0, 1] shorten people's losses, `balanced` those of the larger classes; `penalty` is what is added for the squared
+    coefficients, given the released weights of the classes.
 
     Guarantee
         Statement: costs `purse.event`. Conditions: a loss with a proved curvature, rank and bound on its derivatives.
         Proved in: `Purse` for the stages; the minimiser and the distance to it as for `CubePerturbation`, for the loss
-        of scores moved by a released offset, which has the same curvature, rank and slope.
+        of scores moved by a released offset and times a weight of at most 1, whose curvature, rank and slope are no larger. A
+        penalty knows no person: it makes the objective more convex, never less.
     """
     known = codes >= 0
     outputs, d = (1 if classes == 2 else classes), U.shape[1]
-    prior = Prior.buy(codes, classes, purse, rows, few=FEW * d**1.5)
+    prior = Prior.buy(codes, classes, purse, rows, few=FEW * d**1.5, none=NONE * d**1.5, weights=weights)
+    factors = np.ones(classes)
+    if balanced:
+        prior, factors = prior.balanced()
+        weights = (np.ones(len(codes)) if weights is None else weights) * factors[np.maximum(codes, 0)]
+    if purse.left <= 0:
+        return LinearFit(np.zeros((outputs, d)), prior.scores, 0.0)
     n, budget = prior.rows, prior.rows * purse.strength / d**1.5
     wide = float(np.clip(0.5 * budget**0.25, 1.0, WIDE))
-    frame = Frame.buy(U, purse, n, SPREAD, most=min(MOST * wide, 1.0), squares=budget >= SQUARES)
+    frame = Frame.buy(U, purse, n, SPREAD, most=min(MOST * wide, 1.0), squares=budget >= SQUARES, weights=weights)
     Z = np.clip(frame.apply(U) / wide, -1.0, 1.0)
     bounded = np.hstack([Z, np.full((len(U), 1), CONSTANT)]) * known[:, None]
     offset = prior.scores
-    moved = _moved(loss, offset)
+    moved = _moved(loss, offset, weights)
     rest = purse.take(REST)
     main = purse.take(purse.left - (CHECK_PURE if prior.few else 0.0))
     ridge, determinant = best_ridge(loss, main, BEND * n / wide**2, d, outputs, purse.adjacency)
     change = farthest(loss.total_slope(outputs), purse.adjacency)
     scale = (change + outputs * float(TILT_STEP)) / (main - determinant) * (1 + ROUND)
     width = d + 1
-    left = deviation(width) * scale / ridge
-    distance = FINE * left * rest / (deviation(width) * 2 * math.sqrt(outputs))
+    # what noise leaves in a parameter: the tilt over the curvature of the data, at its typical size, and the ridge
+    left = deviation(width) * scale / (BEND * n / wide**2 + ridge)
+    # a gradient over n rows is known to within rounding, and no solver comes nearer than that over the ridge
+    distance = max(FINE * left * rest / (deviation(width) * 2 * math.sqrt(outputs)), SOLVED * n / ridge)
     apart = distance + math.sqrt(outputs * width) * (float(TILT_STEP) / ridge + float(STEP)) / 2
     output = 2 * apart * math.sqrt(outputs) / rest * (1 + ROUND)
 
@@ -89,16 +112,15 @@ def tilted_minimum(
         return np.concatenate([cube_noise(Fraction(size) / step, width) for _ in range(outputs)])
 
     tilt = from_lattice(drawn(scale, TILT_STEP), TILT_STEP).reshape(outputs, width)
-    theta = minimise_scores(moved, bounded, np.where(known, codes, 0).astype(np.float64), ridge=ridge, tilt=tilt, distance=distance)
+    ridges = ridge + np.append(penalty(factors) / (wide * frame.spread) ** 2, 0.0)
+    theta = minimise_scores(moved, bounded, np.where(known, codes, 0).astype(np.float64), ridge=ridges, tilt=tilt, distance=distance)
     point = round_to_lattice(theta.ravel(), STEP, bounds=(-LARGEST, LARGEST))
     released = from_lattice(point + drawn(output, STEP), STEP).reshape(outputs, width)
-    # what noise leaves in a parameter: the tilt over the curvature of the data and the ridge
-    deviations = deviation(width) * scale / (BEND * n / wide**2 + ridge)
     if prior.few:
         reach = 0.5 * float(np.linalg.norm(released))
-        factor = agreed_length(bounded @ released.T, codes, prior, reach, purse)
+        factor = agreed_length(bounded @ released.T, codes, prior, reach, purse, weights)
     else:
-        factor = kept(float((released**2).sum()), released.size * deviations**2, released.size)
+        factor = kept(float((released**2).sum()), released.size * left**2, released.size)
     held = factor * released
     coef = held[:, :-1] / wide / frame.spread
     level = offset + held[:, -1] * CONSTANT - coef @ frame.centre
@@ -128,11 +150,13 @@ def best_ridge(loss: Loss, epsilon: float, curvature: float, features: int, outp
     return found
 
 
-def _moved(loss: Loss, offset: Array) -> Loss:
-    """The loss of scores that start at an offset; its constants are those of the loss."""
+def _moved(loss: Loss, offset: Array, weights: Array | None) -> Loss:
+    """The loss of scores that start at an offset, times weights of at most 1; its constants are those of the loss."""
+    part: Array | float = 1.0 if weights is None else weights
+    column = part if isinstance(part, float) else part[:, None]
     return Loss(
         f"{loss.name} from an offset",
-        lambda scores, labels: loss.value(scores + offset, labels),
-        lambda scores, labels: loss.derivative(scores + offset, labels),
+        lambda scores, labels: loss.value(scores + offset, labels) * part,
+        lambda scores, labels: loss.derivative(scores + offset, labels) * column,
         loss.slope, loss.curvature, loss.rank, loss.strong, loss.convex, loss.certified, loss.total,
     )  # fmt: skip

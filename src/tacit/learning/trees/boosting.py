@@ -82,13 +82,22 @@ class BoostingPlan:
             found.append((shape, values))
         return found
 
-    def tree(self, bins: Whole, gradients: Array, known: NDArray[np.bool_], parts: int) -> tuple[Shape, Array]:
-        """One tree for the gradients: at each level the split of the largest noisy gain, in the last one with the values of its sides."""
+    def tree(
+        self, bins: Whole, gradients: Array, known: NDArray[np.bool_], parts: int, *,
+        length: float = math.sqrt(2), newton: float | None = None, floor: float = FLOOR, doubt: float = 1.0,
+    ) -> tuple[Shape, Array]:  # fmt: skip
+        """One tree for the gradients: at each level the split of the largest noisy gain, in the last one with the values of its sides.
+
+        Gradients are no longer than `length`: target minus shares have at most sqrt(2). `newton` is the inverse of a person's curvature;
+        by default that of equal shares of the classes, (classes - 1) / classes^2, for each of the two sides of a difference. `floor` is the least part of
+        a step that is kept however much of it is noise, and `doubt` how many times the noise of a side is taken off.
+        """
         classes = gradients.shape[1]
+        inverse = classes**2 / (classes - 1) / 2 if newton is None else newton
         feature, threshold = np.zeros(2**self.depth - 1, dtype=np.int64), np.zeros(2**self.depth - 1, dtype=np.int64)
         values = np.zeros((2**self.depth, classes))
         node = np.zeros(len(bins), dtype=np.int64)
-        rows = np.hstack([np.full((len(bins), 1), PEOPLE), gradients / math.sqrt(2)])  # target minus shares: length at most sqrt(2)
+        rows = np.hstack([np.full((len(bins), 1), PEOPLE), gradients / length])
         for level in range(self.depth):
             drawn = np.sort(permutation(bins.shape[1])[: self.features])
             cells = np.where(known[:, None], node[:, None] * parts + bins[:, drawn], -1)
@@ -107,19 +116,19 @@ class BoostingPlan:
                     sides = (left[which, place, cut], right[which, place, cut])
                     spread = (cut + 1, parts - 1 - cut)
                     for side in (0, 1):
-                        values[2 * place + side] = self._value(sides[side], spread[side], classes)
+                        values[2 * place + side] = self._value(sides[side], spread[side], length, inverse, (floor, doubt))
             inner = node + 2**level - 1
             node = 2 * node + (bins[np.arange(len(bins)), feature[inner]] > threshold[inner])
         return Shape(feature, threshold), values
 
-    def _value(self, sums: Array, bins: int, classes: int) -> Array:
-        """A Newton step for equal shares (curvature (classes - 1) / classes^2 a person), shortened by the noise that it carries."""
+    def _value(self, sums: Array, bins: int, length: float, inverse: float, held: tuple[float, float]) -> Array:
+        """A Newton step for a known curvature a person, shortened by the noise that it carries."""
         noise = self.noise * math.sqrt(bins)
         people = max(sums[0] / PEOPLE, noise / PEOPLE, 1.0)
-        gradient = sums[1:] * math.sqrt(2)
+        gradient = sums[1:] * length
         total = float(gradient @ gradient)
-        kept = max(FLOOR, 1 - 2 * classes * noise**2 / total) if total > 0 else 0.0
-        step = self.rate * kept * gradient / people * classes**2 / (classes - 1) / 2
+        kept = max(held[0], 1 - held[1] * len(gradient) * (length * noise) ** 2 / total) if total > 0 else 0.0
+        step = self.rate * kept * gradient / people * inverse
         found: Array = np.clip(step, -2.0, 2.0)
         return found
 
