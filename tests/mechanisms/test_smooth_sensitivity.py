@@ -399,7 +399,7 @@ DENSE = np.sort(np.concatenate([np.arange(0, 1000, 20), np.arange(400, 600)]))
 @pytest.mark.parametrize("delta", [None, 1e-6])
 @pytest.mark.parametrize("metric", [AddRemove(), ReplaceOne()])
 def test_the_error_is_kept_as_often_as_it_says(delta: float | None, metric) -> None:
-    """2,000 answers, beta 0.1: more than 240 misses would have a chance of 1e-8 at exactly 0.1; and a tenth of the error is missed often."""
+    """2,000 answers, beta 0.1: more than 240 misses would have a chance of 1e-8 at exactly 0.1; a tenth of the error is missed often."""
     space = Space(Rows(Integers(0, 1000)), metric)
     rule = smooth_median(epsilon=1, delta=delta)
     near = Quantile(HALF).sensitivities(DENSE, 0, 1000, 300)

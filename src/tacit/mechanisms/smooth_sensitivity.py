@@ -139,7 +139,7 @@ _LOWER, _UPPER = Quantile(Fraction(1, 4)), Quantile(Fraction(3, 4))
 def check_distance(statistic: Quantile | InterquartileRange | Statistic, space: Space) -> None:
     """Refuse rows that come and go for a statistic whose sensitivities are known for exchanged rows alone."""
     if isinstance(space.metric, AddRemove) and not isinstance(statistic, (Quantile, InterquartileRange)):
-        raise MetricError(f"the {statistic.name} has no sensitivities for rows that come and go; use ReplaceOne(), where their number is public")
+        raise MetricError(f"the {statistic.name} has no sensitivities for rows that come and go; use ReplaceOne() for a public number")
 
 
 @dataclass(frozen=True)
@@ -409,7 +409,9 @@ class SmoothSensitivity(Mechanism):
         single = ApproxDP(self.epsilon, self.delta)
         return single if changes == 1 else Group(single, changes)
 
-    def accuracy(self, beta: Number, *, space: Space, near: Sequence[int] | np.ndarray = ()) -> float:
+    def accuracy(  # type: ignore[override]  # the error needs public facts
+        self, beta: Number, *, space: Space, near: Sequence[int] | np.ndarray = ()
+    ) -> float:
         """The error on rows of a space that is exceeded with probability at most beta, *if* the sensitivities near the data are at most
         `near`: A_0, A_1, ... in granules, a public guess. What `near` does not name counts as the whole width, so without it this is the
         error on the worst data. `measured_accuracy` buys what holds for the data at hand.
@@ -425,7 +427,7 @@ class SmoothSensitivity(Mechanism):
         return _in_units(rungs.error(_rung(rungs, near, width), failure(beta), width), step)
 
     @classmethod
-    def for_accuracy(
+    def for_accuracy(  # type: ignore[override]
         cls, alpha: Number, beta: Number, *, space: Space, near: Sequence[int] | np.ndarray = (),
         statistic: Quantile | InterquartileRange | Statistic | None = None, delta: Number | None = None, tail: int = 2,
     ) -> Self:  # fmt: skip
@@ -518,7 +520,7 @@ class MeasuredAccuracy(Mechanism):
         proof = "neighbouring rungs differ by at most 1; see Guarantee" if proved else self.answer.proof
         return Measurement(space, told, privacy, f"accuracy of the {statistic.name}", proof)
 
-    def accuracy(self, beta: Number, *, rungs: int) -> float:
+    def accuracy(self, beta: Number, *, rungs: int) -> float:  # type: ignore[override]
         """By how much a tight error is multiplied: the noise stays within its quantile except with probability beta, so the released error
         belongs to a rung at most so far above the true one; as a number of rungs, at most `rungs`."""
         rate = float(self.epsilon)
@@ -526,7 +528,9 @@ class MeasuredAccuracy(Mechanism):
         return float(min(count("rungs", rungs), max(0, math.ceil(rounded_up(off))) + self.margin()))
 
     @classmethod
-    def for_accuracy(cls, alpha: Number, beta: Number, *, answer: SmoothSensitivity, rungs: int = 10**6) -> Self:
+    def for_accuracy(  # type: ignore[override]
+        cls, alpha: Number, beta: Number, *, answer: SmoothSensitivity, rungs: int = 10**6
+    ) -> Self:
         """The least epsilon, to a thousandth, at which the released error is at most alpha rungs above, except with probability beta."""
         goal = float(positive("alpha", alpha))
         return cls(answer, least_that_keeps(lambda e: cls(answer, e, beta).accuracy(beta, rungs=rungs) <= goal, 1e-3), beta)
