@@ -9,6 +9,8 @@ what has changed since, and in `make test-slow` everything.
     python tools/theory_trace.py --all       trace everything again
     python tools/theory_trace.py B4.7 E13    trace these rows
     ... --rows=40 --minutes=10 --limit=60    forty rows at a time, written down after each; ten minutes for each pass, sixty seconds a test
+    ... --passes=fast                        only this pass of fast, slow and forget
+    ... --cut                                leave a test once it has executed what is looked for: many times faster
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -121,12 +124,14 @@ class Tracer:
 
     `rows` are the rows that the tests are traced for. A test runs as long as it can add something: until it was seen to execute a
     name of each of its rows, and these rows have no name left that no test was seen to execute. What a fixture executes counts for
-    every test that asks for the fixture, also where it was made for an earlier one. With `forget` all remembered results (`cache`,
+    every test that asks for the fixture, also where it was made for an earlier one. With `cut` a test is left as soon as it has executed all
+    names that it is traced for, or after a moment if it has executed one for each of its rows: whether it passes is what
+    `make test` says. With `forget` all remembered results (`cache`,
     `lru_cache`) are dropped before each test, so that a call which was answered from memory in the first pass is seen in the second.
     """
 
-    def __init__(self, rows: list[dict[str, Any]], answer: Path, *, forget: bool = False, limit: float = 0) -> None:
-        self.rows, self.answer, self.forget, self.limit = rows, answer, forget, limit
+    def __init__(self, rows: list[dict[str, Any]], answer: Path, *, forget: bool = False, limit: float = 0, cut: bool = False) -> None:
+        self.rows, self.answer, self.forget, self.limit, self.cut = rows, answer, forget, limit, cut
         self.wanted: dict[str, list[str]] = {}
         for row in rows:
             for test in row["due"]:
@@ -140,6 +145,10 @@ class Tracer:
         self._codes: dict[str, set[CodeType]] = {}
         self._references: dict[str, list[str]] = {}
         self._last = ""
+        self._missing: dict[str, set[CodeType]] = {}
+        self._needles: set[CodeType] = set()
+        self._left = False
+        self._rows_hit: list[list[str]] = []
 
     def pytest_collection_finish(self) -> None:
         """What the names stand for before any test puts something else in their place."""
@@ -174,7 +183,29 @@ class Tracer:
         part.replace(self.answer)
 
     def _called(self, frame: FrameType, event: str, _: object) -> None:
-        self.executed.add(frame.f_code)  # returns None: the lines of the call are not traced, which would take many times as long
+        # returns None: the lines of the call are not traced, which would take many times as long
+        self.executed.add(frame.f_code)
+        if self.cut and frame.f_code in self._needles:
+            self._missing = {name: own for name, own in self._missing.items() if frame.f_code not in own}
+            self._needles = set().union(*self._missing.values())
+            if not self._missing and threading.current_thread() is threading.main_thread():
+                self._leave()
+
+    def _leave(self) -> None:
+        import pytest
+
+        self._left = True
+        sys.settrace(None)
+        pytest.skip("it has executed what it is traced for")
+
+    def _bell(self, *_: object) -> None:
+        """A moment is over: a test that has executed a name for each of its rows may go; at the limit each test must."""
+        import pytest
+
+        if self.cut and self._rows_hit and all(any(name not in self._missing for name in names) for names in self._rows_hit):
+            self._leave()
+        if self.limit and time.monotonic() - self._began > self.limit:
+            pytest.fail("it is out of time")
 
     def _start(self) -> None:
         threading.settrace(self._called)
@@ -183,7 +214,7 @@ class Tracer:
     @staticmethod
     def _stop() -> None:
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)  # type: ignore[arg-type,unused-ignore]
 
     @staticmethod
     def _forget() -> None:
@@ -201,9 +232,13 @@ class Tracer:
             self._forget()
         self._last = item.nodeid.split("[")[0]
         self.executed = set()
-        if self.limit:
-            signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it is out of time"))
-            signal.setitimer(signal.ITIMER_REAL, self.limit)
+        names = {name for test in mine for name in self.wanted[test]}
+        self._missing = {name: self.codes(name) for name in names if self.codes(name)}
+        self._needles = set().union(*self._missing.values())
+        self._rows_hit = [row["names"] for row in self.rows if set(mine) & set(row["due"])]
+        self._left, self._began = False, time.monotonic()
+        signal.signal(signal.SIGALRM, self._bell)
+        signal.setitimer(signal.ITIMER_REAL, 0.4, 0.4)
         self._start()
 
     def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
@@ -221,36 +256,38 @@ class Tracer:
             for several in definitions.name2fixturedefs.values() if definitions else ():
                 for one in several:
                     self.executed |= self.fixtures.get(id(one), set())
-            if self.limit:
-                signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.when != "call" and not report.failed:
+        if not (report.when == "call" or report.failed or self._left):
             return
         self._stop()
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for test in self.references(report.nodeid):
             if report.failed and "it is out of time" in str(report.longrepr):
                 continue
             self.ran.add(test)
             if report.failed:
                 self.failed[test] = str(report.longrepr)[-600:]
-            if report.passed:
+            if report.passed or self._left:
                 source = (ROOT / test.partition("::")[0]).read_text(encoding="utf-8")
                 for name in self.wanted[test]:
                     own = self.codes(name)
                     if (own & self.executed) if own else name.split(".")[-1] in source:
                         self.found[test].add(name)
+        self._left = False
         self.write()
 
 
 def trace(
-    selected: list[dict[str, Any]], *, minutes: float = 60, slow: bool = False, forget: bool = False, limit: float = 0
+    selected: list[dict[str, Any]], *, minutes: float = 60, slow: bool = False, forget: bool = False, limit: float = 0,
+    cut: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Run the tests that are `due` in these rows in one process of their own, with `slow` the slow ones too; for each that ended in
     time the names that it executed, or why it failed."""
     with tempfile.TemporaryDirectory() as folder:
         told, answer = Path(folder, "wanted.json"), Path(folder, "found.json")
-        how = {"rows": selected, "marks": "slow or not slow" if slow else "not slow", "forget": forget, "limit": limit}
+        how = {"rows": selected, "marks": "slow or not slow" if slow else "not slow", "forget": forget, "limit": limit, "cut": cut}
         told.write_text(json.dumps(how), encoding="utf-8")
         command = [sys.executable, str(Path(__file__).resolve()), "--run", str(told), str(answer)]
         try:
@@ -258,7 +295,9 @@ def trace(
         except subprocess.TimeoutExpired:
             done = None
         if not answer.exists():
-            raise RuntimeError(f"no traced test ended: {done.stdout[-2000:] + done.stderr[-2000:] if done else 'out of time'}")
+            if done is None:
+                return {}
+            raise RuntimeError(f"no traced test ended: {done.stdout[-2000:] + done.stderr[-2000:]}")
         found: dict[str, dict[str, Any]] = json.loads(answer.read_text(encoding="utf-8"))
         return found
 
@@ -268,7 +307,7 @@ def _run(told: str, answer: str) -> None:
 
     sys.path.insert(0, str(ROOT))
     how = json.loads(Path(told).read_text(encoding="utf-8"))
-    tracer = Tracer(how["rows"], Path(answer), forget=how["forget"], limit=how["limit"])
+    tracer = Tracer(how["rows"], Path(answer), forget=how["forget"], limit=how["limit"], cut=how["cut"])
     pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", how["marks"], *tracer.wanted], plugins=[tracer])
     tracer.write()
 
@@ -307,7 +346,8 @@ def _faults(row: dict[str, Any], mine: dict[str, Any], failed: dict[str, str]) -
 
 
 def check(
-    selected: list[dict[str, Any]], kept: dict[str, Any], *, everything: bool = False, minutes: float = 60, limit: float = 0
+    selected: list[dict[str, Any]], kept: dict[str, Any], *, everything: bool = False, minutes: float = 60, limit: float = 0,
+    passes: tuple[str, ...] = ("fast", "slow", "forget"), cut: bool = False,
 ) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Trace what is stale among these rows, for at most so many minutes; the new entries, and the faults of each row that has any.
 
@@ -319,23 +359,23 @@ def check(
         entries[row["section"]] = {test: found for test, found in entries[row["section"]].items() if test in fresh}
     failed: dict[str, str] = {}
 
-    def due(only: set[str] | None = None) -> list[dict[str, Any]]:
+    def due() -> list[dict[str, Any]]:
         found = []
         for row in selected:
             mine = entries[row["section"]]
             if faults := _faults(row, mine, failed):
                 late = any("was not reached" in fault for fault in faults)
-                tests = [test for test in row["tests"] if not (late and test in mine) and (only is None or test in only)]
+                tests = [test for test in row["tests"] if not (late and test in mine)]
                 seen = sorted({name for test in mine if test not in tests for name in mine[test]["executed"]})
                 found += [{**row, "due": tests, "seen": seen}] if tests else []
         return found
 
-    for slow, forget in ((False, False), (True, False), (False, True)):
+    for kind in passes:
         rows_due = due()
-        if slow:
+        if kind == "slow":
             rows_due = [row for row in rows_due if any(test not in entries[row["section"]] for test in row["tests"])]
         if rows_due:
-            traced = trace(rows_due, minutes=minutes, slow=slow, forget=forget, limit=limit)
+            traced = trace(rows_due, minutes=minutes, slow=kind == "slow", forget=kind == "forget", limit=limit, cut=cut)
             failed |= {test: found["failed"] for test, found in traced.items()}
             _merge(rows_due, entries, traced)
     wrong = {row["section"]: faults for row in selected if (faults := _faults(row, entries[row["section"]], failed))}
@@ -363,10 +403,11 @@ def main() -> int:
     options = dict(a.removeprefix("--").split("=") for a in sys.argv[1:] if a.startswith("--") and "=" in a)
     selected = list(_chosen([a for a in sys.argv[1:] if not a.startswith("--")]))
     minutes, limit, size = float(options.get("minutes", 60)), float(options.get("limit", 0)), int(options.get("rows", 1000))
+    passes = tuple(options.get("passes", "fast,slow,forget").split(","))
     wrong: dict[str, list[str]] = {}
     for start in range(0, len(selected), size):
         part = selected[start : start + size]
-        entries, faults = check(part, known(), everything=everything, minutes=minutes, limit=limit)
+        entries, faults = check(part, known(), everything=everything, minutes=minutes, limit=limit, passes=passes, cut="--cut" in sys.argv)
         _keep(entries)
         for section, found in faults.items():
             print(section, *found, sep="\n  ", flush=True)
