@@ -16,8 +16,14 @@ from scipy.stats import chi2
 
 from tacit.accounting import ApproxDP, Group, NoOp, ParameterError, PureDP
 from tacit.calculus import AddRemove, DomainError, Hamming, Integers, Lattice, MetricError, ReplaceOne, Rows, Space, Vectors
-from tacit.mechanisms import HeavyTail, ladder, smooth_interquartile_range, smooth_median, smooth_quantile
-from tacit.mechanisms.smooth_sensitivity import InterquartileRange, Quantile, TwoSidedGeometric, smooth_sensitivity
+from tacit.mechanisms import HeavyTail, elastic_join_size, ladder, smooth_interquartile_range, smooth_median, smooth_quantile
+from tacit.mechanisms.smooth_sensitivity import (
+    InterquartileRange,
+    Quantile,
+    SmoothSensitivity,
+    TwoSidedGeometric,
+    smooth_sensitivity,
+)
 from tacit.noise import test_mode as seeded
 
 HALF = Fraction(1, 2)
@@ -244,8 +250,8 @@ def test_noise_shrinks_where_the_data_is_dense() -> None:
 
 def test_what_cannot_be_proved_is_refused() -> None:
     median = smooth_median(epsilon=1)
-    with pytest.raises(MetricError, match="ReplaceOne"):
-        Space(Rows(Integers(0, 9)), AddRemove()) >> median
+    with pytest.raises(MetricError, match="come and go"):
+        Space(Rows(Integers(0, 5)), AddRemove()) >> elastic_join_size(3, 7, epsilon=1)
     with pytest.raises(DomainError, match="public bounds"):
         Space(Rows(Integers()), ReplaceOne()) >> median
     with pytest.raises(DomainError, match=r"2\^60"):
@@ -280,3 +286,155 @@ def test_a_statistic_of_ones_own_is_unproved() -> None:
 def test_the_definition_for_study() -> None:
     assert smooth_sensitivity(lambda k: 1.0, 5, 0.3) == 1.0
     assert smooth_sensitivity(lambda k: float(k == 2), 5, 0.3) == pytest.approx(math.exp(-0.6))
+
+
+# --- rows that come and go ----------------------------------------------------------------------------------------------------------
+
+COMING = [Quantile(HALF), Quantile(Fraction(1, 4)), Quantile(Fraction(9, 10)), Quantile(0), Quantile(1), InterquartileRange()]
+
+
+def with_one_less(data: tuple[int, ...]) -> set[tuple[int, ...]]:
+    return {(*data[:i], *data[i + 1 :]) for i in range(len(data))}
+
+
+@pytest.mark.parametrize("statistic", COMING, ids=lambda s: s.name)
+def test_sensitivities_hold_for_all_rows_that_come_and_go_in_a_small_world(statistic) -> None:
+    """All data sets of up to six values out of four, and all pairs that differ in one row: the two things that the ladder needs."""
+    top, most = 3, 8
+    sets = [x for n in range(7) for x in itertools.combinations_with_replacement(range(top + 1), n)]
+    near = {x: statistic.sensitivities(np.array(x, dtype=np.int64), 0, top, most) for x in sets}
+    value = {x: statistic.value(np.array(x, dtype=np.int64), 0, top) for x in sets}
+    for x in sets:
+        for y in with_one_less(x):
+            assert abs(value[x] - value[y]) <= min(near[x][0], near[y][0])
+            assert (near[x][:-1] <= near[y][1:]).all() and (near[y][:-1] <= near[x][1:]).all()
+
+
+def test_other_quartiles_would_move_apart() -> None:
+    """The mutant: an upper quartile that counts from below (rank floor(3 n / 4) + 1) can fall while the first rises, by more than A_0."""
+
+    class Careless(InterquartileRange):
+        def value(self, data: np.ndarray, lower: int, upper: int) -> int:
+            return int(np.sort(data)[3 * len(data) // 4]) - Quantile(Fraction(1, 4)).value(data, lower, upper) if len(data) else 0
+
+    sets = [x for n in range(1, 9) for x in itertools.combinations_with_replacement((0, 3, 6), n)]
+    printed = Careless()
+    assert any(
+        abs(printed.value(np.array(x), 0, 6) - printed.value(np.array(y), 0, 6)) > printed.sensitivities(np.array(x), 0, 6, 1)[0]
+        for x in sets for y in with_one_less(x) if y
+    )
+
+
+@pytest.mark.parametrize("delta", [None, 0.01])
+def test_the_price_holds_where_rows_come_and_go(delta: float | None) -> None:
+    """The law of the answer on every small data set, from the mass functions, against its neighbours with a row less: both directions."""
+    top, epsilon = 4, 1.0
+    rungs = ladder(top, epsilon, delta, 2)
+    statistic = Quantile(HALF)
+
+    def mass(scale: float, k: int) -> float:
+        if delta is None:
+            return math.exp(-HeavyTail(2).log_total(scale)) / (scale**2 + k**2)
+        return math.tanh(1 / (2 * scale)) * math.exp(-abs(k) / scale)
+
+    def law(x: tuple[int, ...], forgetful: bool = False) -> np.ndarray:
+        data = np.array(x, dtype=np.int64)
+        near = statistic.sensitivities(data, 0, top, len(rungs.scales))
+        scale = float(rungs.scales[rungs.rung(near[:1] if forgetful else near)])
+        centre = statistic.value(data, 0, top)
+        inner = np.array([mass(scale, v - centre) for v in range(top + 1)])
+        # what lies below 0 and above the top by symmetry: (1 - mass(0) - 2 * (mass(1) + ... + mass(m))) / 2 lies beyond m
+        side = [(1 - mass(scale, 0) - 2 * sum(mass(scale, k) for k in range(1, m + 1))) / 2 for m in (centre, top - centre)]
+        inner[0] += side[0]
+        inner[-1] += side[1]
+        return inner
+
+    sets = [x for n in range(5) for x in itertools.combinations_with_replacement(range(top + 1), n)]
+    laws = {kind: {x: law(x, kind) for x in sets} for kind in (False, True)}
+    found = {False: 0.0, True: 0.0}
+    for x in sets:
+        for y in with_one_less(x):
+            for kind, one in laws.items():
+                for p, q in ((one[x], one[y]), (one[y], one[x])):
+                    found[kind] = max(found[kind], float(np.maximum(p - math.exp(epsilon) * q, 0).sum()))
+    worst, careless = found[False], found[True]
+    assert worst <= (delta or 1e-9) and careless > 0.05
+
+
+def test_the_number_of_rows_may_be_private() -> None:
+    plan = Space(Rows(Integers(0, 1000)), AddRemove()) >> smooth_median(epsilon=1)
+    assert plan.event(1) == PureDP(1) and plan.privacy(3) == PureDP(3)
+    with seeded(4):
+        close = [abs(plan.function(np.full(n, 500)) - 500) <= 60 for n in (400, 401) for _ in range(200)]
+        assert np.mean(close) > 0.9
+        for odd in ([], [math.nan] * 3, [1e308], [500]):
+            assert 0 <= plan.release(odd).value <= 1000
+        wide = Space(Rows(Integers(0, 1000)), AddRemove()) >> smooth_interquartile_range(epsilon=1)
+        assert 0 <= wide.release([250] * 300 + [750] * 300).value <= 1000
+
+
+# --- accuracy both ways --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("law", [HeavyTail(2), HeavyTail(4), TwoSidedGeometric()], ids=["2", "4", "geometric"])
+def test_the_tail_is_that_of_the_sum_and_never_below(law) -> None:
+    for scale in (1.0, 3.7, 40.0):
+        for error in (0, 1, 5, 39, 41, 500):
+            if isinstance(law, HeavyTail):  # all mass less the middle, which is a short sum
+                k = np.arange(1, error + 1, dtype=float)
+                middle = scale**-law.tail + 2 * math.fsum(1 / (scale**law.tail + k**law.tail))
+                exact = 1 - middle * math.exp(-law.log_total(scale))
+            else:
+                exact = 1 - math.tanh(1 / (2 * scale)) * (1 + 2 * math.fsum(math.exp(-k / scale) for k in range(1, error + 1)))
+            found = law.beyond(scale, error)
+            assert found >= exact - 1e-13
+            # an integral of a falling function from k exceeds the sum from k + 1 on by at most the value at k
+            most = math.exp(-law.log_total(scale)) * 2 / (scale**law.tail + error**law.tail) if isinstance(law, HeavyTail) else 0.0
+            assert found <= min(1.0, (exact + most) * (1 + 1e-8) + 1e-12)
+
+
+DENSE = np.sort(np.concatenate([np.arange(0, 1000, 20), np.arange(400, 600)]))
+
+
+@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize("metric", [AddRemove(), ReplaceOne()])
+def test_the_error_is_kept_as_often_as_it_says(delta: float | None, metric) -> None:
+    """2,000 answers, beta 0.1: more than 240 misses would have a chance of 1e-8 at exactly 0.1; a tenth of the error is missed often."""
+    space = Space(Rows(Integers(0, 1000)), metric)
+    rule = smooth_median(epsilon=1, delta=delta)
+    near = Quantile(HALF).sensitivities(DENSE, 0, 1000, 300)
+    error = rule.accuracy(0.1, space=space, near=near)
+    assert error < rule.accuracy(0.1, space=space) and error < rule.accuracy(0.1, space=space, near=near[:3])
+    plan, truth = space >> rule, int(Quantile(HALF).value(DENSE, 0, 1000))
+    with seeded(11):
+        off = np.array([abs(plan.function(DENSE) - truth) for _ in range(2000)])
+    assert (off > error).sum() <= 240
+    assert (off > error / 10).mean() > 0.3  # the mutant: a bound ten times too small
+    found = SmoothSensitivity.for_accuracy(error, 0.1, space=space, near=near, delta=delta)
+    assert found.accuracy(0.1, space=space, near=near) <= error and found.epsilon <= 1.001
+    less = SmoothSensitivity(found.statistic, found.epsilon * 0.97, delta)
+    assert less.accuracy(0.1, space=space, near=near) > error
+
+
+def test_an_accuracy_that_is_bought_holds_and_is_priced() -> None:
+    """500 pairs of a bought error and an answer, beta 0.1: over 85 misses would have a chance below 1e-5; a margin of 0 misses more."""
+    space = Space(Rows(Integers(0, 1000)), AddRemove())
+    rule = smooth_median(epsilon=1)
+    bought = space >> rule.measured_accuracy(epsilon=0.5, beta=0.1)
+    assert bought.event(1) == PureDP(Fraction(1, 2)) and bought.privacy(2) == PureDP(1)
+    plan, truth = space >> rule, int(Quantile(HALF).value(DENSE, 0, 1000))
+    with seeded(12):
+        misses = sum(abs(plan.function(DENSE) - truth) > bought.function(DENSE) for _ in range(500))
+        assert misses <= 85
+        assert all(0 < bought.release(odd).value <= 1000 for odd in ([], [math.nan], [1e308] * 9))
+    step = rule.measured_accuracy(epsilon=0.5, beta=0.1)
+    again = type(step).for_accuracy(step.accuracy(0.1, rungs=1000), 0.1, answer=rule)
+    assert again.epsilon <= 0.5005 and again.accuracy(0.1, rungs=1000) <= step.accuracy(0.1, rungs=1000)
+
+
+def test_rungs_told_without_noise_would_tell() -> None:
+    """Why the rung costs: neighbours stand on different rungs, so the rung itself is no public number."""
+    rungs = ladder(1000, 1, None, 2)
+    one, two = [0] * 20 + [1000] * 8, [0] * 20 + [1000] * 9
+    seen = {rungs.rung(Quantile(HALF).sensitivities(np.array(x), 0, 1000, len(rungs.scales))) for x in (one, two)}
+    assert len(seen) == 2

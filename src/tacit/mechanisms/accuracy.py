@@ -236,6 +236,30 @@ def largest_scale(keeps: Callable[[float], bool], guess: float) -> float:
     return low
 
 
+def least_that_keeps(keeps: Callable[[float], bool], tolerance: float = 1e-9) -> float:
+    """The least epsilon that keeps a wanted accuracy, to a relative tolerance, on the side that keeps it.
+
+    >>> round(least_that_keeps(lambda epsilon: laplace_error(1 / epsilon, 0.05) <= 10), 6)
+    0.299573
+    """
+    low = high = 1.0
+    for _ in range(60):
+        if keeps(high):
+            break
+        low, high = high, high * 2
+    else:
+        raise ParameterError("no epsilon keeps this accuracy: alpha is below what rounding, or too few rows, alone allow; raise alpha")
+    for _ in range(60):
+        if low < high:
+            break
+        low = low / 2
+        low, high = (low, low) if keeps(low) else (low, high)
+    while high - low > tolerance * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high
+
+
 @dataclass(frozen=True)
 class NoiseChoice:
     """Which noise errs less for one target, and how much each errs: standard deviations per coordinate."""

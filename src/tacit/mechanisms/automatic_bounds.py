@@ -18,17 +18,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from tacit.accounting import Event, ParameterError
 from tacit.calculus import DomainError, Integers, Lattice, Measurement, Rows, Space, Step, granule
-from tacit.mechanisms.accuracy import failure
+from tacit.mechanisms.accuracy import failure, largest_scale
 from tacit.mechanisms.doubling_cells import FoundBounds, bounds_from
-from tacit.mechanisms.histogram import on_counts
+from tacit.mechanisms.histogram import NoisyHistogram, on_counts
 from tacit.mechanisms.mechanism import Mechanism
-from tacit.parameters import Number, count, number
+from tacit.parameters import Number, count, number, positive
 
 PROOF = "a noisy histogram over public cells, then post-processing (Wilson et al. 2020, Section 5.1)"
 
@@ -87,6 +87,39 @@ class AutomaticBounds(Step):
             return measured.privacy(distance * stretch)
 
         return Measurement(space, function, privacy, f"automatic_bounds({measured.name})", PROOF)
+
+    def accuracy(self, beta: Number) -> float:
+        """How many rows may lie on either side of the bounds that are found, except with probability beta.
+
+        A cell with more rows than the threshold and the noise's own error passes, so an outermost cell that does not pass has at most so
+        many, and there are `bits` cells, or `bits` + 1 with that of 0, on a side. A single cell with more rows than `accuracy(beta) /
+        (bits + 1)` is within the bounds.
+
+        >>> from tacit.mechanisms.laplace import laplace
+        >>> automatic_bounds(laplace(1), bits=10).accuracy(0.05)
+        176.0
+        """
+        return (self.bits + 1) * (self._error(float(self.beta)) + self._error(failure(beta)))
+
+    @classmethod
+    def for_accuracy(
+        cls, alpha: Number, beta: Number, *, bits: int = 40, empty: Number = 1e-3, fallback: tuple[Number, Number] | None = None
+    ) -> Self:
+        """Bounds with the least Laplace noise that leave at most alpha rows on either side except with probability beta; `empty` is the
+        chance that some cell without rows passes (the `beta` of `automatic_bounds`).
+
+        >>> AutomaticBounds.for_accuracy(176, 0.05, bits=10).accuracy(0.05)
+        176.0
+        """
+        from tacit.mechanisms.laplace import LaplaceMechanism
+
+        goal = float(positive("alpha", alpha))
+
+        scale = largest_scale(lambda scale: cls(LaplaceMechanism(scale), bits, empty, fallback).accuracy(beta) <= goal, 1.0)
+        return cls(LaplaceMechanism(scale), bits, empty, fallback)
+
+    def _error(self, beta: float) -> float:
+        return NoisyHistogram(self.noise).accuracy(beta, cells=self.cells)
 
 
 def counts(data: Any, bits: int) -> np.ndarray:

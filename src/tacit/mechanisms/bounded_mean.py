@@ -20,13 +20,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from tacit.accounting import Composed, Event, NoOp, ParameterError
 from tacit.calculus import Absolute, Integers, Lattice, Measurement, MetricError, Space, Step, exact_sum, exchanged
-from tacit.mechanisms.accuracy import failure, rounded_up
+from tacit.mechanisms.accuracy import failure, least_that_keeps, rounded_up
 from tacit.mechanisms.laplace import LaplaceMechanism
 from tacit.mechanisms.mechanism import Mechanism, whole_rows
 from tacit.parameters import Number, count, positive
@@ -197,6 +197,31 @@ class BoundedMean(Step):
         left = max(people - lost, float(self.least))
         return min(2 * half, rounded_up((off + half * lost) / left)) if people >= self.least else 2 * half
 
+    @classmethod
+    def for_accuracy(
+        cls, alpha: Number, beta: Number, *, n: int, space: Space, share: Number = Fraction(1, 2), least: Number = 1
+    ) -> Self:
+        """The mean with Laplace noise of least epsilon whose error on n rows of a space exceeds alpha with probability at most beta.
+
+        Of epsilon, `share` goes to the sum and the rest to the count, where the number of rows is private.
+
+        >>> from tacit.calculus import AddRemove, Integers, Rows
+        >>> ages = Space(Rows(Integers(0, 100)), AddRemove())
+        >>> found = BoundedMean.for_accuracy(1, 0.05, n=10_000, space=ages)
+        >>> round(float((ages >> found).event(1).events[0].noise_multiplier), 2), found.accuracy(0.05, n=10_000, space=ages) <= 1
+        (26.84, True)
+        """
+        rows, goal = _rows(space, "bounded_mean"), float(positive("alpha", alpha))
+
+        ends = Fraction(rows.low) * rows.granularity, Fraction(rows.high) * rows.granularity
+
+        def parts(epsilon: float) -> tuple[Mechanism, Mechanism | None]:
+            found = mean_for_epsilon(epsilon, *ends, n_public=rows.replaced, share=share)
+            return found.total, found.count
+
+        epsilon = least_that_keeps(lambda epsilon: cls(*parts(epsilon), least).accuracy(beta, n=n, space=space) <= goal)
+        return cls(*parts(epsilon), least)
+
 
 @dataclass(frozen=True)
 class BoundedVariance(Step):
@@ -235,6 +260,54 @@ class BoundedVariance(Step):
             return VarianceAnswer(min(max(second - offset**2, 0.0), half**2), centre + offset, deviation, spread, number, centre)
 
         return Measurement(space, function, _priced(parts, counted), "bounded_variance()", PROOF)
+
+    def accuracy(self, beta: Number, *, n: int, space: Space) -> float:
+        """The error of the variance of n rows of a space that is exceeded with probability at most beta; at most R^2, its own range.
+
+        With the second moment within a and the mean within b, each cut to its range, the variance is within a + 2 R b.
+
+        >>> from tacit.calculus import Integers, ReplaceOne, Rows
+        >>> from tacit.mechanisms.laplace import laplace
+        >>> rows = Space(Rows(Integers(0, 100), size=10_000), ReplaceOne())
+        >>> round(bounded_variance(laplace(200), laplace(5000)).accuracy(0.05, n=10_000, space=rows), 2)
+        9.22
+        """
+        fail, people = failure(beta), count("n", n)
+        rows = _rows(space, "bounded_variance")
+        counted, half = _counted(rows, self.count), float(rows.width * rows.granularity / 2)
+        errors = [_on(self.total, rows.granularity / 2).accuracy, _on(self.squares, rows.granularity**2 / 8).accuracy]
+        errors += [counted.accuracy] if counted is not None else []
+        if any(error is None for error in errors):
+            raise ParameterError("total, squares and count must be mechanisms whose accuracy is known, such as laplace(scale)")
+        off, wide, *lost = (error(fail / len(errors)) for error in errors if error is not None)
+        missed = lost[0] if lost else 0.0
+        left = max(people - missed, float(self.least))
+        if people < self.least:
+            return half**2
+        mean, second = (off + half * missed) / left, (wide + half**2 / 2 * missed) / left
+        return min(half**2, rounded_up(second + 2 * half * min(mean, 2 * half)))
+
+    @classmethod
+    def for_accuracy(cls, alpha: Number, beta: Number, *, n: int, space: Space, least: Number = 1) -> Self:
+        """The variance with Laplace noise of least epsilon, in equal parts, whose error on n rows exceeds alpha with probability at most
+        beta.
+
+        >>> from tacit.calculus import AddRemove, Integers, Rows
+        >>> ages = Space(Rows(Integers(0, 100)), AddRemove())
+        >>> BoundedVariance.for_accuracy(100, 0.05, n=10_000, space=ages).accuracy(0.05, n=10_000, space=ages) <= 100
+        True
+        """
+        rows, goal = _rows(space, "bounded_variance"), float(positive("alpha", alpha))
+        width, twice = rows.width * rows.granularity, 2 if rows.replaced else 1
+
+        def parts(epsilon: float) -> tuple[Mechanism, Mechanism, Mechanism | None]:
+            each = Fraction(positive("epsilon", epsilon)) / (2 if rows.replaced else 3)
+            total = LaplaceMechanism.for_epsilon(each, width / 2 * twice)
+            squares = LaplaceMechanism.for_epsilon(each, width**2 / 8 * twice)
+            return total, squares, None if rows.replaced else LaplaceMechanism.for_epsilon(each)
+
+        epsilon = least_that_keeps(lambda epsilon: cls(*parts(epsilon), least).accuracy(beta, n=n, space=space) <= goal)
+        return cls(*parts(epsilon), least)
 
 
 def bounded_mean(total: Mechanism, count: Mechanism | None = None, *, least: Number = 1) -> BoundedMean:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from tacit.accounting import Event, ParameterError
 from tacit.calculus import (
     L1,
     L2,
+    AddRemove,
     Categories,
     Domain,
     DomainError,
@@ -40,8 +41,10 @@ from tacit.calculus import (
     cell_step,
     listed,
 )
+from tacit.mechanisms.accuracy import failure
 from tacit.mechanisms.mechanism import Mechanism
-from tacit.parameters import Number
+from tacit.mechanisms.noisy_sums import Law
+from tacit.parameters import Number, count
 
 PROOF = "a row is counted in one cell (parallel composition; McSherry 2009, Theorem 4), then the noise's own guarantee"
 #: More cells than this are surely a mistake: each of them is released.
@@ -154,6 +157,37 @@ class NoisyHistogram(Step):
             return measured.privacy(distance * stretch)
 
         return Measurement(space, function, privacy, f"noisy_histogram({measured.name})", PROOF, accuracy=measured.accuracy)
+
+    def accuracy(self, beta: Number, *, cells: int) -> float:
+        """The error of all `cells` counts at once that is exceeded with probability at most beta, before post-processing.
+
+        >>> from tacit.mechanisms.laplace import laplace
+        >>> noisy_histogram(laplace(2)).accuracy(0.05, cells=1), noisy_histogram(laplace(2)).accuracy(0.05, cells=100)
+        (6.0, 15.0)
+        """
+        # the noise has independent coordinates and no distance is asked for, so any space of counts will do
+        found = on_counts(self.noise, count("cells", cells), Space(Rows(Integers(0, 1)), AddRemove()))[0].accuracy
+        if found is None:
+            raise ParameterError("noise must be a mechanism whose accuracy is known, such as laplace(scale)")
+        return found(failure(beta))
+
+    @classmethod
+    def for_accuracy(
+        cls, alpha: Number, beta: Number, *, cells: int, kind: Law = "laplace",
+        categories: Sequence[Hashable] | None = None, by: Sequence[str] = (), postprocess: Sequence[Post] = (),
+    ) -> Self:  # fmt: skip
+        """The histogram with the least privacy cost of which all counts are within alpha except with probability beta.
+
+        >>> found = NoisyHistogram.for_accuracy(15, 0.05, cells=100)
+        >>> found.accuracy(0.05, cells=100), round(float(found.noise.scale), 3)
+        (15.0, 2.046)
+        """
+        from tacit.mechanisms.gaussian import GaussianMechanism
+        from tacit.mechanisms.laplace import LaplaceMechanism
+
+        law = GaussianMechanism if kind == "gaussian" else LaplaceMechanism
+        noise = law.for_accuracy(alpha, beta, dimension=count("cells", cells), granularity=1)
+        return cls(noise, None if categories is None else tuple(categories), tuple(by), tuple(postprocess))
 
     def finished(self, value: int) -> int:
         """One count after post-processing. Counts are whole already, so `round` has nothing left to do."""

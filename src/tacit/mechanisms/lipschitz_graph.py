@@ -28,6 +28,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tacit.accounting import ParameterError
 from tacit.calculus import (
     L1,
     Absolute,
@@ -44,7 +45,10 @@ from tacit.calculus import (
     Transformation,
     Vectors,
 )
-from tacit.parameters import Number, count
+from tacit.mechanisms.accuracy import rounded_up
+from tacit.mechanisms.laplace import LaplaceMechanism
+from tacit.mechanisms.mechanism import Additive
+from tacit.parameters import Number, count, positive
 
 STEP = Fraction(1, 64)
 #: Added before rounding down, so that the edge of a step lies far from every fraction with a small denominator, as values of such programs
@@ -67,6 +71,10 @@ def _per_change(space: Space, what: str, *, node: int, edge: int) -> Callable[[N
         case _:
             raise MetricError(f"{what} is proved for Nodes() and Edges(), not for {space.metric}")
     return lambda distance: factor * math.floor(distance)
+
+
+def _widest(alpha: Number, beta: Number, *, dimension: int = 1, granularity: Fraction) -> LaplaceMechanism:
+    return LaplaceMechanism.for_accuracy(alpha, beta, dimension=dimension, granularity=granularity)
 
 
 def edge_flow(graph: Graph, max_degree: int) -> int:
@@ -115,6 +123,28 @@ class EdgeCount(Step):
         output = Space(Lattice(Fraction(1, 2), 0, None), Absolute())
         name = f"lipschitz_edge_count(max_degree={self.max_degree})"
         return Transformation(space, output, lambda graph: edge_flow(graph, self.max_degree), stability, name, "KNRS 2013, flow")
+
+    def accuracy(self, beta: Number, *, noise: Additive) -> float:
+        """The error with this noise after it, on graphs of degree at most `max_degree`, exceeded with probability at most beta.
+
+        On other graphs the count is also too low, by what only the graph knows.
+
+        >>> from tacit.mechanisms.laplace import laplace
+        >>> lipschitz_edge_count(max_degree=3).accuracy(0.05, noise=laplace(3))
+        9.0
+        """
+        return noise.accuracy(beta, granularity=Fraction(1, 2))
+
+    def for_accuracy(self, alpha: Number, beta: Number) -> LaplaceMechanism:
+        """The widest Laplace noise to chain after this step that keeps the error within alpha except with probability beta.
+
+        >>> from tacit.calculus import Nodes
+        >>> step = lipschitz_edge_count(max_degree=3)
+        >>> plan = Space(Graphs(), Nodes()) >> step >> step.for_accuracy(9, 0.05)
+        >>> plan.accuracy(0.05)
+        9.0
+        """
+        return _widest(alpha, beta, granularity=Fraction(1, 2))
 
 
 def lipschitz_edge_count(*, max_degree: int) -> EdgeCount:
@@ -271,6 +301,23 @@ class SubgraphCount(Step):
         bound = self.per_vertex
         return Transformation(space, output, lambda graph: settled(self.copies(graph), bound), stability, name, "KNRS 2013, E14")
 
+    def accuracy(self, beta: Number, *, noise: Additive) -> float:
+        """The error with this noise after it, on graphs of degree at most `max_degree`; a step of 1/64 more than the noise's own, since
+        the count is rounded."""
+        return rounded_up(noise.accuracy(beta, granularity=STEP) + float(STEP))
+
+    def for_accuracy(self, alpha: Number, beta: Number) -> LaplaceMechanism:
+        """The widest Laplace noise to chain after this step that keeps the error within alpha except with probability beta.
+
+        >>> step = triangle_count(max_degree=3)
+        >>> step.accuracy(0.05, noise=step.for_accuracy(20, 0.05)) <= 20
+        True
+        """
+        left = Fraction(positive("alpha", alpha)) - STEP
+        if left <= 0:
+            raise ParameterError("alpha is below 1/64, the step that counts are rounded to; raise it")
+        return _widest(left * (1 - Fraction(1, 2**40)), beta, granularity=STEP)
+
 
 def triangle_count(*, max_degree: int) -> SubgraphCount:
     """The number of triangles."""
@@ -329,6 +376,19 @@ class DegreeHistogram(Step):
         output = Space(Vectors(Integers(0, None), self.max_degree + 1), L1())
         name = f"lipschitz_degree_histogram(max_degree={self.max_degree})"
         return Transformation(space, output, self.histogram, stability, name, "Day, Li, Lyu 2016")
+
+    def accuracy(self, beta: Number, *, noise: Additive) -> float:
+        """The error of all bins at once with this noise after it, on graphs of degree at most `max_degree`."""
+        return noise.accuracy(beta, dimension=self.max_degree + 1, granularity=1)
+
+    def for_accuracy(self, alpha: Number, beta: Number) -> LaplaceMechanism:
+        """The widest Laplace noise to chain after this step that keeps all bins within alpha except with probability beta.
+
+        >>> step = lipschitz_degree_histogram(max_degree=4)
+        >>> step.accuracy(0.05, noise=step.for_accuracy(20, 0.05))
+        20.0
+        """
+        return _widest(alpha, beta, dimension=self.max_degree + 1, granularity=Fraction(1))
 
 
 def lipschitz_degree_histogram(*, max_degree: int, key: bytes = b"tacit") -> DegreeHistogram:

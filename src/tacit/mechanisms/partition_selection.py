@@ -60,6 +60,7 @@ from tacit.calculus import (
     listed,
     owners,
 )
+from tacit.mechanisms.accuracy import failure, least_that_keeps
 from tacit.mechanisms.exponential import above
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.noise import bernoulli, discrete_laplace, exp_bounds, permutation, rounded_gaussian
@@ -235,6 +236,56 @@ class KeySelection(Mechanism):
         return high
 
 
+    def missed(self, people: int) -> float:
+        """The probability, from above, that a key which so many people have is not published, where no person has more than `keys` keys."""
+        raise NotImplementedError
+
+    @classmethod
+    def for_budget(cls, epsilon: Number, delta: Number, keys: int = 1, column: str | None = None) -> Self:
+        """The rule of this kind that costs at most (epsilon, delta) for one person."""
+        raise NotImplementedError
+
+    @classmethod
+    def possible(cls, epsilon: float, delta: Number, keys: int) -> bool:
+        """Whether there is a rule of this kind for a budget."""
+        return True
+
+    def accuracy(self, beta: Number, *, among: int = 1) -> float:
+        """The least number of people who must have a key for it to be published; `among` such keys are published together except with
+        probability beta, if no person has more than `keys` keys.
+
+        >>> optimal_selection(epsilon=1, delta=1e-6).accuracy(0.05), LaplaceSelection.for_budget(1, 1e-6).accuracy(0.05)
+        (16.0, 17.0)
+        """
+        share = failure(beta) / count("among", among)
+        high = 1
+        while self.missed(high) > share:
+            high *= 2
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.missed(middle) <= share else (middle, high)
+        return float(high)
+
+    @classmethod
+    def for_accuracy(  # type: ignore[override]  # the least epsilon depends on delta
+        cls, alpha: Number, beta: Number, *, delta: Number, keys: int = 1, column: str | None = None, among: int = 1
+    ) -> Self:
+        """The rule of this kind with the least epsilon, to a thousandth, that publishes keys which alpha people have, `among` of them
+        together except with probability beta.
+
+        >>> found = OptimalSelection.for_accuracy(20, 0.05, delta=1e-6)
+        >>> found.accuracy(0.05) <= 20, found.epsilon < 1
+        (True, True)
+        """
+        goal = float(positive("alpha", alpha))
+
+        def keeps(epsilon: float) -> bool:
+            return cls.possible(epsilon, delta, keys) and cls.for_budget(epsilon, delta, keys, column).accuracy(beta, among=among) <= goal
+
+        return cls.for_budget(least_that_keeps(keeps, 1e-3), delta, keys, column)
+
+
 def checked_keys(rule: KeySelection) -> None:
     """Refuse what is not a positive number of keys."""
     object.__setattr__(rule, "keys", count("keys", rule.keys))
@@ -278,6 +329,10 @@ class LaplaceSelection(KeySelection):
 
     def chance(self, people: float) -> float:
         return _laplace_tail(self.threshold - math.floor(people), float(self.scale))
+
+    def missed(self, people: int) -> float:
+        # people + noise < threshold, and the noise is symmetric
+        return min(1.0, above(_laplace_tail(people - self.threshold + 1, float(self.scale)) * (1 + 1e-12)))
 
     @classmethod
     def for_budget(cls, epsilon: Number, delta: Number, keys: int = 1, column: str | None = None) -> Self:
@@ -376,6 +431,15 @@ class OptimalSelection(KeySelection):
     def chance(self, people: float) -> float:
         bits, table = optimal_probabilities(Fraction(self.epsilon), Fraction(self.delta))
         return table[min(math.floor(people), len(table) - 1)] / (1 << bits)
+
+    def missed(self, people: int) -> float:
+        bits, table = optimal_probabilities(Fraction(self.epsilon), Fraction(self.delta))
+        left = (1 << bits) - table[min(people, len(table) - 1)]
+        return above(float(Fraction(left, 1 << bits))) if left else 0.0
+
+    @classmethod
+    def possible(cls, epsilon: float, delta: Number, keys: int) -> bool:
+        return math.log1p(keys * epsilon / float(delta)) * keys / epsilon <= LONGEST
 
     @classmethod
     def for_budget(cls, epsilon: Number, delta: Number, keys: int = 1, column: str | None = None) -> Self:
@@ -498,6 +562,12 @@ class GaussianSelection(KeySelection):
     def chance(self, people: float) -> float:
         return self._chance(people, self.keys)
 
+    def missed(self, people: int) -> float:
+        """A person gives at least 1 / sqrt(keys) less a granule; the bar is at most two granules above the threshold, and the noise is
+        rounded by at most half of one."""
+        sure = people * int(self.granules[-1]) / FINE
+        return gaussian_tail_bound(sure - float(self.threshold) - 3 / FINE, 0.0, float(self.sigma))
+
     def _chance(self, people: float, held: float) -> float:
         return _gaussian_tail((float(self.threshold) - people / math.sqrt(max(1.0, held))) / float(self.sigma))
 
@@ -600,6 +670,10 @@ class SipsSelection(KeySelection):
     def chance(self, people: float) -> float:
         return 1 - math.prod(1 - rule.chance(people) for rule in self.rounds)
 
+    def missed(self, people: int) -> float:
+        # noises are independent, and what earlier rounds publish only makes other keys heavier
+        return min(1.0, above(math.prod(rule.missed(people) for rule in self.rounds)))
+
     def kept(self, people: Sequence[int], held: float | None = None) -> float:
         """As for one rule, with every person's number of keys falling by the share of pairs that earlier rounds published."""
         holds = float(held or self.keys)
@@ -642,7 +716,7 @@ def best_selection(
     rules: list[KeySelection] = [
         rule.for_budget(epsilon, delta, keys, column) for rule in (GaussianSelection, LaplaceSelection, SipsSelection)
     ]
-    if math.log1p(keys * float(epsilon) / float(delta)) * keys / float(epsilon) <= LONGEST:
+    if OptimalSelection.possible(float(epsilon), delta, keys):
         rules.append(OptimalSelection.for_budget(epsilon, delta, keys, column))
     if not len(people):
         return min(rules, key=lambda rule: rule.people_needed())

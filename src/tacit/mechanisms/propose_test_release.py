@@ -16,16 +16,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from tacit import noise
 from tacit.accounting import ApproxDP, Event, Group, NoOp, ParameterError
 from tacit.calculus import DomainError, Measurement, Space
-from tacit.mechanisms.accuracy import failure, rounded_up
+from tacit.mechanisms.accuracy import failure, least_that_keeps, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
-from tacit.mechanisms.smooth_sensitivity import InterquartileRange, Quantile, Statistic, bounded_rows
+from tacit.mechanisms.smooth_sensitivity import InterquartileRange, Quantile, Statistic, bounded_rows, check_distance
 from tacit.noise import from_lattice
 from tacit.parameters import Number, number, positive
 
@@ -64,7 +64,8 @@ class ProposeTestRelease(Mechanism):
 
     Guarantee
         Statement: (epsilon, delta)-DP for one change; d changes cost what group privacy says.
-        Conditions: replace-one or Hamming distance, whole values in public bounds, a statistic whose sensitivities are as `Statistic` asks.
+        Conditions: replace-one or Hamming distance, or add/remove for quantiles and the interquartile range; whole values in public
+        bounds; a statistic whose sensitivities are as `Statistic` asks.
         Proved in: Dwork and Lei 2009, re-derived. If a neighbouring pair's answers differ by at most the bound, test and answer are
         epsilon/2-DP each, and the pair costs epsilon with no delta. If they differ by more, both data sets break the bound, both
         have distance 0, and either passes with probability q^(t+1) / (1 + q) <= delta, q = e^(-epsilon/2); what else can be seen is the
@@ -88,8 +89,10 @@ class ProposeTestRelease(Mechanism):
         return Fraction(self.epsilon) / 2
 
     def bind(self, space: Space) -> Measurement:
-        lower, upper, granularity = bounded_rows(space, self.statistic.name)
-        low, high = self.statistic.range(lower, upper)
+        statistic = self.statistic
+        check_distance(statistic, space)
+        lower, upper, granularity = bounded_rows(space, statistic.name, add_remove=True)
+        low, high = statistic.range(lower, upper)
         allowed = math.floor(Fraction(self.bound) / (granularity or 1))
         if allowed < 1:
             raise DomainError(f"bound must be at least one granule, {granularity or 1}, not {self.bound}; propose a larger one")
@@ -99,10 +102,10 @@ class ProposeTestRelease(Mechanism):
 
         def answer(data: Any) -> int | float | None:
             values = np.asarray(data, dtype=np.int64)
-            distance = distance_to_unstable(self.statistic.sensitivities(values, lower, upper, most), allowed)
+            distance = distance_to_unstable(statistic.sensitivities(values, lower, upper, most), allowed)
             # both draws are always made, so that the time does not tell more than the answer
             tested = distance + int(noise.discrete_laplace(1 / self.share)) > passing
-            found = self.statistic.value(values, lower, upper) + int(noise.discrete_laplace(allowed / self.share))
+            found = statistic.value(values, lower, upper) + int(noise.discrete_laplace(allowed / self.share))
             cut = min(max(found, low), high)
             return None if not tested else cut if granularity is None else from_lattice(cut, granularity)
 
@@ -125,6 +128,32 @@ class ProposeTestRelease(Mechanism):
         # P(|Z| > t) = 2 q^(t+1) / (1 + q)
         wanted = (math.log(2) - math.log1p(math.exp(-1 / scale)) - math.log(failure(beta))) * scale - 1
         return float(max(0, math.ceil(rounded_up(wanted))))
+
+    @classmethod
+    def for_accuracy(  # type: ignore[override]  # the error needs public facts
+        cls, alpha: Number, beta: Number, *, bound: Number, delta: Number, changes: int | None = None,
+        statistic: Quantile | InterquartileRange | Statistic | None = None,
+    ) -> Self:  # fmt: skip
+        """The least epsilon, to a thousandth, at which an answer that is given is off by more than alpha with probability at most beta.
+
+        With `changes`, a public guess of how many changes the data is from breaking the bound, no answer counts as an error too, and the
+        test and the noise fail with probability at most beta together. The median by default.
+
+        >>> found = ProposeTestRelease.for_accuracy(15, 0.05, bound=5, delta=1e-6)
+        >>> found.accuracy(0.05), round(found.epsilon, 2)
+        (15.0, 1.93)
+        >>> near = ProposeTestRelease.for_accuracy(15, 0.05, bound=5, delta=1e-6, changes=12)
+        >>> near.epsilon > found.epsilon, near.refusal(12) < 0.05
+        (True, True)
+        """
+        of, goal, fail = Quantile(Fraction(1, 2)) if statistic is None else statistic, float(positive("alpha", alpha)), failure(beta)
+
+        def keeps(epsilon: float) -> bool:
+            rule = cls(of, bound, epsilon, delta)
+            refused = 0.0 if changes is None else rule.refusal(changes) * (1 + 1e-9)
+            return refused < fail and rule.accuracy(fail - refused) <= goal
+
+        return cls(of, bound, least_that_keeps(keeps, 1e-3), delta)
 
     def refusal(self, changes: int) -> float:
         """The probability of None where the data is `changes` replacements away from breaking the bound.

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from tacit import accounting
 from tacit.accounting import Event, NoOp, ParameterError, Repeated
 from tacit.calculus import DomainError, Integers, Measurement, Reals, Rows, Space, exchanged
+from tacit.mechanisms.accuracy import least_that_keeps
 from tacit.mechanisms.exponential import above, least_epsilon
 from tacit.mechanisms.mechanism import Mechanism, whole_rows
 from tacit.noise import CUTOFF, WORD, Table, choose, exp_bounds, from_lattice, rough_exp, uniform_integers
@@ -318,6 +319,43 @@ class Quantiles(Mechanism):
 
         name = f"quantiles({len(self.qs)}, epsilon={self.epsilon})"
         return Measurement(space, run, privacy, name, "Kaplan, Schnapp and Stemmer 2022, Theorem 3.1")
+
+    def accuracy(self, beta: Number, candidates: int = 2, ties: int = 1) -> float:
+        """How many *rows* each answer is from being its quantile, all at once, except with probability `beta`.
+
+        `candidates` is how many values the lattice has within its bounds, `ties` the most rows that share one value after they were spread
+        over 2^dither of them. Each of the m choices fails with probability at most beta / m and is otherwise off by at most
+        ln(m N / beta) / rate rows of its own part, where N counts the candidates with the dithered bits. A cut is off by that and by the
+        ties that it falls in. A rank within a part lies between the ranks of the cuts beside it, in proportion; so it is off by no more
+        than the worse of them, and errors add along the `levels` choices that lead to an answer.
+
+        >>> round(quantiles([Fraction(1, 2)], epsilon=1).accuracy(0.05, candidates=1000), 2)
+        21.99
+        """
+        total, chance = count("candidates", candidates), positive("beta", probability("beta", beta))
+        log = math.log(total) + self.dither * math.log(2) + math.log(len(self.qs)) - math.log(chance)
+        rate = float(self.epsilon) / self.levels
+        ranks = tuple(Fraction(q) for q in self.qs)
+        spread = float(self._path(ranks, Fraction(0), Fraction(1)))
+        return above(spread * max(0.0, log) / rate + self.levels * count("ties", ties))
+
+    def _path(self, qs: tuple[Fraction, ...], left: Fraction, right: Fraction) -> Fraction:
+        """The largest sum of `loss_spread` along the choices that lead to an answer; see `_split`."""
+        if not qs:
+            return Fraction(0)
+        middle = len(qs) // 2
+        own = loss_spread((qs[middle] - left) / (right - left), exchange=False)
+        return own + max(self._path(qs[:middle], left, qs[middle]), self._path(qs[middle + 1 :], qs[middle], right))
+
+    @classmethod
+    def for_accuracy(cls, alpha: Number, beta: Number, qs: Sequence[Number] = (Fraction(1, 2),), candidates: int = 2) -> Self:
+        """The quantiles with the least epsilon that are all within `alpha` rows except with probability `beta`.
+
+        >>> Quantiles.for_accuracy(100, 0.05, [0.25, 0.5, 0.75], candidates=1000).accuracy(0.05, candidates=1000) <= 100
+        True
+        """
+        goal = float(positive("alpha", alpha))
+        return cls(tuple(qs), least_that_keeps(lambda epsilon: cls(tuple(qs), epsilon).accuracy(beta, candidates) <= goal))
 
     def _split(
         self, rows: INTEGER, low: int, high: int, qs: tuple[Fraction, ...], left: Fraction, right: Fraction, each: Fraction

@@ -270,6 +270,34 @@ class CoinResponse:
         """How many of n people have the property, from the number of yes: unbiased; 2 yes - n/2 for two fair coins."""
         return float((Fraction(yes) - n * (1 - self.truth) * self.yes) / self.truth)
 
+    def accuracy(self, beta: Number, *, n: int = 1) -> float:
+        """The error of an estimated share over n people drawn from a population that is exceeded with probability at most beta.
+
+        By Hoeffding, or by Chebyshev with a variance of at most 1/4 a report, whichever is less.
+
+        >>> round(from_coins().accuracy(0.05, n=10_000), 6)
+        0.027162
+        """
+        fail = failure(beta)
+        wide = math.sqrt(min(1 / (4 * fail), math.log(2 / fail) / 2) / count("n", n))
+        return rounded_up(wide / float(self.truth))
+
+    @classmethod
+    def for_accuracy(cls, alpha: Number, beta: Number, *, n: int = 1, yes: Number = Fraction(1, 2)) -> Self:
+        """The coins that tell the truth as seldom as n people allow who are to err within alpha except with probability beta.
+
+        >>> found = CoinResponse.for_accuracy(0.05, 0.05, n=10_000)
+        >>> found.accuracy(0.05, n=10_000) <= 0.05, round(found.epsilon, 4)
+        (True, 0.5572)
+        """
+        goal = float(positive("alpha", alpha))
+        needed = cls(Fraction(1), Fraction(yes)).accuracy(beta, n=n) / goal
+        if needed >= 1:
+            raise ParameterError(f"no coins suffice: true answers of {n} people err by more than alpha; ask more, or raise alpha")
+        parts = 1 << 40  # a whole number of 2^-40 parts keeps draws exact and short
+        truth = min(parts, math.ceil(rounded_up(needed * (1 + 1e-12)) * parts))
+        return cls(Fraction(truth, parts), Fraction(yes))
+
 
 def from_coins(p_truth: Number = Fraction(1, 2), p_yes: Number = Fraction(1, 2)) -> CoinResponse:
     """Warner's interview by coins: tell the truth with probability p_truth, else say yes with probability p_yes."""

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -55,7 +55,7 @@ from tacit.calculus import (
     owners,
     take,
 )
-from tacit.mechanisms.accuracy import laplace_error
+from tacit.mechanisms.accuracy import laplace_error, least_that_keeps, rounded_up
 from tacit.mechanisms.mechanism import Mechanism
 from tacit.mechanisms.smooth_sensitivity import SmoothSensitivity, bounded_rows, smooth_median
 from tacit.noise import from_lattice, round_to_lattice
@@ -266,6 +266,44 @@ class BlockMean(Mechanism):
             "textbook Theorem 1.9 on the exact sum",
             accuracy=lambda beta: laplace_error(spread, beta, granularity=1) * float(step) / blocks,
         )
+
+    def accuracy(  # type: ignore[override]  # the error needs public facts
+        self, beta: Number, *, blocks: int, bounds: tuple[Number, Number], granularity: Number | None = None
+    ) -> float:
+        """How far the released mean is from the mean of the blocks' answers, except with probability beta.
+
+        How far that is from the function of all rows is a matter of the function and the rows, and nothing here says it.
+
+        >>> round(block_mean(epsilon=1).accuracy(0.05, blocks=100, bounds=(0, 1)), 6)
+        0.029957
+        """
+        step, width = _steps(bounds, granularity)
+        return rounded_up(laplace_error(width / step / Fraction(self.epsilon), beta, granularity=1) * float(step) / count("blocks", blocks))
+
+    @classmethod
+    def for_accuracy(  # type: ignore[override]
+        cls, alpha: Number, beta: Number, *, blocks: int, bounds: tuple[Number, Number], granularity: Number | None = None
+    ) -> Self:
+        """The least epsilon at which the released mean is within alpha of the mean of the blocks' answers except with probability beta.
+
+        >>> found = BlockMean.for_accuracy(0.03, 0.05, blocks=100, bounds=(0, 1))
+        >>> round(found.epsilon, 4), found.accuracy(0.05, blocks=100, bounds=(0, 1)) <= 0.03
+        (0.9986, True)
+        """
+        goal = float(positive("alpha", alpha))
+
+        def keeps(epsilon: float) -> bool:
+            return cls(epsilon).accuracy(beta, blocks=blocks, bounds=bounds, granularity=granularity) <= goal
+
+        return cls(least_that_keeps(keeps))
+
+
+def _steps(bounds: tuple[Number, Number], granularity: Number | None) -> tuple[Fraction, Fraction]:
+    """The lattice and the width of blocks' answers, as `SampleAggregate` has them."""
+    lower, upper = (Fraction(number("bounds", bound)) for bound in bounds)
+    if not lower < upper:
+        raise DomainError(f"bounds must be in order, lower below upper, not {bounds}")
+    return _fine(lower, upper) if granularity is None else Fraction(positive("granularity", granularity)), upper - lower
 
 
 def block_mean(*, epsilon: Number) -> BlockMean:

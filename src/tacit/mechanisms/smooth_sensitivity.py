@@ -2,7 +2,7 @@
 
 The scale is private, so it never passes through floating point. It is one of a public ladder of scales s_0 < s_1 < ... ;
 neighbouring data sets stand on the same rung or on adjacent ones; and all answers are whole granules, whatever the rung. Use it for
-medians and quantiles of data with public bounds and a public number of rows.
+medians and quantiles of data with public bounds, whether a row is exchanged or added and removed.
 
 >>> from tacit.calculus import Integers, ReplaceOne, Rows
 >>> plan = Space(Rows(Integers(0, 1000), size=101), ReplaceOne()) >> smooth_median(epsilon=1)
@@ -24,13 +24,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from tacit import noise
 from tacit.accounting import ApproxDP, Event, Group, NoOp, ParameterError, PureDP
-from tacit.calculus import DomainError, Hamming, Measurement, MetricError, ReplaceOne, Space
+from tacit.calculus import AddRemove, DomainError, Hamming, Measurement, MetricError, ReplaceOne, Space
+from tacit.mechanisms.accuracy import failure, least_that_keeps, rounded_up
 from tacit.mechanisms.mechanism import Mechanism, whole_rows
 from tacit.noise import from_lattice
 from tacit.parameters import Number, count, number, positive, probability
@@ -66,7 +67,7 @@ class Statistic(Protocol):
 
 @dataclass(frozen=True)
 class Quantile:
-    """The ceil(q n)-th smallest of n values, n public; the lower bound where there are none."""
+    """The ceil(q n)-th smallest of n values; the lower bound where there are none. For exchanged, added and removed rows alike."""
 
     q: Number
 
@@ -88,7 +89,11 @@ class Quantile:
         return int(np.sort(data)[self.rank(len(data)) - 1]) if len(data) else lower
 
     def sensitivities(self, data: np.ndarray, lower: int, upper: int, most: int) -> np.ndarray:
-        """A_k = max over 0 <= t <= k + 1 of x_(m+t) - x_(m+t-k-1); exact. (Printed with +k-1 in the textbook: erratum E13.)
+        """A_k = max over 0 <= t <= k + 1 of x_(m+t) - x_(m+t-k-1); exact for exchanged rows. (Printed with +k-1: erratum E13.)
+
+        Rows that come and go: with one row more or less the rank m stays or moves by 1, and the value stays between x_(m-1) and x_(m+1),
+        so it moves by at most A_0. x_(b) - x_(a) of the old rows is at most x_(b+1) - x_(a) of one row more, and x_(b) - x_(a-1) of one
+        row less. A pair a >= m-k-1, b = a+k+1 <= m+k+1 becomes one of A_(k+1) there, so A_k(x) <= A_(k+1)(x') holds as well.
 
         >>> Quantile(Fraction(1, 2)).sensitivities(np.arange(1, 10), 0, 10, 3).tolist()
         [1, 2, 3, 4]
@@ -107,7 +112,10 @@ class InterquartileRange:
     """The third quartile minus the first.
 
     One replacement moves all order statistics one way, so the range changes by no more than one of the two quartiles does:
-    A_k is the larger of theirs.
+    A_k is the larger of theirs. The same holds for a row that comes to n others (and for one that goes, which is the same pair). Its rank
+    rises by one for the first quartile only where 4 divides n, and stays for the third only where 4 divides n + 1. A quartile rises only
+    if its rank does, and falls only if it stays; so the first cannot rise while the third falls. For the first to fall the new row must
+    lie below it, and then the third falls or stays.
     """
 
     @property
@@ -126,6 +134,12 @@ class InterquartileRange:
 
 
 _LOWER, _UPPER = Quantile(Fraction(1, 4)), Quantile(Fraction(3, 4))
+
+
+def check_distance(statistic: Quantile | InterquartileRange | Statistic, space: Space) -> None:
+    """Refuse rows that come and go for a statistic whose sensitivities are known for exchanged rows alone."""
+    if isinstance(space.metric, AddRemove) and not isinstance(statistic, (Quantile, InterquartileRange)):
+        raise MetricError(f"the {statistic.name} has no sensitivities for rows that come and go; use ReplaceOne() for a public number")
 
 
 @dataclass(frozen=True)
@@ -167,6 +181,23 @@ class HeavyTail:
             y = ((ratio - 1) ** 2 + shift**2) / (2 * ratio)
             return math.log1p(y + math.sqrt(y * (2 + y))) + abs(change - math.log(ratio))
         return max(change, 4 * math.log(ratio) - change) + 3**0.75 * shift
+
+    def beyond(self, scale: float, error: int) -> float:
+        """P(|K| > error) from above: the mass at k is at most the integral of 1 / (s^tail + x^tail) from k - 1 to k.
+
+        >>> HeavyTail(2).beyond(1.0, 0), round(HeavyTail(2).beyond(10.0, 1000), 5), round(HeavyTail(4).beyond(10.0, 1000), 9)
+        (0.996..., 0.00637, 3e-07)
+        """
+        u = error / scale
+        if self.tail == 2:
+            integral = math.atan2(1.0, u) / scale
+        else:
+            from scipy.special import hyp2f1
+
+            below = u * hyp2f1(1, 0.25, 1.25, -(u**4)) if u < 1 else 0.0
+            rest = math.pi / (2 * math.sqrt(2)) - below if u < 1 else hyp2f1(1, 0.75, 1.75, -(u**-4)) / (3 * u**3)
+            integral = float(rest) / scale**3
+        return min(1.0, 2 * integral * math.exp(-self.log_total(scale)) * _MARGIN)
 
     def draw(self, scale: Fraction) -> int:
         """Exact rejection from blocks that double: whether a proposal is kept is decided in whole numbers."""
@@ -223,6 +254,10 @@ class TwoSidedGeometric:
         tails = math.exp(-(reach - shift) / spread) + math.exp(-(reach + shift) / spread)
         return tails * spread / (1 + spread) / (1 + math.exp(-1 / wide))
 
+    def beyond(self, scale: float, error: int) -> float:
+        """P(|K| > error) = 2 q^(error + 1) / (1 + q) with q = e^(-1 / scale), rounded up."""
+        return min(1.0, 2 * math.exp(-(error + 1) / scale) / (1 + math.exp(-1 / scale)) * _MARGIN)
+
     def draw(self, scale: Fraction) -> int:
         while True:
             remainder = int(noise.uniform_integers(scale.numerator))
@@ -255,6 +290,15 @@ class Ladder:
 
     def draw(self, rung: int) -> int:
         return self.law.draw(self.scales[rung])
+
+    def error(self, rung: int, beta: float, most: int) -> int:
+        """The least whole error that a draw on this rung exceeds with probability at most beta; never more than `most`."""
+        scale = float(self.scales[rung])
+        low, high = -1, most
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.law.beyond(scale, middle) <= beta else (middle, high)
+        return high
 
 
 @lru_cache(maxsize=64)
@@ -315,8 +359,8 @@ class SmoothSensitivity(Mechanism):
     Guarantee
         Statement: epsilon-DP without `delta` (heavy-tailed noise), (epsilon, delta)-DP with it (discrete Laplace noise); d changes cost
         what group privacy says.
-        Conditions: replace-one or Hamming distance, so the number of rows is public; whole values in public bounds; a statistic whose
-        sensitivities are as `Statistic` asks.
+        Conditions: replace-one or Hamming distance, or add/remove (where the number of rows is private) for quantiles and the
+        interquartile range; whole values in public bounds; a statistic whose sensitivities are as `Statistic` asks.
         Proved in: the module's text for the rungs; `HeavyTail` and `TwoSidedGeometric` for the laws; after Nissim, Raskhodnikova and Smith
         2007, section 2.
         Correction: smoothness is S(x) <= e^(beta d) S(x'), not the additive form printed in 4.8.1 (E13). The customary Cauchy calibration
@@ -338,18 +382,20 @@ class SmoothSensitivity(Mechanism):
             raise ParameterError(f"delta must lie strictly between 0 and 1, or be left out for pure epsilon, not {self.delta}")
 
     def bind(self, space: Space) -> Measurement:
-        lower, upper, granularity = bounded_rows(space, self.statistic.name)
-        low, high = self.statistic.range(lower, upper)
+        statistic = self.statistic
+        check_distance(statistic, space)
+        lower, upper, granularity = bounded_rows(space, statistic.name, add_remove=True)
+        low, high = statistic.range(lower, upper)
         rungs = ladder(high - low, self.epsilon, self.delta, self.tail)
 
         def answer(data: Any) -> int | float:
             values = np.asarray(data, dtype=np.int64)
-            near = self.statistic.sensitivities(values, lower, upper, len(rungs.scales))
-            found = self.statistic.value(values, lower, upper) + rungs.draw(rungs.rung(near))
+            near = statistic.sensitivities(values, lower, upper, len(rungs.scales))
+            found = statistic.value(values, lower, upper) + rungs.draw(rungs.rung(near))
             cut = min(max(found, low), high)
             return cut if granularity is None else from_lattice(cut, granularity)
 
-        proved = isinstance(self.statistic, (Quantile, InterquartileRange))
+        proved = isinstance(statistic, (Quantile, InterquartileRange))
         name = f"smooth sensitivity of the {self.statistic.name}"
         proof = "Nissim, Raskhodnikova, Smith 2007; see Guarantee" if proved else self.proof
         return Measurement(space, answer, self._privacy, name, proof)
@@ -363,11 +409,138 @@ class SmoothSensitivity(Mechanism):
         single = ApproxDP(self.epsilon, self.delta)
         return single if changes == 1 else Group(single, changes)
 
+    def accuracy(  # type: ignore[override]  # the error needs public facts
+        self, beta: Number, *, space: Space, near: Sequence[int] | np.ndarray = ()
+    ) -> float:
+        """The error on rows of a space that is exceeded with probability at most beta, *if* the sensitivities near the data are at most
+        `near`: A_0, A_1, ... in granules, a public guess. What `near` does not name counts as the whole width, so without it this is the
+        error on the worst data. `measured_accuracy` buys what holds for the data at hand.
 
-def bounded_rows(space: Space, what: str) -> tuple[int, int, Fraction | None]:
-    """The bounds of whole-numbered rows of public number, in granules, and the granularity; or a refusal."""
-    if not isinstance(space.metric, (ReplaceOne, Hamming)):
-        raise MetricError(f"the {what} needs ReplaceOne() or Hamming(), where the number of rows is public, not {space.metric}")
+        >>> from tacit.calculus import Integers, ReplaceOne, Rows
+        >>> ages = Space(Rows(Integers(0, 1000), size=101), ReplaceOne())
+        >>> even = [10 * (k + 1) for k in range(100)]  # rows ten apart near the median
+        >>> smooth_median(epsilon=1).accuracy(0.05, space=ages, near=even), smooth_median(epsilon=1).accuracy(0.05, space=ages)
+        (204.0, 1000.0)
+        """
+        width, step = self._width(space)
+        rungs = ladder(width, self.epsilon, self.delta, self.tail)
+        return _in_units(rungs.error(_rung(rungs, near, width), failure(beta), width), step)
+
+    @classmethod
+    def for_accuracy(  # type: ignore[override]
+        cls, alpha: Number, beta: Number, *, space: Space, near: Sequence[int] | np.ndarray = (),
+        statistic: Quantile | InterquartileRange | Statistic | None = None, delta: Number | None = None, tail: int = 2,
+    ) -> Self:  # fmt: skip
+        """The least epsilon, to a thousandth, whose error exceeds alpha with probability at most beta on rows like `near`; the median by
+        default.
+
+        >>> from tacit.calculus import Integers, ReplaceOne, Rows
+        >>> ages = Space(Rows(Integers(0, 1000), size=101), ReplaceOne())
+        >>> even = [10 * (k + 1) for k in range(100)]
+        >>> round(SmoothSensitivity.for_accuracy(204, 0.05, space=ages, near=even).epsilon, 2) <= 1
+        True
+        """
+        goal, of = float(positive("alpha", alpha)), Quantile(Fraction(1, 2)) if statistic is None else statistic
+
+        def keeps(epsilon: float) -> bool:
+            return cls(of, epsilon, delta, tail).accuracy(beta, space=space, near=near) <= goal
+
+        return cls(of, least_that_keeps(keeps, 1e-3), delta, tail)
+
+    def measured_accuracy(self, *, epsilon: Number, beta: Number) -> MeasuredAccuracy:
+        """A step that releases, for this epsilon, an error that this mechanism exceeds on the same rows with probability at most beta."""
+        return MeasuredAccuracy(self, epsilon, beta)
+
+    def _width(self, space: Space) -> tuple[int, Fraction]:
+        lower, upper, granularity = bounded_rows(space, self.statistic.name, add_remove=True)
+        check_distance(self.statistic, space)
+        low, high = self.statistic.range(lower, upper)
+        return high - low, granularity or Fraction(1)
+
+
+def _rung(rungs: Ladder, near: Sequence[int] | np.ndarray, width: int) -> int:
+    """The rung of sensitivities of which only the first are known."""
+    known = [min(int(value), width) for value in near][: len(rungs.scales) + 1]
+    return min(rungs.rung([*known, *([width] * (len(rungs.scales) + 1 - len(known)))]), len(rungs.scales) - 1)
+
+
+def _in_units(error: int, step: Fraction) -> float:
+    return float(error * step) if step == 1 else rounded_up(float(error * step))
+
+
+@dataclass(frozen=True)
+class MeasuredAccuracy(Mechanism):
+    """How far a smooth-sensitivity answer on these rows may be off: an accuracy that depends on the data, and is paid for.
+
+    The rung that the rows stand on gets two-sided geometric noise and a margin that the noise falls below with probability beta / 2;
+    the answer's own noise has the other half. What is released is the error of that rung, which is public given the rung.
+
+    Guarantee
+        Statement: d changes cost d * epsilon, beside what the answer costs.
+        Conditions: those of the mechanism.
+        Proved in: the rungs of neighbours differ by at most 1 (the module's text); the geometric mechanism; the rest is post-processing.
+        In the manner of APEx (Ge, He, Ilyas and Machanavajjhala 2019), whose data-dependent accuracies are bought as well.
+    """
+
+    answer: SmoothSensitivity
+    epsilon: Number
+    beta: Number
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        failure(self.beta)
+
+    def margin(self) -> int:
+        """The least t with P(noise < -t) <= beta / 2.
+
+        >>> smooth_median(epsilon=1).measured_accuracy(epsilon=1, beta=0.05).margin()
+        3
+        """
+        rate = float(self.epsilon)
+        wanted = -(math.log(float(self.beta) / 2) + math.log1p(math.exp(-rate))) / rate - 1
+        return max(0, math.ceil(rounded_up(wanted)))
+
+    def bind(self, space: Space) -> Measurement:
+        width, step = self.answer._width(space)
+        lower, upper, _ = bounded_rows(space, self.answer.statistic.name, add_remove=True)
+        statistic = self.answer.statistic
+        rungs = ladder(width, self.answer.epsilon, self.answer.delta, self.answer.tail)
+        margin, top, share = self.margin(), len(rungs.scales) - 1, float(self.beta) / 2
+
+        def told(data: Any) -> float:
+            near = statistic.sensitivities(np.asarray(data, dtype=np.int64), lower, upper, len(rungs.scales))
+            shown = min(rungs.rung(near), top) + int(noise.discrete_laplace(1 / Fraction(self.epsilon))) + margin
+            return _in_units(rungs.error(min(max(shown, 0), top), share, width), step)
+
+        def privacy(distance: Number) -> Event:
+            changes = math.floor(distance)
+            return PureDP(Fraction(self.epsilon) * changes) if changes else NoOp()
+
+        proved = isinstance(statistic, (Quantile, InterquartileRange))
+        proof = "neighbouring rungs differ by at most 1; see Guarantee" if proved else self.answer.proof
+        return Measurement(space, told, privacy, f"accuracy of the {statistic.name}", proof)
+
+    def accuracy(self, beta: Number, *, rungs: int) -> float:  # type: ignore[override]
+        """By how much a tight error is multiplied: the noise stays within its quantile except with probability beta, so the released error
+        belongs to a rung at most so far above the true one; as a number of rungs, at most `rungs`."""
+        rate = float(self.epsilon)
+        off = (math.log(2) - math.log1p(math.exp(-rate)) - math.log(failure(beta))) / rate - 1
+        return float(min(count("rungs", rungs), max(0, math.ceil(rounded_up(off))) + self.margin()))
+
+    @classmethod
+    def for_accuracy(  # type: ignore[override]
+        cls, alpha: Number, beta: Number, *, answer: SmoothSensitivity, rungs: int = 10**6
+    ) -> Self:
+        """The least epsilon, to a thousandth, at which the released error is at most alpha rungs above, except with probability beta."""
+        goal = float(positive("alpha", alpha))
+        return cls(answer, least_that_keeps(lambda e: cls(answer, e, beta).accuracy(beta, rungs=rungs) <= goal, 1e-3), beta)
+
+
+def bounded_rows(space: Space, what: str, *, add_remove: bool = False) -> tuple[int, int, Fraction | None]:
+    """The bounds of whole-numbered rows, in granules, and the granularity; or a refusal. Their number is public unless `add_remove`."""
+    if not isinstance(space.metric, (ReplaceOne, Hamming, AddRemove) if add_remove else (ReplaceOne, Hamming)):
+        wanted = "AddRemove(), ReplaceOne() or Hamming()" if add_remove else "ReplaceOne() or Hamming(), where the number of rows is public"
+        raise MetricError(f"the {what} needs {wanted}, not {space.metric}")
     low, high, granularity = whole_rows(space, f"the {what}", vectors=True)
     if max(abs(low), abs(high), high - low) > LARGEST:
         raise DomainError("values must lie within 2^60 granules; choose a coarser granularity")

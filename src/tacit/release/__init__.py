@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tacit.release.policy import described_policy
     from tacit.release.rehearsal import SUPPRESSED, Rehearsal, rehearse
     from tacit.release.sources import desk_of, identities, opened, table_of
+    from tacit.release.sweeps import Trial, sweep
     from tacit.release.tuner import suggestions
 
 #: Loaded when first used: running a job needs none of them.
@@ -40,15 +41,16 @@ __getattr__, __dir__ = lazily(
         "policy": ("described_policy",),
         "rehearsal": ("SUPPRESSED", "Rehearsal", "rehearse"),
         "sources": ("desk_of", "identities", "opened", "table_of"),
+        "sweeps": ("Trial", "sweep"),
         "tuner": ("suggestions",),
     },
 )
 
 __all__ = [
     "SUPPRESSED", "CheckFailed", "DataCheck", "HeldBack", "Job", "JobAudit", "JobError", "JobPlan", "JobRun",
-    "OutputLost", "OutputPlan", "Rehearsal", "RunStep", "Standing", "account_for", "all_faults", "audit_job", "check_data",
+    "OutputLost", "OutputPlan", "Rehearsal", "RunStep", "Standing", "Trial", "account_for", "all_faults", "audit_job", "check_data",
     "check_in_words", "described_policy", "desk_of", "differences", "faults", "faults_of_outputs",
     "identities", "kinds", "load", "opened", "parse", "plan", "read_series", "rehearse", "report", "run",
-    "save_check", "smoothed", "standing_of", "suggestions", "table_of", "tables_for", "text_of", "tree_of",
+    "save_check", "smoothed", "standing_of", "suggestions", "sweep", "table_of", "tables_for", "text_of", "tree_of",
     "validate", "write_visits",
 ]  # fmt: skip

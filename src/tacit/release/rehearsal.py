@@ -322,6 +322,8 @@ class Line:
     covered: float
     sample: float
     suppressed: bool
+    #: The root mean square of what the noise alone adds, beside its mean in `noise`: which rows the caps keep is drawn as well.
+    spread: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -491,7 +493,7 @@ def _lines(
     truth = _true(output, names, job, known, groups)
     people = units_in(output, job, known)
     cut = {name: np.zeros(len(groups)) for name in names}
-    noisy, post, square, covered = ({name: np.zeros(len(groups)) for name in names} for _ in range(4))
+    noisy, post, square, covered, spread = ({name: np.zeros(len(groups)) for name in names} for _ in range(5))
     for turn in range(runs):
         exact = integers(engine.run(planned.statement(engine, edition * 1_000_003 + turn)), planned)
         _, unnoised = columns(planned, _encoded(exact, planned, groups), job.publication.confidence)
@@ -503,6 +505,7 @@ def _lines(
             value, drew, told = (_there(some[name].value) for some in (unnoised, raw, answer.figures))
             cut[name] += (value - truth[name]) / runs
             noisy[name] += (drew - value) / runs
+            spread[name] += (drew - value) ** 2 / runs
             post[name] += (told - drew) / runs
             square[name] += (told - truth[name]) ** 2 / runs
             covered[name] += ((raw[name].low <= truth[name]) & (truth[name] <= raw[name].high)) / runs
@@ -517,7 +520,7 @@ def _lines(
                 yield Line(
                     output.name, name, group, people[place], float(truth[name][place]), float(cut[name][place]), float(noisy[name][place]),
                     float(post[name][place]), math.sqrt(square[name][place]), float(covered[name][place]), math.sqrt(sample[name][place]),
-                    people[place] < SUPPRESSED,
+                    people[place] < SUPPRESSED, math.sqrt(spread[name][place]),
                 )  # fmt: skip
 
 

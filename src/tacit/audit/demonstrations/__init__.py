@@ -2,7 +2,7 @@
 
 Each module of this folder is one attack, with functions that carry it out on any data and `demonstrate`, which shows it
 on people made up from a seed. A level of a demonstration says how often the attack was right, how often it would be
-without the release (`base`), and the most that epsilon permits (`permitted`). `all()` runs the nine demonstrations.
+without the release (`base`), and the most that epsilon permits (`permitted`). `all()` runs the ten demonstrations.
 
 >>> level = Level("epsilon 1", 1.0, hits=60, trials=100, base=0.5, permitted=0.7311)
 >>> level.rate, level.beats()
@@ -226,6 +226,7 @@ def all(*, quick: bool = False, seed: int | None = 1) -> tuple[Demonstration, ..
         averaging,
         database_reconstruction,
         differencing,
+        gradients,
         intersection,
         linkage,
         reconstruction,
@@ -236,7 +237,7 @@ def all(*, quick: bool = False, seed: int | None = 1) -> tuple[Demonstration, ..
 
     attacks = (
         *(differencing, averaging, linkage, reidentification, intersection),
-        *(reconstruction, tracing, database_reconstruction, synthetic_inference),
+        *(reconstruction, tracing, database_reconstruction, synthetic_inference, gradients),
     )
     return tuple(attack.demonstrate(quick=quick, seed=seed) for attack in attacks)
 
