@@ -44,6 +44,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -215,17 +216,13 @@ def watched_prices(
         return {}
     found: dict[str, Amount] = dict.fromkeys(components)
     found["delta"] = _ZERO
-    try:
+    with suppress(PriceError):
         alone = price(event, ("epsilon", "delta"), adjacency, delta=delta, null_record=null_record)
         found |= {**alone, SQUARES: tidy(alone["epsilon"] ** 2)}
-    except PriceError:
-        pass
     for name in components:
         if name.startswith("renyi:"):
-            try:
+            with suppress(PriceError):
                 found[name] = price(event, (name,), adjacency, null_record=null_record)[name]
-            except PriceError:
-                pass
     return {name: found[name] for name in components}
 
 

@@ -142,7 +142,7 @@ def holding(filters: Mapping[str, Mapping[str, Fraction]], totals: Mapping[str, 
 
 
 def reached(budget: Budget, name: str, totals: Mapping[str, Fraction | None], orders: tuple[int, ...] = ORDERS) -> float:
-    """The bound on the privacy loss that one filter of a budget with filter="best" has reached; infinite where a step has no price in it."""
+    """The bound on the privacy loss that one filter of filter="best" has reached; infinite where a step has no price in it."""
     part = {"basic": "epsilon", "advanced": SQUARES}.get(name, name)
     total = totals.get(part)
     if total is None:
@@ -262,9 +262,11 @@ def refusal_of_all(
         why = ", ".join(f"{one} would reach {reached(budget, one, after, orders):.6g}" for one in priced)
         fits = f"epsilon {left[best]:.6g} by {best}" if left[best] > 0 else "nothing, every filter is used up"
     said = why or "no filter has a price for this event"
-    message = f"{who}: every filter refuses{note}: of epsilon {float(budget.limits['epsilon']):.6g} {said}; nothing was spent. What fits: {fits}"
+    whole = float(budget.limits["epsilon"])
+    message = f"{who}: every filter refuses{note}: of epsilon {whole:.6g} {said}; nothing was spent. What fits: {fits}"
     wanted = {part: value for part, value in asked.items() if value is not None}
-    return BudgetExceeded(message, account=name or best, left={one: Fraction(value) for one, value in left.items()}, asked=wanted, fits=fits)
+    remaining = {one: Fraction(value) for one, value in left.items()}
+    return BudgetExceeded(message, account=name or best, left=remaining, asked=wanted, fits=fits)
 
 
 def what_fits(budget: Budget, left: Mapping[str, Fraction], asked: Mapping[str, Fraction]) -> str:

@@ -4,9 +4,10 @@ With S = Y_1 + ... + Y_t, the sum of the steps' likelihood ratios under Q, and K
 the record is removed and e^eps E[(t e^-eps - S)_+] / t when it is added (`tacit.accounting.engines.allocation`). Both need the law of
 S below one point only, and every Y is positive, so a truncated power of a polynomial has it without any tail.
 
-(K - S)_+ is convex and falls in each Y. From above, Y is spread onto a lattice with its mean kept, cell by cell. From below, each cell is
-replaced by its mean, which is rounded up onto the lattice, moved by one small shift for all. Masses and means are normal distribution
-functions in ball arithmetic, so what comes out is a theorem.
+Both payoffs are convex in each Y. From above, Y is spread onto a lattice with its mean kept, cell by cell. From below, for the record that
+is removed, each cell is replaced by its mean, which is lowered onto the lattice, moved by one small shift for all; (S - K)_+ grows with Y,
+and E[(S - K)_+] = E[S] - K + E[(K - S)_+] with the mean of the lowered law. Masses and means are normal distribution functions in ball
+arithmetic, so what comes out is a theorem.
 
 >>> found = allocated_epsilon(Fraction(1), 100, Fraction(1, 10**5), 0.63)
 >>> 0.6085 < found.lower <= found.upper < 0.6356 and found.width < 1e-3
@@ -38,17 +39,18 @@ class _Sums:
     """E[(K - S)_+] for every K up to the end of the lattice, from one of the two laws: prefix sums of masses and of first moments."""
 
     step: Fraction
-    shift: Fraction  # of the whole sum
+    shift: Fraction  # by which the whole sum was lowered
+    mean: arb  # of the whole sum
     mass: list[arb]
     moment: list[arb]
 
     def below(self, at: arb) -> arb:
-        """E[(at - S)_+]."""
-        moved = at - to_ball(self.shift)
-        if not moved > 0:
-            return to_ball(0) if moved <= 0 else to_ball(0).union(moved)
-        index = min(math.floor(float((moved / to_ball(self.step)).mid())), len(self.mass) - 1)
-        # a term too many or too few near the end changes (at - S)_+ by less than a ball's width, so the sum is taken with its sign
+        """E[(at - S)_+], for a point inside the lattice."""
+        moved = at + to_ball(self.shift)
+        place = (moved / to_ball(self.step)).floor()
+        if (known := place.unique_fmpz()) is None:
+            raise UnsupportedError("no proof within reach: epsilon lies on the lattice; ask without certify=True")
+        index = min(int(known), len(self.mass) - 1)
         return moved * self.mass[index] - self.moment[index]
 
 
@@ -65,7 +67,7 @@ def _sums(sigma: Fraction, steps: int, most: Fraction, upper: bool) -> _Sums:
         return normal(z), normal(z - spread)
 
     size = _POINTS + 2
-    mass, shift = [to_ball(0)] * size, Fraction(0)
+    mass, shift, mean = [to_ball(0)] * size, Fraction(0), to_ball(1)
     if upper:
         before = head(Fraction(0))
         for j in range(size - 1):
@@ -75,7 +77,6 @@ def _sums(sigma: Fraction, steps: int, most: Fraction, upper: bool) -> _Sums:
             mass[j] += p - top
             mass[j + 1] += top
             before = after
-        # a cell that reaches beyond the lattice only puts mass below it if it begins there: none does
     else:
         found, before = [], head(Fraction(0))
         for j in range(size):
@@ -84,16 +85,17 @@ def _sums(sigma: Fraction, steps: int, most: Fraction, upper: bool) -> _Sums:
             if p > 0:
                 found.append((j, p, f / p))
             before = after
-        off = sorted(((max(0.0, float((mean - to_ball(step * j)).upper())), float(p.mid())) for j, p, mean in found), reverse=True)
+        off = sorted(((max(0.0, float((to_ball(step * j) - place).upper())), float(p.mid())) for j, p, place in found), reverse=True)
         best, beyond = math.inf, 0.0
         for distance, there in off:
             if distance < float(step) / 4 and (price := distance + float(step) * beyond) < best:
                 best, shift = price, Fraction(distance * (1 + 1e-9))
             beyond += there
-        for j, p, mean in found:
-            place = j if mean <= to_ball(step * j + shift) else j + 1
-            if place < size:
-                mass[place] += p
+        mean = 1 - before[1]  # what lies beyond the lattice is one cell
+        for j, p, place in found:
+            index = j if place >= to_ball(step * j - shift) else j - 1
+            mass[index] += p
+            mean += p * to_ball(step * index - shift)
     result, base, left = None, arb_poly(mass), steps
     while left:
         if left & 1:
@@ -109,7 +111,7 @@ def _sums(sigma: Fraction, steps: int, most: Fraction, upper: bool) -> _Sums:
         moment += p * to_ball(step * k)
         masses.append(total)
         moments.append(moment)
-    return _Sums(step, steps * shift, masses, moments)
+    return _Sums(step, steps * shift, steps * mean, masses, moments)
 
 
 def _cut(polynomial: arb_poly, size: int) -> arb_poly:
@@ -121,20 +123,17 @@ def _cut(polynomial: arb_poly, size: int) -> arb_poly:
 
 def _deltas(low: _Sums, high: _Sums, steps: int, epsilon: Fraction) -> tuple[float, float]:
     """The larger of the two directions, from below and from above."""
-    factor, ends = to_ball(epsilon).exp(), []
-    for sums in (low, high):
-        removed = 1 - factor + sums.below(steps * factor) / steps
-        added = factor * sums.below(steps / factor) / steps
-        ends.append((removed, added))
-    lower = max(float(ball.lower()) for ball in ends[0])
-    upper = max(float(ball.upper()) for ball in ends[1])
+    factor = to_ball(epsilon).exp()
+    removed = [sums.mean / steps - factor + sums.below(steps * factor) / steps for sums in (low, high)]
+    added = factor * high.below(steps / factor) / steps
+    lower, upper = float(removed[0].lower()), max(float(removed[1].upper()), float(added.upper()))
     return max(0.0, math.nextafter(lower, -math.inf)), min(1.0, max(0.0, math.nextafter(upper, math.inf)))
 
 
 def _both(sigma: Fraction, steps: int, epsilon: float) -> tuple[_Sums, _Sums]:
     if steps * math.exp(min(epsilon, 50.0)) > 200 * steps or steps > 5000:
         raise UnsupportedError("no proof within reach: the sums spread too far; ask without certify=True")
-    most = Fraction(steps * math.exp(epsilon) * (1 + 1e-6))
+    most = Fraction(steps * math.exp(epsilon) * (1 + 1e-3))
     return _sums(sigma, steps, most, False), _sums(sigma, steps, most, True)
 
 
