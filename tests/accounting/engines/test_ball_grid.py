@@ -69,6 +69,7 @@ def test_responses_off_the_lattice_hold_the_exact_composition() -> None:
     assert found.lower <= near.upper + 1e-7 and near.lower <= found.upper and found.width < 0.05
 
 
+MIXED = Composed(Laplace(4), Sampled(Poisson(Fraction(1, 5)), Gaussian(2)), PureDP(Fraction(1, 3)), DiscreteGaussian(Fraction(4), 1))
 CASES: list[tuple[Event, Adjacency | None, float, float]] = [
     (Repeated(Laplace(10), 100), None, 1e-6, 2e-4),
     (Laplace(Fraction(1, 2)), None, 1e-6, 1e-6),
@@ -76,7 +77,7 @@ CASES: list[tuple[Event, Adjacency | None, float, float]] = [
     (Repeated(DiscreteGaussian(Fraction(3), 2), 10), None, 1e-6, 1e-13),
     (Repeated(Sampled(WithoutReplacement(1000, 200), Gaussian(3)), 10), RO, 1e-5, 2e-2),
     (Composed(Repeated(Laplace(10), 10), Repeated(Gaussian(5), 3)), None, 1e-6, 1e-2),
-    (Composed(Laplace(4), Sampled(Poisson(Fraction(1, 5)), Gaussian(2)), PureDP(Fraction(1, 3)), DiscreteGaussian(Fraction(4), 1)), None, 1e-5, 2e-2),
+    (MIXED, None, 1e-5, 2e-2),
     (Sampled(RandomAllocation(20), Gaussian(2)), None, 1e-5, 5e-3),
 ]
 
@@ -92,14 +93,25 @@ def test_proofs_hold_what_the_accountant_says(event: Event, relation: Adjacency 
     assert proved.lower <= usual.upper and usual.lower <= proved.upper
 
 
+def cells_float(rate: float, shift: float, loss: float) -> tuple[float, float]:
+    """P- and Q-mass above a loss, by hand."""
+    u = math.log((math.exp(loss) - 1 + rate) / rate) / shift + shift / 2
+    q = 0.5 * math.erfc(u / math.sqrt(2))
+    return (1 - rate) * q + rate * 0.5 * math.erfc((u - shift) / math.sqrt(2)), q
+
+
 def test_the_masses_of_cells_add_up() -> None:
     with ctx.workprec(200):
-        for cells in (LaplaceCells(Fraction(1)), SampledGaussianCells(Fraction(1, 10), Fraction(1)), FixedSizeCells(Fraction(1, 10), Fraction(2))):
-            atoms = cells.atoms()
+        for cells in (LaplaceCells(Fraction(1)), FixedSizeCells(Fraction(1, 10), Fraction(2))):
             for side in (0, 1):
-                whole = cells.tails(Fraction(-1, 20))[side] if isinstance(cells, SampledGaussianCells) else cells.tails(Fraction(-20))[side]
-                total = float(whole.mid()) + sum(float(atom[1 + side].mid()) for atom in atoms)
-                assert total == pytest.approx(1, abs=1e-6 if not isinstance(cells, SampledGaussianCells) else 0.5)
+                total = float(cells.tails(Fraction(-20))[side].mid()) + sum(float(atom[1 + side].mid()) for atom in cells.atoms())
+                assert total == pytest.approx(1, abs=1e-6)
+        removed, added = SampledGaussianCells(Fraction(1, 10), Fraction(1)), SampledGaussianCells(Fraction(1, 10), Fraction(1), added=True)
+        for loss in (Fraction(-1, 20), Fraction(1, 3), Fraction(2)):  # the one's P above a loss is the other's Q below its negative
+            ours, theirs = removed.tails(loss), added.tails(-loss)
+            assert float(ours[0] + theirs[1]) == pytest.approx(1, abs=1e-15) and float(ours[1] + theirs[0]) == pytest.approx(1, abs=1e-15)
+            above = cells_float(0.1, 1.0, float(loss))
+            assert (float(ours[0]), float(ours[1])) == pytest.approx(above, rel=1e-12)
 
 
 def test_discrete_gaussian_masses_sum_to_one() -> None:
