@@ -259,6 +259,10 @@ class Cost:
                     return 0.0
                 return delta_from_curve(renyi_curve(self.parts), epsilon) if epsilon >= 0 else 1.0
 
+            if any(s.floor is not None for s in self.parts.steps):  # what is attained may tell all but for certain already
+                rest = min(compose.unsure(d, epsilon) for d in self._directions(lower=True))
+                if rest < 1e-9:
+                    return Bound(min(1 - rest, math.nextafter(1.0, 0.0)), 1.0, "Chernoff bound")
             found = self._solve(
                 lambda d: compose.delta(d, epsilon, tolerance=tolerance),
                 lambda d, floor: compose.delta_cap(d, epsilon) <= floor,

@@ -31,7 +31,7 @@ from tacit.ledger.errors import (
     PriceError,
     ReleaseFailed,
 )
-from tacit.ledger.filters import Filter, Reading, odometer, theorem
+from tacit.ledger.filters import Filter, Reading, alternatives, odometer, share_of_step, theorem
 from tacit.ledger.governance import Decision, Governance, OfficerKey, Rules, vague
 from tacit.ledger.identity import DataIdentity
 from tacit.ledger.journal import canonical
@@ -47,7 +47,7 @@ __all__ += ["officer", "report"]
 __all__ += ["OPEN", "Payment", "Receipt", "Releasable", "Reservation", "Terms", "made_up", "paying"]
 __all__ += ["withheld"]
 # Prices and filters.
-__all__ += ["AdaptiveFilter", "Filter", "Reading", "canonical", "odometer", "price", "theorem"]
+__all__ += ["AdaptiveFilter", "Filter", "Reading", "alternatives", "canonical", "odometer", "price", "share_of_step", "theorem"]
 # Decisions of officers.
 __all__ += ["Decision", "Governance", "OfficerKey", "Rules", "vague"]
 # Data that answers questions under a budget.

@@ -29,9 +29,9 @@ from tacit.accounting import Event, Guarantee, as_typed, from_json, to_json
 from tacit.exact import Typed, from_text, to_text
 from tacit.ledger import journal
 from tacit.ledger.booking import Totals, booked, charge_of, keys, refusal_for, refused, room
-from tacit.ledger.budget import Budget, typed
+from tacit.ledger.budget import BEST, Budget, typed
 from tacit.ledger.errors import KeyKnown, LedgerError, ReleaseFailed
-from tacit.ledger.filters import Reading, in_words, odometer
+from tacit.ledger.filters import Reading, in_words, odometer, standing
 from tacit.ledger.governance import rules_of
 from tacit.ledger.journal import canonical
 from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, Terms, paying
@@ -73,7 +73,14 @@ class Spent:
         return {name: value for name, value in self.totals.items() if value is not None}
 
     def __str__(self) -> str:
-        return in_words(self.budget, {name: self[name] for name in self.budget.limits})
+        return in_words(self.budget, self.standing())
+
+    def standing(self) -> dict[str, Fraction]:
+        """What was spent, in the amounts of the guarantee; with filter="best", what the best filter has reached."""
+        if self.budget.filter != BEST:
+            return {name: self[name] for name in self.budget.limits}
+        found = standing(self.budget, self.totals)
+        return {name: self.budget.limits[name] if value is None else value for name, value in found.items()}
 
 
 @dataclass(frozen=True)

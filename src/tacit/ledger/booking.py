@@ -44,6 +44,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -69,8 +70,9 @@ from tacit.accounting import (
 )
 from tacit.errors import AdjacencyError
 from tacit.exact import at_most, from_float, from_text, tidy, to_text
+from tacit.ledger.budget import BEST
 from tacit.ledger.errors import BudgetExceeded, LedgerError, PriceError
-from tacit.ledger.filters import refusal
+from tacit.ledger.filters import SQUARES, alternatives, holding, largest_step, refusal, refusal_of_all
 from tacit.ledger.spec import MOVED, PLAIN, Amount, Spec
 
 Key = tuple[int, str]  # account and period; the period "" is the whole life
@@ -189,12 +191,39 @@ def charge_of(event: Event, path: Sequence[Spec], *, delta: Fraction | None, cor
         try:
             prices: dict[str, Fraction] = cheap(typed, relation, null_record=null_record)
             prices |= price(typed, required, relation, delta=delta, null_record=null_record)
+            found |= {
+                prefix + name: value
+                for name, value in watched_prices(typed, leaf.watched(above), relation, delta=delta, null_record=null_record).items()
+            }
         except AdjacencyError as reason:
             raise PriceError(str(reason)).coded_as(reason) from reason
         found |= {prefix + name: value for name, value in prices.items()}
     ordinary = {PLAIN + name: Fraction(0) if correction else value for name, value in found.items()}
     found |= ordinary
     return {name: found.get(name, Fraction(0) if correction and name.startswith(PLAIN) else None) for name in leaf.components(above)}
+
+
+def watched_prices(
+    event: Event, components: Sequence[str], adjacency: Adjacency, *, delta: Fraction | None, null_record: bool
+) -> dict[str, Amount]:
+    """The price in every component that filters of filter="best" watch; None where there is none, which ends the filters that need it.
+
+    >>> from tacit.accounting import PureDP
+    >>> watched_prices(PureDP(Fraction(1, 2)), ("epsilon", "delta", "squares"), Adjacency.ADD_REMOVE, delta=None, null_record=False)
+    {'epsilon': Fraction(1, 2), 'delta': Fraction(0, 1), 'squares': Fraction(1, 4)}
+    """
+    if not components:
+        return {}
+    found: dict[str, Amount] = dict.fromkeys(components)
+    found["delta"] = _ZERO
+    with suppress(PriceError):
+        alone = price(event, ("epsilon", "delta"), adjacency, delta=delta, null_record=null_record)
+        found |= {**alone, SQUARES: tidy(alone["epsilon"] ** 2)}
+    for name in components:
+        if name.startswith("renyi:"):
+            with suppress(PriceError):
+                found[name] = price(event, (name,), adjacency, null_record=null_record)[name]
+    return {name: found[name] for name in components}
 
 
 def keys(path: Sequence[Spec], period: str) -> list[Key]:
@@ -232,6 +261,8 @@ def refused(path: Sequence[Spec], after: Mapping[Key, Totals], period: str) -> S
     """The first account, from the bottom, whose limits the totals would pass; None if all fit."""
     for spec in path:
         total = after[spec.id, period if spec.window is not None else ""].total
+        if spec.budget.filter == BEST and not holding(alternatives(spec.budget), total):
+            return spec
         # a total without a known bound is above every limit
         if any((amount := total[name]) is None or amount > limit for name, limit in spec.limits().items()):
             return spec
@@ -273,6 +304,10 @@ def room(path: Sequence[Spec], now: Mapping[Key, Totals], period: str, *, correc
         ceiling = below
     leaf = _state(path, now, 0, period).total
     found: dict[str, Fraction] = {}
+    for place, spec in enumerate(path):
+        if spec.budget.filter == BEST:
+            for name, left in largest_step(spec.budget, _state(path, now, place, period).total).items():
+                found[name] = min(found.get(name, left), left)
     for name, limit in ceiling.items():
         if limit is not None:
             bare = name.removeprefix(PLAIN).removeprefix(MOVED)
@@ -300,12 +335,16 @@ def refusal_for(
     spec: Spec, path: Sequence[Spec], now: Mapping[Key, Totals], charge: Mapping[str, Amount], period: str, *, correction: bool
 ) -> BudgetExceeded:
     """The error to raise: what this request could still get, through every account above."""
+    who = f"account {spec.name!r}" if spec.id == path[0].id else f"account {spec.name!r}, above {path[0].name!r},"
+    if spec.budget.filter == BEST:
+        total = _state(path, now, [other.id for other in path].index(spec.id), period).total
+        when = f" for {period}" if spec.window is not None else ""
+        return refusal_of_all(who, spec.budget, total, charge, note=when, name=spec.name)
     left = room(path, now, period, correction=correction)
     asked = {name: plus(charge[name], Fraction(0)) or Fraction(0) for name in spec.budget.limits}
     note = f" for {period}" if spec.window is not None else ""
     if spec.budget.reserve and not correction:
         note += " (a reserve is kept for corrections)"
-    who = f"account {spec.name!r}" if spec.id == path[0].id else f"account {spec.name!r}, above {path[0].name!r},"
     return refusal(who, spec.budget, {name: left.get(name, Fraction(0)) for name in spec.budget.limits}, asked, note=note, name=spec.name)
 
 

@@ -17,9 +17,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tacit.accounting import Guarantee, ParameterError
+from tacit.accounting import APPROXIMATE, Guarantee, ParameterError
 from tacit.exact import Typed, exact, from_text, to_text
 from tacit.ledger.errors import LedgerError
+
+#: How the totals of an account decide: by the sums of its currency, or by the best of several filters on one (epsilon, delta).
+BASIC, BEST = "basic", "best"
 
 
 def typed(name: str, value: object) -> Fraction:
@@ -42,16 +45,21 @@ class Budget:
 
     `period` is a window, such as "month": the budget is then one for each of these periods (see `window` of
     `Ledger.account`).
+
+    `filter="best"` keeps several filters on one (epsilon, delta) and admits a question as long as one of them holds: adding, fully adaptive
+    advanced composition, and Rényi divergences of several orders. Each has a share of delta (see `tacit.ledger.filters`).
     """
 
     guarantee: Guarantee
     reserve: Fraction
     period: str | None
+    filter: str
 
     def __init__(
         self, guarantee: Guarantee | str | None = None, *, epsilon: Typed | None = None,
         delta: Typed | None = None, rho: Typed | None = None, mu: Typed | None = None,
         renyi: Mapping[Typed, Typed] | None = None, reserve: Typed = 0, period: str | None = None,
+        filter: str = BASIC,
     ) -> None:
         try:
             whole = Guarantee.of(guarantee, epsilon=epsilon, delta=delta, rho=rho, mu=mu, renyi=renyi)
@@ -60,9 +68,14 @@ class Budget:
         kept = typed("reserve", reserve)
         if not 0 <= kept <= 1:
             raise LedgerError(f"reserve must be a share between 0 and 1, not {reserve}")
+        if filter not in (BASIC, BEST):
+            raise LedgerError(f"filter must be {BASIC!r} or {BEST!r}, not {filter!r}")
+        if filter == BEST and (whole.currency != APPROXIMATE or not whole.limits["delta"] > 0 or not whole.limits["epsilon"] > 0 or kept):
+            raise LedgerError("filter='best' shares a delta among several filters: it needs epsilon and delta above 0, and no reserve")
         object.__setattr__(self, "guarantee", whole)
         object.__setattr__(self, "reserve", kept)
         object.__setattr__(self, "period", period)
+        object.__setattr__(self, "filter", filter)
 
     @staticmethod
     def of(given: Budget | Guarantee | str) -> Budget:
@@ -101,7 +114,9 @@ class Budget:
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-able form that `from_record` reads exactly. The period is among the account's terms."""
-        return {**self.guarantee.to_record(), "reserve": to_text(self.reserve)}
+        # the usual filter is not written, so that budgets stay as books always had them
+        own = {} if self.filter == BASIC else {"filter": self.filter}
+        return {**self.guarantee.to_record(), "reserve": to_text(self.reserve), **own}
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> Budget:
@@ -114,7 +129,7 @@ class Budget:
         if reserve is None:
             raise LedgerError("a stored reserve is not finite")
         try:
-            return Budget(Guarantee.from_record(record), reserve=reserve)
+            return Budget(Guarantee.from_record(record), reserve=reserve, filter=record.get("filter", BASIC))
         except ParameterError as error:
             raise LedgerError(str(error)) from None
 
@@ -122,4 +137,5 @@ class Budget:
         share = Guarantee(rho=self.reserve).arguments.removeprefix("rho=") if self.reserve else ""
         kept = f", reserve={share}" if share else ""
         period = f", period={self.period!r}" if self.period is not None else ""
-        return f"Budget({self.guarantee.arguments}{kept}{period})"
+        filtered = f", filter={self.filter!r}" if self.filter != BASIC else ""
+        return f"Budget({self.guarantee.arguments}{kept}{period}{filtered})"

@@ -11,6 +11,17 @@ stopping may depend on all earlier answers.
 | `renyi` | sum at every listed order, all of which must fit | the Rényi filter of Feldman and Zrnic 2021, each order on its own |
 | `mu` | sum of mu squared | Smith and Thakurta 2022, fully adaptive composition for GDP; Koskela, Tobaben and Honkela 2023 |
 
+A budget with `filter="best"` has several filters on one (epsilon, delta), and a question is admitted as long as one of them holds:
+
+| filter | admits while | proof |
+| --- | --- | --- |
+| `basic` | sum e_m <= epsilon | Rogers, Roth, Ullman, Vadhan 2016 |
+| `advanced` | sum e_m^2 / 2 + sqrt(2 log(1/d) sum e_m^2) <= epsilon | Whitehouse, Ramdas, Rogers, Wu 2023, filter for approximate DP |
+| `renyi:a` | sum R_m(a) + log(1/d) / (a - 1) <= epsilon | Feldman and Zrnic 2021; Lécuyer 2021 |
+
+Each bounds the privacy loss at all moments at once, outside an event of probability d; the shares d of delta add up to at most delta, so
+whichever filter still holds at the end, the whole was (epsilon, delta)-DP (decision 0083). Each is a limit on one running sum.
+
 A running filter on privacy-loss distributions, or on any composition theorem for parameters fixed in advance,
 is unsound and refused: an analyst who may stop when the loss looks favourable exceeds the target (arXiv
 2602.06756). A plan that is fixed in advance is booked as one entry.
@@ -22,6 +33,8 @@ is unsound and refused: an analyst who may stop when the loss looks favourable e
 {'pure': Fraction(0, 1)}
 >>> running.fits({"pure": Fraction(1, 10**12)})
 False
+>>> {name: sorted(limits) for name, limits in alternatives(Budget(epsilon=1, delta=1e-6, filter="best"), (64,)).items()}
+{'basic': ['delta', 'epsilon'], 'advanced': ['delta', 'squares'], 'renyi:64': ['renyi:64']}
 """
 
 from __future__ import annotations
@@ -30,10 +43,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 from tacit.accounting import APPROXIMATE, MU, PURE, RENYI, RHO, UnsupportedError, order_of
-from tacit.exact import at_least, at_most, shown, tidy
-from tacit.ledger.budget import Budget, typed
+from tacit.exact import at_least, at_most, from_float, shown, tidy
+from tacit.ledger.budget import BEST, Budget, typed
 from tacit.ledger.errors import BudgetExceeded, LedgerError
 
 #: The theorem behind each currency's filter.
@@ -44,6 +58,18 @@ THEOREMS = {
     RENYI: "Feldman and Zrnic 2021, Rényi filter at each listed order",
     MU: "Smith and Thakurta 2022, fully adaptive composition for Gaussian DP",
 }
+#: The theorem behind each filter of a budget with filter="best".
+PROOFS = {
+    "basic": "Rogers, Roth, Ullman, Vadhan 2016, basic-composition filter",
+    "advanced": "Whitehouse, Ramdas, Rogers, Wu 2023, filter for approximate DP",
+    "renyi": "Feldman and Zrnic 2021, Rényi filter of one order",
+}
+#: The Rényi orders that it watches, and its shares of delta: of steps that have one themselves, of advanced composition, and of all
+#: orders together. Books depend on both, so they never change; another choice would be a filter of another name.
+ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128)
+SHARES = {"steps": Fraction(1, 4), "advanced": Fraction(1, 4), "renyi": Fraction(1, 2)}
+#: The running sum of squared epsilons.
+SQUARES = "squares"
 #: How many budgets an odometer watches: the whole, its half, its quarter, ...
 LEVELS = 16
 
@@ -63,6 +89,118 @@ def theorem(currency: str) -> str:
     return THEOREMS[currency]
 
 
+def share_of_step(budget: Budget, epsilon: Fraction) -> Fraction:
+    """The share of delta that a question of this epsilon has where it does not say: in proportion to its part of the budget.
+
+    With filter="best" what is set aside for steps must last as long as adding or advanced composition does.
+
+    >>> share_of_step(Budget(epsilon=1, delta=1e-6), Fraction(1, 10))
+    Fraction(1, 10000000)
+    """
+    whole, delta = budget.limits["epsilon"], budget.limits["delta"]
+    if budget.filter != BEST:
+        return min(delta * epsilon / whole, delta)
+    squares = alternatives(budget)["advanced"][SQUARES]
+    return SHARES["steps"] * delta * min(epsilon / whole, epsilon**2 / squares, Fraction(1))
+
+
+@lru_cache(maxsize=256)
+def alternatives(budget: Budget, orders: tuple[int, ...] = ORDERS) -> dict[str, dict[str, Fraction]]:
+    """The filters on a budget, each with its limit on every sum that it watches. A step is admitted if one of them holds after it.
+
+    Advanced composition stops at the sum of squares v at which v / 2 + sqrt(2 log(1/d) v) is epsilon, and order a at
+    epsilon - log(1/d) / (a - 1). Both limits are rounded down to twelve digits, so that every machine has the same.
+    """
+    if budget.filter != BEST:
+        return {budget.currency: dict(budget.limits)}
+    epsilon, delta = budget.limits["epsilon"], budget.limits["delta"]
+    steps, target = SHARES["steps"] * delta, at_most(epsilon)
+    tail = -math.log(at_most(SHARES["advanced"] * delta))
+    # sqrt(v) = sqrt(2 tail + 2 epsilon) - sqrt(2 tail), without the cancellation
+    squares = (2 * target / (math.sqrt(2 * tail + 2 * target) + math.sqrt(2 * tail))) ** 2
+    found = {"basic": {"epsilon": epsilon, "delta": steps}, "advanced": {SQUARES: _down(squares), "delta": steps}}
+    tail = -math.log(at_most(SHARES["renyi"] * delta / len(orders)))
+    for order in orders:
+        if (capacity := target - tail / (order - 1)) > 0:
+            found[f"renyi:{order}"] = {f"renyi:{order}": _down(capacity)}
+    return found
+
+
+def _down(value: float) -> Fraction:
+    """A positive figure of floating point, twelve digits of it, on the safe side."""
+    scale = 10 ** (12 - math.ceil(math.log10(value))) if value < 1e12 else 1
+    return Fraction(math.floor(Fraction(value) * (1 - Fraction(1, 10**12)) * scale), scale)
+
+
+def holding(filters: Mapping[str, Mapping[str, Fraction]], totals: Mapping[str, Fraction | None]) -> list[str]:
+    """The filters whose sums are all within their limits; a sum without a known bound is above every limit."""
+    return [
+        name
+        for name, limits in filters.items()
+        if all((total := totals.get(part)) is not None and total <= limit for part, limit in limits.items())
+    ]
+
+
+def reached(budget: Budget, name: str, totals: Mapping[str, Fraction | None], orders: tuple[int, ...] = ORDERS) -> float:
+    """The bound on the privacy loss that one filter of filter="best" has reached; infinite where a step has no price in it."""
+    part = {"basic": "epsilon", "advanced": SQUARES}.get(name, name)
+    total = totals.get(part)
+    if total is None:
+        return math.inf
+    if total == 0:
+        return 0.0
+    value, delta = at_least(total), budget.limits["delta"]
+    if name == "basic":
+        return value
+    if name == "advanced":
+        return (0.5 * value + math.sqrt(-2 * math.log(at_most(SHARES["advanced"] * delta)) * value)) * (1 + 1e-12)
+    tail = -math.log(at_most(SHARES["renyi"] * delta / len(orders)))
+    return (value + tail / (int(name.removeprefix("renyi:")) - 1)) * (1 + 1e-12)
+
+
+def standing(budget: Budget, totals: Mapping[str, Fraction | None]) -> dict[str, Fraction | None]:
+    """What was spent, in the amounts of the guarantee: the totals, or for filter="best" what the best filter has reached.
+
+    >>> several = Budget(epsilon=6, delta="4e-6", filter="best")
+    >>> after = standing(several, {"epsilon": Fraction(10), "squares": Fraction(1), "delta": Fraction(0)})
+    >>> round(float(after["epsilon"]), 3)
+    5.757
+    """
+    if budget.filter != BEST:
+        return {name: totals[name] for name in budget.limits}
+    if not any(value is None or value for value in totals.values()):
+        return {"epsilon": Fraction(0), "delta": Fraction(0)}
+    name = best_of(budget, totals)
+    value = reached(budget, name, totals)
+    # adding fails only where a step does
+    spent = totals.get("delta") if name == "basic" else budget.limits["delta"]
+    return {"epsilon": Fraction(value) if math.isfinite(value) else None, "delta": spent}
+
+
+def best_of(budget: Budget, totals: Mapping[str, Fraction | None]) -> str:
+    """The filter that has the most left."""
+    return min(alternatives(budget), key=lambda name: reached(budget, name, totals))
+
+
+def largest_step(budget: Budget, totals: Mapping[str, Fraction | None]) -> dict[str, Fraction]:
+    """The largest epsilon of one further pure question that some filter of filter="best" admits, and the delta left for steps."""
+    filters = alternatives(budget)
+    found = Fraction(0)
+    room = {part: limit - (totals.get(part, Fraction(0)) or Fraction(0)) for limits in filters.values() for part, limit in limits.items()}
+    for name, limits in filters.items():
+        if any(totals.get(part, Fraction(0)) is None or room[part] < 0 for part in limits):
+            continue
+        if name == "basic":
+            found = max(found, room["epsilon"])
+        elif name == "advanced":
+            found = max(found, from_float(math.sqrt(at_most(room[SQUARES])) * (1 - 1e-12)))
+        else:
+            # order a of a pure step is at most a e^2 / 2, and at most e
+            order = int(name.removeprefix("renyi:"))
+            found = max(found, room[name], from_float(math.sqrt(2 * at_most(room[name]) / order) * (1 - 1e-12)))
+    return {"epsilon": found, "delta": max(Fraction(0), room["delta"])}
+
+
 @dataclass(frozen=True)
 class Filter:
     """A budget and what was admitted so far, in memory. The durable form is an account of the ledger."""
@@ -72,6 +210,8 @@ class Filter:
 
     def __post_init__(self) -> None:
         theorem(self.budget.currency)
+        if self.budget.filter == BEST:
+            raise LedgerError("filter='best' needs every step's event: use AdaptiveFilter, or an account of a ledger")
 
     def fits(self, charge: Mapping[str, Fraction], *, correction: bool = False) -> bool:
         """Whether every component stays within the budget."""
@@ -101,6 +241,32 @@ def refusal(
         f"{note}; nothing was spent. What fits: {fits}"
     )
     return BudgetExceeded(message, account=name or who, left=left, asked=wanted, fits=fits)
+
+
+def refusal_of_all(
+    who: str, budget: Budget, totals: Mapping[str, Fraction | None], asked: Mapping[str, Fraction | None], *,
+    note: str = "", name: str | None = None, orders: tuple[int, ...] = ORDERS,
+) -> BudgetExceeded:
+    """The error where every filter of filter="best" refuses: what each would reach, and what the best of them has left."""
+    filters, after = alternatives(budget, orders), dict[str, Fraction | None]()
+    for part in {part for limits in filters.values() for part in limits}:
+        before, more = totals.get(part, Fraction(0)), asked.get(part)
+        after[part] = None if before is None or more is None else before + more
+    best = min(filters, key=lambda one: reached(budget, one, totals, orders))
+    left = {one: max(0.0, at_most(budget.limits["epsilon"]) - reached(budget, one, totals, orders)) for one in filters}
+    priced = [one for one in filters if all(after[part] is not None for part in filters[one])]
+    steps = max(Fraction(0), SHARES["steps"] * budget.limits["delta"] - (totals.get("delta") or Fraction(0)))
+    if asked.get("delta") is not None and (asked["delta"] or 0) > steps and not any(one.startswith("renyi:") for one in priced):
+        why, fits = f"the share of delta for steps has {float(steps):.3g} left", f"steps with delta {float(steps):.3g}"
+    else:
+        why = ", ".join(f"{one} would reach {reached(budget, one, after, orders):.6g}" for one in priced)
+        fits = f"epsilon {left[best]:.6g} by {best}" if left[best] > 0 else "nothing, every filter is used up"
+    said = why or "no filter has a price for this event"
+    whole = float(budget.limits["epsilon"])
+    message = f"{who}: every filter refuses{note}: of epsilon {whole:.6g} {said}; nothing was spent. What fits: {fits}"
+    wanted = {part: value for part, value in asked.items() if value is not None}
+    remaining = {one: Fraction(value) for one, value in left.items()}
+    return BudgetExceeded(message, account=name or best, left=remaining, asked=wanted, fits=fits)
 
 
 def what_fits(budget: Budget, left: Mapping[str, Fraction], asked: Mapping[str, Fraction]) -> str:
@@ -163,6 +329,10 @@ def odometer(budget: Budget, spent: Mapping[str, Fraction], delta: object = 0) -
     share = typed("delta", delta)
     if budget.currency == PURE:
         return Reading(at_least(spent[PURE]), Fraction(0), "running sum")
+    if budget.filter == BEST:
+        # the other filters bound the loss by the budget only, however little of it they have used
+        sum_so_far = at_least(spent["epsilon"]) if "epsilon" in spent else math.inf
+        return Reading(min(sum_so_far, at_least(budget.limits["epsilon"])), budget.limits["delta"], "running sum, or the whole budget")
     if budget.currency == APPROXIMATE:
         return Reading(at_least(spent["epsilon"]), budget.limits["delta"], "running sum at the account's delta")
     if not 0 < share < 1:

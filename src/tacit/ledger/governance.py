@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.errors import PackageMissing
 from tacit.ledger import journal
-from tacit.ledger.budget import Budget
+from tacit.ledger.budget import BEST, Budget
 from tacit.ledger.errors import LedgerError
 from tacit.ledger.journal import canonical
 from tacit.ledger.spec import Spec
@@ -325,6 +325,8 @@ class Governance:
         terms: dict[str, Any] = {}
         if budget is not None:
             new = Budget.of(budget)
+            if spec.budget.filter == BEST or new.filter == BEST:
+                raise LedgerError("budget: filter='best' is proved for limits that are fixed at the beginning; open another account")
             if set(new.limits) != set(spec.budget.limits):
                 raise LedgerError(f"budget: account {account!r} counts in {spec.budget.currency}; another currency needs another account")
             # The share that is kept for corrections is part of how totals are kept, and stays.

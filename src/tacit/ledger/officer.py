@@ -50,7 +50,7 @@ from tacit.accounting import (
 from tacit.exact import from_text
 from tacit.ledger import report as tables
 from tacit.ledger.book import Ledger
-from tacit.ledger.filters import in_words
+from tacit.ledger.filters import in_words, standing
 from tacit.ledger.governance import KINDS, vague
 from tacit.ledger.report import Spend, spoken
 from tacit.ledger.spec import Spec
@@ -305,7 +305,7 @@ def meaning_of(ledger: Ledger, name: str) -> Meaning:
     handle = ledger.account(name)
     spec = handle.spec
     spent = handle.total() if spec.window is not None else handle.spent()
-    amounts = {component: spent.totals[component] for component in spec.budget.limits}
+    amounts = standing(spec.budget, spent.totals)
     event = event_of(amounts)
     tails = [_tail(event, size) for size in GROUPS]
     rows = []

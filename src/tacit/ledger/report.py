@@ -35,7 +35,8 @@ from tacit.ledger import journal
 from tacit.ledger.account import NOT_PRIVATE, Account
 from tacit.ledger.book import Ledger
 from tacit.ledger.booking import Totals
-from tacit.ledger.filters import in_words
+from tacit.ledger.budget import BEST
+from tacit.ledger.filters import in_words, standing
 from tacit.ledger.journal import parse_head
 from tacit.ledger.paying import DONE, OPEN
 from tacit.ledger.spec import Spec
@@ -180,6 +181,9 @@ def _spends(entries: Iterable[dict[str, Any]], specs: dict[int, Spec], wanted: s
 
 def _spend(fields: dict[str, Any], spec: Spec) -> Spend:
     price = {name: from_text(fields["charge"][name]) or Fraction(0) for name in spec.budget.limits}
+    words = in_words(spec.budget, price)
+    if spec.budget.filter == BEST and from_text(fields["charge"]["epsilon"]) is None:
+        words = "by its Rényi divergences"  # without a share of delta it has no epsilon
     try:
         event = repr(from_json(json.dumps(fields["event"])))
     except AccountingError:
@@ -193,7 +197,7 @@ def _spend(fields: dict[str, Any], spec: Spec) -> Spend:
         purpose=fields.get("purpose", ""),
         question=fields.get("question"),
         event=event,
-        price=in_words(spec.budget, price),
+        price=words,
         charge=fields["charge"],
         correction=fields.get("correction", False),
         status=DONE if fields["kind"] == "spend" else OPEN,
@@ -261,15 +265,19 @@ def _fullest(connection: Connection, spec: Spec) -> tuple[str, dict[str, Fractio
         if bool(period) == (spec.window is not None):
             used = share(spec, totals)
             if used >= best[2]:
-                best = (period, {name: totals.total[name] or Fraction(0) for name in spec.budget.limits}, used)
+                amounts = standing(spec.budget, totals.total)
+                best = (period, {name: amounts[name] or Fraction(0) for name in spec.budget.limits}, used)
     return best
 
 
 def share(spec: Spec, totals: Totals) -> float:
     """The used share of a budget: of its scarcest component."""
     parts = []
+    amounts = standing(spec.budget, totals.total)
     for name, limit in spec.budget.limits.items():
-        value = totals.total[name]
+        if spec.budget.filter == BEST and name == "delta":
+            continue  # shared out among the filters from the beginning
+        value = amounts[name]
         parts.append(math.inf if value is None else float(value / limit) if limit else (math.inf if value else 0.0))
     return max(parts)
 

@@ -22,9 +22,9 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.accounting import PURE, Adjacency
-from tacit.ledger.budget import Budget
+from tacit.ledger.budget import BEST, Budget
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.filters import theorem
+from tacit.ledger.filters import alternatives, theorem
 
 _FORMS = {
     "day": (re.compile(r"(\d{4})-(\d{2})-(\d{2})"), "2026-01-31"),
@@ -146,6 +146,8 @@ class Spec:
     def _checked_rule(self) -> None:
         if self.rule not in RULES:
             raise LedgerError(f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
+        if self.budget.filter == BEST and self.combines != "sum":
+            raise LedgerError("filter='best' is proved for totals that add up: use rule='sum' with collusion=True, or the usual filter")
         if self.rule == "sum":
             return
         if not self.collusion:
@@ -183,16 +185,25 @@ class Spec:
 
     def required(self, above: Sequence[Spec]) -> tuple[str, ...]:
         """The components that a spend must have a price in: those of this account and of every account above it."""
-        found = dict.fromkeys(self.budget.limits)
-        for spec in above:
-            found |= dict.fromkeys(spec.budget.limits)
+        found: dict[str, None] = {}
+        for spec in (self, *above):
+            found |= dict.fromkeys(() if spec.budget.filter == BEST else spec.budget.limits)
+        return tuple(found)
+
+    def watched(self, above: Sequence[Spec]) -> tuple[str, ...]:
+        """The components in which a spend may go without a price, as long as one filter of each such account holds."""
+        found: dict[str, None] = {}
+        for spec in (self, *above):
+            if spec.budget.filter == BEST:
+                found |= {part: None for limits in alternatives(spec.budget).values() for part in limits}
         return tuple(found)
 
     def components(self, above: Sequence[Spec]) -> tuple[str, ...]:
         """Every total this account keeps, given the accounts above it (nearest first)."""
         required = self.required(above)
         partitioned = self.growing and self.rule != "sum"
-        base = [*required, *(name for name in CHEAP if name not in required and not (partitioned and name != PURE))]
+        base = [*required, *(name for name in self.watched(above) if name not in required)]
+        base += [name for name in CHEAP if name not in required and not (partitioned and name != PURE)]
         if any(spec.rule == "two-largest" for spec in above):
             base += [MOVED + name for name in base]
         if any(spec.budget.reserve for spec in (self, *above)):
@@ -200,7 +211,12 @@ class Spec:
         return tuple(base)
 
     def limits(self) -> dict[str, Fraction]:
-        """The limit on each total, ordinary spends included where a reserve is kept for corrections."""
+        """The limit on each total, ordinary spends included where a reserve is kept for corrections.
+
+        Where one of several filters is enough, no total has a limit of its own.
+        """
+        if self.budget.filter == BEST:
+            return {}
         found = dict(self.budget.limits)
         if self.budget.reserve:
             found |= {PLAIN + name: limit for name, limit in self.budget.usable(correction=False).items()}

@@ -94,7 +94,7 @@ class Bookkeeping:
             "parent": None if parent is None else _digest(parent),
             "person": account.name.rpartition("/")[2] if level == "analyst" else None, "budget": str(account.budget),
             "limits": {name: float(value) for name, value in account.budget.limits.items()},
-            "spent": {name: float(spent[name]) for name in account.budget.limits},
+            "spent": {name: float(value) for name, value in spent.standing().items()},
             "left": {name: float(value) for name, value in left.items()},
             "collusion": account.spec.collusion, "unit": account.spec.unit, "window": account.spec.window,
         }  # fmt: skip

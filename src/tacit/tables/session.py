@@ -42,7 +42,7 @@ from sqlglot import exp
 
 from tacit.accounting import Event, Guarantee, ParameterError
 from tacit.exact import Typed
-from tacit.ledger import Account, Budget, BudgetExceeded, DataIdentity, Ledger, Payment, days, paying, price
+from tacit.ledger import Account, Budget, BudgetExceeded, DataIdentity, Ledger, Payment, days, paying, price, share_of_step
 from tacit.mechanisms import FoundBounds, bounds_from, cell_edges, cell_numbers, half_width
 from tacit.parameters import probability
 from tacit.tables.answer import NOT_PRIVATE, Answer
@@ -567,7 +567,7 @@ class Session:
             raise TableError(f"guarantee: the account has no delta, and {asked} has one")
         if guarantee is not None or delta is not None or asked.epsilon is None or "delta" not in limits or not limits["epsilon"]:
             return asked
-        return Guarantee(epsilon=asked.epsilon, delta=min(limits["delta"] * asked.epsilon / limits["epsilon"], limits["delta"]))
+        return Guarantee(epsilon=asked.epsilon, delta=share_of_step(self.account.budget, asked.epsilon))
 
     def _asked(self, desk: Desk, plan: Plan) -> dict[str, Any] | None:
         """What makes two questions the same: the rows, the statement without its salt, the price, and the noise that it was split into.

@@ -225,7 +225,7 @@ def test_parameters_are_restored_or_else_taken_as_binary_fractions() -> None:
 def test_events_without_a_proof_in_balls_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="certify=True covers"):
         proof.certify(Gaussian(1), resolved(leak=1e-9), "epsilon", 1e-5)  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedError, match="not Disclosure"):
+    with pytest.raises(UnsupportedError, match="no exact law for Disclosure"):
         proof.certify(Gaussian(1), resolved((Disclosure(), 1)), "epsilon", 1e-5)  # type: ignore[arg-type]
 
 

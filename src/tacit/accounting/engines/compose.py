@@ -24,6 +24,7 @@ Components = Sequence[tuple[Pair, int]]
 _NARROW = 5e-7  # a bracket this narrow, relative to its upper end, is not made narrower by another engine
 _SHORT = 500  # frequencies of a line that is tried before all else
 NEGLIGIBLE = 1e-32  # a delta below this need not be known to more than an order of magnitude
+_NOTHING = 1e-100  # and one below this only from above, and from one step alone
 
 
 def merge(components: Components) -> list[tuple[Pair, int]]:
@@ -92,30 +93,43 @@ def delta(components: Components, epsilon: float, *, tolerance: float = 1e-7) ->
     from tacit.accounting.engines import contour, grid
 
     # one step alone costs no more than all of them
-    parts = trim(parts, max(1e-6 * max(single_delta(pair, epsilon)[0] for pair, _ in parts), 1e-40))
-    for line in _contours(parts):
+    alone = max(single_delta(pair, epsilon)[0] for pair, _ in parts)
+    parts = trim(parts, max(1e-6 * alone, 1e-40))
+    if (cap := _vanishing(parts, epsilon)) < _NOTHING:
+        leak = -math.expm1(sum(count * math.log1p(-pair.infinite) for pair, count in parts)) * (1 + 1e-9)
+        upper = max(leak + cap, 5e-324)
+        return Bound(min(alone, upper), upper, "Chernoff bound")
+    if (rest := unsure(parts, epsilon)) < 1e-9:
+        return Bound(min(1 - rest, math.nextafter(1.0, 0.0)), 1.0, "Chernoff bound")
+    known = []
+    attempts = _contours(parts)
+    negligible = delta_cap(parts, epsilon) < NEGLIGIBLE
+    if negligible:
+        attempts, tolerance = attempts[:1], 0.5
+    elif _decays(parts):
+        attempts.append(partial(contour.delta, parts))
+    for line in attempts:
         try:
             found = line(epsilon=epsilon)
-            if found.width <= _NARROW * found.upper or found.upper < NEGLIGIBLE:
+            rough = tolerance >= 1e-5 and found.width <= 0.03 * found.upper
+            if found.width <= _NARROW * found.upper or found.upper < NEGLIGIBLE or rough:
                 return found
+            known.append(found)  # so far out that the line's own errors are large
         except (contour.Declined, OverflowError, ZeroDivisionError):
             pass
-    if _decays(parts):
-        try:
-            return contour.delta(parts, epsilon)
-        except (contour.Declined, OverflowError, ZeroDivisionError):
-            pass
-    if (cap := _vanishing(parts, epsilon)) < 1e-250:
-        leak = -math.expm1(sum(count * math.log1p(-pair.infinite) for pair, count in parts)) * (1 + 1e-9)
-        return Bound(0.0, max(leak + cap, 5e-324), "Chernoff bound")
-    if delta_cap(parts, epsilon) < NEGLIGIBLE:
-        tolerance = 0.5
     level = max(sum(count * single_delta(pair, epsilon)[0] for pair, count in parts), 1e-290)
     large = _few_large_losses(parts, level, tolerance, epsilon=epsilon)
-    if large is not None and (large.width <= 1e-4 * large.upper or large.upper < NEGLIGIBLE):
-        return large
+    if large is not None:
+        best = large
+        for other in known:
+            best = best.intersect(other)
+        if best.width <= 1e-4 * best.upper or best.upper < NEGLIGIBLE:
+            return best
+        known.append(large)
     found = grid.bracket(parts, epsilon=epsilon, tolerance=tolerance)
-    return found if large is None else found.intersect(large)
+    for other in known:
+        found = found.intersect(other)
+    return found
 
 
 def epsilon(components: Components, delta: float, *, tolerance: float = 1e-7) -> Bound:
@@ -187,7 +201,12 @@ def _contours(parts: Components) -> list[Callable[..., Bound]]:
     pair, count = parts[0]
     if not isinstance(pair, MixturePair):
         return []
-    return [short, partial(jumps.bracket, pair, count)]
+    return [short, partial(jumps.bracket, pair, count)] if _few(pair) else [short]
+
+
+def _few(pair: Pair) -> bool:
+    """Whether the pair is a mixture of so few Gaussians that its parts are cheap to integrate."""
+    return isinstance(pair, MixturePair) and len(pair.up) + len(pair.down) <= 8
 
 
 def _few_large_losses(
@@ -197,7 +216,7 @@ def _few_large_losses(
     from tacit.accounting.engines import rare
 
     (pair, count), *others = parts
-    if others or isinstance(pair, FinitePair) or not rare.heavy(pair, count, level):
+    if others or isinstance(pair, FinitePair) or not (_few(pair) or rare.heavy(pair, count, level)):
         return None
     try:
         return rare.bracket(pair, count, delta=delta, epsilon=epsilon, enough=_NARROW if tolerance < 1e-5 else 100 * tolerance)
@@ -310,6 +329,27 @@ def _vanishing(parts: Components, epsilon: float) -> float:
         if best < -800 or level == math.inf:
             break
     return math.exp(best)
+
+
+def unsure(parts: Components, epsilon: float) -> float:
+    """An upper bound on 1 - delta by Chernoff's bound on losses below epsilon; 1 where a pair does not know its moments exactly.
+
+    1 - delta = E[min(1, exp(eps - L))] <= E[exp(s (eps - L))] for every s between 0 and 1.
+    """
+    if epsilon < 0 or not math.isfinite(epsilon):
+        return 1.0
+    if not all(pair.exact_cumulant for pair, _ in parts) or any(pair.infinite > 0 for pair, _ in parts):
+        return 1.0
+    best = 0.0
+    for s in (0.5, 0.1, 0.01, 1e-3, 1e-4):
+        try:
+            level = sum(count * pair.kappa(-s) for pair, count in parts)
+        except OverflowError:
+            continue
+        best = min(best, level + 1e-9 * (1 + abs(level)) + s * epsilon)
+        if best < -50:
+            break
+    return math.exp(best) * (1 + 1e-9)
 
 
 def _decays(parts: Components) -> bool:

@@ -514,11 +514,10 @@ def epsilon(components: Components, delta: float, *, most: float = math.inf) -> 
     guess = max(float(np.interp(-log_target, -table.log_delta, table.epsilon)), 0.0)
     for _ in range(6):
         line = lay_out(components, table, guess, log_target, most=most)
+        value, _, _, above = line.delta(0.0)
+        if value + above <= target:
+            return Bound(0.0, 0.0, METHOD)
         root = newton(line, guess, target)
-        if root <= 0:
-            value, _, _, above = line.delta(0.0)
-            if value + above <= target:
-                return Bound(0.0, 0.0, METHOD)
         _, _, below, above = line.delta(root)
         if below + above <= 1e-9 * target or abs(root - guess) * line.c < 0.1:
             break

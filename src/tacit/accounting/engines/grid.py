@@ -368,7 +368,7 @@ def _refined(parts: _Parts, separate: bool, delta: float | None, epsilon: float 
     plan = _Plan(parts, level, separate)
     best, step, done, floor, spent = None, plan.start, math.inf, 0.0, 0
     rough = tolerance >= 1e-4  # where the theorem itself is no better, digits beyond the first few are not worth it
-    budget = _WORK // 2 if rough else _WORK
+    budget = _WORK // 5 if rough else _WORK if all(isinstance(pair, MixturePair | FinitePair) for pair, _ in parts) else 3 * _WORK // 5
     while spent < budget:
         try:
             ends, before = [], spent

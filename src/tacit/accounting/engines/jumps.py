@@ -41,6 +41,7 @@ _MOST = 40  # jumps at most
 _APART = 22.0  # widths between two cuts that do not see each other:
 _APART_MASS = 1e-54  # Phi(-11)^2 at most
 _TRIES = 12  # expansions that are tried
+_NARROW = 5e-7  # relative width at which no other cut is tried
 _LONG = 20_000  # frequencies of one line at most
 
 
@@ -268,6 +269,40 @@ def _laid(expansion: _Expansion, epsilon: float, log_delta: float) -> _Sum:
     return _Sum(lines, lambda e: expansion.left_out + sum(math.exp(min(term.chernoff(e), 0.0)) for term in others))
 
 
+def _candidates(pair: MixturePair, count: int, level: float, epsilon: float | None) -> Iterator[tuple[float, float]]:
+    """Cuts to try, each with the sharpness of its ends; a negative one marks a cut at a share of epsilon.
+
+    Where one large loss alone reaches epsilon and the others hardly move it, jumps begin at some share of epsilon. Otherwise cuts are
+    tried by how many jumps there are beyond them: few first, and where the small losses alone never die out, more of them soon.
+    """
+    near = _alone(pair, count, level) if epsilon is None else epsilon
+    u = np.linspace(-12.0, _output(pair, 0.4 * near, 40.0), 500)
+    density = np.exp(pair.log_up(u) - 0.5 * u * u) / math.sqrt(2 * math.pi)
+    bulk = math.sqrt(count * float(density @ pair.loss(u) ** 2) * float(u[1] - u[0]) * 2 * abs(math.log(level)))
+    shares = ((0.2, 0.4), (0.4, 0.4), (0.1, 1.0), (0.1, 0.4), (0.6, 0.4))
+    by_loss = [(_output(pair, share * near, 60.0), -sharp) for share, sharp in shares]
+    rates = np.geomspace(max(1e-6 * math.sqrt(level), 1e-22), 3.0, 12)
+    order = (_SPARE * level, *rates[[0, 3, 6, 8, 10, 9, 7, 5, 4, 2, 1, 11]].tolist())
+    by_rate = [(_quantile(pair, rate / count, 0.5), sharp) for sharp in (1.0, 0.4) for rate in order]
+    if bulk < 0.3 * near:
+        yield from by_loss
+    yield from by_rate[:3]
+    if 0.3 * near <= bulk < 3 * near:
+        yield from by_loss
+    yield from by_rate[3:]
+
+
+def _alone(pair: MixturePair, count: int, level: float) -> float:
+    """About the epsilon at which one of the steps alone has this delta."""
+    low, high = 0.0, 1e-9
+    while count * single_delta(pair, high)[0] > level and high < 1e6:
+        low, high = high, 4 * high
+    while high - low > 1e-3 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if count * single_delta(pair, middle)[0] > level else (low, middle)
+    return high
+
+
 def _expansions(pair: MixturePair, count: int, level: float, epsilon: float | None) -> Iterator[tuple[_Expansion, float, float]]:
     """Expansions with about their epsilon and log delta, from few jumps to many: first those with short lines.
 
@@ -276,16 +311,12 @@ def _expansions(pair: MixturePair, count: int, level: float, epsilon: float | No
     shift = float(max(pair.shifts[0].max(), pair.shifts[1].max()))
     floor = -_quantile(pair, _SPARE * level / count, 0.5) if pair.support()[0] == -math.inf else None
     later, done, failed = list[tuple[float, int, tuple[_Expansion, float, float]]](), list[_Cuts](), list[tuple[float, float]]()
-    rates = np.geomspace(max(1e-6 * math.sqrt(level), 1e-22), 3.0, 12)
     at = math.inf if epsilon is None else epsilon
-    # few jumps first; where the small losses alone never die out, more of them soon
-    order = (_SPARE * level, *rates[[0, 3, 6, 8, 10, 9, 7, 5, 4, 2, 1, 11]].tolist())
-    for rate, sharp in [(rate, sharp) for sharp in (1.0, 0.4) for rate in order]:
-        if sharp < 1 and len(failed) > 2:  # sharper cuts help where tilts reach the ends of parts, not where small losses never die out
+    for cut, sharp in _candidates(pair, count, level, epsilon):
+        if 0 < sharp < 1 and len(failed) > 2:  # sharper cuts help where tilts reach the ends of parts, not where small losses never die out
             break
-        cut = _quantile(pair, rate / count, 0.5)
         # large losses grow in proportion to the output, small ones exponentially
-        width = sharp * min(0.5, (0.15 + 0.35 * min(1.0, max(0.0, float(pair.loss(np.array([cut]))[0])))) / shift)
+        width = abs(sharp) * min(0.5, (0.15 + 0.35 * min(1.0, max(0.0, float(pair.loss(np.array([cut]))[0])))) / shift)
         if any(cut >= place for place, its in failed if its == sharp):
             continue
         end = _quantile(pair, _SPARE * level / count, width)
@@ -308,7 +339,8 @@ def _expansions(pair: MixturePair, count: int, level: float, epsilon: float | No
         place = found.epsilon(log_delta) if epsilon is None else epsilon
         cost = found.cost(place, log_delta)
         if cost < 1500:
-            failed.append((cut, sharp))  # or nothing more is asked
+            if sharp > 0:
+                failed.append((cut, sharp))  # or nothing more is asked
             yield found, place, log_delta
         elif cost < math.inf:
             later.append((cost, len(later), (found, place, log_delta)))
@@ -330,25 +362,31 @@ def bracket(pair: MixturePair, count: int, *, delta: float | None = None, epsilo
     True
     """
     level = delta if delta is not None else max(single_delta(pair, epsilon or 0.0)[0], 1e-290)
+    best: Bound | None = None
     for expansion, guess, log_delta in islice(_expansions(pair, count, level, epsilon), _TRIES):
         try:
             if delta is None:
                 value, _, below, above = _laid(expansion, guess, log_delta).delta(guess)
-                return Bound(min(1.0, max(0.0, value - below)), min(1.0, max(0.0, value + above)), METHOD)
-            return _epsilon(expansion, guess, delta)
+                found = Bound(min(1.0, max(0.0, value - below)), min(1.0, max(0.0, value + above)), METHOD)
+            else:
+                found = _epsilon(expansion, guess, delta)
         except (Declined, OverflowError):
             continue
-    raise Declined("no cut makes all lines short")
+        best = found if best is None else best.intersect(found)
+        if best.width <= _NARROW * best.upper:  # or no wider than any other cut would make it
+            break
+    if best is None:
+        raise Declined("no cut makes all lines short")
+    return best
 
 
 def _epsilon(expansion: _Expansion, guess: float, delta: float) -> Bound:
     for _ in range(4):
         lines = _laid(expansion, guess, math.log(delta))
+        value, _, _, above = lines.delta(0.0)
+        if value + above <= delta:
+            return Bound(0.0, 0.0, METHOD)
         root = contour.newton(lines, guess, delta)
-        if root <= 0:
-            value, _, _, above = lines.delta(0.0)
-            if value + above <= delta:
-                return Bound(0.0, 0.0, METHOD)
         _, _, below, above = lines.delta(root)
         if below + above <= 1e-8 * delta or abs(root - guess) * lines.c < 0.05:
             break

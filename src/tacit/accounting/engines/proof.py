@@ -19,7 +19,8 @@ Precision is a global setting of python-flint: do not call this from several thr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,6 +28,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit.accounting.bound import Bound
+from tacit.accounting.engines import compose
+from tacit.accounting.engines.allocation import allocation_bracket
+from tacit.accounting.engines.ball_allocation import allocated_delta, allocated_epsilon
 from tacit.accounting.engines.ball_arithmetic import (
     ExactMixture,
     Mixtures,
@@ -41,20 +45,31 @@ from tacit.accounting.engines.ball_arithmetic import (
     support,
     to_ball,
 )
-from tacit.accounting.engines.ball_lattice import exact_laws, finite_delta, finite_epsilon, restored
+from tacit.accounting.engines.ball_grid import (
+    AtomCells,
+    Cells,
+    FixedSizeCells,
+    LaplaceCells,
+    SampledGaussianCells,
+    grid_delta,
+    grid_epsilon,
+)
+from tacit.accounting.engines.ball_lattice import ExactLaw, exact_laws, finite_delta, finite_epsilon, restored
 from tacit.accounting.engines.contour import Declined, search
-from tacit.accounting.events.leaves import Gaussian
-from tacit.accounting.events.tree import Event, Poisson, Sampled
+from tacit.accounting.events.leaves import Gaussian, Laplace
+from tacit.accounting.events.tree import Event, Poisson, Sampled, WithoutReplacement
 from tacit.accounting.pairs.finite import FinitePair
+from tacit.accounting.pairs.laplace import HalfTiltPair
 from tacit.accounting.pairs.mixture import MixturePair
 from tacit.accounting.pairs.pair import Pair, Trivial
+from tacit.accounting.pairs.sampled import FixedSizeGaussian
 from tacit.errors import UnsupportedError
 from tacit.parameters import Number, count, number, probability
 
 if TYPE_CHECKING:
     from flint import arb
 
-    from tacit.accounting.resolve import Resolved
+    from tacit.accounting.resolve import Resolved, Step
 
 METHOD = "contour integral in ball arithmetic"
 _ONE_STEP = "closed form in ball arithmetic"
@@ -206,10 +221,17 @@ def certify(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
 
     Noise multipliers and sampling rates are taken from the event, where they are exact, and not from the pairs, where they are rounded.
     """
-    if parts.renyi or parts.allocations or parts.leak or any(step.floor is not None for step in parts.steps):
-        raise UnsupportedError("certify=True covers plain and Poisson-sampled Gaussians, and finite mechanisms; ask without it")
+    if parts.renyi or parts.leak or any(step.floor is not None for step in parts.steps):
+        raise UnsupportedError("certify=True covers what has a pair in closed form, not this sampler or Rényi guarantee; ask without it")
+    if parts.allocations:
+        return _allocated(event, parts, what, value)
     if parts.steps and all(isinstance(step.remove, FinitePair) for step in parts.steps):
-        return _finite(event, parts, what, value)
+        try:
+            return _finite(event, parts, what, value)
+        except UnsupportedError:  # no common unit, or too many points: one lattice for all, rounded both ways
+            return _mixed(event, parts, what, value)
+    if any(not isinstance(step.remove, MixturePair | Trivial) for step in parts.steps):
+        return _mixed(event, parts, what, value)
     ask = {"epsilon": certified_epsilon, "delta": certified_delta}[what]
     known = _parameters(event)
     remove = [(_restored(step.remove, *known), step.count) for step in parts.steps if not isinstance(step.remove, Trivial)]
@@ -233,6 +255,103 @@ def _finite(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
     if not math.isfinite(epsilon):
         raise UnsupportedError("certify=True takes a finite epsilon here; ask without it")
     return finite_delta(laws, Fraction(epsilon))
+
+
+def _mixed(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
+    """Steps of several kinds, on one lattice that is rounded both ways."""
+    _exact([])  # asks for python-flint
+    known = _exact_parameters(event)
+    found: Bound | None = None
+    directions = [[(_cells(pair(step), known), step.count) for step in parts.steps] for pair in (_removing, _adding)]
+    for cells in directions if directions[0] != directions[1] else directions[:1]:
+        if what == "epsilon":
+            target = Fraction(probability("delta", value))
+            if target == 0:
+                raise UnsupportedError("certify=True takes a delta above 0 here; ask without it")
+            one = grid_epsilon(cells, target)
+        else:
+            epsilon = Fraction(number("epsilon", value))
+            index = directions.index(cells)
+            about = compose.delta([((step.add if index else step.remove), step.count) for step in parts.steps], float(epsilon)).upper
+            one = grid_delta(cells, epsilon, max(about, 1e-280))
+        found = one if found is None else found.worst(one)
+    assert found is not None
+    return found
+
+
+def _removing(step: Step) -> Pair:
+    return step.remove
+
+
+def _adding(step: Step) -> Pair:
+    return step.add
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the event says exactly: noise multipliers of Gaussian sums, rates, Laplace noise, shares of fixed samples, finite laws."""
+
+    noises: set[Fraction]
+    rates: set[Fraction]
+    thetas: set[Fraction]
+    shares: set[Fraction]
+    laws: list[ExactLaw]
+
+
+def _exact_parameters(event: Event) -> _Known:
+    thetas, shares, todo = set[Fraction](), set[Fraction](), [event]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Laplace):
+            thetas |= {k / Fraction(one.noise_multiplier) for k in (1, 2)}
+        if isinstance(one, Sampled) and isinstance(one.scheme, WithoutReplacement):
+            shares.add(Fraction(one.scheme.sample, one.scheme.size))
+        todo += one.inner
+    return _Known(*_parameters(event), thetas, shares, exact_laws(event))
+
+
+def _cells(pair: Pair, known: _Known) -> Cells:
+    """The exact law that the pair is the rounding of, as cells of losses."""
+
+    def nearest(value: float, among: Iterable[Fraction]) -> Fraction | None:
+        return next((exact for exact in among if math.isclose(float(exact), value, rel_tol=1e-13)), None)
+
+    if isinstance(pair, FinitePair):
+        law = restored(pair, known.laws)
+        return AtomCells(law.losses, law.masses, law.infinite, law.lost)
+    if isinstance(pair, MixturePair):
+        exact = _restored(pair, known.noises, known.rates)
+        if (shift := exact.total_shift()) is not None:
+            return SampledGaussianCells(Fraction(1), shift)
+        for mixture, added in ((exact, False), (exact.reverse(), True)):
+            if len(mixture.up) == 2 and mixture.up[0][0] == 0 and mixture.down == ((Fraction(0), Fraction(1)),):
+                return SampledGaussianCells(mixture.up[1][1], mixture.up[1][0], added)
+    if isinstance(pair, HalfTiltPair) and pair.edge == 0.5 and pair.rate == 1 and (theta := nearest(pair.theta, known.thetas)):
+        return LaplaceCells(theta)
+    if isinstance(pair, FixedSizeGaussian):
+        rate, shift = nearest(pair.rate, known.shares), nearest(pair.mu, [k / noise for noise in known.noises for k in (1, 2)])
+        if rate is not None and shift is not None:
+            return FixedSizeCells(rate, shift)
+    raise UnsupportedError(f"certify=True has no exact law for {type(pair).__name__} here; ask without it")
+
+
+def _allocated(event: Event, parts: Resolved, what: str, value: Number) -> Bound:
+    """One epoch of random allocation, one step of t each."""
+    _exact([])
+    steps = parts.allocations
+    if len(steps) > 1 or steps[0].count > 1 or steps[0].selected > 1 or parts.steps:
+        raise UnsupportedError("certify=True covers one epoch of random allocation, one step of t, by itself; ask without it")
+    noises = _parameters(event)[0]
+    sigma = next((noise for noise in noises if math.isclose(float(noise), steps[0].noise_multiplier, rel_tol=1e-13)), None)
+    if sigma is None:
+        raise UnsupportedError("certify=True covers one Gaussian sum a step under random allocation; ask without it")
+    if what == "delta":
+        epsilon = number("epsilon", value)
+        if not 0 <= epsilon < math.inf:
+            raise UnsupportedError("certify=True takes an epsilon of 0 or more here; ask without it")
+        return allocated_delta(sigma, steps[0].steps, Fraction(epsilon))
+    about = allocation_bracket(float(sigma), steps[0].steps, delta=float(probability("delta", value))).upper
+    return allocated_epsilon(sigma, steps[0].steps, Fraction(probability("delta", value)), about)
 
 
 def _parameters(event: Event) -> tuple[set[Fraction], set[Fraction]]:

@@ -38,8 +38,8 @@ from tacit.errors import ParameterError, UnsupportedError
 
 METHOD = "privacy-loss distribution (few large losses)"
 _MOST = 8  # jumps that are counted one by one
-_JUMPS = 2048  # grid points of near and of far jumps
-_SPARE = 1e-5  # share of delta that what is left out may take
+_JUMPS = 6144  # grid points of near and of far jumps
+_SPARE = 1e-7  # share of delta that what is left out may take
 _ENOUGH = 1e-4  # relative width at which no finer grid is tried
 _WORK = 1_200_000  # points of all transforms together after which none is
 _LONGEST = 2**18  # grid points of one step's small losses
@@ -281,6 +281,7 @@ def bracket(
     above = _series(frame, frame.ends(grid.pessimistic, step), near)
     below = _series(frame, frame.ends(grid.optimistic, step), near)
     best, spent, previous = None, 0, math.inf
+    budget = _WORK if enough < _ENOUGH else _WORK // 4
     while True:
         if delta is None:
             upper = min(1.0, _total(above, near, 1) + frame.left_out)
@@ -295,7 +296,7 @@ def bracket(
         spent += work
         relative = best.width / best.upper if 0 < best.upper < math.inf else 1.0
         longest = (frame.cut - frame.low) / (step * _LONGEST)
-        finer = max(math.sqrt(0.5 * enough / max(relative, 1e-300)), 1 / 16, work / max(_WORK - spent, 1), longest)
+        finer = max(math.sqrt(0.5 * enough / max(relative, 1e-300)), 1 / 16, work / max(budget - spent, 1), longest)
         if relative <= enough or relative > 0.8 * previous or best.upper == 0 or finer > 0.7:
             if delta is not None and relative > 0.05:  # a bulk too fine for the grid from below
                 floor = _one_jump(pair, count, near, delta)

@@ -50,6 +50,7 @@ class Part(Pair):
         self._shift = float(max(pair.shifts[0].max(), pair.shifts[1].max()))
         self._nodes = lru_cache(maxsize=32)(self._make_nodes)
         self._tails = lru_cache(maxsize=8)(self._make_tails)
+        self._shifted = lru_cache(maxsize=32)(self._shifted_lines)
 
     def __repr__(self) -> str:
         return f"Part({self.pair!r}, {self.low}, {self.high}, {self.width})"
@@ -84,17 +85,23 @@ class Part(Pair):
     def kappa(self, c: float) -> float:
         return self.nodes(c, 0.0).log_mgf
 
-    def _step(self, c: float, reach: float) -> float:
-        """The widest step whose aliasing is at most exp(-digits) of E exp(c L) up to this frequency, from fine sums on shifted lines."""
+    def _shifted_lines(self, low: int, high: int) -> tuple[Array, Array, Array, Array, Array, Array, Array]:
+        """Distances of lines from the real one, and on them, at outputs between low and high, what the tilt is applied to."""
         widest = 0.98 * self.pair.strip / max(self._shift, 1e-300)
         d = min(widest, 6.0, 8.0 * self.width) * np.geomspace(0.05, 1.0, 10)
-        low, high = self._range(c)
-        u = np.linspace(low, high, 256)
-        share = self.share(u) - 0.5 * u * u
+        u = np.linspace(low, high, 320)
         size_a, angle_a = self.pair.polar(0, u, d)
         size_b, angle_b = self.pair.polar(1, u, d)
-        exponent = (c + 1) * size_a - c * size_b + reach * np.abs(angle_a - angle_b) + share
-        real = (c + 1) * self.pair.log_up(u) - c * self.pair.log_down(u) + share
+        share = self.share(u) - 0.5 * u * u
+        return d, share, size_a, size_b, np.abs(angle_a - angle_b), self.pair.log_up(u), self.pair.log_down(u)
+
+    def _step(self, c: float, reach: float) -> float:
+        """The widest step whose aliasing is at most exp(-digits) of E exp(c L) up to this frequency, from fine sums on shifted lines."""
+        low, high = self._range(c)
+        # a little wider than asked, so that neighbouring tilts share one table
+        d, share, size_a, size_b, turn, log_up, log_down = self._shifted(math.floor(low), math.ceil(high))
+        exponent = (c + 1) * size_a - c * size_b + reach * turn + share
+        real = (c + 1) * log_up - c * log_down + share
         peak = float(real.max())
         base = math.log(float(np.exp(real - peak).sum()))
         top = exponent.max(axis=1)
