@@ -260,7 +260,7 @@ def test_the_price_is_one_event_whatever_is_read() -> None:
     assert Fraction(plan.event.noise_multiplier) == 1
     replaced = plan_survival([0, 10, 20], Guarantee(epsilon=1), adjacency="replace-one")
     assert replaced.event.adjacency is Adjacency.REPLACE_ONE
-    assert replaced.measured.noise.scales[0] == 2 * plan_survival([0, 10, 20], Guarantee(epsilon=1)).measured.noise.scales[0]
+    assert replaced.measured.noise.spread() == 2 * plan_survival([0, 10, 20], Guarantee(epsilon=1)).measured.noise.spread()
     assert plan_survival([0, 10, 20], Guarantee(rho="1/8")).event.noise_multiplier == pytest.approx(2, rel=1e-6)
 
 

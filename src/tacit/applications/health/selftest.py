@@ -213,10 +213,11 @@ def _tables() -> ContingencyPlan:
 
 
 def _two_cells(other: bool, n: int, noise: NoisySums) -> Ints:
-    """Whether the first cell of the table and the last have six patients or more, of whom one is in either."""
+    """Whether the first cell of the table and the last have five and a half patients or more, of whom one is in either."""
     cells = np.array([[5, 5], [5, 6]] if other else [[6, 5], [5, 5]])
-    noisy = noise.add(np.broadcast_to(cells, (n, 2, 2)).copy(), 0)
-    return np.asarray((noisy[:, 0, 0] >= 6) + 2 * (noisy[:, 1, 1] >= 6))
+    parts = int(1 / noise.granularities[0])
+    twice = 2 * noise.add(np.broadcast_to(parts * cells, (n, 2, 2)).copy(), 0)
+    return np.asarray((twice[:, 0, 0] >= 11 * parts) + 2 * (twice[:, 1, 1] >= 11 * parts))
 
 
 def _table() -> Case:
