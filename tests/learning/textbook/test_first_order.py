@@ -110,7 +110,7 @@ def test_with_noise_the_optimum_is_found_within_its_noise(method: str) -> None:
 
 def test_online_to_batch_excess_is_at_most_the_regret() -> None:
     """Convex losses: the loss of the mean point is at most the mean of the losses along the way (6.50), against the best fixed point."""
-    people = np.random.default_rng(2).uniform(-1, 1, (64, 2)) + [0.5, 0.0]
+    people = np.random.default_rng(2).uniform(-1, 1, (64, 2)) + np.array([0.5, 0.0])
     leader = FollowTheLeader.plan(QUIET, L2Ball(2), n=64, clip=3.0, ridge=8.0)
     seen: list[np.ndarray] = []
 
