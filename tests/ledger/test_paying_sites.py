@@ -296,9 +296,6 @@ MODELS: dict[str, Callable[[Account | None], Any]] = {
         )
         for solver in ("descent", "objective", "output")
     },
-    "LogisticRegression either": lambda a: learning.LogisticRegression(  # where epsilon is two thirds of the features
-        **(LABELLED | {"epsilon": 3.0}), solver="either", account=a
-    ),
     **{
         f"LogisticRegression {solver}": lambda a, solver=solver: learning.LogisticRegression(  # type: ignore[misc]
             **PURE, solver=solver, account=a
@@ -339,7 +336,7 @@ CASES.extend(Case(FITTING, fitted(name), f"fit {name}") for name in MODELS)
 
 
 @case(FITTING)
-def calibrated(account: Account | None, patched: pytest.MonkeyPatch) -> object:
+def calibrated_probabilities(account: Account | None, patched: pytest.MonkeyPatch) -> object:
     model = learning.LogisticRegression(**LABELLED).fit(X, Y)
     patched.setattr(learning.CalibratedClassifier, "_odds", explode)
     return learning.CalibratedClassifier(model, epsilon=0.5, delta=1e-6, account=account).fit(X, Y)

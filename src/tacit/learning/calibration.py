@@ -1,9 +1,10 @@
 """Calibrated probabilities for a private classifier: what share of people really have the class that a model gives a probability to.
 
-A fitted model's probabilities are too sure or not sure enough where noise, shrinking or the model itself bend them. `CalibratedClassifier` takes
-a model that is fitted already (private by its own price), sorts people by its score for each class into public bins, and releases one noisy
-table of how many there are and how many have the class. A logistic curve through that table (Platt 1999), drawn to the model's own
-probabilities by what the noise demands, maps scores to probabilities. Use rows that the model was not fitted on where there are enough.
+A fitted model's probabilities are too sure or not sure enough where noise, shrinking or the model itself bend them.
+`CalibratedClassifier` takes a model that is fitted already (private by its own price), sorts people by its score for each class into
+public bins, and releases one noisy table of how many there are and how many have the class. A logistic curve through that table (Platt
+1999), drawn to the model's own probabilities by what the noise demands, maps scores to probabilities. Use rows that the model was not
+fitted on where there are enough.
 
 >>> from tacit.learning.linear.classifiers import LinearSVC
 >>> from tacit.noise import test_mode
@@ -46,8 +47,8 @@ class CalibratedClassifier(PrivateClassifier):
         bins: parts of the public range of log odds, [-8, 8].
         epsilon, delta, rho, mu, guarantee, adjacency, account, random_state: what calibrating may cost on top.
 
-    Fitted: classes_, curves_ (slope and level of the log odds of each class, by those of the model), table_ (people and people of the class,
-    by class and bin, noisy), event_, privacy_.
+    Fitted: classes_, curves_ (slope and level of the log odds of each class, by those of the model), table_ (people and people of the
+    class, by class and bin, noisy), event_, privacy_.
 
     Guarantee
         Statement: fitting costs event_, at most what was asked for, for any values in X and y; the model's own price comes on top.
@@ -142,8 +143,8 @@ def to_places(odds: Array, parts: int) -> NDArray[np.int64]:
 def platt(pairs: Array, deviation: float) -> Array:
     """Slope and level of log odds by noisy counts of (others, people of the class) in each bin; (1, 0) leaves the model as it is.
 
-    Bins are weighed with their people and counts below their noise count for nothing; as many imagined people as two deviations, spread over
-    the bins with the model's own shares, hold the curve where nothing else does.
+    Bins are weighed with their people and counts below their noise count for nothing; as many imagined people as two deviations, spread
+    over the bins with the model's own shares, hold the curve where nothing else does.
 
     >>> middles = (np.arange(8) + 0.5) / 8 * 16 - 8
     >>> people = 1000 / (1 + np.exp(-(0.5 * middles + 0.3)))

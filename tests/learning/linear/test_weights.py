@@ -58,7 +58,8 @@ def test_integers_move_by_at_most_the_price(monkeypatch: pytest.MonkeyPatch) -> 
     def sums(people: int, **mutant: Any) -> list[np.ndarray]:
         seen.clear()
         model = LogisticRegression(
-            epsilon=1, delta=1e-6, bounds=(-1, 1), classes=[0, 1], solver="descent", class_weight={0: 1, 1: 3}, weight_bound=10, n_public=300
+            epsilon=1, delta=1e-6, bounds=(-1, 1), classes=[0, 1], solver="descent", class_weight={0: 1, 1: 3}, weight_bound=10,
+            n_public=300,
         )
         with test_mode(1):
             model.fit(X[:people], y[:people], sample_weight=weights[:people])
@@ -79,7 +80,8 @@ def test_integers_move_by_at_most_the_price(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_fit_is_scikit_learns_where_noise_is_small(solver: str, weighed: str) -> None:
     """The oracle is the weighted maximum without noise. Predictions at the same places; a fit without weights is far from it."""
     X, y, weights = rows_and_labels()
-    public: dict[str, Any] = {"epsilon": 200, "delta": 1e-6 if solver == "descent" else 0, "bounds": (-1, 1), "classes": [0, 1], "solver": solver}
+    delta = 1e-6 if solver == "descent" else 0
+    public: dict[str, Any] = {"epsilon": 200, "delta": delta, "bounds": (-1, 1), "classes": [0, 1], "solver": solver}
     given, bound, table = None, None, None
     if weighed == "people":
         weights = np.where(y == 1, 9.0, 1.0)

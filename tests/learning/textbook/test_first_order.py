@@ -90,8 +90,8 @@ def test_mirror_descent_without_noise_keeps_its_bound() -> None:
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_cutting_planes_without_noise_halve_their_way(dimension: int) -> None:
-    """After T steps the volume is at most exp(-T / (2 (p + 1))) of the ball's, so the distance to the optimum of |theta - point| falls as its
-    p-th root, times the condition of the ellipsoid; 40 p^2 steps are enough for a thousandth."""
+    """After T steps the volume is at most exp(-T / (2 (p + 1))) of the ball's, so the distance to the optimum of |theta - point| falls
+    as its p-th root, times the condition of the ellipsoid; 40 p^2 steps are enough for a thousandth."""
     point = np.array([0.5, -0.3, 0.2])[:dimension]
     plan = NoisySteps.plan(QUIET, AR, clip=5.0, steps=40 * dimension**2)
     assert cutting_planes(plan, quadratic(point[None]), L2Ball(dimension)) == pytest.approx(point, abs=2e-3)
@@ -110,7 +110,7 @@ def test_with_noise_the_optimum_is_found_within_its_noise(method: str) -> None:
 
 def test_online_to_batch_excess_is_at_most_the_regret() -> None:
     """Convex losses: the loss of the mean point is at most the mean of the losses along the way (6.50), against the best fixed point."""
-    people = np.random.default_rng(2).uniform(-1, 1, (64, 2)) + [0.5, 0.0]
+    people = np.random.default_rng(2).uniform(-1, 1, (64, 2)) + np.array([0.5, 0.0])
     leader = FollowTheLeader.plan(QUIET, L2Ball(2), n=64, clip=3.0, ridge=8.0)
     seen: list[np.ndarray] = []
 
@@ -126,7 +126,8 @@ def test_online_to_batch_excess_is_at_most_the_regret() -> None:
     regret = sum(np.sum((t - p) ** 2) - np.sum((best - p) ** 2) for t, p in zip(seen, people, strict=True)) / 2
     excess = sum(np.sum((mean - p) ** 2) - np.sum((best - p) ** 2) for p in people) / 2
     assert mean == pytest.approx(np.mean(seen, axis=0), abs=1e-6) and excess <= regret + 1e-6
-    assert np.isfinite(online_to_batch(FollowTheLeader.plan(Guarantee(epsilon=1, delta=1e-6), L2Ball(2), n=3, clip=1, ridge=1), [None] * 9)).all()
+    private = FollowTheLeader.plan(Guarantee(epsilon=1, delta=1e-6), L2Ball(2), n=3, clip=1, ridge=1)
+    assert np.isfinite(online_to_batch(private, [None] * 9)).all()
 
 
 @given(X=arrays(np.float64, (4, 3), elements=ANY), y=arrays(np.float64, 4, elements=ANY))

@@ -1,4 +1,5 @@
-"""Privacy from stability: paths move by at most what is priced, phases reach the population's optimum, and the chain has the law it claims."""
+"""Privacy from stability: paths move by at most what is priced, phases reach the population's optimum, and the chain has the law it
+claims."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def test_one_person_moves_the_end_by_at_most_the_price(place: int, passes: int, 
 def test_longer_steps_move_points_apart_and_are_refused() -> None:
     """The mutant: on a quadratic of smoothness 1 and steps of 3, one early person moves the last points by far more than a step."""
     ball = L2Ball(1, radius=1e6)
-    pull = [lambda theta: np.array([1.0])] + [lambda theta: np.clip(theta, -1e5, 1e5)] * 10
+    pull = [lambda theta: np.array([1.0]), *[lambda theta: np.clip(theta, -1e5, 1e5)] * 10]
     apart = abs(one_pass(pull, ball, clip=1e6, length=3.0)[0] - one_pass([None, *pull[1:]], ball, clip=1e6, length=3.0)[0])
     assert apart > 10 * 3.0
     with pytest.raises(ParameterError, match="move points apart"):
@@ -68,9 +69,9 @@ def loss(theta: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> float:
 
 
 def test_phases_reach_the_population() -> None:
-    """Ridge logistic losses, excess on fresh people, mean of three runs of 4,000: below clip * diameter * (1 / sqrt(n) + sqrt(p) / (n mu)), the
-    rate of Feldman, Koren and Talwar, and for strong convexity below clip^2 / strong * (1 / n + p / (n mu)^2), theirs with a constant
-    of 4; a model of 0 is far above both."""
+    """Ridge logistic losses, excess on fresh people, mean of three runs of 4,000: below clip * diameter * (1 / sqrt(n) + sqrt(p) / (n
+    mu)), the rate of Feldman, Koren and Talwar, and for strong convexity below clip^2 / strong * (1 / n + p / (n mu)^2), theirs with a
+    constant of 4; a model of 0 is far above both."""
     ridge, n, mu, clip = 0.1, 4000, 0.5, 1.4
     given_people, _, _ = people(n, 1)
     ridged = [lambda theta, one=one: one(theta) + ridge * theta for one in given_people]
@@ -94,7 +95,8 @@ def test_phases_reach_the_population() -> None:
 
 def test_amplification_by_iteration_bounds_an_exact_case() -> None:
     """Linear losses without a constraint: the last point is Gaussian, and a person who is zeroed out moves it by clip, in units where the
-    noise of the n - i + 1 steps from theirs on has that many variances. The theorem is exact there; for the last person it is plain noise."""
+    noise of the n - i + 1 steps from theirs on has that many variances. The theorem is exact there; for the last person it is plain
+    noise."""
     n, clip, sigma = 10, 2.0, 3.0
     for position in range(1, n + 1):
         # steps before the person's own are the same in both worlds and can be given away: what is left is hidden by the later noise

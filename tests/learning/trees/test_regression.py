@@ -106,7 +106,8 @@ def test_labels_by_a_tree_are_learned(model: Any, least: float) -> None:
 
 @pytest.mark.parametrize("kind", [DecisionTreeRegressor, RandomForestRegressor, GradientBoostingRegressor])
 def test_little_budget_is_not_far_below_the_mean_of_the_labels(kind: Any) -> None:
-    """R2 at mu .025, epsilon .1 at a delta of 1e-6, on labels that have nothing to do with the rows, mean of five fits: at most .1 below 0."""
+    """R2 at mu .025, epsilon .1 at a delta of 1e-6, on labels that have nothing to do with the rows, mean of five fits: at most .1 below
+    0."""
     generator = np.random.default_rng(1)
     X, y = generator.random((4000, 4)), generator.normal(0.2, 0.3, 4000)
     with test_mode(2):

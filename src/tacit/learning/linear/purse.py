@@ -159,7 +159,8 @@ class Purse:
         and the standard deviation."""
         noise, part = self.count_noise(cells.shape[1], share), self.take(share)
         found = noisy_table(
-            np.ones((len(cells), 1)) if weights is None else weights[:, None], cells, size=size, bound=1.0, multiplier=1 / part, adjacency=self.adjacency,
+            np.ones((len(cells), 1)) if weights is None else weights[:, None], cells, size=size, bound=1.0,
+            multiplier=1 / part, adjacency=self.adjacency,
             laplace=self.pure, counts=not self.pure,
         )  # fmt: skip
         return found[:, :, 0], noise

@@ -1,8 +1,9 @@
 """More private first-order methods of chapter 6: Frank-Wolfe over any set, mirror descent, cutting planes, online-to-batch, supports.
 
-All but the last two see the data through one noisy sum of clipped gradients a step, so that their price is `Repeated(Gaussian)` whatever the
-loss is; they differ in what they do with the sum. Use Frank-Wolfe where projections are dear and linear minima cheap, mirror descent for
-shares of a whole, cutting planes in few dimensions, online-to-batch where each person is seen once, and a support where few features matter.
+All but the last two see the data through one noisy sum of clipped gradients a step, so that their price is `Repeated(Gaussian)` whatever
+the loss is; they differ in what they do with the sum. Use Frank-Wolfe where projections are dear and linear minima cheap, mirror descent
+for shares of a whole, cutting planes in few dimensions, online-to-batch where each person is seen once, and a support where few features
+matter.
 
 >>> plan = NoisySteps.plan(Guarantee(epsilon=1, delta=1e-6), Adjacency.ADD_REMOVE, clip=1.0, steps=50)
 >>> plan.event == Repeated(Gaussian(plan.multiplier), 50)
@@ -155,8 +156,8 @@ def online_to_batch(leader: FollowTheLeader, gradients: Iterable[Callable[[Array
 class SupportSelection:
     """Which few features to fit: the largest |sum of x_j y|, chosen one after another by the exponential mechanism.
 
-    Kifer, Smith, Thakurta 2012 and Smith, Thakurta 2013: where features are nearly uncorrelated and few matter, the support is found exactly
-    once n is about s log(p) / epsilon, and what follows pays for s dimensions instead of p.
+    Kifer, Smith, Thakurta 2012 and Smith, Thakurta 2013: where features are nearly uncorrelated and few matter, the support is found
+    exactly once n is about s log(p) / epsilon, and what follows pays for s dimensions instead of p.
 
     >>> plan = SupportSelection.plan(Guarantee(epsilon=1, delta=0), Adjacency.ADD_REMOVE, size=2)
     >>> plan.epsilon * 2 <= 1

@@ -1,9 +1,9 @@
 """Privacy from stability: methods that compute without noise and add it once, because their path hardly depends on one person.
 
-A gradient step on a smooth convex loss moves two points no farther apart. So a pass of stochastic descent over fixed places moves by at most
-what one person's own step does, and one release of its end is enough: bolt-on descent. Phases of it on fresh people, each around the end of
-the one before, are optimal for the population (localisation). Noise in every step is forgotten as later steps mix it: amplification by
-iteration. The last class draws from the exponential mechanism over a convex set by a chain whose distance to it is proved.
+A gradient step on a smooth convex loss moves two points no farther apart. So a pass of stochastic descent over fixed places moves by at
+most what one person's own step does, and one release of its end is enough: bolt-on descent. Phases of it on fresh people, each around
+the end of the one before, are optimal for the population (localisation). Noise in every step is forgotten as later steps mix it:
+amplification by iteration. The last class draws from the exponential mechanism over a convex set by a chain whose distance to it is proved.
 
 >>> plan = BoltOnDescent.plan(Guarantee(epsilon=1, delta=1e-6), L2Ball(3), clip=1.0, smoothness=0.25, places=1000, length=0.05)
 >>> plan.event == Gaussian(plan.multiplier, adjacency=Adjacency.ZERO_OUT)
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from tacit.accounting import Adjacency, ApproxDP, Event, Gaussian, Guarantee, ParameterError
 from tacit.learning.textbook.sets import L2Ball
 from tacit.mechanisms import NoisySums, clip_rows
-from tacit.noise import from_lattice, round_to_lattice, uniform_integers
 from tacit.noise import bernoulli_exp as coin
+from tacit.noise import from_lattice, round_to_lattice, uniform_integers
 from tacit.parameters import count, positive
 
 Array = NDArray[np.float64]
@@ -67,7 +67,8 @@ class BoltOnDescent:
         Conditions: every person's loss is convex and `smoothness`-smooth for all values, which clipping cannot enforce: use a loss with a
         proof, on rows of bounded length, whose gradients are then within `clip` by themselves (clipping a longer gradient would break
         the contraction). length <= 2 / smoothness.
-        Proved in: `farthest_end`; rounding to the lattice is added; rounded Gaussian noise on integers post-processes the textbook mechanism.
+        Proved in: `farthest_end`; rounding to the lattice is added; rounded Gaussian noise on integers post-processes the textbook
+        mechanism.
     """
 
     ball: L2Ball
@@ -80,8 +81,9 @@ class BoltOnDescent:
 
     @classmethod
     def plan(
-        cls, guarantee: Guarantee, ball: L2Ball, *, clip: float, smoothness: float, places: int, length: float | None = None, passes: int = 1
-    ) -> BoltOnDescent:
+        cls, guarantee: Guarantee, ball: L2Ball, *, clip: float, smoothness: float, places: int,
+        length: float | None = None, passes: int = 1,
+    ) -> BoltOnDescent:  # fmt: skip
         """Without a length, the one that balances the regret D^2 / (2 length) + places length clip^2 / 2 with the noise."""
         n, turns, bound = count("places", places), count("passes", passes), float(positive("clip", clip))
         event, mu = guarantee.settle(lambda mu: Gaussian(1 / mu, adjacency=Adjacency.ZERO_OUT), Adjacency.ZERO_OUT)
@@ -114,8 +116,8 @@ class PhasedDescent:
     """Localisation: phases on fresh people, half as many each time, with steps a quarter as long, each from the end of the one before.
 
     Feldman, Koren, Talwar 2020, Theorem 4.1: for the population the excess is of the order of 1/sqrt(n) + sqrt(p) / (n mu), which is the
-    best possible, with one gradient a person. With `strong` > 0 about log log n whole runs on equal parts of the people follow one another, each
-    in a ball around the last end, as wide as strong convexity says the optimum is away (their Theorem 5.1).
+    best possible, with one gradient a person. With `strong` > 0 about log log n whole runs on equal parts of the people follow one
+    another, each in a ball around the last end, as wide as strong convexity says the optimum is away (their Theorem 5.1).
 
     Guarantee
         Statement: costs Gaussian(1 / mu), under zero-out: a person is in one phase, which costs that.
@@ -203,11 +205,11 @@ class LocalExponential:
 
     Guarantee
         Statement: costs ApproxDP(epsilon, (1 + e^epsilon) miss) under the relation given.
-        Conditions: a person's loss changes by at most `slope` times the distance of two points, which is enforced by cutting it; the ball and
-        the centre are public or released.
+        Conditions: a person's loss changes by at most `slope` times the distance of two points, which is enforced by cutting it; the
+        ball and the centre are public or released.
         Proved in: a person moves a score by at most slope * radius, twice when exchanged, in units that are cut towards 0, and weights are
-        exp(epsilon score / (2 that)); a law within `miss` of an epsilon-DP one in total variation is (epsilon, (1 + e^epsilon) miss)-DP. Coins
-        of probability exp(-x) are exact for the whole number of units x.
+        exp(epsilon score / (2 that)); a law within `miss` of an epsilon-DP one in total variation is (epsilon, (1 + e^epsilon) miss)-DP.
+        Coins of probability exp(-x) are exact for the whole number of units x.
     """
 
     centre: Array

@@ -89,8 +89,8 @@ class BoostingPlan:
         """One tree for the gradients: at each level the split of the largest noisy gain, in the last one with the values of its sides.
 
         Gradients are no longer than `length`: target minus shares have at most sqrt(2). `newton` is the inverse of a person's curvature;
-        by default that of equal shares of the classes, (classes - 1) / classes^2, for each of the two sides of a difference. `floor` is the least part of
-        a step that is kept however much of it is noise, and `doubt` how many times the noise of a side is taken off.
+        by default that of equal shares of the classes, (classes - 1) / classes^2, for each of the two sides of a difference. `floor` is
+        the least part of a step that is kept however much of it is noise, and `doubt` how many times the noise of a side is taken off.
         """
         classes = gradients.shape[1]
         inverse = classes**2 / (classes - 1) / 2 if newton is None else newton

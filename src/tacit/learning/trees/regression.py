@@ -17,8 +17,8 @@ array([2., 8.])
 True
 
 *The split of a tree.* With r the label less the released mean of the node, on a lattice of whole numbers in [-Q, Q], a split is scored by
-|sum of r on the left| + |sum of r on the right|: the fall of the absolute deviation that two constants would bring where labels lie apart. One
-person moves one of the two sums, by at most Q.
+|sum of r on the left| + |sum of r on the right|: the fall of the absolute deviation that two constants would bring where labels lie
+apart. One person moves one of the two sums, by at most Q.
 """
 
 from __future__ import annotations
@@ -364,8 +364,8 @@ class GradientBoostingRegressor(TreeRegressor):
     """Private gradient boosting of the squared loss, with residuals cut to a public schedule.
 
     Parameters
-        n_estimators: trees; many short steps average the noise out. learning_rate, max_depth: the length of a step and the levels of a tree.
-        max_features: how many features each level looks at, drawn at random.
+        n_estimators: trees; many short steps average the noise out. learning_rate, max_depth: the length of a step and the levels of a
+        tree. max_features: how many features each level looks at, drawn at random.
         bins, label_bounds and the others: see `DecisionTreeRegressor`; delta must be positive.
 
     Fitted: trees_ (splits, and what each leaf adds for labels in [-1, 1]), event_, privacy_.
