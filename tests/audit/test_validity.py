@@ -34,7 +34,7 @@ ROOM = Path(tacit.audit.__file__).parent
 # What a public function returns, or takes, that makes it one that must be counted.
 FOUND = {
     *("Evidence", "OperatingPoint", "Sequential", "Band", "MechanismReport", "ModelReport", "FloatReport", "LeakageAudit", "RiskEstimate"),
-    *("Exposure", "AttributeRisk", "TimingReport", "RateAt"),
+    *("Exposure", "AttributeRisk", "TimingReport", "RateAt", "FoundInputs"),
 }
 ELSEWHERE = {
     "claim.Evidence.of_point": "turns a point, counted as operating_point, into evidence",
@@ -51,6 +51,7 @@ ELSEWHERE = {
     "canary_clients.audit_question": "plays the game and hands the scores to audit_one_run, which is counted",
     "credible.credible": "a Bayesian interval, no bound; its calibration is counted in test_credible",
     "poisoning.poisoning_success": "two rates with the exact one-sided bounds of operating_point, half of the risk each",
+    "inputs.search_inputs": "chooses a pair, and hands fresh samples of it to attack, which is counted",
     "local_reports.audit_reports": "draws reports and hands them to attack, which is counted; all its looks share its confidence",
     "synthetic.audit_measurements": "plays the game and hands the scores to coin_evidence, which is counted",
 }
