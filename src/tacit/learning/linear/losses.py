@@ -101,8 +101,8 @@ def custom(name: str, value: Function, derivative: Function, *, slope: float, cu
 
 
 def _sign(labels: Array) -> Array:
-    """Labels 0 and 1 as -1 and 1, as a column."""
-    return 2.0 * labels[:, None] - 1.0
+    """Labels 0 and 1 as -1 and 1, as a column; any other label counts as one of them, so that no slope is longer than is stated."""
+    return np.where(labels[:, None] > 0.5, 1.0, -1.0)
 
 
 def _logistic_value(scores: Array, labels: Array) -> Array:
@@ -113,7 +113,7 @@ def _logistic_derivative(scores: Array, labels: Array) -> Array:
     # the share of class 1 less the label: one pass of tanh, whatever the signs
     found: Array = np.tanh(scores / 2)
     found *= 0.5
-    found += 0.5 - labels[:, None]
+    found -= 0.5 * _sign(labels)
     return found
 
 
