@@ -124,7 +124,7 @@ class Tracer:
 
     `rows` are the rows that the tests are traced for. A test runs as long as it can add something: until it was seen to execute a
     name of each of its rows, and these rows have no name left that no test was seen to execute. What a fixture executes counts for
-    every test that asks for the fixture, also where it was made for an earlier one. With `cut` a test is left as soon as it has executed all
+    every test that asks for the fixture, also where it was made for an earlier one. With `cut` a test is left once it has executed all
     names that it is traced for, or after a moment if it has executed one for each of its rows: whether it passes is what
     `make test` says. With `forget` all remembered results (`cache`,
     `lru_cache`) are dropped before each test, so that a call which was answered from memory in the first pass is seen in the second.

@@ -1,8 +1,8 @@
 """Attacks on a function of a data set, seen from outside.
 
 `audit_mechanism` runs them all: `neighbours` makes pairs of inputs, `replay` compares two runs with frozen answers,
-`attack` searches over outputs, `search_inputs` over inputs, `check_floats` looks at low-order bits, `compare_times` at the clock. Where both laws are
-known, `LawPair` gives exact figures instead. `audit_reports` does the same for devices of a local protocol.
+`attack` searches over outputs, `search_inputs` over inputs, `check_floats` looks at low-order bits, `compare_times` at the
+clock. Where both laws are known, `LawPair` gives exact figures instead. `audit_reports` does the same for devices of a local protocol.
 """
 
 from tacit.audit.mechanisms import neighbours, replay
