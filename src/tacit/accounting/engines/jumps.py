@@ -41,6 +41,7 @@ _MOST = 40  # jumps at most
 _APART = 22.0  # widths between two cuts that do not see each other:
 _APART_MASS = 1e-54  # Phi(-11)^2 at most
 _TRIES = 12  # expansions that are tried
+_NEGLIGIBLE = 1e-32  # a delta of no consequence
 _NARROW = 5e-7  # relative width at which no other cut is tried
 _LONG = 20_000  # frequencies of one line at most
 
@@ -373,7 +374,7 @@ def bracket(pair: MixturePair, count: int, *, delta: float | None = None, epsilo
         except (Declined, OverflowError):
             continue
         best = found if best is None else best.intersect(found)
-        if best.width <= _NARROW * best.upper:  # or no wider than any other cut would make it
+        if best.width <= _NARROW * best.upper or (delta is None and best.upper < _NEGLIGIBLE):
             break
     if best is None:
         raise Declined("no cut makes all lines short")
