@@ -270,4 +270,5 @@ class LocalExponential:
             fall = max(int(scores[at] - scores[turn]), 0)
             if coin(self.rate * fall):
                 at = turn
-        return from_lattice(round_to_lattice(points[at], STEP), STEP)
+        found: Array = from_lattice(round_to_lattice(points[at], STEP), STEP)
+        return found
