@@ -38,6 +38,7 @@ from tacit.tables import Desk, EngineError, Source, TableError, Unit
 from tacit.tables.engines.duckdb import DuckDB
 from tacit.tables.engines.duckdb import _fetched as duckdb_fetched
 from tacit.tables.engines.postgres import Postgres
+from tacit.tables.engines.spark import fetched as spark_fetched
 from tacit.tables.figures import MICROSECONDS, Exact, figures, integers
 from tacit.tables.plan import Plan
 
@@ -163,7 +164,7 @@ class Sent:
             elif isinstance(self.engine, Postgres):
                 found = self.engine._fetched(text)
             else:
-                found = self.engine.session.sql(text).toArrow()
+                found = spark_fetched(self.engine.session, text)
         except Exception as problem:
             raise EngineError(code="statement-failed", engine=type(self.engine).__name__) from problem
         return integers(found, self.plan)

@@ -28,7 +28,7 @@ class Bookkeeping:
     def __init__(self, ledger: Ledger, datasets: Mapping[str, Dataset], purposes: Purposes) -> None:
         self.ledger, self.datasets, self.purposes = ledger, datasets, purposes
         # the account that someone saw under a number, what the book said then, and the view
-        self._seen: dict[tuple[object, ...], tuple[Account, tuple[object, ...], dict[str, Any]]] = {}
+        self._seen: dict[tuple[object, ...], tuple[Account, tuple[object, ...], bytes]] = {}
 
     # --- accounts -----------------------------------------------------------------------------------------------------
 
@@ -47,12 +47,12 @@ class Bookkeeping:
                 if account.spec.window is None:
                     if len(self._seen) > MOST_SEEN:
                         self._seen.clear()
-                    self._seen[_who(caller), number] = account, stamp, view
-                return dict(view)
+                    self._seen[_who(caller), number] = account, stamp, json.dumps(view, separators=(",", ":")).encode()
+                return view
         raise not_found()
 
-    def account_at_once(self, caller: Caller, number: str) -> dict[str, Any] | None:
-        """The same where the caller has seen it and the book says what it said then. None means that `account` has to be asked.
+    def account_at_once(self, caller: Caller, number: str) -> bytes | None:
+        """The same as JSON where the caller has seen it and the book says what it said then. None means that `account` has to be asked.
 
         An account that once was in what a caller may see stays there: neither accounts nor purposes are taken away.
         """
@@ -63,7 +63,7 @@ class Bookkeeping:
                 return None
         except LedgerError:
             return None
-        return dict(view)
+        return view
 
     def _tree(self, caller: Caller, scope: str) -> Iterator[tuple[Account, str, str, str]]:
         """Accounts with their level, data set and purpose."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -30,6 +31,8 @@ from tacit.server.errors import ServiceError
 _META = sa.MetaData()
 _NAMED = sqlite.dialect(paramstyle="named")
 _ID = sa.String(64)
+#: So many seconds a locked file is waited for.
+WAIT = 30
 
 
 def _text(name: str, **options: Any) -> sa.Column[str]:
@@ -98,7 +101,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         sqlite = url.startswith("sqlite")
-        options: dict[str, Any] = {"connect_args": {"timeout": 30}} if sqlite else {"pool_pre_ping": True, "pool_size": 10}
+        options: dict[str, Any] = {"connect_args": {"timeout": WAIT}} if sqlite else {"pool_pre_ping": True, "pool_size": 10}
         self.engine = sa.create_engine(url, **options)
         self.sqlite = sqlite
         if sqlite:
@@ -152,8 +155,7 @@ class Database:
     def _begun(self) -> Iterator[Connection]:
         with self.engine.connect() as connection, connection.begin():
             if self.sqlite:
-                # the driver would begin with a read lock, and two who both want to write would never agree
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                _begin(connection.connection.driver_connection)
             yield connection
 
     @contextmanager
@@ -164,7 +166,7 @@ class Database:
             yield
         except sa.exc.IntegrityError:
             raise
-        except (sa.exc.DBAPIError, sa.exc.TimeoutError):
+        except (sa.exc.DBAPIError, sa.exc.TimeoutError, sqlite3.Error):
             failed = True
         if failed:
             raise ServiceError(code="unavailable")
@@ -178,11 +180,32 @@ class Database:
         self.engine.dispose()
 
 
+def _begin(connection: Any) -> None:
+    """Begin to write: the driver would begin with a read lock, and two who both want to write would never agree.
+
+    Whoever waits looks again twice in a millisecond. SQLite itself would soon look ten times a second only, and the book's writers,
+    who do not wait so long, would always come first.
+    """
+    until = time.monotonic() + WAIT
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > until:
+                    raise
+            time.sleep(0.0005)
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {1000 * WAIT}")
+
+
 def _prepare(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # `_begun` begins
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA busy_timeout = 30000")
+    connection.execute(f"PRAGMA busy_timeout = {1000 * WAIT}")
 
 
 def new_id() -> str:

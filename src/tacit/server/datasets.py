@@ -40,6 +40,7 @@ class Dataset:
         self._sessions: dict[tuple[str, str], Session] = {}
         self._desks: dict[str, Desk] = {}
         self._dummy: Desk | None = None
+        self._people: dict[str, str] | None = None
 
     @staticmethod
     def open(name: str, spec: DatasetSpec, configuration: Configuration, ledger: Ledger) -> Dataset:
@@ -136,7 +137,12 @@ class Dataset:
         return LISTED + whose[:32]
 
     def people_columns(self) -> dict[str, str]:
-        """The private tables, each with the column that says whose row it is."""
+        """The private tables, each with the column that says whose row it is. Looked for once: the schema is that of the job's file."""
+        if self._people is None:
+            self._people = self._columns_of_people()
+        return dict(self._people)
+
+    def _columns_of_people(self) -> dict[str, str]:
         unit = self.desk.unit
         private = [table for table in self.source.tables if table not in self.source.public]
         if unit.key is not None:

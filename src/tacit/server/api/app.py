@@ -64,7 +64,8 @@ def application(service: Service) -> FastAPI:
         redirect_slashes=False, strict_content_type=True,
     )  # fmt: skip
     app.state.service = service
-    for module in (datasets, questions, books, releases, purposes, people, subjects, health, sign_in):
+    # routes are tried in this order, and budgets are looked at most
+    for module in (books, datasets, questions, releases, purposes, people, subjects, health, sign_in):
         app.include_router(module.router)
     if service.beacons.names:
         app.include_router(beacons.router)
@@ -189,8 +190,8 @@ class Guard:
             version = next((value for name, value in scope["headers"] if name == b"tacit-protocol"), None)
             if version is not None and version != PROTOCOL.encode():
                 raise ServiceError(code="version", wanted=f"tacit {__version__} on both sides")
-            body = await self._body(scope, receive)
-            await self.app(scope, _replayed(body, receive), guarded)
+            safe = scope["method"] in SAFE
+            await self.app(scope, receive if safe else _replayed(await self._body(scope, receive), receive), guarded)
         except ServiceError as error:
             if not started:
                 await _worded(scope, error)(scope, receive, guarded)
@@ -207,8 +208,6 @@ class Guard:
         return _SECURE if self.service.configuration.listen.secure else _PLAIN
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        if scope["method"] in SAFE:
-            return b""
         limits = self.service.configuration.limits
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if not declared.isdigit() or int(declared) > limits.body_bytes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from tacit.server.api.calling import Serving, Signed
+from tacit.server.api.calling import Serving, Signed, service_of
 from tacit.server.requests import VerifyRequest
 
 router = APIRouter(prefix="/v1", tags=["budgets and the book"])
@@ -22,10 +22,13 @@ def list_accounts(service: Serving, caller: Signed) -> list[dict[str, Any]]:
 
 
 @router.get("/accounts/{account}", operation_id="read_account", response_model=dict[str, Any])
-async def read_account(service: Serving, caller: Signed, account: Id) -> Response:
+async def read_account(request: Request, caller: Signed, account: Id) -> Response:
     """One account with its odometer."""
+    service = service_of(request)
     found = service.book.account_at_once(caller, account)
-    return JSONResponse(await run_in_threadpool(service.book.account, caller, account) if found is None else found)
+    if found is None:
+        return JSONResponse(await run_in_threadpool(service.book.account, caller, account))
+    return Response(found, media_type="application/json")
 
 
 @router.get("/book/entries", operation_id="book_entries")

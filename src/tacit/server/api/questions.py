@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
-from starlette.responses import StreamingResponse
+from starlette.responses import JSONResponse, StreamingResponse
 
 from tacit.server.access import Caller
 from tacit.server.api.calling import Serving, Signed
@@ -31,10 +31,10 @@ ARROW, PARQUET = "application/vnd.apache.arrow.stream", "application/vnd.apache.
 FORMS = {"application/json": "json", "text/csv": "csv", ARROW: "arrow", PARQUET: "parquet"}
 
 
-@router.post("/price", operation_id="price")
-def price(service: Serving, caller: Signed, request: PriceRequest) -> dict[str, Any]:
+@router.post("/price", operation_id="price", response_model=dict[str, Any])
+def price(service: Serving, caller: Signed, request: PriceRequest) -> Response:
     """What a question costs and how exact it would be; a curve for `epsilons` or `accuracies`. Nothing is spent."""
-    return service.questions.price(caller, request)
+    return JSONResponse(service.questions.price(caller, request))  # a response as it is: FastAPI would check it in a second thread
 
 
 @router.post("/explain", operation_id="explain")

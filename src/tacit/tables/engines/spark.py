@@ -89,7 +89,7 @@ class Spark:
         text = self._written(statement)
         found: pa.Table | None = None
         with self._lock, _quiet(), suppress(Exception), self._in_utc():
-            found = self.session.sql(text).toArrow()
+            found = fetched(self.session, text)
         if found is None:
             # Spark's words may quote a row, so they stop here, and no exception is chained to this one.
             raise EngineError(code="statement-failed", engine="Spark")
@@ -248,6 +248,22 @@ def _started(connect: str | None, options: dict[str, str]) -> Any:
         raise TableError("Spark did not start; it needs a Java: pip install 'tacit[spark]', or set JAVA_HOME")
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+def fetched(session: Any, text: str) -> pa.Table:
+    """The result of a statement. Its plan is let go of at once.
+
+    Spark keeps a plan as long as Python has the frame, and Python lets go of frames late, because they refer to themselves: plans
+    of a question with thirty figures take a hundred megabytes, and a long session would fill Java's memory.
+    """
+    frame = session.sql(text)
+    try:
+        found: pa.Table = frame.toArrow()
+        return found
+    finally:
+        plan = getattr(frame, "_jdf", None)  # a Connect server has none
+        if plan is not None:
+            plan._detach()
 
 
 def _connected(address: str, options: dict[str, str]) -> Any:
