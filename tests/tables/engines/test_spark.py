@@ -11,8 +11,37 @@ from pathlib import Path
 import pytest
 from sqlglot import exp, parse_one
 
-from tacit.tables.engines.spark import VECTORS, Spark, _home
+from tacit.tables.engines.spark import VECTORS, Spark, _home, fetched
 from tacit.tables.errors import EngineError, TableError
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_plan_is_let_go_of_whatever_becomes_of_its_statement(fails: bool) -> None:
+    """A stand-in for a frame counts: the plans of a long session filled Java's memory, as Python lets go of frames late."""
+    let_go: list[str] = []
+
+    class Frame:
+        def __init__(self, text: str) -> None:
+            self._jdf = self
+            self.text = text
+
+        def toArrow(self) -> str:
+            if fails:
+                raise ValueError("the statement failed")
+            return f"rows of {self.text}"
+
+        def _detach(self) -> None:
+            let_go.append(self.text)
+
+    class Session:
+        sql = Frame
+
+    if fails:
+        with pytest.raises(ValueError, match="failed"):
+            fetched(Session(), "SELECT 1")
+    else:
+        assert fetched(Session(), "SELECT 1") == "rows of SELECT 1"
+    assert let_go == ["SELECT 1"]
 
 
 def test_the_java_shim_drops_one_option_and_keeps_the_others(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""The service's own tables in SQLite: whoever wants to write waits for who writes, and what every request asks is read without waiting."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tacit.server import database as module
+from tacit.server.database import Database, links
+from tacit.server.errors import ServiceError
+
+BY_HASH = sa.select(links).where(links.c.hash == sa.bindparam("hash"))
+
+
+def put(database: Database, name: str) -> None:
+    with database.write() as connection:
+        connection.execute(links.insert().values(hash=name, person="ann", expires=1.0, used=None))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    return Database(f"sqlite:///{tmp_path / 'service.db'}")
+
+
+def writer(database: Database) -> sqlite3.Connection:
+    """Someone else who has begun to write to the file."""
+    path = database.engine.url.database
+    assert path is not None
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    return other
+
+
+def test_a_writer_waits_for_another_and_goes_on_at_once(database: Database) -> None:
+    other = writer(database)
+    threading.Timer(0.3, lambda: other.execute("COMMIT")).start()
+    began = time.monotonic()
+    put(database, "ab")
+    assert time.monotonic() - began >= 0.29
+    assert database.at_once(BY_HASH, {"hash": "ab"}) == {"hash": "ab", "person": "ann", "expires": 1.0, "used": None}
+    other.close()
+
+
+def test_a_file_that_stays_locked_is_unavailable_and_the_connection_is_good_afterwards(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = writer(database)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "WAIT", 0)
+        with pytest.raises(ServiceError) as told:
+            put(database, "ab")
+    assert told.value.code == "unavailable" and "locked" not in str(told.value)
+    assert database.at_once(BY_HASH, {"hash": "ab"}) is None, "readers do not wait for a writer"
+    other.execute("ROLLBACK")
+    put(database, "ab")
+    assert database.at_once(BY_HASH, {"hash": "ab"}) is not None
+    other.close()
+
+
+def test_many_writers_lose_nothing(database: Database) -> None:
+    threads = [threading.Thread(target=lambda n=n: [put(database, f"{n}-{i}") for i in range(20)]) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with database.read() as connection:
+        assert connection.execute(sa.select(sa.func.count()).select_from(links)).scalar_one() == 120
+
+
+def test_a_server_is_not_asked_in_the_loop(database: Database) -> None:
+    database.sqlite = False
+    assert database.at_once(BY_HASH, {"hash": "ab"}) is None
