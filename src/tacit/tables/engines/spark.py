@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -269,7 +270,9 @@ def fetched(session: Any, text: str) -> pa.Table:
 def _connected(address: str, options: dict[str, str]) -> Any:
     """A session of its own on a Spark Connect server; a local session in the same process does not mind."""
     try:
-        from pyspark.sql.connect.session import SparkSession
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # that PySpark has not tried the newest pandas, which is not used here
+            from pyspark.sql.connect.session import SparkSession
     except ImportError:
         raise TableError("Spark Connect needs pyspark and gRPC: pip install 'tacit[spark]'") from None
     session: Any = None
