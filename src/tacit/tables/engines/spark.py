@@ -36,8 +36,9 @@ LOCAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.log.level": "OFF",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Spark has one gigabyte as a rule, which the plan of a question with thirty figures fills; it is taken only where it is needed.
-    "spark.driver.memory": "2g",
+    # Spark has one gigabyte as a rule. The plan of a question with thirty figures, six of them counts of different values, takes two;
+    # memory is taken only where it is needed.
+    "spark.driver.memory": "4g",
     # It keeps the plans of a thousand statements for its page.
     "spark.sql.ui.retainedExecutions": "4",
     "spark.ui.retainedJobs": "16",
