@@ -364,7 +364,7 @@ def test_a_patient_who_moves_changes_two_cells() -> None:
     held, moved = histogram([0.5, 1.5], [1, 0], edges), histogram([0.5, 0.7], [1, 1], edges)
     assert np.abs(held - moved).sum() == 2 and np.abs(held - histogram([0.5], [1], edges)).sum() == 1
     replaced, added = (
-        plan_survival(edges, Guarantee(epsilon=1), adjacency=one).measured.noise.scales[0]
+        (found := plan_survival(edges, Guarantee(epsilon=1), adjacency=one).measured).noise.scales[0] / found.parts
         for one in (Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE)
     )
     assert replaced == 2 * added

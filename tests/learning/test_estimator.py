@@ -196,6 +196,9 @@ EXPECTED = {
     "check_supervised_y_no_nan": "whether a label is infinite is private: it is clamped, not refused",
     "check_classifiers_classes": "classes are declared, not read from the labels",
     "check_classifiers_train": "fits data with two and with three classes, which are declared once",
+    "check_all_zero_sample_weights_error": "whether all weights are zero is private",
+    "check_sample_weight_equivalence_on_dense_data": "a row twice and a row of weight two are two data sets, with noise of their own",
+    "check_class_weight_classifiers": "weighs classes that were not declared",
     "check_classifiers_regression_target": "labels that were not declared count for nothing; refusing them would be an answer",
 }
 
@@ -203,8 +206,7 @@ EXPECTED = {
 @pytest.mark.parametrize("name", ["logistic", "linear", "ridge"])
 def test_scikit_learns_checks(name: str) -> None:
     model = fresh(name).set_params(epsilon=1000.0, delta=1e-3, bounds=(-10, 10))
-    if name != "logistic":
-        model.set_params(label_bounds=(-10, 10))
+    model.set_params(**({"weight_bound": 10} if name == "logistic" else {"label_bounds": (-10, 10)}))
     with test_mode(3), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(model, expected_failed_checks=EXPECTED, on_fail=None, on_skip=None)

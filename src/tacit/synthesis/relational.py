@@ -82,7 +82,7 @@ class Level:
     `by` is the column that holds the parent's key, `most` how many rows of one parent are counted and made, and `key`
     the column with a row's own key, which levels below need. The first level may have no table of its own: with
     `rows_of` its rows are the people of that level's table, and its columns are taken from there, where the rows
-    of one person should agree. `weight` is the level's share of the budget; by default the fourth root of the rows that
+    of one person should agree. `weight` is the level's share of the budget; by default the cube root of the rows that
     a person may have.
     """
 
@@ -204,7 +204,7 @@ class LevelTree:
 
     def weights(self) -> list[Fraction]:
         """The shares of the budget, before they are divided by their sum."""
-        given = [self.reach(one) ** (1 / 4) if one.weight is None else one.weight for one in self.levels]
+        given = [self.reach(one) ** (1 / 3) if one.weight is None else one.weight for one in self.levels]
         return [Fraction(weight) for weight in given]
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting import ParameterError, sigma_for
 from tacit.audit.demonstrations import Demonstration, Level, draws
-from tacit.audit.experiment import generator
+from tacit.audit.experiment import Generator, generator
 from tacit.audit.rates import most_accuracy
 from tacit.calculus import L2, Lattice, Space, Vectors
 from tacit.mechanisms import gaussian
@@ -70,7 +70,7 @@ def _sent(weights: Floats, biases: Floats, sigma: float | None) -> tuple[Floats,
     return noisy[: weights.size].reshape(weights.shape), noisy[weights.size :]
 
 
-def guessed(epsilon: float | None, trials: int, coins: np.random.Generator) -> int:
+def guessed(epsilon: float | None, trials: int, coins: Generator) -> int:
     """How many times one fair pixel of a fresh record was guessed from one update; the attacker knows the label and the model."""
     # two updates of norm at most 1 are at most 2 apart
     sigma = None if epsilon is None else sigma_for(epsilon, DELTA, 2.0)

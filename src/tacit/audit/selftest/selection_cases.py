@@ -168,6 +168,10 @@ def _fitted() -> list[Case]:
     return [
         case("smooth sensitivity, median", exchange >> smooth_median(epsilon=3), ends, 0.3, why=half),
         case(
+            "smooth sensitivity, bought accuracy", Space(Rows(Integers(0, 100), size=11), ReplaceOne())
+            >> smooth_median(epsilon=3).measured_accuracy(epsilon=1, beta=0.5), [[0] * 11, [0] * 10 + [100]], 0.5,
+        ),
+        case(
             "smooth sensitivity, delta", exchange >> smooth_median(epsilon=3, delta=0.01), ends, 0.1,
             delta=0.01, trials=SLOW, why=half,
         ),

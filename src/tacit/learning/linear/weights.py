@@ -50,7 +50,7 @@ class Weighing:
         if sample_weight is not None:
             if weight_bound is None:
                 raise ParameterError("weight_bound is missing: declare the largest weight that a row may have; it must be public")
-            if rows is not None and np.shape(sample_weight) != (rows,):
+            if rows is not None and np.asarray(sample_weight).shape != (rows,):
                 raise ValueError("sample_weight must be one number for each row of X")
         bound = 1.0 if sample_weight is None else float(positive("weight_bound", weight_bound))
         strength = 0.0 if C is None else 1 / float(positive("C", C))

@@ -65,7 +65,7 @@ def lowest(constraint: L1Ball | L2Ball | Box, direction: Array) -> Array:
     """The point of a set with the least inner product: what Frank-Wolfe needs instead of a projection.
 
     >>> lowest(L2Ball(2), np.array([3.0, 4.0])), lowest(L1Ball(2, radius=2.0), np.array([3.0, -4.0]))
-    (array([-0.6, -0.8]), array([-0.,  2.]))
+    (array([-0.6, -0.8]), array([0., 2.]))
     """
     if isinstance(constraint, L2Ball):
         length = float(np.linalg.norm(direction))
