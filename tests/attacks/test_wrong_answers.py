@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -216,6 +217,21 @@ def test_unsigned_numbers_do_not_overflow(inner: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(forms, "_unsigned", lambda value: value.wide)  # the mutant: only the column itself is known to have none
     with pytest.raises(EngineError):
         asked(rows, BY_PERSON.format(inner=inner, outer="v + v"))
+
+
+@pytest.mark.parametrize("outer", ["d * v", "v * d", "d + v"])
+def test_a_decimal_beside_a_short_whole_number_of_a_person_does_not_overflow(outer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One person's 18 digits times another's 32 bits made a paid statement fail: MAX of a short column was taken for one of 64 bits."""
+    inner = "SELECT id, MAX(d) AS d, MAX(s) AS v FROM visits GROUP BY id"
+    text = f"SELECT COUNT(CASE WHEN {outer} > 3 THEN 1 END) AS n FROM ({inner}) AS w"
+    for most, other in ((7, 7), (10**15 - 1, 2**31 - 1)):
+        values = pa.array([Decimal(5), Decimal(most)], pa.decimal128(18, 3))
+        rows = pa.table({"id": pa.array([1, 2], pa.int64()), "d": values, "s": pa.array([5, other], pa.int32())})
+        assert asked(rows, text) == [2], outer
+    monkeypatch.setattr(forms, "_as_long", lambda value: value)  # the mutant: the engine is trusted to have 64 bits
+    if "*" in outer:
+        with pytest.raises(EngineError):
+            asked(rows, text)
 
 
 DIGITS = {"d38": pa.decimal128(38, 10), "d0": pa.decimal128(38, 0), "d4": pa.decimal128(4, 1), "d18": pa.decimal128(18, 3)}

@@ -390,6 +390,10 @@ def in_digits(node: exp.Expression, left: Value, right: Value) -> Value | None:
         if most > 1e100:
             return None
         return Value(exp.Paren(this=type(node)(this=sides[0].sql, expression=sides[1].sql)), "decimal", most, 0.0)
+    # A column of a person's own figures has the digits of 64 bits here, and may have fewer in the engine: MAX of a short one. DuckDB would
+    # then keep the result in 64 bits, where it may not fit.
+    left, right = _as_long(left), _as_long(right)
+    assert left.size is not None and right.size is not None
     whole = left.size[1] == right.size[1] == 0
     size = (decimals.multiplied if times else decimals.summed)(left.size, right.size)
     if size is None and whole and most < 1e38:
@@ -416,6 +420,12 @@ def _in_64_bits(value: Value) -> Value:
     if value.kind != "integer" or value.size != LONG or isinstance(value.sql, exp.Column) or value.constant is not None:
         return value
     return value if value.sql.meta.get(_LONG) else replace(value, sql=cast(value.sql, "BIGINT"))
+
+
+def _as_long(value: Value) -> Value:
+    """The same for columns."""
+    column = value.kind == "integer" and value.size == LONG and isinstance(value.sql, exp.Column)
+    return replace(value, sql=cast(value.sql, "BIGINT")) if column else value
 
 
 #: The mark of a sum that is a 64-bit integer.
