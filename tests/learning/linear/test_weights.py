@@ -137,3 +137,13 @@ def test_weights_that_are_no_numbers_raise_nothing() -> None:
     with test_mode(1):
         model = LogisticRegression(epsilon=1, delta=1e-6, bounds=(-1, 1), classes=[0, 1], weight_bound=2).fit(X, y, sample_weight=strange)
     assert np.isfinite(model.coef_).all()
+
+
+@pytest.mark.parametrize("nasty", [[2, 3], "secret", None, float("nan"), 10**400, {}, b"x", 1e308])
+def test_what_one_person_gives_as_a_weight_raises_nothing(nasty: object) -> None:
+    """A list in one place made an array of another shape, and a refusal before payment: an oracle at no price."""
+    weighing = Weighing.of(np.array([0, 1]), None, [1.0, nasty, 2.0], 2.0, rows=3)
+    found = weighing.people(np.array([0, 1, 1]))
+    assert found is not None and found.shape == (3,) and found[[0, 2]].tolist() == [0.5, 1.0] and 0 <= found[1] <= 1
+    with pytest.raises(ValueError, match="sample_weight must be one number"):
+        Weighing.of(np.array([0, 1]), None, [1.0, nasty], 2.0, rows=3)

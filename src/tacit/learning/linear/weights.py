@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting import ParameterError
-from tacit.learning.reading import label_numbers
+from tacit.learning.reading import column_of, label_numbers
 from tacit.parameters import number, positive
 
 Array = NDArray[np.float64]
@@ -50,8 +50,15 @@ class Weighing:
         if sample_weight is not None:
             if weight_bound is None:
                 raise ParameterError("weight_bound is missing: declare the largest weight that a row may have; it must be public")
-            if rows is not None and np.asarray(sample_weight).shape != (rows,):
-                raise ValueError("sample_weight must be one number for each row of X")
+            if rows is not None:
+                fault = ""
+                try:
+                    # as labels are read: by its container and length alone, since a list in one person's place must not raise
+                    sample_weight = column_of(sample_weight, rows)
+                except ValueError:
+                    fault = "sample_weight must be one number for each row of X"
+                if fault:
+                    raise ValueError(fault)
         bound = 1.0 if sample_weight is None else float(positive("weight_bound", weight_bound))
         strength = 0.0 if C is None else 1 / float(positive("C", C))
         factors = np.ones(len(classes))
