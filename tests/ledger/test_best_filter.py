@@ -11,7 +11,7 @@ import pytest
 
 from tacit.accounting import ApproxDP, Gaussian, NonPrivate, PureDP
 from tacit.ledger import AdaptiveFilter, Budget, BudgetExceeded, Filter, Ledger, LedgerError, PriceError, alternatives, share_of_step
-from tacit.ledger.filters import ORDERS, SHARES, largest_step, standing
+from tacit.ledger.budget import ORDERS, SHARES, largest_step, standing
 
 TENTH = PureDP(Fraction(1, 10))
 

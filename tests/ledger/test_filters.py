@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tacit.accounting import UnsupportedError
 from tacit.ledger import Budget, BudgetExceeded, Filter, LedgerError, odometer
-from tacit.ledger.filters import LEVELS, THEOREMS, in_words, theorem
+from tacit.ledger.budget import LEVELS, THEOREMS, in_words, theorem
 
 CHARGES = st.lists(st.fractions(min_value=0, max_value=1), max_size=30)
 

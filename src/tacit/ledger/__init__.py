@@ -20,7 +20,7 @@ from tacit.ledger.account import Account, Receipt, Releasable, Reservation, Spen
 from tacit.ledger.adaptive import AdaptiveFilter
 from tacit.ledger.book import Ledger
 from tacit.ledger.booking import price
-from tacit.ledger.budget import Budget
+from tacit.ledger.budget import Budget, Filter, Reading, alternatives, odometer, share_of_step, theorem
 from tacit.ledger.errors import (
     BudgetExceeded,
     KeyKnown,
@@ -31,7 +31,6 @@ from tacit.ledger.errors import (
     PriceError,
     ReleaseFailed,
 )
-from tacit.ledger.filters import Filter, Reading, alternatives, odometer, share_of_step, theorem
 from tacit.ledger.governance import Decision, Governance, OfficerKey, Rules, vague
 from tacit.ledger.identity import DataIdentity
 from tacit.ledger.journal import canonical

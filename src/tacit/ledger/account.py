@@ -29,9 +29,8 @@ from tacit.accounting import Event, Guarantee, as_typed, from_json, to_json
 from tacit.exact import Typed, from_text, to_text
 from tacit.ledger import journal
 from tacit.ledger.booking import Totals, booked, charge_of, keys, refusal_for, refused, room
-from tacit.ledger.budget import BEST, Budget, typed
+from tacit.ledger.budget import BEST, Budget, Reading, in_words, odometer, standing, typed
 from tacit.ledger.errors import KeyKnown, LedgerError, ReleaseFailed
-from tacit.ledger.filters import Reading, in_words, odometer, standing
 from tacit.ledger.governance import rules_of
 from tacit.ledger.journal import canonical
 from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, Terms, paying
@@ -230,7 +229,7 @@ class Account:
         return Spent(self.spec.budget, {name: value for name, value in totals.items() if "." not in name})
 
     def odometer(self, delta: Typed = 0, *, period: str | None = None) -> Reading:
-        """A bound on the privacy loss so far that holds at every moment at once (see `tacit.ledger.filters.odometer`)."""
+        """A bound on the privacy loss so far that holds at every moment at once (see `tacit.ledger.budget.odometer`)."""
         spent = self.spent(self._period(period) or None)
         return odometer(self.budget, spent.known(), delta)
 

@@ -1,6 +1,6 @@
 """Several filters on one (epsilon, delta) at once, in memory: questions go on as long as one of them admits the next.
 
-The filters, their proofs and their limits are those of a budget with `filter="best"` (`tacit.ledger.filters`); an account of
+The filters, their proofs and their limits are those of a budget with `filter="best"` (`tacit.ledger.budget`); an account of
 the ledger keeps the same sums in its book. Use this one where nothing is to be written down. The analyst chooses every mechanism, its
 parameters and the moment to stop after all earlier answers. Few large questions are cheapest by adding, many small ones by advanced
 composition, Gaussian noise by Rényi divergences.
@@ -26,9 +26,8 @@ from fractions import Fraction
 from tacit.accounting import Adjacency, Event, ParameterError
 from tacit.exact import Typed, at_most, tidy
 from tacit.ledger.booking import watched_prices
-from tacit.ledger.budget import BEST, Budget, typed
+from tacit.ledger.budget import BEST, ORDERS, PROOFS, SHARES, Budget, alternatives, holding, reached, refusal_of_all, typed
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.filters import ORDERS, PROOFS, SHARES, alternatives, holding, reached, refusal_of_all
 from tacit.ledger.spec import Amount
 
 __all__ = ["ORDERS", "PROOFS", "SHARES", "AdaptiveFilter"]

@@ -70,9 +70,8 @@ from tacit.accounting import (
 )
 from tacit.errors import AdjacencyError
 from tacit.exact import at_most, from_float, from_text, tidy, to_text
-from tacit.ledger.budget import BEST
+from tacit.ledger.budget import BEST, SQUARES, alternatives, holding, largest_step, refusal, refusal_of_all
 from tacit.ledger.errors import BudgetExceeded, LedgerError, PriceError
-from tacit.ledger.filters import SQUARES, alternatives, holding, largest_step, refusal, refusal_of_all
 from tacit.ledger.spec import MOVED, PLAIN, Amount, Spec
 
 Key = tuple[int, str]  # account and period; the period "" is the whole life

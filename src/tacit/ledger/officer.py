@@ -50,7 +50,7 @@ from tacit.accounting import (
 from tacit.exact import from_text
 from tacit.ledger import report as tables
 from tacit.ledger.book import Ledger
-from tacit.ledger.filters import in_words, standing
+from tacit.ledger.budget import in_words, standing
 from tacit.ledger.governance import KINDS, vague
 from tacit.ledger.report import Spend, spoken
 from tacit.ledger.spec import Spec

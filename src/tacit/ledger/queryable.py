@@ -54,9 +54,8 @@ from tacit.accounting import (
 )
 from tacit.ledger.account import Account
 from tacit.ledger.booking import price
-from tacit.ledger.budget import Budget
+from tacit.ledger.budget import Budget, Filter, refusal
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.filters import Filter, refusal
 from tacit.ledger.paying import paying
 from tacit.parameters import Number
 

@@ -35,8 +35,7 @@ from tacit.ledger import journal
 from tacit.ledger.account import NOT_PRIVATE, Account
 from tacit.ledger.book import Ledger
 from tacit.ledger.booking import Totals
-from tacit.ledger.budget import BEST
-from tacit.ledger.filters import in_words, standing
+from tacit.ledger.budget import BEST, in_words, standing
 from tacit.ledger.journal import parse_head
 from tacit.ledger.paying import DONE, OPEN
 from tacit.ledger.spec import Spec

@@ -22,9 +22,8 @@ from fractions import Fraction
 from typing import Any
 
 from tacit.accounting import PURE, Adjacency
-from tacit.ledger.budget import BEST, Budget
+from tacit.ledger.budget import BEST, Budget, alternatives, theorem
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.filters import alternatives, theorem
 
 _FORMS = {
     "day": (re.compile(r"(\d{4})-(\d{2})-(\d{2})"), "2026-01-31"),

@@ -21,7 +21,7 @@ Guarantee
     costs at most its budget, whatever the steps are and however they were chosen.
     Conditions: `counts` returns exact counts of rows, in which the person moves one cell by at most `max_rows` in L1
     and hence in L2; scores move by at most the stated `moved`.
-    Proved in: `tacit.ledger.filters` for the filters; `NoisySums` and `exponential` for the steps.
+    Proved in: `tacit.ledger.budget` for the filters; `NoisySums` and `exponential` for the steps.
 """
 
 from __future__ import annotations
