@@ -12,8 +12,8 @@ import pytest
 
 from tacit.accounting import PureDP
 from tacit.ledger import Budget, BudgetExceeded, Decision, Ledger, LedgerError, OfficerKey, vague
-from tacit.ledger.governance import budget_change, rules_of
-from tacit.ledger.journal import canonical, digest
+from tacit.ledger.governance import budget_change
+from tacit.ledger.journal import canonical, digest, rules_of
 
 pytest.importorskip("cryptography")
 EVENT = PureDP(Fraction(1, 10))

@@ -18,7 +18,7 @@ reads the book.
 
 from tacit.ledger.account import Account, Receipt, Releasable, Reservation, Spent
 from tacit.ledger.adaptive import AdaptiveFilter
-from tacit.ledger.book import Ledger
+from tacit.ledger.book import DataIdentity, Ledger
 from tacit.ledger.booking import price
 from tacit.ledger.budget import Budget, Filter, Reading, alternatives, odometer, share_of_step, theorem
 from tacit.ledger.errors import (
@@ -31,12 +31,11 @@ from tacit.ledger.errors import (
     PriceError,
     ReleaseFailed,
 )
-from tacit.ledger.governance import Decision, Governance, OfficerKey, Rules, vague
-from tacit.ledger.identity import DataIdentity
+from tacit.ledger.governance import Decision, Governance, OfficerKey
 from tacit.ledger.journal import canonical
 from tacit.ledger.paying import OPEN, Payment, Terms, made_up, paying, withheld
 from tacit.ledger.queryable import Frozen, InteractiveMeasurement, Queryable, queryable
-from tacit.ledger.spec import WINDOWS, days
+from tacit.ledger.spec import WINDOWS, Rules, days, vague
 from tacit.ledger.verify import Verification
 
 # The book, its accounts and their budgets; `report` and `officer` are modules, loaded when they are first imported.

@@ -31,8 +31,7 @@ from tacit.ledger import journal
 from tacit.ledger.booking import Totals, booked, charge_of, keys, refusal_for, refused, room
 from tacit.ledger.budget import BEST, Budget, Reading, in_words, odometer, standing, typed
 from tacit.ledger.errors import KeyKnown, LedgerError, ReleaseFailed
-from tacit.ledger.governance import rules_of
-from tacit.ledger.journal import canonical
+from tacit.ledger.journal import canonical, rules_of
 from tacit.ledger.paying import DONE, FAILED, OPEN, Payment, Terms, paying
 from tacit.ledger.spec import Amount, Spec, days, overlaps
 from tacit.ledger.store import Connection, run

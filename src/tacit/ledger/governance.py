@@ -5,27 +5,20 @@ for what only tightens: closing, freezing, a smaller budget, fewer purposes or a
 different officers. An officer is a name and a public key (Ed25519) in the book; the first one enrols alone, every
 later one is signed for by an officer.
 
-`Standing rules` are what all decisions so far amount to, and every spend is held against them inside the
-transaction that books it. Reading them needs no further package; signing and checking signatures needs
-`pip install 'tacit[officer]'`.
+What all decisions so far amount to are the `Rules` of `tacit.ledger.spec`, which every spend is held against.
+Reading them needs no further package; signing and checking signatures needs `pip install 'tacit[officer]'`.
 
->>> rules = Rules()
->>> rules.take({"kind": "close", "account": 2, "reason": "the study is over"})
->>> rules.closed[2]
-'the study is over'
->>> rules.take({"kind": "amend", "account": 3, "terms": {"purposes": ["weekly table"]}})
->>> rules.purposes[3]
-('weekly table',)
+>>> budget_change(Budget(epsilon=1), Budget(epsilon="1/2"))
+{'pure': (Fraction(1, 1), Fraction(1, 2))}
 """
 
 from __future__ import annotations
 
-import getpass
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,9 +26,9 @@ from tacit.errors import PackageMissing
 from tacit.ledger import journal
 from tacit.ledger.budget import BEST, Budget
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.journal import canonical
-from tacit.ledger.spec import Spec
-from tacit.ledger.store import Connection, run
+from tacit.ledger.journal import canonical, rules_of
+from tacit.ledger.spec import Rules, Spec
+from tacit.ledger.store import Connection
 
 if TYPE_CHECKING:
     from tacit.ledger.book import Ledger
@@ -43,25 +36,7 @@ if TYPE_CHECKING:
 #: The kinds of entries that officers sign.
 KINDS = journal.DECIDED
 STATES = ("active", "frozen", "revoked")
-#: A list of purposes that admits any one that says something.
-ANY = "*"
-#: Words that say nothing about what an answer is for.
-VAGUE = frozenset((
-    "test", "tests", "testing", "misc", "miscellaneous", "other", "various", "stuff", "analysis", "analyses", "research",
-    "statistics", "data", "work", "todo", "tbd", "none", "query", "question", "report", "project", "general", "any", "anything",
-    "foo", "bar", "some", "the", "for", "new",
-))  # fmt: skip
 INSTALL = "'tacit[officer]'"
-
-
-def vague(purpose: str) -> bool:
-    """Whether a purpose says nothing: fewer than two words that mean something.
-
-    >>> [vague(text) for text in ("", "test", "some analysis", "weekly table of visits", "flu report 2026")]
-    [True, True, True, False, False]
-    """
-    words = re.findall(r"[^\W_]+(?:/[^\W_]+)?", purpose.casefold())
-    return len([word for word in words if word not in VAGUE and len(word) > 2]) < 2
 
 
 class Signer(Protocol):
@@ -132,112 +107,6 @@ def signed_by(public: str, signature: str, message: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
-
-
-# --- what holds now -------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Rules:
-    """What all decisions of a book amount to, up to entry `seen`."""
-
-    seen: int = 0
-    officers: dict[str, str] = field(default_factory=dict)  # public key -> name
-    closed: dict[int, str] = field(default_factory=dict)
-    analysts: dict[str, tuple[str, str]] = field(default_factory=dict)  # name -> state, reason
-    budgets: dict[int, Budget] = field(default_factory=dict)
-    purposes: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    allowed: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    marks: set[str] = field(default_factory=set)
-
-    def take(self, fields: Mapping[str, Any]) -> None:
-        """Apply one entry; others than decisions change nothing."""
-        self.marks.add(str(fields.get("mark", "")))
-        match fields.get("kind"):
-            case "officer":
-                self.officers[fields["key"]] = fields["name"]
-            case "close":
-                self.closed[fields["account"]] = fields["reason"]
-            case "analyst":
-                self.analysts[fields["analyst"]] = (fields["state"], fields["reason"])
-            case "amend":
-                terms = fields["terms"]
-                if "budget" in terms:
-                    self.budgets[fields["account"]] = Budget.from_record(terms["budget"])
-                if "purposes" in terms:
-                    self.purposes[fields["account"]] = tuple(terms["purposes"])
-                if "analysts" in terms:
-                    self.allowed[fields["account"]] = tuple(terms["analysts"])
-
-    def tightens(self, fields: Mapping[str, Any], spec: Spec | None) -> bool:
-        """Whether a decision only takes away; one that may give needs a second officer."""
-        match fields["kind"]:
-            case "close":
-                return True
-            case "analyst":
-                order = {"active": 0, "frozen": 1, "revoked": 2}
-                return order[fields["state"]] >= order[self.analysts.get(fields["analyst"], ("active", ""))[0]]
-            case "amend":
-                assert spec is not None
-                return self._tightens(fields["terms"], spec)
-        return not self.officers  # the first officer enrols alone
-
-    def _tightens(self, terms: Mapping[str, Any], spec: Spec) -> bool:
-        if "budget" in terms:
-            now, new = self.budgets.get(spec.id, spec.budget), Budget.from_record(terms["budget"])
-            if any(new.limits[name] > limit for name, limit in now.limits.items()):
-                return False
-        for name, known in (("purposes", self.purposes.get(spec.id, ())), ("analysts", self.allowed.get(spec.id, ()))):
-            if name in terms and known and known != (ANY,) and not set(terms[name]) <= set(known):
-                return False
-            if name in terms and known and not terms[name]:
-                return False
-        return True
-
-    def amended(self, spec: Spec) -> Spec:
-        """An account's terms with the budget that holds now."""
-        return replace(spec, budget=self.budgets[spec.id]) if spec.id in self.budgets else spec
-
-    def refuse(self, path: Sequence[Spec], *, purpose: str, analyst: str) -> None:
-        """Refuse a spend that a decision forbids, on the account or on any above it. The refusal is public."""
-        state, reason = self.analysts.get(analyst, ("active", ""))
-        if state != "active":
-            raise LedgerError(code="analyst-barred", analyst=analyst, state=state, reason=reason)
-        for spec in path:
-            if spec.id in self.closed:
-                raise LedgerError(code="account-closed", account=spec.name, reason=self.closed[spec.id])
-            allowed = self.allowed.get(spec.id)
-            if allowed and analyst not in allowed:
-                raise LedgerError(code="analyst-not-listed", account=spec.name, analyst=analyst or "nobody", analysts=allowed)
-            listed = self.purposes.get(spec.id)
-            if listed:
-                _check_purpose(spec.name, listed, purpose)
-
-
-def _check_purpose(account: str, listed: Sequence[str], purpose: str) -> None:
-    """One of the list, or one of them and details behind a colon; any that says something where the list is open."""
-    if not purpose.strip():
-        raise LedgerError(code="purpose-missing", account=account, purposes=tuple(listed))
-    if tuple(listed) == (ANY,):
-        if vague(purpose):
-            raise LedgerError(code="purpose-vague", account=account, purpose=purpose)
-        return
-    if not any(purpose == name or purpose.startswith((f"{name}:", f"{name} (")) for name in listed):
-        raise LedgerError(code="purpose-not-listed", account=account, purpose=purpose, purposes=tuple(listed))
-
-
-def rules_of(connection: Connection, known: Rules, end: int | None = None) -> Rules:
-    """The rules with every decision since they were last read; entries are only ever added, so nothing is read twice.
-
-    `end` is the number of the last entry, where it is known.
-    """
-    end = journal.last(connection).seq if end is None else end
-    if end > known.seen:
-        query = "SELECT body FROM tacit_entries WHERE account = ? AND seq > ? ORDER BY seq"
-        for (body,) in run(connection, query, (journal.DECISIONS, known.seen)).fetchall():
-            known.take(json.loads(body))
-        known.seen = end
-    return known
 
 
 # --- deciding ---------------------------------------------------------------------------------------------------
@@ -418,33 +287,6 @@ def _text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > 500:
         raise LedgerError(f"{name} must be a text of 1 to 500 characters")
     return value.strip()
-
-
-# --- who asks -----------------------------------------------------------------------------------------------------
-
-#: How many of the latest entries tell which analysts use a book.
-LATEST = 2000
-
-
-def analysts_of(ledger: Ledger) -> list[str]:
-    """The analysts that a book knows: those of its latest spends, and those that officers decided about."""
-    end = journal.parse_head(ledger.head())[0]
-    found = {str(fields.get("analyst", "")) for fields in ledger.entries(since=max(1, end - LATEST))}
-    return sorted(found - {""})
-
-
-def who(ledger: Ledger, given: str | None = None) -> str:
-    """Who asks: as given, or the user of the system, unless several analysts use the book and this user is none of them."""
-    if given:
-        return given
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        user = ""
-    known = analysts_of(ledger)
-    if len(known) > 1 and user not in known:
-        raise LedgerError(code="analyst-needed", analysts=tuple(known))
-    return user
 
 
 def budget_change(before: Budget, after: Budget) -> dict[str, tuple[Fraction, Fraction]]:

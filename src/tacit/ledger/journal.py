@@ -27,7 +27,7 @@ from typing import Any
 
 from tacit.ledger.booking import Key, Totals
 from tacit.ledger.errors import LedgerBroken, LedgerError
-from tacit.ledger.spec import Spec
+from tacit.ledger.spec import Rules, Spec
 from tacit.ledger.store import HEAD, Connection, Store, run, run_many
 
 #: The hash that the first entry points to.
@@ -324,6 +324,20 @@ def stored_answer(connection: Connection, account: int, question: str, *, privat
         if fields.get("private") is True or not private:
             return fields
     return None
+
+
+def rules_of(connection: Connection, known: Rules, end: int | None = None) -> Rules:
+    """The rules with every decision since they were last read; entries are only ever added, so nothing is read twice.
+
+    `end` is the number of the last entry, where it is known.
+    """
+    end = last(connection).seq if end is None else end
+    if end > known.seen:
+        query = "SELECT body FROM tacit_entries WHERE account = ? AND seq > ? ORDER BY seq"
+        for (body,) in run(connection, query, (DECISIONS, known.seen)).fetchall():
+            known.take(json.loads(body))
+        known.seen = end
+    return known
 
 
 def _fields(body: str) -> dict[str, Any]:

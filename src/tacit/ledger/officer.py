@@ -51,9 +51,9 @@ from tacit.exact import from_text
 from tacit.ledger import report as tables
 from tacit.ledger.book import Ledger
 from tacit.ledger.budget import in_words, standing
-from tacit.ledger.governance import KINDS, vague
+from tacit.ledger.governance import KINDS
 from tacit.ledger.report import Spend, spoken
-from tacit.ledger.spec import Spec
+from tacit.ledger.spec import Spec, vague
 
 if TYPE_CHECKING:
     from jinja2 import Template

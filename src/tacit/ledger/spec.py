@@ -1,7 +1,9 @@
-"""The terms of an account: its budget, its place in the tree of accounts, and how children's spends add up.
+"""The terms of an account: its budget, its place in the tree of accounts, how children's spends add up, and what
+officers changed since.
 
-Terms are fixed when the account is opened, written into the book, and never changed. `Spec.checked` refuses
-terms that no theorem covers together. This module also reads the periods of accounts with a time window
+Terms are fixed when the account is opened, written into the book, and never changed there. `Spec.checked` refuses
+terms that no theorem covers together. `Rules` are what all decisions of officers amount to, and every spend is held
+against them inside the transaction that books it. This module also reads the periods of accounts with a time window
 (user-months and the like): a period is named by the data, never by the clock.
 
 >>> Spec(1, "visits", Budget(epsilon=1)).components([])
@@ -10,6 +12,13 @@ terms that no theorem covers together. This module also reads the periods of acc
 (datetime.date(2026, 2, 1), datetime.date(2026, 2, 28))
 >>> overlaps("month", "2026-02", "2026-01-15", "2026-02-01")
 True
+>>> rules = Rules()
+>>> rules.take({"kind": "close", "account": 2, "reason": "the study is over"})
+>>> rules.closed[2]
+'the study is over'
+>>> rules.take({"kind": "amend", "account": 3, "terms": {"purposes": ["weekly table"]}})
+>>> rules.purposes[3]
+('weekly table',)
 """
 
 from __future__ import annotations
@@ -17,7 +26,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -223,7 +232,7 @@ class Spec:
 
     def to_record(self) -> dict[str, Any]:
         """A JSON-able form without the id, which is the number of the entry it stands in."""
-        terms = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "id"}
+        terms = {term.name: getattr(self, term.name) for term in fields(self) if term.name != "id"}
         if not self.called:
             del terms["called"]  # as books had it before there was such a word
         return terms | {"budget": self.budget.to_record(), "adjacency": self.adjacency.value}
@@ -237,3 +246,114 @@ class Spec:
         """
         budget, adjacency = Budget.from_record(record["budget"]), Adjacency.parse(record["adjacency"])
         return Spec(id, **{**record, "budget": budget, "adjacency": adjacency})
+
+
+# --- what officers changed ------------------------------------------------------------------------------------------
+
+#: A list of purposes that admits any one that says something.
+ANY = "*"
+#: Words that say nothing about what an answer is for.
+VAGUE = frozenset((
+    "test", "tests", "testing", "misc", "miscellaneous", "other", "various", "stuff", "analysis", "analyses", "research",
+    "statistics", "data", "work", "todo", "tbd", "none", "query", "question", "report", "project", "general", "any", "anything",
+    "foo", "bar", "some", "the", "for", "new",
+))  # fmt: skip
+
+
+def vague(purpose: str) -> bool:
+    """Whether a purpose says nothing: fewer than two words that mean something.
+
+    >>> [vague(text) for text in ("", "test", "some analysis", "weekly table of visits", "flu report 2026")]
+    [True, True, True, False, False]
+    """
+    words = re.findall(r"[^\W_]+(?:/[^\W_]+)?", purpose.casefold())
+    return len([word for word in words if word not in VAGUE and len(word) > 2]) < 2
+
+
+@dataclass
+class Rules:
+    """What all decisions of a book amount to, up to entry `seen`."""
+
+    seen: int = 0
+    officers: dict[str, str] = field(default_factory=dict)  # public key -> name
+    closed: dict[int, str] = field(default_factory=dict)
+    analysts: dict[str, tuple[str, str]] = field(default_factory=dict)  # name -> state, reason
+    budgets: dict[int, Budget] = field(default_factory=dict)
+    purposes: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    allowed: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    marks: set[str] = field(default_factory=set)
+
+    def take(self, fields: Mapping[str, Any]) -> None:
+        """Apply one entry; others than decisions change nothing."""
+        self.marks.add(str(fields.get("mark", "")))
+        match fields.get("kind"):
+            case "officer":
+                self.officers[fields["key"]] = fields["name"]
+            case "close":
+                self.closed[fields["account"]] = fields["reason"]
+            case "analyst":
+                self.analysts[fields["analyst"]] = (fields["state"], fields["reason"])
+            case "amend":
+                terms = fields["terms"]
+                if "budget" in terms:
+                    self.budgets[fields["account"]] = Budget.from_record(terms["budget"])
+                if "purposes" in terms:
+                    self.purposes[fields["account"]] = tuple(terms["purposes"])
+                if "analysts" in terms:
+                    self.allowed[fields["account"]] = tuple(terms["analysts"])
+
+    def tightens(self, fields: Mapping[str, Any], spec: Spec | None) -> bool:
+        """Whether a decision only takes away; one that may give needs a second officer."""
+        match fields["kind"]:
+            case "close":
+                return True
+            case "analyst":
+                order = {"active": 0, "frozen": 1, "revoked": 2}
+                return order[fields["state"]] >= order[self.analysts.get(fields["analyst"], ("active", ""))[0]]
+            case "amend":
+                assert spec is not None
+                return self._tightens(fields["terms"], spec)
+        return not self.officers  # the first officer enrols alone
+
+    def _tightens(self, terms: Mapping[str, Any], spec: Spec) -> bool:
+        if "budget" in terms:
+            now, new = self.budgets.get(spec.id, spec.budget), Budget.from_record(terms["budget"])
+            if any(new.limits[name] > limit for name, limit in now.limits.items()):
+                return False
+        for name, known in (("purposes", self.purposes.get(spec.id, ())), ("analysts", self.allowed.get(spec.id, ()))):
+            if name in terms and known and known != (ANY,) and not set(terms[name]) <= set(known):
+                return False
+            if name in terms and known and not terms[name]:
+                return False
+        return True
+
+    def amended(self, spec: Spec) -> Spec:
+        """An account's terms with the budget that holds now."""
+        return replace(spec, budget=self.budgets[spec.id]) if spec.id in self.budgets else spec
+
+    def refuse(self, path: Sequence[Spec], *, purpose: str, analyst: str) -> None:
+        """Refuse a spend that a decision forbids, on the account or on any above it. The refusal is public."""
+        state, reason = self.analysts.get(analyst, ("active", ""))
+        if state != "active":
+            raise LedgerError(code="analyst-barred", analyst=analyst, state=state, reason=reason)
+        for spec in path:
+            if spec.id in self.closed:
+                raise LedgerError(code="account-closed", account=spec.name, reason=self.closed[spec.id])
+            allowed = self.allowed.get(spec.id)
+            if allowed and analyst not in allowed:
+                raise LedgerError(code="analyst-not-listed", account=spec.name, analyst=analyst or "nobody", analysts=allowed)
+            listed = self.purposes.get(spec.id)
+            if listed:
+                _check_purpose(spec.name, listed, purpose)
+
+
+def _check_purpose(account: str, listed: Sequence[str], purpose: str) -> None:
+    """One of the list, or one of them and details behind a colon; any that says something where the list is open."""
+    if not purpose.strip():
+        raise LedgerError(code="purpose-missing", account=account, purposes=tuple(listed))
+    if tuple(listed) == (ANY,):
+        if vague(purpose):
+            raise LedgerError(code="purpose-vague", account=account, purpose=purpose)
+        return
+    if not any(purpose == name or purpose.startswith((f"{name}:", f"{name} (")) for name in listed):
+        raise LedgerError(code="purpose-not-listed", account=account, purpose=purpose, purposes=tuple(listed))

@@ -32,10 +32,10 @@ from tacit.exact import from_text
 from tacit.ledger import journal
 from tacit.ledger.booking import Key, Totals, booked, keys, refused
 from tacit.ledger.errors import LedgerError
-from tacit.ledger.governance import Rules, faults
+from tacit.ledger.governance import faults
 from tacit.ledger.journal import FORMAT, START, canonical, digest, head_text, parse_head
 from tacit.ledger.paying import DONE, FAILED
-from tacit.ledger.spec import Spec, days
+from tacit.ledger.spec import Rules, Spec, days
 from tacit.ledger.store import Connection, Store, run, stream
 
 
